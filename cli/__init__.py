@@ -1,0 +1,1 @@
+"""Commands, settings, renderers, exit codes, starting Spark: the only layer that prints or exits."""
