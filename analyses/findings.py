@@ -1,0 +1,302 @@
+"""What a rule says: findings, evidence, votes, and the words they are graded with.
+
+These are the inner types. Rules make them, `flowdiag.analyses.report` turns them into the wire
+format that other programs read; neither prints. Times are microseconds since 1970-01-01 UTC.
+
+The severity table is the same for all rules (`grade`), and so is the way from votes to a
+confidence (`weigh`): a rule publishes its signals and their weights, never a threshold of its own
+for "high".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Final
+
+
+class Severity(StrEnum):
+    """How bad one finding is; ordered by `weight`."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+    @property
+    def weight(self) -> int:
+        """0 for info up to 2 for critical.
+
+        >>> max(Severity.WARNING, Severity.INFO, key=lambda s: s.weight)
+        <Severity.WARNING: 'warning'>
+        """
+        return tuple(Severity).index(self)
+
+
+class State(StrEnum):
+    """Whether an episode still lasted when the input ended."""
+
+    ONGOING = "ongoing"
+    RECOVERED = "recovered"
+
+
+class Confidence(StrEnum):
+    """How far the signals agree (see `weigh`)."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+    @property
+    def weight(self) -> int:
+        """0 for low up to 2 for high."""
+        return tuple(Confidence).index(self)
+
+
+class Verdict(StrEnum):
+    """What a job, or the whole input, comes to."""
+
+    HEALTHY = "healthy"
+    INCONCLUSIVE = "inconclusive"
+    DEGRADED = "degraded"
+    FAILING = "failing"
+
+    @property
+    def weight(self) -> int:
+        """Order for "the worst of several jobs": what was not assessed outweighs what is healthy."""
+        return tuple(Verdict).index(self)
+
+
+class Status(StrEnum):
+    """What came of one rule."""
+
+    FOUND = "found"
+    INCONCLUSIVE = "inconclusive"
+    CLEAR = "clear"
+
+
+class Rank(IntEnum):
+    """How near to the root a finding stands; smaller is nearer. Any int between is allowed.
+
+    Culprits and causes are taken from the nearest first, so that an out-of-memory error outranks
+    the lost TaskManager it led to, and that outranks the failed checkpoint.
+    """
+
+    ROOT_CAUSE = 10
+    MECHANISM = 20
+    SYMPTOM = 30
+    CONSEQUENCE = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobKey:
+    """Which job a finding belongs to. `cluster` tells apart equal ids (application mode: 0…0)."""
+
+    cluster: str
+    job_id: str | None
+    job_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Who a finding is about. What is not known stays None and is left out, never guessed.
+
+    `kind` says which of the fields names it: job, task, subtask, taskmanager, host, process, …
+    """
+
+    kind: str
+    job_id: str | None = None
+    job_name: str | None = None
+    task: str | None = None
+    vertex_id: str | None = None
+    operator: str | None = None
+    subtask_index: int | None = None  # 0-based; people are shown `i/n`
+    parallelism: int | None = None
+    attempt_id: str | None = None
+    taskmanager: str | None = None  # resource id
+    host: str | None = None
+    application: str | None = None
+    stream_id: int | None = None
+    query: str | None = None
+    stage: int | None = None
+    executor: str | None = None
+    receiver: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """A number that a finding rests on.
+
+    Args:
+        name: kebab-case, e.g. `late-ratio`.
+        value: the number, or a word where the thing measured is one.
+        unit: `ms`, `bytes`, `checkpoints`, `subtasks`, `ratio`, `share` (0 to 1), …; None for words.
+        threshold: what it was compared with, in the same unit.
+        population: what it was measured over, or against, in a few words.
+    """
+
+    name: str
+    value: float | int | str | None
+    unit: str | None = None
+    threshold: float | int | None = None
+    population: str | None = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Evidence:
+    """A record of the input. `flowdiag.analyses.evidence` finds its line and its text later.
+
+    Args:
+        source: index in the input list.
+        offset: first byte of the record in the decoded stream.
+        time_us: when, if the record is dated.
+    """
+
+    source: int
+    offset: int
+    time_us: int | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One thing to do. Several stand in the order in which to try them.
+
+    `option` is a real configuration key of the version seen; `current` its value where the input
+    tells; `verify` how to see that it helped.
+    """
+
+    text: str
+    option: str | None = None
+    current: str | None = None
+    proposed: str | None = None
+    risk: str | None = None
+    restart_needed: bool | None = None
+    verify: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vote:
+    """What one signal says about a finding.
+
+    `weight` is positive where it supports the finding and negative where it points elsewhere:
+    1 a hint, 2 an indication, 3 a proof by itself.
+    """
+
+    signal: str
+    says: str
+    weight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One episode of one sickness, per (rule, job, subject).
+
+    Args:
+        job: whose it is; its verdict counts this finding.
+        title: one line for people, with the number that matters; no full stop.
+        why: one line that convicts the subject, with the number; None accuses nobody.
+        cause: stable kebab-case word (`data-skew`, `task-hangs`, …) for what lies behind it.
+        rank: nearness to the root, see `Rank`.
+        option: the configuration key that the finding is about, where it is about one.
+        evidence: cited records, the most telling first; `evidence_total` counts what there is.
+        explain: what it means here, in a few sentences.
+    """
+
+    job: JobKey
+    severity: Severity
+    state: State
+    subject: Subject
+    title: str
+    explain: str
+    confidence: Confidence = Confidence.HIGH
+    why: str | None = None
+    cause: str | None = None
+    rank: int = Rank.SYMPTOM
+    option: str | None = None
+    first_us: int | None = None
+    last_us: int | None = None
+    count: int = 1
+    measurements: tuple[Measurement, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    evidence_total: int | None = None  # None: all there is stands in `evidence`
+    actions: tuple[Action, ...] = ()
+    votes: tuple[Vote, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inconclusive:
+    """A rule that cannot tell, and why.
+
+    Args:
+        reason: one clause: what is missing.
+        remedy: the file or the setting that would tell, or None.
+        job: the job it cannot tell for; None means all of them.
+    """
+
+    reason: str
+    remedy: str | None = None
+    job: JobKey | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleOutcome:
+    """Everything that one rule said. Nothing at all means clear."""
+
+    code: str
+    name: str
+    title: str
+    core: bool
+    findings: tuple[Finding, ...] = ()
+    inconclusive: tuple[Inconclusive, ...] = ()
+
+    @property
+    def status(self) -> Status:
+        """Found outweighs inconclusive: what was seen stays true."""
+        if self.findings:
+            return Status.FOUND
+        return Status.INCONCLUSIVE if self.inconclusive else Status.CLEAR
+
+
+WARNING_SHARE: Final = 0.01  # of the checkpoints or batches: what is rarer and over is `info`
+
+
+def grade(*, state: State, share: float, fatal: bool = False) -> Severity:
+    """The severity table, the same for every rule.
+
+    Args:
+        state: whether the episode still lasted at the end of the input.
+        share: affected part of the checkpoints or batches, 0 to 1.
+        fatal: the job failed, is in a restart loop, loses data, or completes no checkpoint or
+            batch at the end of the input.
+
+    >>> grade(state=State.RECOVERED, share=0.004)
+    <Severity.INFO: 'info'>
+    >>> grade(state=State.ONGOING, share=0.004)
+    <Severity.WARNING: 'warning'>
+    """
+    if fatal:
+        return Severity.CRITICAL
+    if state is State.ONGOING or share > WARNING_SHARE:
+        return Severity.WARNING
+    return Severity.INFO
+
+
+def weigh(votes: Iterable[Vote]) -> Confidence:
+    """The confidence that votes add up to.
+
+    High needs three points for and at most a fifth as much against; medium two points and at most
+    half as much against. One proof, or three hints, or an indication and a hint make three points.
+
+    >>> weigh([Vote(signal="busy", says="1/4", weight=2), Vote(signal="late", says="1/4", weight=1)])
+    <Confidence.HIGH: 'high'>
+    >>> weigh([Vote(signal="busy", says="1/4", weight=2), Vote(signal="late", says="3/4", weight=-1)])
+    <Confidence.MEDIUM: 'medium'>
+    """
+    weights = [vote.weight for vote in votes]
+    pro = sum(weight for weight in weights if weight > 0)
+    contra = -sum(weight for weight in weights if weight < 0)
+    if pro >= 3 and contra * 5 <= pro:
+        return Confidence.HIGH
+    if pro >= 2 and contra * 2 <= pro:
+        return Confidence.MEDIUM
+    return Confidence.LOW
