@@ -35,7 +35,8 @@ HEADINGS: Final = (
     "False alarms",
 )
 
-Facts = TypeVar("Facts", contravariant=True)
+Facts = TypeVar("Facts")
+Facts_contra = TypeVar("Facts_contra", contravariant=True)
 Thresholds = Mapping[str, float]
 
 
@@ -71,7 +72,7 @@ class Signal:
     why: str
 
 
-class Rule(Protocol[Facts]):
+class Rule(Protocol[Facts_contra]):
     """One rule over the facts of one command."""
 
     @property
@@ -98,7 +99,9 @@ class Rule(Protocol[Facts]):
     def signals(self) -> tuple[Signal, ...]:
         """Its voting table; empty for a rule that only counts."""
 
-    def judge(self, facts: Facts, thresholds: Thresholds) -> Iterable[Finding | Inconclusive]:
+    def judge(
+        self, facts: Facts_contra, thresholds: Thresholds
+    ) -> Iterable[Finding | Inconclusive]:
         """Findings, or why it cannot tell; nothing when all is well.
 
         Args:
