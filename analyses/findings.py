@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final
 
+from flowdiag.analyses.facts import JobKey
+
 
 class Severity(StrEnum):
     """How bad one finding is; ordered by `weight`."""
@@ -89,15 +91,6 @@ class Rank(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobKey:
-    """Which job a finding belongs to. `cluster` tells apart equal ids (application mode: 0…0)."""
-
-    cluster: str
-    job_id: str | None
-    job_name: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """Who a finding is about. What is not known stays None and is left out, never guessed.
 
@@ -147,8 +140,7 @@ class Evidence:
     """A record of the input. `flowdiag.analyses.evidence` finds its line and its text later.
 
     Args:
-        source: index in the input list.
-        offset: first byte of the record in the decoded stream.
+        source, offset: as in `facts.Ref`, so that `Evidence(*ref, time_us)` reads well.
         time_us: when, if the record is dated.
     """
 
@@ -192,7 +184,7 @@ class Finding:
     """One episode of one sickness, per (rule, job, subject).
 
     Args:
-        job: whose it is; its verdict counts this finding.
+        job: whose it is; its verdict counts this finding. None: of no known job.
         title: one line for people, with the number that matters; no full stop.
         why: one line that convicts the subject, with the number; None accuses nobody.
         cause: stable kebab-case word (`data-skew`, `task-hangs`, …) for what lies behind it.
@@ -202,7 +194,7 @@ class Finding:
         explain: what it means here, in a few sentences.
     """
 
-    job: JobKey
+    job: JobKey | None
     severity: Severity
     state: State
     subject: Subject
