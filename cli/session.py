@@ -1,0 +1,471 @@
+"""The one place that starts Spark.
+
+`SparkStarter.begin()` spawns the JVM and returns at once, so that a command can find, sniff and
+parse its inputs meanwhile; `session()` waits for the rest. The JVM is started directly, without
+Spark's shell scripts and without its launcher (a JVM of its own), with one fixed set of flags: that
+is what lets one class-data archive (`flowdiag.cli.warm`) serve every run. Whatever goes wrong on
+this way, the ordinary one (`SparkSession.builder.getOrCreate()`) is tried before giving up.
+
+What a session leaves behind: nothing. Sockets, spill files and logs lie in one private folder that
+`close()` removes; the JVM ends when `close()` kills it or when this process dies (its standard
+input closes); its output never reaches ours, and is only quoted when Spark does not start.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import IO, TYPE_CHECKING, Any, Final, Self
+
+from flowdiag.cli.java import Java, find_java
+from flowdiag.parsers.errors import FlowdiagError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+START_TIMEOUT_S: Final = 180.0
+"""A JVM that has not answered by then never will (a loaded machine takes up to 30 s)."""
+
+_LOG_LIMIT: Final = 64 * 1024  # characters of the JVM's output that are kept
+_GATEWAY: Final = "org.apache.spark.api.python.PythonGatewayServer"
+_PREFIX: Final = "flowdiag-"
+
+# Spark's own list (JavaModuleOptions), without jdk.incubator.vector: not every runtime has it, and
+# only MLlib looks for it. Options that an older Java does not know are ignored.
+_OPENED: Final = (
+    "java.base/java.lang",
+    "java.base/java.lang.invoke",
+    "java.base/java.lang.reflect",
+    "java.base/java.io",
+    "java.base/java.net",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "java.base/sun.nio.cs",
+    "java.base/sun.security.action",
+    "java.base/sun.util.calendar",
+    "java.security.jgss/sun.security.krb5",
+)
+
+_JVM_FLAGS: Final = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "--sun-misc-unsafe-memory-access=allow",  # Arrow, from Java 24 on
+    "--enable-native-access=ALL-UNNAMED",
+    *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Xmx1g",
+    "-Xss4m",  # Catalyst recurses over expressions
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",  # a short life: what the second compiler makes is never used
+    "-XX:-UsePerfData",  # no files in the shared temporary folder
+    "-Xshare:auto",
+    "-Dfile.encoding=UTF-8",
+    "-Duser.language=en",
+    "-Dlog4j2.disableJmx=true",
+    "-Dlog4j.shutdownHookEnabled=false",
+)
+
+_CONF: Final[Mapping[str, str]] = {
+    "spark.app.name": "flowdiag",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.eventLog.enabled": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Recording the call site of every column costs a round trip to the JVM each.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Python puts the working directory on the path of Spark's daemon otherwise: a file named
+    # regex.py there would be run instead of the package.
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
+}
+
+_SMALL: Final[Mapping[str, str]] = {
+    "spark.sql.shuffle.partitions": "1",
+    # Generating and compiling code costs more than it saves on a few thousand rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Adaptive plans run every exchange as a job of its own.
+    "spark.sql.adaptive.enabled": "false",
+}
+
+# Variables of the user's own Spark or Java set-up that would lead a local session astray.
+_FOREIGN: Final = (
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "_JAVA_OPTIONS",
+    "CLASSPATH",
+    "SPARK_CONF_DIR",
+    "SPARK_DIST_CLASSPATH",
+    "SPARK_LOCAL_DIRS",
+    "SPARK_LOCAL_HOSTNAME",
+    "SPARK_LOCAL_IP",
+    "SPARK_PUBLIC_DNS",
+    "SPARK_TESTING",
+    "HADOOP_CONF_DIR",
+    "YARN_CONF_DIR",
+    "MASTER",
+    "PYSPARK_SUBMIT_ARGS",
+    "PYSPARK_DRIVER_PYTHON",
+    "PYSPARK_GATEWAY_PORT",
+    "PYSPARK_GATEWAY_SECRET",
+    "SPARK_API_MODE",
+    "SPARK_CONNECT_MODE",
+    "SPARK_CONNECT_MODE_ENABLED",
+    "SPARK_LOCAL_REMOTE",
+    "SPARK_REMOTE",
+)
+
+_LOG4J2: Final = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %p %c{1}: %m%n%ex
+"""
+
+
+@dataclass(slots=True)
+class SparkStarter:
+    """A Spark session on its way.
+
+    >>> with SparkStarter.begin() as starter:  # doctest: +SKIP
+    ...     table = parse(inputs)
+    ...     frame = events_frame(starter.session(), table)
+    """
+
+    cores: int
+    folder: Path
+    java: Java | None = None
+    process: subprocess.Popen[bytes] | None = None
+    _output: deque[str] = field(default_factory=lambda: deque(maxlen=400))
+    _thread: threading.Thread | None = None
+    _session: SparkSession | None = None
+    _failure: BaseException | None = None
+    _environ: dict[str, str | None] = field(default_factory=dict)
+    _restore_signals: list[tuple[int, Any]] = field(default_factory=list)
+    _closed: bool = False
+
+    @classmethod
+    def begin(cls, *, cores: int | None = None, jvm_flags: Sequence[str] = ()) -> Self:
+        """Spawn the JVM and return at once; nothing is raised before `session()`.
+
+        Args:
+            cores: parallel tasks; by default the processors this process may use.
+            jvm_flags: more flags, behind the fixed ones.
+        """
+        starter = cls(cores=cores or _processors(), folder=_private_folder())
+        atexit.register(starter.close)
+        starter._catch_signals()
+        starter._set_environment()
+        try:
+            starter._spawn(jvm_flags)
+        except (OSError, FlowdiagError) as error:
+            starter._failure = error
+            return starter
+        starter._thread = threading.Thread(
+            target=starter._connect, name="flowdiag-spark", daemon=True
+        )
+        starter._thread.start()
+        return starter
+
+    def session(self) -> SparkSession:
+        """The session, as soon as it is there.
+
+        Raises:
+            FlowdiagError: there is no usable Java, or Spark does not start.
+        """
+        if self._thread is not None:
+            self._thread.join()
+        if self._session is None and isinstance(self._failure, FlowdiagError):
+            raise self._failure
+        if self._session is None:
+            self._session = self._start_the_ordinary_way()
+        return self._session
+
+    def tune(self, *, small: bool) -> None:
+        """Set what depends on the size of the input: these settings may change at any time.
+
+        Args:
+            small: a few thousand rows; otherwise Spark's own defaults, with one shuffle partition
+                per core and a half.
+        """
+        conf = self.session().conf
+        if small:
+            for key, value in _SMALL.items():
+                conf.set(key, value)
+            return
+        for key in _SMALL:
+            conf.unset(key)
+        conf.set("spark.sql.shuffle.partitions", str(max(2, self.cores * 3 // 2)))
+
+    def output(self) -> str:
+        """The last lines that the JVM and its Python workers wrote."""
+        return "".join(self._output)[-_LOG_LIMIT:].strip()
+
+    def close(self) -> None:
+        """End the JVM, remove the private folder, forget the session. May be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        if self._thread is not None:
+            # Killed first, so that a session that is still starting fails instead of going on.
+            self._kill()
+            self._thread.join(timeout=10)
+        self._forget_session()
+        self._kill()
+        for name, value in self._environ.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        for number, handler in self._restore_signals:
+            signal.signal(number, handler)
+        # The Python workers end with the JVM, but a moment later.
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.folder.exists():
+            time.sleep(0.05)
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        """Close at the end of the block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close, whatever happened."""
+        self.close()
+
+    def _spawn(self, jvm_flags: Sequence[str]) -> None:
+        self.java = find_java()
+        home = spark_home()
+        (self.folder / "log4j2.properties").write_text(_LOG4J2)
+        environ = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+        environ["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(self.folder / "gateway")
+        environ["SPARK_CONNECT_MODE"] = "0"
+        self.process = subprocess.Popen(
+            [
+                str(self.java.executable),
+                *_JVM_FLAGS,
+                *jvm_flags,
+                *(f"-D{name}={value}" for name, value in self._properties().items()),
+                "-cp",
+                class_path(home),
+                _GATEWAY,
+            ],
+            stdin=subprocess.PIPE,  # never written to: its end is how the JVM learns of ours
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environ,
+            cwd=self.folder,
+            process_group=0,  # Ctrl-C is for us to handle
+        )
+        assert self.process.stdout is not None
+        threading.Thread(
+            target=_drain, args=(self.process.stdout, self._output), daemon=True
+        ).start()
+
+    def _properties(self) -> dict[str, str]:
+        folder = str(self.folder)
+        properties = {
+            "java.io.tmpdir": folder,
+            "log4j2.configurationFile": str(self.folder / "log4j2.properties"),
+            **_CONF,
+            "spark.master": f"local[{self.cores}]",
+            "spark.local.dir": folder,
+            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
+        }
+        # A reused worker stalls about 40 ms a task on loopback TCP. The path of a socket is limited
+        # to some hundred bytes, its name takes 41.
+        if os.name == "posix" and len(os.fsencode(folder)) < 60:
+            properties["spark.python.unix.domain.socket.enabled"] = "true"
+            properties["spark.python.unix.domain.socket.dir"] = folder
+        return properties
+
+    def _connect(self) -> None:
+        """Import pyspark, wait for the gateway, make the session (in the background)."""
+        try:
+            from pyspark.core.context import SparkContext
+            from pyspark.java_gateway import launch_gateway
+            from pyspark.sql import SparkSession
+
+            port, secret = self._await_gateway()
+            # pyspark's own way of using a gateway that is there already.
+            os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
+            os.environ["PYSPARK_GATEWAY_SECRET"] = secret
+            try:
+                gateway = launch_gateway()
+            finally:
+                del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+            context = SparkContext(gateway=gateway)
+            self._session = SparkSession(context)
+        except BaseException as error:
+            self._failure = error
+
+    def _await_gateway(self) -> tuple[int, str]:
+        path = self.folder / "gateway"
+        deadline = time.monotonic() + START_TIMEOUT_S
+        assert self.process is not None
+        while not path.exists():
+            if self.process.poll() is not None:
+                raise RuntimeError(f"the JVM ended with status {self.process.returncode}")
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the JVM did not answer within {START_TIMEOUT_S:.0f} s")
+            time.sleep(0.005)
+        written = path.read_bytes()  # port, length of the secret, secret
+        path.unlink()
+        return int.from_bytes(written[:4], "big"), written[8:].decode()
+
+    def _start_the_ordinary_way(self) -> SparkSession:
+        """`getOrCreate()`, with the same settings: slower, but it is what Spark supports."""
+        self._forget_session()
+        self._kill()
+        from pyspark.conf import SparkConf
+        from pyspark.core.context import SparkContext
+        from pyspark.java_gateway import launch_gateway
+        from pyspark.sql import SparkSession
+
+        conf = SparkConf(loadDefaults=False)
+        conf.setAll(list(self._properties().items()))
+        if self.java is not None:
+            os.environ["JAVA_HOME"] = str(self.java.home)
+        try:
+            gateway = launch_gateway(
+                conf, {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "process_group": 0}
+            )
+            self.process = gateway.proc
+            assert self.process is not None and self.process.stdout is not None
+            threading.Thread(
+                target=_drain, args=(self.process.stdout, self._output), daemon=True
+            ).start()
+            return SparkSession(SparkContext(conf=conf, gateway=gateway))
+        except Exception as error:
+            last = self.output().splitlines()[-12:]
+            raise FlowdiagError(
+                f"Spark does not start: {error} ({self._failure})",
+                hint="the JVM's last words were: " + " / ".join(last) if last else None,
+            ) from error
+
+    def _set_environment(self) -> None:
+        wanted: dict[str, str | None] = dict.fromkeys(_FOREIGN)
+        with contextlib.suppress(FlowdiagError):
+            wanted["SPARK_HOME"] = str(spark_home())
+        wanted["PYSPARK_PYTHON"] = sys.executable
+        wanted["PYTHONSAFEPATH"] = "1"
+        wanted["JAVA_HOME"] = os.environ.get("JAVA_HOME")
+        for name, value in wanted.items():
+            self._environ[name] = os.environ.get(name)
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+    def _catch_signals(self) -> None:
+        """Let a polite end (SIGTERM, a closed terminal) run the clean-up as Ctrl-C does."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                self._restore_signals.append((number, signal.signal(number, _leave)))
+
+    def _forget_session(self) -> None:
+        """Drop pyspark's notion of a session: a killed JVM cannot be asked to stop."""
+        modules = sys.modules
+        if "pyspark.sql.session" not in modules:
+            return
+        session_class: Any = modules["pyspark.sql.session"].SparkSession
+        context_class: Any = modules["pyspark.core.context"].SparkContext
+        gateway = context_class._gateway
+        with contextlib.suppress(Exception):
+            accumulators = context_class._active_spark_context._accumulatorServer
+            accumulators.shutdown()
+        if gateway is not None:
+            with contextlib.suppress(Exception):
+                gateway.close()
+        session_class._instantiatedSession = None
+        context_class._active_spark_context = None
+        context_class._gateway = None
+        context_class._jvm = None
+        self._session = None
+
+    def _kill(self) -> None:
+        process, self.process = self.process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+def spark_home() -> Path:
+    """Where pyspark's own Spark lies; pyspark itself is not imported for that.
+
+    Raises:
+        FlowdiagError: pyspark is not installed, or without its jars.
+    """
+    package = importlib.util.find_spec("pyspark")
+    if package is not None and package.origin is not None:
+        home = Path(package.origin).parent
+        if (home / "jars").is_dir():
+            return home
+    raise FlowdiagError("no pyspark with its jars is installed", hint="pip install pyspark")
+
+
+def class_path(home: Path) -> str:
+    """Every jar of Spark, in a fixed order: an archive is only valid for the path it was made on."""
+    return os.pathsep.join(sorted(str(jar) for jar in (home / "jars").glob("*.jar")))
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _private_folder() -> Path:
+    """A folder only we can read (mkdtemp's mode is 0700)."""
+    return Path(tempfile.mkdtemp(prefix=_PREFIX))
+
+
+def _drain(stream: IO[bytes], lines: deque[str]) -> None:
+    """Keep the last lines of a stream, so that a full pipe never stops its writer."""
+    with stream:
+        for line in _short_lines(stream):
+            lines.append(line.decode("utf-8", "replace"))
+
+
+def _short_lines(stream: IO[bytes]) -> Iterator[bytes]:
+    while line := stream.readline(2000):
+        yield line
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
