@@ -1,0 +1,615 @@
+"""Settle what a single record cannot say: its instant, the process that wrote it, its cluster.
+
+Parsers emit what is printed. A JobManager log has no zone, but `Triggering checkpoint N @ epoch-ms`
+beside its own time stamp gives it away; a TaskManager log has no such mark, but the state transitions
+of the same execution attempts stand in both logs. `survey` measures those marks (one Spark action),
+`settle` judges them in Python, `resolve` applies the verdict:
+
+    surveyed = survey(located(events)).collect()
+    clocks = settle(...)
+    events = resolve(located(events), clocks)
+
+Every difference of clocks is a whole number of quarters of an hour (a zone) plus a rest (drift and the
+time that a message takes); see catalogue/flink.md 1.1 and 2.2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from flowdiag.parsers.schema import Event
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+QUARTER_MS: Final = 15 * 60 * 1000
+DAY_US: Final = 24 * 3600 * 1_000_000
+# A drift below this is not told apart from the time that a transition takes to reach the other log.
+DRIFT_MS: Final = 1_000
+ZERO_JOB: Final = "0" * 32
+
+JOBMANAGER_LOGGERS: Final = (
+    "ExecutionGraph",
+    "DefaultExecutionGraph",
+    "Execution",
+    "CheckpointCoordinator",
+    "CheckpointFailureManager",
+    "JobMaster",
+    "Dispatcher",
+    "StandaloneDispatcher",
+    "JobManager",
+)
+TASKMANAGER_LOGGERS: Final = ("Task", "TaskExecutor", "TaskManager", "StreamTask", "Slf4jReporter")
+
+# Rare rows whose text the driver wants to see as they are.
+RARE: Final = (
+    Event.SPLIT,
+    Event.PROCESS_STARTED,
+    Event.PROCESS_IDENTITY,
+    Event.CONFIGURATION,
+)
+
+
+class Stream(NamedTuple):
+    """One writer inside one source: the source itself, a labelled process, a section of it."""
+
+    source: int
+    owner: str | None
+
+
+class Segment(NamedTuple):
+    """From this local time and offset on, `instant = local - shift_ms`; more than one where summer time changes."""
+
+    from_offset: int
+    from_local_us: int
+    shift_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """How the times of one stream become instants.
+
+    Args:
+        segments: at least one, ordered by offset.
+        known_from: `printed`, `trigger-timestamps`, `carrier`, `transitions`, `--tz` or `assumed`.
+        drift_ms: what the clock is ahead of the JobManager's after the zone; None when not compared.
+    """
+
+    segments: tuple[Segment, ...]
+    known_from: str
+    drift_ms: int | None = None
+
+    @property
+    def zone_ms(self) -> int:
+        """The last zone offset, east of UTC is positive."""
+        shift = self.segments[-1].shift_ms
+        return round(shift / QUARTER_MS) * QUARTER_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """Who wrote a stream, as far as its records say."""
+
+    stream: Stream
+    role: str
+    cluster: str
+    version: str | None
+    taskmanager: str | None
+    host: str | None
+    job_ids: tuple[str, ...]
+    lacks_job: bool
+    clock: Clock
+    events: int
+    dated: bool
+
+
+def located(events: DataFrame) -> DataFrame:
+    """Add `owner` and complete times of day: EVENTS in, EVENTS + (owner, shown_us) out.
+
+    `owner` is the carrier's label or else the last section header above the record. `shown_us` is the
+    printed wall clock; a time of day gets the number of midnights passed since the start of its source.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    in_order = Window.partitionBy("source").orderBy("offset")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    header = F.when(F.col("event") == Event.SECTION.value, F.col("process"))
+    time_of_day = F.when(F.col("clock") == "time-of-day", F.col("local_us"))
+    before = F.lag(time_of_day, 1).over(in_order)
+    midnight = F.coalesce((time_of_day < before - F.lit(DAY_US // 2)).cast("long"), F.lit(0))
+    return (
+        events.withColumn(
+            "owner", F.coalesce("process", F.last(header, ignorenulls=True).over(so_far))
+        )
+        .withColumn("midnight", midnight)
+        .withColumn(
+            "shown_us",
+            F.when(
+                F.col("clock") == "time-of-day",
+                F.col("local_us") + F.sum("midnight").over(so_far) * F.lit(DAY_US),
+            ).otherwise(F.col("local_us")),
+        )
+        .drop("midnight")
+    )
+
+
+def _role(logger: str, attempt: str) -> Column:
+    """JobManager or TaskManager, by the class that logs; without one, by the `#n` of TaskManagers' names."""
+    from pyspark.sql import functions as F
+
+    return (
+        F.when(F.col(logger).isin(*JOBMANAGER_LOGGERS), F.lit("jobmanager"))
+        .when(F.col(logger).isin(*TASKMANAGER_LOGGERS), F.lit("taskmanager"))
+        .when(F.col(attempt).isNotNull() & F.col(logger).isNull(), F.lit("taskmanager"))
+    )
+
+
+def survey(events: DataFrame) -> DataFrame:
+    """Everything that settles clocks and writers, in one small frame: `located` events in.
+
+    Rows, told apart by `what`:
+      `stream`: per (source, owner): counts by role, first and last printed time, job ids;
+      `mark`: per (source, owner, zone): where the zone begins, from trigger time stamps or carriers;
+      `shift`: per pair of a TaskManager stream and a JobManager stream: the median difference of their
+      printed times over the transitions that both show, and how many;
+      `rare`: the records of `RARE`, as they are.
+    """
+    from pyspark.sql import functions as F
+
+    role = _role("logger", "attempt")
+    dated = F.col("event") != Event.SPLIT.value
+    streams = (
+        events.where(dated)
+        .groupBy("source", "owner")
+        .agg(
+            F.lit("stream").alias("what"),
+            F.count("*").alias("n"),
+            F.count(F.when(role == "jobmanager", 1)).alias("as_jobmanager"),
+            F.count(F.when(role == "taskmanager", 1)).alias("as_taskmanager"),
+            F.count(F.when(F.col("shown_us").isNotNull(), 1)).alias("dated"),
+            F.count(F.when(F.col("utc_us").isNotNull(), 1)).alias("with_instant"),
+            F.count(
+                F.when(
+                    F.col("checkpoint").isNotNull()
+                    & F.col("job_id").isNull()
+                    & (F.coalesce(role, F.lit("jobmanager")) == "jobmanager"),
+                    1,
+                )
+            ).alias("without_job"),
+            F.sort_array(F.collect_set("job_id")).alias("job_ids"),
+            F.sort_array(
+                F.collect_set(
+                    F.when(
+                        (F.col("event") == Event.METRIC.value)
+                        & (F.col("metric.scope") != "jm")
+                        & (F.col("metric.scope") != "jm-job"),
+                        F.struct("taskmanager", "host"),
+                    )
+                )
+            ).alias("scopes"),
+            F.first("clock", ignorenulls=True).alias("clock"),
+        )
+    )
+    instant_ms = F.coalesce(
+        F.when(F.col("event") == Event.CHECKPOINT_TRIGGERED.value, F.col("epoch_ms")),
+        (F.col("utc_us") / 1000).cast("long"),
+    )
+    difference = (F.col("shown_us") / 1000).cast("long") - instant_ms
+    zone = F.when(F.col("clock") == "elapsed", F.lit(None).cast("long")).otherwise(
+        (F.round(difference / QUARTER_MS) * QUARTER_MS).cast("long")
+    )
+    marks = (
+        events.where(dated & F.col("shown_us").isNotNull() & instant_ms.isNotNull())
+        .withColumn("zone", zone)
+        .withColumn("difference", difference)
+        .withColumn("printed", F.col("epoch_ms").isNotNull())
+        .groupBy("source", "owner", "zone")
+        .agg(
+            F.lit("mark").alias("what"),
+            F.count("*").alias("n"),
+            F.min("offset").alias("offset"),
+            F.min("shown_us").alias("shown_us"),
+            F.min("difference").alias("difference"),
+            F.max("printed").alias("printed"),
+        )
+    )
+    transitions = (
+        events.where(
+            (F.col("event") == Event.TASK_STATE.value)
+            & F.col("attempt_id").isNotNull()
+            & F.col("shown_us").isNotNull()
+        )
+        .groupBy("source", "owner", "attempt_id", "to_state", role.alias("role"))
+        .agg(F.min("shown_us").alias("shown_us"))
+    )
+    here = transitions.where(F.col("role") == "taskmanager").alias("here")
+    there = transitions.where(F.col("role") == "jobmanager").alias("there")
+    apart = (F.col("here.source") != F.col("there.source")) | ~F.col("here.owner").eqNullSafe(
+        F.col("there.owner")
+    )
+    shifts = (
+        here.join(
+            there,
+            on=(F.col("here.attempt_id") == F.col("there.attempt_id"))
+            & (F.col("here.to_state") == F.col("there.to_state"))
+            & apart,
+            how="inner",
+        )
+        .groupBy(
+            F.col("here.source").alias("source"),
+            F.col("here.owner").alias("owner"),
+            F.col("there.source").alias("other_source"),
+            F.col("there.owner").alias("other_owner"),
+        )
+        .agg(
+            F.lit("shift").alias("what"),
+            F.count("*").alias("n"),
+            (F.percentile(F.col("here.shown_us") - F.col("there.shown_us"), F.lit(0.5)) / 1000)
+            .cast("long")
+            .alias("difference"),
+        )
+    )
+    rare = events.where(F.col("event").isin(*[event.value for event in RARE])).select(
+        F.lit("rare").alias("what"),
+        "source",
+        "owner",
+        "offset",
+        "event",
+        "shown_us",
+        "taskmanager",
+        "host",
+        "fields",
+    )
+    return (
+        streams.unionByName(marks, allowMissingColumns=True)
+        .unionByName(shifts, allowMissingColumns=True)
+        .unionByName(rare, allowMissingColumns=True)
+    )
+
+
+# ----------------------------------------------------------------------------------------------
+# judging, without Spark
+# ----------------------------------------------------------------------------------------------
+
+_YARN_CONTAINER: Final = re.compile(r"container_(?:e\d+_)?(\d+)_(\d+)_\d+_\d+")
+_POD_SUFFIX: Final = re.compile(r"(?:-[0-9a-f]{6,10})?-[0-9a-z]{5}$")
+
+
+def settle(
+    rows: Sequence[Mapping[str, Any]], groups: Mapping[int, str], zone_shift_ms: int | None = None
+) -> tuple[Writer, ...]:
+    """Decide clock, role, identity and cluster of every stream.
+
+    Args:
+        rows: what `survey` collected, as dictionaries.
+        groups: source index to the group of its file (path without rolling suffix).
+        zone_shift_ms: offset that `--tz` gives where no mark tells (east positive); None without it.
+
+    >>> settle([], {})
+    ()
+    """
+    by_what: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_what[row["what"]].append(row)
+    rare: dict[Stream, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in sorted(by_what["rare"], key=lambda r: (r["source"], r["offset"])):
+        rare[_stream(row)].append(row)
+    streams = {_stream(row): row for row in by_what["stream"]}
+    roles = {stream: _decide_role(row, rare[stream]) for stream, row in streams.items()}
+    clocks = _clocks(streams, roles, by_what["mark"], by_what["shift"], groups, zone_shift_ms)
+    return tuple(
+        _writer(stream, row, rare[stream], roles[stream], clocks[stream], groups)
+        for stream, row in sorted(streams.items(), key=lambda item: (item[0][0], item[0][1] or ""))
+    )
+
+
+def _stream(row: Mapping[str, Any], prefix: str = "") -> Stream:
+    return Stream(row[f"{prefix}source"], row[f"{prefix}owner"])
+
+
+def _decide_role(row: Mapping[str, Any], rare: Iterable[Mapping[str, Any]]) -> str:
+    component = " ".join(
+        (record["fields"] or {}).get("component", "")
+        for record in rare
+        if record["event"] == Event.PROCESS_STARTED
+    ).lower()
+    manager, worker = row["as_jobmanager"] or 0, row["as_taskmanager"] or 0
+    if manager and worker:
+        return (
+            "mixed"
+            if min(manager, worker) * 50 > max(manager, worker)
+            else ("jobmanager" if manager > worker else "taskmanager")
+        )
+    if manager or "clusterentry" in component or "jobmanager" in component:
+        return "jobmanager"
+    if worker or "taskmanager" in component or "taskexecutor" in component:
+        return "taskmanager"
+    return "unknown"
+
+
+def _clocks(
+    streams: Mapping[Stream, Mapping[str, Any]],
+    roles: Mapping[Stream, str],
+    marks: Iterable[Mapping[str, Any]],
+    shifts: Iterable[Mapping[str, Any]],
+    groups: Mapping[int, str],
+    zone_shift_ms: int | None,
+) -> dict[Stream, Clock]:
+    """Marks first, then transitions shared with a stream that has marks, then the neighbours."""
+    clocks: dict[Stream, Clock] = {}
+    marked: dict[Stream, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in marks:
+        marked[_stream(row)].append(row)
+    for stream, found in marked.items():
+        clocks[stream] = _marked_clock(found)
+    partners: dict[Stream, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in shifts:
+        partners[_stream(row)].append(row)
+    for stream, found in sorted(partners.items(), key=lambda item: (item[0][0], item[0][1] or "")):
+        best = max(
+            (row for row in found if _stream(row, "other_") in clocks),
+            key=lambda row: (row["n"], -row["other_source"]),
+            default=None,
+        )
+        if best is None:
+            best = max(found, key=lambda row: (row["n"], -row["other_source"]))
+            other = Clock(
+                segments=(Segment(0, -(2**62), zone_shift_ms or 0),), known_from="assumed"
+            )
+        else:
+            other = clocks[_stream(best, "other_")]
+        difference = best["difference"]
+        zone = round(difference / QUARTER_MS) * QUARTER_MS
+        own_clock = (streams.get(stream) or {}).get("clock")
+        drift = None if own_clock == "elapsed" else difference - zone
+        if stream in clocks:  # its own marks give the zone, the transitions only the drift
+            mine = clocks[stream]
+            apart = difference - (mine.segments[0].shift_ms - other.segments[0].shift_ms)
+            if abs(apart) < QUARTER_MS:
+                clocks[stream] = Clock(
+                    segments=mine.segments, known_from=mine.known_from, drift_ms=apart
+                )
+            continue
+        correction = difference if drift is None or abs(drift) >= DRIFT_MS else zone
+        clocks[stream] = Clock(
+            segments=tuple(
+                Segment(
+                    0 if index == 0 else -1,
+                    segment.from_local_us + correction * 1000 if index else -(2**62),
+                    segment.shift_ms + correction,
+                )
+                for index, segment in enumerate(other.segments)
+            ),
+            known_from="transitions",
+            drift_ms=drift,
+        )
+    # What nothing tells is taken from a file of the same group, then from the JobManagers, then assumed.
+    known = [
+        clock for stream, clock in clocks.items() if roles.get(stream) in ("jobmanager", "mixed")
+    ]
+    for stream in streams:
+        if stream in clocks:
+            continue
+        siblings = [
+            clock
+            for other_stream, clock in clocks.items()
+            if other_stream.owner == stream.owner
+            and groups.get(other_stream.source) == groups.get(stream.source)
+        ]
+        if zone_shift_ms is not None:
+            shift, known_from = zone_shift_ms, "--tz"
+        elif siblings:
+            shift, known_from = siblings[0].zone_ms, siblings[0].known_from
+        elif known and len({clock.zone_ms for clock in known}) == 1:
+            shift, known_from = known[0].zone_ms, "assumed"
+        else:
+            shift, known_from = 0, "assumed"
+        clocks[stream] = Clock(segments=(Segment(0, -(2**62), shift),), known_from=known_from)
+    return clocks
+
+
+def _marked_clock(found: Sequence[Mapping[str, Any]]) -> Clock:
+    """One segment per zone; a zone seen in a hundredth of the marks or fewer is a stray, not a change."""
+    total = sum(row["n"] for row in found)
+    solid = [row for row in found if row["n"] * 100 > total or row["n"] >= 20] or list(found)
+    ordered = sorted(solid, key=lambda row: row["offset"])
+    printed = any(row["printed"] for row in ordered)
+    segments = []
+    for index, row in enumerate(ordered):
+        shift = row["difference"] if row["zone"] is None else row["zone"]
+        segments.append(
+            Segment(
+                0 if index == 0 else row["offset"],
+                -(2**62) if index == 0 else row["shown_us"],
+                shift,
+            )
+        )
+    return Clock(
+        segments=tuple(segments), known_from="trigger-timestamps" if printed else "carrier"
+    )
+
+
+def _writer(
+    stream: Stream,
+    row: Mapping[str, Any],
+    rare: Sequence[Mapping[str, Any]],
+    role: str,
+    clock: Clock,
+    groups: Mapping[int, str],
+) -> Writer:
+    version = taskmanager = host = cluster = None
+    for record in rare:
+        fields = record["fields"] or {}
+        if record["event"] == Event.PROCESS_STARTED:
+            version = version or fields.get("version")
+        elif record["event"] == Event.PROCESS_IDENTITY:
+            taskmanager = taskmanager or record["taskmanager"]
+            host = host or record["host"]
+        elif record["event"] == Event.CONFIGURATION and fields.get("key") in (
+            "kubernetes.cluster-id",
+            "high-availability.cluster-id",
+            "yarn.application.id",
+        ):
+            value = fields.get("value", "")
+            cluster = cluster or (value if value not in ("", "/default") else None)
+    scopes = row["scopes"] or []
+    if taskmanager is None and len(scopes) == 1 and role == "taskmanager":
+        taskmanager, host = scopes[0]["taskmanager"], host or scopes[0]["host"]
+    group = groups.get(stream.source, "")
+    for text in (stream.owner or "", taskmanager or "", group):
+        container = _YARN_CONTAINER.search(text)
+        if container:
+            cluster = cluster or f"application_{container[1]}_{container[2]}"
+            if taskmanager is None and role == "taskmanager":
+                taskmanager = container[0]
+    if cluster is None:
+        cluster = _POD_SUFFIX.sub("", stream.owner) if stream.owner else group.rpartition("/")[0]
+    return Writer(
+        stream=stream,
+        role=role,
+        cluster=cluster,
+        version=version,
+        taskmanager=taskmanager,
+        host=host,
+        job_ids=tuple(row["job_ids"] or ()),
+        lacks_job=bool(row["without_job"]),
+        clock=clock,
+        events=row["n"],
+        dated=bool(row["dated"] or row["with_instant"]),
+    )
+
+
+# ----------------------------------------------------------------------------------------------
+# applying
+# ----------------------------------------------------------------------------------------------
+
+
+def resolve(
+    events: DataFrame, writers: Sequence[Writer], spark: SparkSession, tz: str | None = None
+) -> DataFrame:
+    """Give every event its instant and its writer.
+
+    Args:
+        events: what `located` returned.
+        writers: what `settle` decided.
+        spark: the session, for the small frame of segments.
+        tz: name of a zone that overrides every inferred one.
+
+    Returns:
+        EVENTS + (owner, shown_us, time_us, role, cluster, writer_taskmanager, writer_host); `job_id`
+        is filled from the stream's last job line where the record lacks it (Flink 1.4).
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    columns = (
+        "source int, owner string, low_offset long, high_offset long, low_us long, high_us long, "
+        "shift_us long, writer_role string, cluster string, writer_taskmanager string, writer_host string"
+    )
+    table = spark.createDataFrame(list(_segment_rows(writers)), columns)
+    role = _role("logger", "attempt")
+    matches = (
+        (F.col("e.source") == F.col("w.source"))
+        & F.col("e.owner").eqNullSafe(F.col("w.owner"))
+        & F.col("e.offset").between(F.col("w.low_offset"), F.col("w.high_offset"))
+        & (
+            F.col("e.shown_us").isNull()
+            | F.col("e.shown_us").between(F.col("w.low_us"), F.col("w.high_us"))
+        )
+    )
+    settled = events.alias("e").join(F.broadcast(table.alias("w")), on=matches, how="left")
+    by_clock = F.col("e.shown_us") - F.col("w.shift_us")
+    if tz is not None:
+        by_clock = F.when(
+            F.col("e.clock").isNull(),
+            F.unix_micros(F.to_utc_timestamp(F.timestamp_micros("e.shown_us"), F.lit(tz))),
+        ).otherwise(by_clock)
+    out = settled.select(
+        "e.*",
+        F.coalesce("e.utc_us", by_clock).alias("time_us"),
+        F.coalesce(
+            F.when(
+                F.col("w.writer_role").isin("jobmanager", "taskmanager"), F.col("w.writer_role")
+            ),
+            role,
+        ).alias("role"),
+        F.coalesce("w.cluster", F.lit("")).alias("cluster"),
+        "w.writer_taskmanager",
+        "w.writer_host",
+    )
+    if not any(writer.lacks_job for writer in writers):
+        return out
+    in_order = Window.partitionBy("source", "owner").orderBy("offset")
+    before = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    after = in_order.rowsBetween(Window.currentRow, Window.unboundedFollowing)
+    of_checkpoint = F.col("checkpoint").isNotNull() & F.col("job_id").isNull()
+    return out.withColumn(
+        "job_id",
+        F.when(
+            of_checkpoint,
+            F.coalesce(
+                F.last("job_id", ignorenulls=True).over(before),
+                F.first("job_id", ignorenulls=True).over(after),
+                F.lit(""),
+            ),
+        ).otherwise(F.col("job_id")),
+    )
+
+
+def _segment_rows(writers: Sequence[Writer]) -> Iterable[tuple[Any, ...]]:
+    for writer in writers:
+        segments = writer.clock.segments
+        by_offset = all(segment.from_offset >= 0 for segment in segments)
+        for index, segment in enumerate(segments):
+            following = segments[index + 1] if index + 1 < len(segments) else None
+            low_offset, high_offset = 0, 2**62
+            low_us, high_us = -(2**63) + 1, 2**63 - 1
+            if by_offset:
+                low_offset = segment.from_offset
+                high_offset = following.from_offset - 1 if following else 2**62
+            else:
+                low_us = segment.from_local_us
+                high_us = following.from_local_us - 1 if following else 2**63 - 1
+            yield (
+                writer.stream.source,
+                writer.stream.owner,
+                low_offset,
+                high_offset,
+                low_us,
+                high_us,
+                segment.shift_ms * 1000,
+                writer.role,
+                writer.cluster,
+                writer.taskmanager,
+                writer.host,
+            )
+
+
+def zone_name(shift_ms: int) -> str:
+    """A zone offset as people write it.
+
+    >>> zone_name(8 * 3600 * 1000), zone_name(0), zone_name(-12600000)
+    ('UTC+08:00', 'UTC', 'UTC-03:30')
+    """
+    if shift_ms == 0:
+        return "UTC"
+    minutes = abs(shift_ms) // 60000
+    return f"UTC{'+' if shift_ms > 0 else '-'}{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+def iso(time_us: int | None) -> str | None:
+    """An instant as ISO-8601 in UTC with milliseconds.
+
+    >>> iso(1543488224622000)
+    '2018-11-29T10:43:44.622Z'
+    """
+    if time_us is None:
+        return None
+    moment = datetime.fromtimestamp(time_us // 1_000_000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_us // 1000 % 1000:03d}Z"
