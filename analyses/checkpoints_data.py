@@ -1,0 +1,147 @@
+"""From the facts of `flowdiag checkpoints` to `data.checkpoints` of the report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from flowdiag.analyses import facts as x
+from flowdiag.analyses import report as wire
+from flowdiag.analyses.findings import RuleOutcome
+from flowdiag.analyses.placement import shares
+from flowdiag.analyses.redact import clean
+
+MAX_ROWS: Final = 10_000
+
+Row = TypeVar("Row")
+
+
+def checkpoint_data(
+    facts: x.CheckpointFacts,
+    outcomes: Sequence[RuleOutcome],
+    *,
+    max_rows: int = MAX_ROWS,
+    excerpts: bool = True,
+) -> wire.CheckpointData:
+    """The tables of every job, each job with its own verdict.
+
+    Args:
+        facts: what was measured.
+        outcomes: what the rules said about it.
+        max_rows: longest list; what is sick is kept before what is not.
+        excerpts: False drops the reasons, which are log text.
+    """
+    return wire.CheckpointData(
+        jobs=[_job(job, outcomes, max_rows, excerpts) for job in sorted(facts.jobs, key=_by_key)]
+    )
+
+
+def anything_to_diagnose(facts: x.CheckpointFacts, outcomes: Iterable[RuleOutcome]) -> bool:
+    """Whether any input held an event that the command needs."""
+    return any(job.checkpoints or job.late or job.declines for job in facts.jobs) or any(
+        outcome.findings for outcome in outcomes
+    )
+
+
+def _by_key(job: x.JobFacts) -> x.JobKey:
+    return job.key
+
+
+def _job(
+    job: x.JobFacts, outcomes: Sequence[RuleOutcome], max_rows: int, excerpts: bool
+) -> wire.CheckpointJob:
+    judgement = wire.judge(outcomes, job.key)
+    taskmanagers = [
+        wire.TaskManager(
+            taskmanager=share.taskmanager,
+            host=share.host,
+            subtasks=share.subtasks,
+            late=share.late,
+            expected=share.expected,
+            ratio=share.ratio,
+            p_value=share.p_value,
+        )
+        for share in shares(job)
+    ]
+    checkpoints = _keep(job.checkpoints, max_rows, lambda item: item.status.unsuccessful)
+    late = _keep(job.late, max_rows, lambda item: item.expired)
+    declines = _keep(job.declines, max_rows, lambda _: True)
+    total = wire.Totals(
+        checkpoints=len(job.checkpoints),
+        late_acknowledgements=len(job.late),
+        declines=len(job.declines),
+        taskmanagers=len(taskmanagers),
+    )
+    return wire.CheckpointJob(
+        cluster=job.key.cluster,
+        job_id=job.key.job_id,
+        name=job.name,
+        flink_version=job.version,
+        verdict=judgement.verdict,
+        cause=judgement.cause,
+        culprits=list(judgement.culprits),
+        runs=job.runs,
+        counts=dict(sorted(Counter(str(item.status) for item in job.checkpoints).items())),
+        checkpoints=[_checkpoint(item, excerpts) for item in checkpoints],
+        late_acknowledgements=[_late(item) for item in late],
+        declines=[_decline(item, excerpts) for item in declines],
+        taskmanagers=taskmanagers[:max_rows],
+        total=total,
+        truncated=max(msgspec.structs.astuple(total)) > max_rows,
+    )
+
+
+def _keep(rows: Sequence[Row], limit: int, sick: Callable[[Row], bool]) -> list[Row]:
+    """At most `limit` rows in their order, the sick ones before the others."""
+    if len(rows) <= limit:
+        return list(rows)
+    places = sorted(range(len(rows)), key=lambda i: (not sick(rows[i]), i))[:limit]
+    return [rows[i] for i in sorted(places)]
+
+
+def _checkpoint(item: x.Checkpoint, excerpts: bool) -> wire.Checkpoint:
+    return wire.Checkpoint(
+        run=item.run,
+        id=item.id,
+        status=item.status,
+        type=item.type,
+        triggered_at=wire.iso(item.triggered_us),
+        ended_at=wire.iso(item.ended_us),
+        duration_ms=item.duration_ms,
+        bytes=item.bytes,
+        reason=clean(item.reason) if item.reason and excerpts else None,
+    )
+
+
+def _late(item: x.LateAcknowledgement) -> wire.LateAcknowledgement:
+    return wire.LateAcknowledgement(
+        run=item.run,
+        checkpoint=item.checkpoint,
+        attempt_id=item.attempt.attempt_id,
+        task=item.attempt.task,
+        subtask=item.attempt.subtask,
+        subtask_index=item.attempt.subtask_index,
+        attempt=item.attempt.attempt,
+        taskmanager=item.attempt.taskmanager,
+        host=item.attempt.host,
+        received_at=wire.iso(item.received_us),
+        after_trigger_ms=item.after_trigger_ms,
+        after_expiry_ms=item.after_expiry_ms,
+        unmatched=not item.expired,
+    )
+
+
+def _decline(item: x.Decline, excerpts: bool) -> wire.Decline:
+    return wire.Decline(
+        run=item.run,
+        checkpoint=item.checkpoint,
+        attempt_id=item.attempt.attempt_id,
+        task=item.attempt.task,
+        subtask_index=item.attempt.subtask_index,
+        taskmanager=item.attempt.taskmanager,
+        host=item.attempt.host,
+        reason=clean(item.reason) if item.reason and excerpts else None,
+    )

@@ -1,0 +1,99 @@
+"""From cited records to `file:line` and an excerpt.
+
+Rows carry only (source, offset), since counting the lines of every record of a large input would
+cost more than judging it. Here the lines of the few cited sources are counted once, up to the last
+cited record.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+from flowdiag.analyses.findings import Evidence
+from flowdiag.analyses.redact import clean
+
+EXCERPT_CHARACTERS: Final = 500
+_CHUNK: Final = 1 << 20
+_RECORD: Final = 64 << 10  # bytes of a record that are looked at for its excerpt
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where a record stands for people: its 1-based line, and what it says (cleaned)."""
+
+    line: int
+    excerpt: str
+
+
+Key = tuple[int, int]  # source, offset
+
+
+def locate(
+    evidence: Iterable[Evidence], open_stream: Callable[[int], BinaryIO]
+) -> tuple[dict[Key, Located], list[tuple[int, str]]]:
+    """Find line and excerpt of every cited record.
+
+    Args:
+        evidence: cited records, in any order, repetitions allowed.
+        open_stream: opens the decoded stream of a source by its index.
+
+    Returns:
+        What was found by (source, offset), and (source, message) for each source that could not be
+        read again: a file may have been rotated away since it was parsed. Its records are missing
+        from the first part; nothing is raised.
+    """
+    cited: defaultdict[int, set[int]] = defaultdict(set)
+    for item in evidence:
+        cited[item.source].add(item.offset)
+    found: dict[Key, Located] = {}
+    problems: list[tuple[int, str]] = []
+    for source, offsets in sorted(cited.items()):
+        try:
+            with open_stream(source) as stream:
+                for offset, line, record in _records(stream, sorted(offsets)):
+                    found[source, offset] = Located(line, excerpt(record))
+        except Exception as error:  # noqa: BLE001 - codecs have errors of their own
+            problems.append((source, f"cannot be read again for line numbers: {error}"))
+    return found, problems
+
+
+def excerpt(record: bytes) -> str:
+    """The first line of a record, out of its JSON wrapping, cleaned, at most 500 characters.
+
+    >>> excerpt(b"connecting with password=hunter2\\n\\tat some.Frame")
+    'connecting with password=***'
+    """
+    from flowdiag.parsers.envelopes import unwrap_json
+
+    line = record.split(b"\n", 1)[0]
+    unwrapped = unwrap_json(line) if line.lstrip()[:1] == b"{" else None
+    text = unwrapped.text.split("\n", 1)[0] if unwrapped else line.decode("utf-8", "replace")
+    return clean(text, EXCERPT_CHARACTERS)
+
+
+def _records(stream: BinaryIO, offsets: Sequence[int]) -> Iterator[tuple[int, int, bytes]]:
+    """Offset, line number and first bytes of the records at `offsets` (ascending)."""
+    line, position = 1, 0
+    waiting = list(offsets)
+    started: list[tuple[int, int, bytearray]] = []  # records whose end may lie in the next chunk
+    while waiting or started:
+        chunk = stream.read(_CHUNK)
+        for _, _, record in started:
+            record += chunk[: _RECORD - len(record)]
+        counted = 0
+        while waiting and waiting[0] < position + len(chunk):
+            at = waiting.pop(0) - position
+            line += chunk.count(b"\n", counted, at)
+            counted = at
+            started.append((position + at, line, bytearray(chunk[at : at + _RECORD])))
+        line += chunk.count(b"\n", counted)
+        position += len(chunk)
+        complete = [s for s in started if not chunk or len(s[2]) >= _RECORD or b"\n" in s[2]]
+        for offset, number, record in complete:
+            yield offset, number, bytes(record)
+        started = [s for s in started if s not in complete]
+        if not chunk:
+            return

@@ -1,0 +1,200 @@
+"""What must not leave the machine inside a report: secrets always, names on request.
+
+Log text is hostile: it carries passwords that somebody logged, terminal escapes, and characters
+that reorder what a reader sees. `clean` is applied to every piece of log text that enters a report.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+MASK: Final = "***"
+
+_KEYS = (
+    r"pass(?:word|wd|phrase)|pwd|secret|token|credentials?|authorization|jaas\.config"
+    r"|(?:api|access|account|private|shared|encryption|storage)[-_. ]?key"
+    r"|(?<![a-z])sig(?:nature)?(?![a-z])"
+)
+# A value ends where the log's own punctuation ends it; a quoted one may be cut off by the excerpt.
+_VALUE = r"""\\?"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s,;&"'<>)\]}]+"""
+_SECRETS: Final = (
+    (re.compile(r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*-----|\Z)"), MASK),
+    (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}"), rf"\1 {MASK}"),
+    (
+        re.compile(rf"""(?i)([\w.-]*(?:{_KEYS})[\w.-]*)(\\?["']?\s*(?:[=:]|=>)\s*)(?:{_VALUE})"""),
+        rf"\1\2{MASK}",
+    ),
+    # user:password@ before a host; a password may hold slashes (S3 keys do)
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s@:/]+:[^\s@]+@"), rf"\1{MASK}@"),
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s@:/]{16,}@"), rf"\1{MASK}@"),
+    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"), MASK),  # JSON web token
+    (
+        re.compile(
+            r"\b(?:(?:AKIA|ASIA)[A-Z0-9]{16}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}"
+            r"|xox[abposr]-[\w-]{10,}|AIza[\w-]{35}|ya29\.[\w-]{20,}|sk-[\w-]{20,})"
+        ),
+        MASK,
+    ),
+)
+
+_TERMINAL = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]"
+)
+# C0, DEL, C1; zero-width and bidirectional marks, line separators, byte order mark, surrogates, tags
+_CONTROL = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def mask_secrets(text: str) -> str:
+    """Replace what looks like a secret by `***`: keys, tokens, passwords, credentials in URLs.
+
+    >>> mask_secrets("jdbc:mysql://root:hunter2@db:3306/x?useSSL=false, api.key = 'abc'")
+    'jdbc:mysql://***@db:3306/x?useSSL=false, api.key = ***'
+    """
+    for pattern, replacement in _SECRETS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def printable(text: str) -> str:
+    r"""Drop terminal sequences; show every other control or reordering character as an escape.
+
+    >>> printable("\x1b[31mred\x1b[0m \u202eevil\x00\tend")
+    'red \\u202eevil\\x00 end'
+    """
+    text = _TERMINAL.sub("", text).replace("\t", " ")
+    return _CONTROL.sub(lambda hit: _escape(hit.group()), text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def shorten(text: str, limit: int) -> str:
+    """Cut at `limit` characters, saying so.
+
+    >>> shorten("abcdef", 4)
+    'abc…'
+    """
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def clean(text: str, limit: int = 500) -> str:
+    """Log text that may enter a report: without secrets and control characters, at most `limit`."""
+    return shorten(mask_secrets(printable(text)).strip(), limit)
+
+
+# What each key of the report holds. Only these are touched by `pseudonymise`: the words of the
+# contract (codes, verdicts, units, option keys) never are, whatever a task may be called.
+_NAMES: Final = {
+    "host": "host",
+    "taskmanager": "taskmanager",
+    "executor": "executor",
+    "task": "task",
+    "operator": "task",
+    "job_name": "job",
+    "application": "application",
+    "query": "query",
+    "cluster": "cluster",
+    "source": "input",
+    "label": "process",
+}
+_TEXTS: Final = frozenset(
+    {"title", "why", "explain", "says", "population", "value"}
+    | {"excerpt", "reason", "samples", "message", "hint", "error"}
+    | {"text", "current", "proposed", "risk", "verify"}
+)
+_PATTERNS: Final = (
+    ("user", re.compile(r"(?i)(?<=\buser[=:])\s*\w[\w.-]*|(?<=/home/)[\w.-]+|(?<=/Users/)[\w.-]+")),
+    ("url", re.compile(r"(?i)\b[a-z][a-z0-9+.-]*://[^\s\"'<>)\],;]+")),
+    ("host", re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")),
+    (
+        "host",
+        # not org.apache.…: a package begins with the domain, a host ends with it
+        re.compile(
+            r"(?i)(?<![\w.-])(?!(?:org|com|io|net|java|javax)\.)[a-z0-9-]+(?:\.[a-z0-9-]+)*"
+            r"\.(?:internal|local|lan|corp|intra|com|net|org|cloud|svc)(?![\w-])"
+        ),
+    ),
+    ("path", re.compile(r"(?<![\w/.:*])(?:~|\.{1,2})?(?:/[\w.+@=~-]+){2,}/?")),
+)
+
+
+def pseudonymise(document: Any) -> Any:
+    """Replace hosts, users, job and task names and paths by `host-1`, `task-2`, …, consistently.
+
+    Args:
+        document: a report as plain builtins (`msgspec.to_builtins`).
+
+    Log text is searched for the names that the report knows and for whatever looks like an address,
+    a user or a path. Names that only appear in log text in another form cannot be known.
+    """
+    names = _Pseudonyms()
+    names.collect(document)
+    return names.replace(document)
+
+
+class _Pseudonyms:
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+        self._pattern: re.Pattern[str] | None = None
+
+    def name(self, kind: str, real: str) -> str:
+        if not real or real == "-":
+            return real
+        if real not in self._known:
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+            self._known[real] = f"{kind}-{self._counts[kind]}"
+        return self._known[real]
+
+    def collect(self, node: Any) -> None:
+        for kind, real in _named(node):
+            self.name(kind, real)
+        longest_first = sorted(self._known, key=len, reverse=True)
+        # A one-letter task name would turn every "a" of a sentence into a pseudonym.
+        words = [re.escape(real) for real in longest_first if len(real) > 2]
+        self._pattern = re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)") if words else None
+
+    def text(self, text: str) -> str:
+        if self._pattern:
+            text = self._pattern.sub(lambda hit: self._known[hit.group()], text)
+        for kind, pattern in _PATTERNS:
+            text = pattern.sub(lambda hit, kind=kind: self.name(kind, hit.group()), text)  # type: ignore[misc]
+        return text
+
+    def replace(self, node: Any, key: str = "", parent: str = "") -> Any:
+        if isinstance(node, Mapping):
+            return {k: self.replace(v, k, key) for k, v in node.items()}
+        if isinstance(node, list):
+            return [self.replace(item, key, parent) for item in node]
+        if not isinstance(node, str):
+            return node
+        kind = _kind(key, parent)
+        if kind:
+            return self.name(kind, node)
+        return self.text(node) if key in _TEXTS else node
+
+
+def _kind(key: str, parent: str) -> str | None:
+    return "job" if (parent, key) == ("jobs", "name") else _NAMES.get(key)
+
+
+def _named(node: Any, key: str = "", parent: str = "") -> Iterable[tuple[str, str]]:
+    if isinstance(node, Mapping):
+        for k, v in node.items():
+            yield from _named(v, k, key)
+    elif isinstance(node, list):
+        for item in node:
+            yield from _named(item, key, parent)
+    elif isinstance(node, str):
+        kind = _kind(key, parent)
+        if kind:
+            yield kind, node
