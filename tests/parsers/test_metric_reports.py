@@ -1,0 +1,394 @@
+"""Metrics reports of every shape, folded into rows."""
+
+from collections.abc import Iterable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flowdiag.parsers.metric_reports import MetricFolder, known_metrics, parse_block
+
+HEADER = "=========================== Starting metrics report ==========================="
+FOOTER = "=========================== Finished metrics report ==========================="
+
+
+def report(
+    *,
+    counters: Iterable[str] = (),
+    gauges: Iterable[str] = (),
+    meters: Iterable[str] = (),
+    histograms: Iterable[str] = (),
+    padded: bool = True,
+) -> list[str]:
+    """A report as Slf4jReporter lays it out (padded and complete: up to Flink 1.16)."""
+    lines = [HEADER, ""]
+    sections = {
+        "Counters": counters,
+        "Gauges": gauges,
+        "Meters": meters,
+        "Histograms": histograms,
+    }
+    for name, body in sections.items():
+        body = list(body)
+        if not body and not padded:
+            continue
+        dashes = 76 - len(name) if padded else 69
+        lines += [f"-- {name} " + "-" * dashes, *body, ""]
+    return [*lines, FOOTER]
+
+
+def by_name(rows: list[dict[str, object]]) -> dict[str, dict[str, object]]:
+    metrics = [row for row in rows if row["event"] == "metric"]
+    return {row["metric"]["name"]: row for row in metrics}  # type: ignore[index]
+
+
+TM = "tm1.taskmanager.0a1b2c"
+TASK = f"{TM}.Word Count.Source: lines -> Split.1"
+
+
+def test_a_task_metric_tells_its_place() -> None:
+    row = by_name(parse_block(report(gauges=[f"{TASK}.busyTimeMsPerSecond: 250"])))[
+        "busyTimeMsPerSecond"
+    ]
+    assert (row["host"], row["taskmanager"]) == ("tm1", "0a1b2c")
+    assert (row["job_name"], row["task"]) == ("Word Count", "Source: lines -> Split")
+    assert row["subtask_index"] == 1
+    metric = row["metric"]
+    assert metric == {
+        "name": "busyTimeMsPerSecond",
+        "kind": "gauge",
+        "scope": "task",
+        "operator": None,
+        "count": 1,
+        "first": 250.0,
+        "last": 250.0,
+        "min": 250.0,
+        "max": 250.0,
+        "sum": 250.0,
+    }
+
+
+def test_a_subtask_is_placed_once() -> None:
+    folder = MetricFolder(3)
+    lines = [
+        line.encode()
+        for line in report(
+            gauges=[f"{TASK}.busyTimeMsPerSecond: 1", f"{TASK}.idleTimeMsPerSecond: 2"]
+        )
+    ]
+    for minute in range(3):
+        folder.add_block(lines, offset=minute, local_us=minute * 60_000_000)
+    rows = [row for batch in folder.flush() for row in batch.to_pylist()]
+    assert [row["event"] for row in rows] == ["metric", "metric"]
+    first = MetricFolder(3)
+    first.add_block(lines, offset=7, local_us=5)
+    placed = [
+        row for batch in first.flush() for row in batch.to_pylist() if row["event"] == "placed"
+    ]
+    assert [(row["task"], row["subtask_index"], row["offset"]) for row in placed] == [
+        ("Source: lines -> Split", 1, 7)
+    ]
+
+
+def test_samples_of_one_minute_are_folded_and_the_next_minute_starts_anew() -> None:
+    folder = MetricFolder(0)
+    batches = []
+    for second, value in ((5, 3), (25, 9), (45, 6), (65, 1)):
+        lines = report(counters=[f"{TASK}.numRecordsIn: {value}"])
+        batches += folder.add_block(
+            [line.encode() for line in lines], offset=second, local_us=second * 1_000_000
+        )
+    rows = [row for batch in (*batches, *folder.flush()) for row in batch.to_pylist()]
+    folded = [row["metric"] for row in rows if row["event"] == "metric"]
+    assert [(m["count"], m["first"], m["last"], m["min"], m["max"], m["sum"]) for m in folded] == [
+        (3, 3.0, 6.0, 3.0, 9.0, 18.0),
+        (1, 1.0, 1.0, 1.0, 1.0, 1.0),
+    ]
+    metrics = [row for row in rows if row["event"] == "metric"]
+    assert [(row["local_us"], row["duration_ms"], row["offset"]) for row in metrics] == [
+        (5_000_000, 40_000, 5),
+        (65_000_000, 0, 65),
+    ]
+
+
+def test_a_series_that_missed_a_report_has_no_duration() -> None:
+    folder = MetricFolder(0)
+    for second, extra in ((1, []), (11, [f"{TASK}.numBytesOut: 5"])):
+        lines = report(counters=[f"{TASK}.numRecordsIn: 1", *extra])
+        folder.add_block([line.encode() for line in lines], offset=0, local_us=second * 1_000_000)
+    rows = by_name([row for batch in folder.flush() for row in batch.to_pylist()])
+    assert rows["numRecordsIn"]["duration_ms"] == 10_000
+    assert rows["numBytesOut"]["duration_ms"] is None
+
+
+def test_operators_and_tasks_are_told_apart_by_what_only_tasks_have() -> None:
+    rows = parse_block(
+        report(
+            counters=[
+                f"{TM}.Job.Source: a -> (Map, Sink: b).0.numRecordsOut: 4",
+                f"{TM}.Job.Source: a.0.numRecordsOut: 2",
+                f"{TM}.Job.Map.0.numRecordsOut: 1",
+                f"{TM}.Job.Sink: b.0.numRecordsOut: 0",
+            ],
+            gauges=[f"{TM}.Job.Source: a -> (Map, Sink: b).0.buffers.inPoolUsage: 0.5"],
+        )
+    )
+    scopes = {
+        (row["metric"]["scope"], row["metric"]["operator"], row["task"])  # type: ignore[index]
+        for row in rows
+        if row["event"] == "metric"
+    }
+    task = "Source: a -> (Map, Sink: b)"
+    assert scopes == {
+        ("task", None, task),
+        ("operator", "Source: a", task),
+        ("operator", "Map", task),
+        ("operator", "Sink: b", task),
+    }
+
+
+def test_dots_in_host_and_id_are_settled_by_the_processes_own_metrics() -> None:
+    scope = "node-3.example.org.taskmanager.10.1.2.3:41117-9f8e7d"
+    rows = by_name(
+        parse_block(
+            report(
+                counters=[f"{scope}.Job.Map.2.numRecordsIn: 7"],
+                gauges=[
+                    f"{scope}.Status.JVM.CPU.Load: 0.25",
+                    f"{scope}.Job.Map.2.checkpointAlignmentTime: 12",
+                ],
+            )
+        )
+    )
+    for name in ("numRecordsIn", "Status.JVM.CPU.Load", "checkpointAlignmentTime"):
+        assert rows[name]["host"] == "node-3.example.org"
+        assert rows[name]["taskmanager"] == "10.1.2.3:41117-9f8e7d"
+    assert rows["numRecordsIn"]["job_name"] == "Job"
+    assert rows["numRecordsIn"]["task"] == "Map"
+
+
+def test_dots_in_the_job_are_settled_by_what_the_tasks_have_in_common() -> None:
+    job = "insert-into_default_catalog.default_database.sink"
+    rows = parse_block(
+        report(
+            gauges=[
+                f"{TM}.{job}.Source: a.b.0.checkpointAlignmentTime: 1",
+                f"{TM}.{job}.Calc(x=[1.5]).3.checkpointAlignmentTime: 1",
+            ]
+        )
+    )
+    assert {
+        (row["job_name"], row["task"], row["subtask_index"])
+        for row in rows
+        if row["event"] == "metric"
+    } == {(job, "Source: a.b", 0), (job, "Calc(x=[1.5])", 3)}
+
+
+def test_two_jobs_in_one_task_manager() -> None:
+    rows = parse_block(
+        report(
+            gauges=[
+                f"{TM}.one.Map.0.checkpointAlignmentTime: 1",
+                f"{TM}.two.Map v1.2.0.checkpointAlignmentTime: 1",
+                f"{TM}.two.Sink.0.checkpointAlignmentTime: 1",
+            ]
+        )
+    )
+    assert {(row["job_name"], row["task"]) for row in rows if row["event"] == "metric"} == {
+        ("one", "Map"),
+        ("two", "Map v1.2"),
+        ("two", "Sink"),
+    }
+
+
+def test_values_that_are_no_samples_leave_a_row_that_says_so() -> None:
+    rows = by_name(
+        parse_block(
+            report(
+                gauges=[
+                    f"{TASK}.busyTimeMsPerSecond: NaN",
+                    f"{TASK}.currentInputWatermark: -9223372036854775808",
+                    f"{TASK}.isBackPressured: true",
+                    "jm.jobmanager.Job.lastCheckpointDuration: -1",
+                    "jm.jobmanager.Job.lastCheckpointExternalPath: n/a",
+                    "jm.jobmanager.Job.numRestarts: 0",
+                ]
+            )
+        )
+    )
+    assert rows["busyTimeMsPerSecond"]["metric"]["count"] == 0  # type: ignore[index]
+    assert rows["currentInputWatermark"]["metric"]["max"] is None  # type: ignore[index]
+    assert rows["isBackPressured"]["metric"]["last"] == 1.0  # type: ignore[index]
+    assert rows["lastCheckpointDuration"]["metric"]["count"] == 0  # type: ignore[index]
+    assert rows["numRestarts"]["metric"]["count"] == 1  # type: ignore[index]
+    assert "lastCheckpointExternalPath" not in rows
+
+
+def test_the_scopes_of_a_job_manager() -> None:
+    rows = by_name(
+        parse_block(
+            report(
+                gauges=[
+                    "jm.example.org.jobmanager.Status.JVM.CPU.Load: 0.5",
+                    "jm.example.org.jobmanager.taskSlotsTotal: 6",
+                    "jm.example.org.jobmanager.My job v1.2.numberOfFailedCheckpoints: 3",
+                ]
+            )
+        )
+    )
+    assert rows["Status.JVM.CPU.Load"]["metric"]["scope"] == "jm"  # type: ignore[index]
+    assert rows["taskSlotsTotal"]["host"] == "jm.example.org"
+    failed = rows["numberOfFailedCheckpoints"]
+    assert failed["metric"]["scope"] == "jm-job"  # type: ignore[index]
+    assert failed["job_name"] == "My job v1.2"
+
+
+def test_names_with_a_number_or_a_collector_in_them() -> None:
+    rows = by_name(
+        parse_block(
+            report(
+                gauges=[
+                    f"{TM}.Status.JVM.GarbageCollector.G1 Young Generation.Time: 12",
+                    f"{TASK}.Shuffle.Netty.Input.0.debloatedBufferSize: 32768",
+                    f"{TM}.Word Count.Co-Map.1.currentInput2Watermark: 5",
+                ]
+            )
+        )
+    )
+    assert rows["Status.JVM.GarbageCollector.G1 Young Generation.Time"]["taskmanager"] == "0a1b2c"
+    assert rows["Shuffle.Netty.Input.0.debloatedBufferSize"]["subtask_index"] == 1
+    assert rows["currentInput2Watermark"]["metric"]["scope"] == "operator"  # type: ignore[index]
+
+
+def test_unknown_metrics_and_users_groups_are_skipped() -> None:
+    assert (
+        parse_block(
+            report(
+                counters=[
+                    f"{TASK}.records-lag-max: 3",
+                    f"{TASK}.KafkaConsumer.numRecordsIn: 3",
+                    f"{TASK}.uptime: 3",
+                    "anything: else: 4",
+                    "no separator",
+                ]
+            )
+        )
+        == []
+    )
+
+
+def test_histograms_become_one_row_per_quantity() -> None:
+    text = "count=3, min=1, max=9, mean=4.5, stddev=2.0, p50=4.0, p75=5.0, p95=8.0, p98=8.5, "
+    rows = by_name(
+        parse_block(report(histograms=[f"{TASK}.mailboxLatencyMs: {text}p99=8.9, p999=9.0"]))
+    )
+    assert {name: row["metric"]["last"] for name, row in rows.items()} == {  # type: ignore[index]
+        "mailboxLatencyMs.max": 9.0,
+        "mailboxLatencyMs.mean": 4.5,
+        "mailboxLatencyMs.p50": 4.0,
+        "mailboxLatencyMs.p99": 8.9,
+    }
+    assert {row["metric"]["kind"] for row in rows.values()} == {"histogram"}  # type: ignore[index]
+
+
+def test_the_sections_of_later_versions() -> None:
+    lines = report(
+        counters=[f"{TASK}.numRecordsIn: 4"], meters=[f"{TASK}.numRecordsInPerSecond: 0.4"]
+    )
+    short = report(
+        counters=[f"{TASK}.numRecordsIn: 4"],
+        meters=[f"{TASK}.numRecordsInPerSecond: 0.4"],
+        padded=False,
+    )
+    assert lines != short
+    assert parse_block(lines) == parse_block(short)
+    assert {
+        row["metric"]["kind"]  # type: ignore[index]
+        for row in parse_block(short)
+        if row["event"] == "metric"
+    } == {"counter", "meter"}
+
+
+def test_reading_stops_behind_the_report() -> None:
+    lines = iter([*report(counters=[f"{TASK}.numRecordsIn: 4"]), "the next record"])
+    assert len(by_name(parse_block(lines))) == 1
+    assert next(lines) == "the next record"
+
+
+def test_a_report_cut_in_the_middle_keeps_what_it_had() -> None:
+    lines = report(counters=[f"{TASK}.numRecordsIn: 4"])[:-2]
+    assert by_name(parse_block(lines))["numRecordsIn"]["metric"]["last"] == 4.0  # type: ignore[index]
+
+
+def test_windows_line_ends() -> None:
+    lines = [line + "\r\n" for line in report(gauges=[f"{TASK}.isBackPressured: false"])]
+    assert by_name(parse_block(lines))["isBackPressured"]["metric"]["last"] == 0.0  # type: ignore[index]
+
+
+def test_another_delimiter() -> None:
+    lines = report(
+        counters=["h|taskmanager|t.1|Job|Map|0|numRecordsIn: 1"],
+        gauges=[
+            "h|taskmanager|t.1|Status|JVM|CPU|Load: 0.5",
+            "h|taskmanager|t.1|Job|Map|0|buffers|inPoolUsage: 0.1",
+        ],
+    )
+    rows = by_name(parse_block([*lines[:-1], *lines]))
+    assert rows["buffers.inPoolUsage"]["task"] == "Map"
+    assert rows["numRecordsIn"]["taskmanager"] == "t_1"
+
+
+def test_a_configured_scope_format_keeps_the_printed_scope() -> None:
+    rows = by_name(parse_block(report(gauges=["flink.Job.Map.3.busyTimeMsPerSecond: 7"])))
+    row = rows["busyTimeMsPerSecond"]
+    assert row["metric"]["scope"] == "unknown"  # type: ignore[index]
+    assert row["subtask_index"] == 3
+    assert row["fields"] == [("scope", "flink.Job.Map")]
+
+
+def test_processes_in_one_stream_are_kept_apart() -> None:
+    folder = MetricFolder(0)
+    for process, value in (("a", 1), ("b", 2), ("a", 3)):
+        lines = report(counters=[f"{TASK}.numRecordsIn: {value}"])
+        folder.add_block([line.encode() for line in lines], offset=0, local_us=1, process=process)
+    rows = [row for batch in folder.flush() for row in batch.to_pylist()]
+    assert {(row["process"], row["metric"]["sum"]) for row in rows if row["event"] == "metric"} == {
+        ("a", 4.0),
+        ("b", 2.0),
+    }
+
+
+def test_many_different_identifiers_do_not_pile_up() -> None:
+    folder = MetricFolder(0)
+    for block in range(5):
+        lines = [b"%d.%d.user: 1" % (block, index) for index in range(60_000)]
+        folder.add_block(lines, offset=0, local_us=1)
+    (state,) = folder._processes.values()
+    assert len(state.appends) < 200_000
+
+
+def test_the_table_of_metrics() -> None:
+    for metric in known_metrics().values():
+        assert metric.kind in {"counter", "gauge", "meter", "histogram"}
+        assert metric.scope in {"task", "task-or-operator", "operator", "process", "jm-job", "jm"}
+        assert metric.unit and metric.versions
+
+
+names = st.text(
+    st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="."), min_size=1
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(job=names, task=names, index=st.integers(0, 9999), value=st.floats(allow_nan=False))
+def test_names_without_dots_come_back_whole(job: str, task: str, index: int, value: float) -> None:
+    rows = parse_block(report(gauges=[f"{TM}.{job}.{task}.{index}.busyTimeMsPerSecond: {value!r}"]))
+    (row,) = (row for row in rows if row["event"] == "metric")
+    assert (row["job_name"], row["task"], row["subtask_index"]) == (job, task, index)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.binary(max_size=200)))
+def test_any_bytes_are_survived(lines: list[bytes]) -> None:
+    folder = MetricFolder(0)
+    folder.add_block(lines, offset=0)
+    folder.flush()
