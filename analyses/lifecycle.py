@@ -75,11 +75,10 @@ def once(events: DataFrame) -> DataFrame:
     """Drop records that stand twice: an HA replica, an aggregated copy beside the local one, a doubled line.
 
     Two records are the same when they say the same at the same instant; the first by (source, offset) is
-    kept. Metric rows pass, their copies fold to the same numbers.
+    kept. Metric rows and bookkeeping are left out.
     """
     from pyspark.sql import functions as F
 
-    metric = F.col("event") == Event.METRIC.value
     said = [
         "event",
         "time_us",
@@ -100,15 +99,12 @@ def once(events: DataFrame) -> DataFrame:
         "cause",
     ]
     digest = F.xxhash64(*said, F.to_json("fields"))
-    columns = [column for column in events.columns]
-    first = (
-        events.where(~metric)
-        .where(F.col("event") != Event.SPLIT.value)
+    return (
+        events.where(~F.col("event").isin(Event.METRIC.value, Event.SPLIT.value, Event.KNOWN.value))
         .groupBy("event", digest.alias("digest"))
-        .agg(F.min_by(F.struct(*columns), F.struct("source", "offset")).alias("row"))
+        .agg(F.min_by(F.struct(*events.columns), F.struct("source", "offset")).alias("row"))
         .select("row.*")
     )
-    return first.unionByName(events.where(metric))
 
 
 def job_key() -> Column:

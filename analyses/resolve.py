@@ -19,8 +19,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from zoneinfo import ZoneInfo
 
 from flowdiag.parsers.schema import Event
 
@@ -194,6 +195,7 @@ def survey(events: DataFrame) -> DataFrame:
                 )
             ).alias("scopes"),
             F.first("clock", ignorenulls=True).alias("clock"),
+            F.min("shown_us").alias("shown_us"),
         )
     )
     instant_ms = F.coalesce(
@@ -282,14 +284,14 @@ _POD_SUFFIX: Final = re.compile(r"(?:-[0-9a-f]{6,10})?-[0-9a-z]{5}$")
 
 
 def settle(
-    rows: Sequence[Mapping[str, Any]], groups: Mapping[int, str], zone_shift_ms: int | None = None
+    rows: Sequence[Mapping[str, Any]], groups: Mapping[int, str], tz: str | None = None
 ) -> tuple[Writer, ...]:
     """Decide clock, role, identity and cluster of every stream.
 
     Args:
         rows: what `survey` collected, as dictionaries.
         groups: source index to the group of its file (path without rolling suffix).
-        zone_shift_ms: offset that `--tz` gives where no mark tells (east positive); None without it.
+        tz: name of a zone (`Asia/Shanghai`) that overrides every inferred one.
 
     >>> settle([], {})
     ()
@@ -302,7 +304,10 @@ def settle(
         rare[_stream(row)].append(row)
     streams = {_stream(row): row for row in by_what["stream"]}
     roles = {stream: _decide_role(row, rare[stream]) for stream, row in streams.items()}
-    clocks = _clocks(streams, roles, by_what["mark"], by_what["shift"], groups, zone_shift_ms)
+    if tz is None:
+        clocks = _clocks(streams, roles, by_what["mark"], by_what["shift"], groups)
+    else:
+        clocks = {stream: _given_clock(row, tz) for stream, row in streams.items()}
     return tuple(
         _writer(stream, row, rare[stream], roles[stream], clocks[stream], groups)
         for stream, row in sorted(streams.items(), key=lambda item: (item[0][0], item[0][1] or ""))
@@ -339,7 +344,6 @@ def _clocks(
     marks: Iterable[Mapping[str, Any]],
     shifts: Iterable[Mapping[str, Any]],
     groups: Mapping[int, str],
-    zone_shift_ms: int | None,
 ) -> dict[Stream, Clock]:
     """Marks first, then transitions shared with a stream that has marks, then the neighbours."""
     clocks: dict[Stream, Clock] = {}
@@ -359,9 +363,7 @@ def _clocks(
         )
         if best is None:
             best = max(found, key=lambda row: (row["n"], -row["other_source"]))
-            other = Clock(
-                segments=(Segment(0, -(2**62), zone_shift_ms or 0),), known_from="assumed"
-            )
+            other = Clock(segments=(Segment(0, -(2**62), 0),), known_from="assumed")
         else:
             other = clocks[_stream(best, "other_")]
         difference = best["difference"]
@@ -402,9 +404,7 @@ def _clocks(
             if other_stream.owner == stream.owner
             and groups.get(other_stream.source) == groups.get(stream.source)
         ]
-        if zone_shift_ms is not None:
-            shift, known_from = zone_shift_ms, "--tz"
-        elif siblings:
+        if siblings:
             shift, known_from = siblings[0].zone_ms, siblings[0].known_from
         elif known and len({clock.zone_ms for clock in known}) == 1:
             shift, known_from = known[0].zone_ms, "assumed"
@@ -412,6 +412,14 @@ def _clocks(
             shift, known_from = 0, "assumed"
         clocks[stream] = Clock(segments=(Segment(0, -(2**62), shift),), known_from=known_from)
     return clocks
+
+
+def _given_clock(row: Mapping[str, Any], tz: str) -> Clock:
+    """The offset of a named zone at the first printed time; `resolve` follows its summer time."""
+    local = datetime(1970, 1, 1) + timedelta(microseconds=row["shown_us"] or 0)
+    offset = ZoneInfo(tz).utcoffset(local) or timedelta(0)
+    shift_ms = offset // timedelta(milliseconds=1)
+    return Clock(segments=(Segment(0, -(2**62), shift_ms),), known_from="--tz")
 
 
 def _marked_clock(found: Sequence[Mapping[str, Any]]) -> Clock:
@@ -601,15 +609,3 @@ def zone_name(shift_ms: int) -> str:
         return "UTC"
     minutes = abs(shift_ms) // 60000
     return f"UTC{'+' if shift_ms > 0 else '-'}{minutes // 60:02d}:{minutes % 60:02d}"
-
-
-def iso(time_us: int | None) -> str | None:
-    """An instant as ISO-8601 in UTC with milliseconds.
-
-    >>> iso(1543488224622000)
-    '2018-11-29T10:43:44.622Z'
-    """
-    if time_us is None:
-        return None
-    moment = datetime.fromtimestamp(time_us // 1_000_000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_us // 1000 % 1000:03d}Z"
