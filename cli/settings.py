@@ -1,0 +1,211 @@
+"""What the user wants: flags before `FLOWDIAG_*` variables before `flowdiag.toml` before defaults.
+
+Each setting is one field of `Settings`. Its flag is `--field-name`, its variable
+`FLOWDIAG_FIELD_NAME`, its key in the file `field-name`. Unknown keys are errors, with a suggestion.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from flowdiag.parsers.errors import FlowdiagError
+
+if TYPE_CHECKING:
+    from flowdiag.analyses.findings import Severity
+    from flowdiag.analyses.rules.base import Rule
+
+FILE: Final = "flowdiag.toml"
+PREFIX: Final = "FLOWDIAG_"
+
+
+class Format(StrEnum):
+    """How the report is written; `flowdiag.cli.render.RENDERERS` has one renderer for each."""
+
+    TABLE = "table"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    JUNIT = "junit"
+    GITHUB = "github"
+
+
+class FailOn(StrEnum):
+    """From which severity on a finding makes the exit code 1."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+    NEVER = "never"
+
+    @property
+    def severity(self) -> Severity | None:
+        """The severity of that name; None for never."""
+        from flowdiag.analyses.findings import Severity
+
+        return None if self is FailOn.NEVER else Severity(self.value)
+
+
+Overrides = Mapping[str, Mapping[str, float]]
+
+
+class Settings(
+    msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True
+):
+    """The effective settings of one run."""
+
+    format: Format = Format.TABLE
+    output: str | None = None
+    fail_on: FailOn = FailOn.WARNING
+    allow_inconclusive: bool = False
+    strict_inputs: bool = False
+    tz: str | None = None
+    max_rows: int = 10_000
+    redact: bool = False
+    no_excerpts: bool = False
+    no_color: bool = False
+    quiet: bool = False
+    verbose: int = 0
+    debug: bool = False
+    thresholds: Overrides = {}
+
+
+# What makes no sense for every run alike, or that an environment variable cannot hold.
+_NOT_IN_FILE: Final = frozenset({"output", "debug"})
+_NOT_IN_ENVIRONMENT: Final = frozenset({"output", "debug", "thresholds", "verbose"})
+# Variables that other parts of flowdiag read; kept here so that a typo is told from them.
+OTHER_VARIABLES: Final = frozenset({"FLOWDIAG_CONFIG", "FLOWDIAG_CACHE_DIR", "FLOWDIAG_WARM"})
+
+_TRUE: Final = frozenset({"1", "true", "yes", "on"})
+_FALSE: Final = frozenset({"0", "false", "no", "off"})
+
+
+def load_settings(
+    flags: Mapping[str, Any],
+    *,
+    config: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+    folder: Path | None = None,
+) -> Settings:
+    """Put the layers together.
+
+    Args:
+        flags: by field name, as given on the command line; None where a flag was not given.
+        config: `--config`; without it `FLOWDIAG_CONFIG`, then `flowdiag.toml` in `folder`.
+        environ: the environment.
+        folder: where the file is looked for; the working directory by default.
+
+    Raises:
+        FlowdiagError: an unknown key, a value of the wrong kind, an unreadable file.
+    """
+    values = _from_file(config or environ.get(f"{PREFIX}CONFIG") or None, folder or Path())
+    values |= _from_environment(environ)
+    for name, value in flags.items():
+        if value is not None:
+            values[_key(name)] = (value, f"--{_key(name)}")
+    try:
+        settings = msgspec.convert({key: value for key, (value, _) in values.items()}, Settings)
+    except msgspec.ValidationError as error:
+        raise FlowdiagError(*_explain(error, values)) from None
+    if settings.max_rows < 1:
+        raise FlowdiagError(f"{values['max-rows'][1]} must be at least 1")
+    return settings
+
+
+def rule_overrides(thresholds: Overrides, rules: Iterable[Rule[Any]]) -> dict[str, Overrides]:
+    """Check `[thresholds.…]` against the rules there are; rules may be named by code or by name.
+
+    Raises:
+        FlowdiagError: an unknown rule or threshold.
+    """
+    known = {key: rule for rule in rules for key in (rule.code, rule.name)}
+    checked: dict[str, Any] = {}
+    for key, values in thresholds.items():
+        rule = known.get(key)
+        if rule is None:
+            raise FlowdiagError(f"there is no rule '{key}'", hint=_suggest(key, known))
+        names = [threshold.name for threshold in rule.thresholds]
+        for name in values:
+            if name not in names:
+                raise FlowdiagError(
+                    f"rule {rule.code} has no threshold '{name}'", hint=_suggest(name, names)
+                )
+        checked.setdefault(rule.code, {}).update(values)
+    return checked
+
+
+Layer = dict[str, tuple[Any, str]]  # value and where it stands, by key
+
+
+def _from_file(config: str | None, folder: Path) -> Layer:
+    path = Path(config) if config else folder / FILE
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if config:
+            raise FlowdiagError(f"there is no configuration file '{config}'") from None
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise FlowdiagError(f"cannot read '{path}': {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise FlowdiagError(f"'{path}' is not valid TOML: {error}") from None
+    keys = _keys(_NOT_IN_FILE)
+    for key in document:
+        if key not in keys:
+            raise FlowdiagError(f"unknown key '{key}' in '{path}'", hint=_suggest(key, keys))
+    return {key: (value, f"'{key}' in '{path}'") for key, value in document.items()}
+
+
+def _from_environment(environ: Mapping[str, str]) -> Layer:
+    keys = {f"{PREFIX}{key.upper().replace('-', '_')}": key for key in _keys(_NOT_IN_ENVIRONMENT)}
+    layer: Layer = {}
+    for name, text in environ.items():
+        if not name.startswith(PREFIX) or name in OTHER_VARIABLES or not text:
+            continue
+        if name not in keys:
+            raise FlowdiagError(f"unknown variable {name}", hint=_suggest(name, keys))
+        key = keys[name]
+        kind = Settings.__annotations__[key.replace("-", "_")]
+        value: Any = text
+        if kind == "bool":
+            if text.lower() not in _TRUE | _FALSE:
+                raise FlowdiagError(f"{name} is '{text}'", hint="write 1 or 0")
+            value = text.lower() in _TRUE
+        elif kind == "int":
+            if not text.strip().isdecimal():
+                raise FlowdiagError(f"{name} is '{text}'", hint="write a number")
+            value = int(text)
+        layer[key] = (value, name)
+    return layer
+
+
+def _keys(without: frozenset[str]) -> list[str]:
+    return [key for key in Settings.__struct_encode_fields__ if key not in without]
+
+
+def _key(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _suggest(word: str, known: Iterable[str]) -> str:
+    """A near miss, or everything there is.
+
+    >>> _suggest("fail-onn", ["format", "fail-on"])
+    "did you mean 'fail-on'?"
+    """
+    known = list(known)
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known) or 'none'}"
+
+
+def _explain(error: msgspec.ValidationError, values: Layer) -> tuple[str]:
+    message, _, place = str(error).partition(" - at `$.")
+    key = place.strip("`").split(".")[0].split("[")[0]
+    where = values[key][1] if key in values else "the settings"
+    return (f"{where} is wrong: {message[:1].lower()}{message[1:]}",)
