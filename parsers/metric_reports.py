@@ -151,6 +151,7 @@ class _Series:
     rest: str
     subtask_index: int | None
     values: list[float] = field(default_factory=list)
+    folded: int = 0  # how many of the values come from reports that are complete
     quantities: dict[str, list[float]] | None = None
     place: Place | None = None
 
@@ -160,6 +161,7 @@ class _Process:
     """What is known of one process in the stream (a compose log holds several)."""
 
     series: dict[bytes, _Series] = field(default_factory=dict)
+    twofold: list[_Series] = field(default_factory=list)
     # Identifier -> the `append` of its samples; None for what is not kept.
     appends: dict[bytes, object] = field(default_factory=dict)
     delimiter: str = "."
@@ -240,6 +242,7 @@ class MetricFolder:
         state.blocks += 1
         self.blocks += 1
         count = self._read(state, lines)
+        _join_twofold(state.twofold)
         # An upper bound: counting the samples themselves would cost as much as reading them.
         state.samples += count
         self.lines += count
@@ -299,6 +302,8 @@ class MetricFolder:
         if series.metric.scope == "process":
             state.scopes.add(series.rest)
         state.series[identifier] = series
+        if series.metric.scope == "task-or-operator":
+            state.twofold.append(series)
         state.appends[identifier] = series.values.append
         return series.values.append
 
@@ -345,6 +350,7 @@ class MetricFolder:
             yield self._placed_batch(process, state, placed)
         for series in used:
             series.values.clear()
+            series.folded = 0
             series.quantities = None
         state.blocks = state.samples = 0
 
@@ -447,6 +453,21 @@ def parse_block(
 
 _UNSEEN: Final = object()
 _NOWHERE: Final = Place(scope="unknown")
+
+
+def _join_twofold(twofold: list[_Series]) -> None:
+    """Make one sample of what a report says twice.
+
+    A task that is a single operator has its name, so that metrics which both register print the
+    same identifier twice, in no order. The operator's is the same number or lacks what only the
+    task sees (its `numBytesIn` is 0 where the task's is not), so the larger one is the task's.
+    """
+    for series in twofold:
+        values = series.values
+        fresh = len(values) - series.folded
+        if fresh > 1:
+            values[series.folded :] = [max(values[series.folded :])]
+        series.folded = len(values)
 
 
 def _statistics(

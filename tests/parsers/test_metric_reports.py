@@ -146,6 +146,23 @@ def test_operators_and_tasks_are_told_apart_by_what_only_tasks_have() -> None:
     }
 
 
+def test_a_task_of_one_operator_prints_some_identifiers_twice() -> None:
+    folder = MetricFolder(0)
+    for second, (one, two) in enumerate([(0, 70), (90, 0), (0, 110)]):
+        lines = report(
+            counters=[
+                f"{TM}.Job.Map.1.numBytesIn: {one}",
+                f"{TM}.Job.Map.1.numBytesIn: {two}",
+                f"{TM}.Job.Map.1.numBuffersOut: 1",
+            ]
+        )
+        folder.add_block([line.encode() for line in lines], offset=0, local_us=second)
+    row = by_name([row for batch in folder.flush() for row in batch.to_pylist()])["numBytesIn"]
+    metric = row["metric"]
+    assert (metric["count"], metric["first"], metric["min"], metric["last"]) == (3, 70, 70, 110)  # type: ignore[index]
+    assert metric["scope"] == "task"  # type: ignore[index]
+
+
 def test_dots_in_host_and_id_are_settled_by_the_processes_own_metrics() -> None:
     scope = "node-3.example.org.taskmanager.10.1.2.3:41117-9f8e7d"
     rows = by_name(
