@@ -1,24 +1,30 @@
-"""The way of `flowdiag checkpoints` from sources to facts: the one function to read first."""
+"""The way of `flowdiag checkpoints` from inputs to a report: `diagnose` is the one function to read first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.assemble import assemble
-from flowdiag.analyses.facts import CheckpointFacts
+from flowdiag.analyses.facts import CheckpointFacts, JobFacts
+from flowdiag.analyses.report import Data, Note, Privacy, Report, build_report
+from flowdiag.analyses.rules import ALL_RULES
+from flowdiag.analyses.rules.base import Thresholds, apply
+from flowdiag.analyses.selection import Moment, Selection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from flowdiag.parsers.sources import Source
+    from flowdiag.parsers.sources import Discovery, Source
 
 # Up to here parsing on the driver is done before Spark's workers would have started; measured in
 # benchmarks/README.md.
 DRIVER_BYTES: Final = 256 * 1024 * 1024
 # Metrics are judged while checkpoints fail; this much before the trigger belongs to it.
 BEFORE_TRIGGER_US: Final = 5_000_000
+# Longer lists of spans become one, since each span is a condition in a query plan.
+MAX_SPANS: Final = 64
 
 Say = Callable[[str], None]
 
@@ -34,6 +40,81 @@ class Measured:
 
     facts: CheckpointFacts
     splits: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the user asked for.
+
+    Args:
+        selection: which jobs and which time are judged; joins always see everything.
+        tz: name of a zone that overrides every inferred one.
+        thresholds: values by rule code and threshold name.
+        privacy: how much log text the report may carry.
+    """
+
+    selection: Selection = field(default_factory=Selection)
+    tz: str | None = None
+    thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
+    privacy: Privacy = field(default_factory=Privacy)
+
+
+def diagnose(
+    discovery: Discovery,
+    session: Callable[[], SparkSession],
+    wishes: Wishes,
+    *,
+    tune: Callable[[bool], None] = lambda small: None,
+    say: Say = lambda stage: None,
+) -> Report:
+    """Who makes the checkpoints fail, and what proves it.
+
+    Args:
+        discovery: what `parsers.sources.discover` found.
+        session: waits for Spark and returns its session.
+        wishes: of the user.
+        tune: told whether the input is small, before the first query.
+        say: told the name of each stage, for progress.
+
+    Raises:
+        FlowdiagError: the selection fits nothing in the input, or Spark cannot start.
+    """
+    from flowdiag.analyses.checkpoints_data import anything_to_diagnose, checkpoint_data
+    from flowdiag.analyses.evidence import locate
+    from flowdiag.analyses.inputs import describe_inputs, input_problems
+    from flowdiag.parsers.sources import open_source
+
+    measured = measure(discovery.sources, session, tune=tune, tz=wishes.tz, say=say)
+    say("judging")
+    facts = select(measured.facts, wishes.selection)
+    outcomes = apply(ALL_RULES, facts, wishes.thresholds)
+    cited = [item for outcome in outcomes for found in outcome.findings for item in found.evidence]
+    say("citing the evidence")
+    located, problems = locate(cited, lambda source: open_source(discovery.sources[source]))
+    inputs = describe_inputs(
+        discovery.sources,
+        measured.splits,
+        facts.processes,
+        excerpts=wishes.privacy.excerpts,
+    )
+    return build_report(
+        command="checkpoints",
+        inputs=inputs,
+        outcomes=outcomes,
+        names={job.key: job.name for job in facts.jobs},
+        data=Data(checkpoints=checkpoint_data(facts, outcomes, excerpts=wishes.privacy.excerpts)),
+        located=located,
+        assessed=anything_to_diagnose(facts, outcomes),
+        warnings=[
+            *[Note(message=text) for text in (*discovery.errors, *discovery.warnings)],
+            *input_problems(inputs),
+            *[
+                Note(message=text, source=discovery.sources[source].name)
+                for source, text in problems
+            ],
+        ],
+        privacy=wishes.privacy,
+    )
 
 
 def measure(
@@ -54,8 +135,7 @@ def measure(
         say: told the name of each stage, for progress.
     """
     from flowdiag.analyses import lifecycle, resolve
-    from flowdiag.parsers.parse import plan_splits
-    from flowdiag.parsers.spark import events_frame, parse_on_driver
+    from flowdiag.parsers.parse import parse_on_driver, plan_splits
 
     tasks = plan_splits(sources)
     small = sum(source.size for source in sources if source.kind != "not-read") <= DRIVER_BYTES
@@ -64,11 +144,13 @@ def measure(
     say("starting Spark")
     spark = session()
     tune(small)
+    # Not before: two threads that import pyspark at once meet half of it.
+    from flowdiag.parsers.spark import events_frame
+
     raw = events_frame(spark, parsed)
     if not small:
         say("reading")
-        raw = raw.persist()
-    events = resolve.located(raw)
+    events = resolve.located(raw).persist()
 
     say("settling clocks")
     surveyed = _rows(resolve.survey(events))
@@ -76,7 +158,7 @@ def measure(
     settled = resolve.resolve(events, writers, spark, tz)
 
     say("measuring checkpoints")
-    rows = _rows(lifecycle.facts_frame(lifecycle.once(settled)))
+    rows = _rows(lifecycle.facts_frame(lifecycle.once(settled).persist()))
     facts = assemble(rows, [], writers)
     if any(row["what"] == "stream" and row["scopes"] for row in surveyed):
         say("measuring metrics")
@@ -84,6 +166,55 @@ def measure(
     return Measured(
         facts=facts,
         splits=tuple(row for row in surveyed if row["what"] == "rare" and row["event"] == "split"),
+    )
+
+
+def select(facts: CheckpointFacts, selection: Selection) -> CheckpointFacts:
+    """Keep the jobs and the time that are judged; attempts and settings stay, since they join.
+
+    Raises:
+        FlowdiagError: no job matches.
+    """
+    selection.require((job.key.job_id or None, job.name) for job in facts.jobs)
+    jobs = [job for job in facts.jobs if selection.wants(job.key.job_id or None, job.name)]
+    if selection.since is None and selection.until is None:
+        return replace(facts, jobs=tuple(jobs))
+    ends = [job.last_us for job in facts.jobs if job.last_us is not None]
+    zones = [p.zone_offset_ms for p in facts.processes if p.role in ("jobmanager", "mixed")]
+    zones += [p.zone_offset_ms for p in facts.processes]
+    zone = next((zone for zone in zones if zone is not None), 0)
+
+    def instant(moment: Moment | None, otherwise: int) -> int:
+        return (
+            otherwise
+            if moment is None
+            else moment.at(end_us=max(ends, default=0), zone_offset_ms=zone)
+        )
+
+    low, high = instant(selection.since, -(2**62)), instant(selection.until, 2**62)
+    return replace(facts, jobs=tuple(_between(job, low, high) for job in jobs))
+
+
+def _between(job: JobFacts, low: int, high: int) -> JobFacts:
+    """A job's facts from `low` to `high`; a checkpoint belongs to the time of its trigger."""
+    checkpoints = [
+        checkpoint
+        for checkpoint in job.checkpoints
+        if low <= (checkpoint.triggered_us or checkpoint.ended_us or low) <= high
+    ]
+    kept = {(checkpoint.run, checkpoint.id) for checkpoint in checkpoints}
+    return replace(
+        job,
+        checkpoints=tuple(checkpoints),
+        late=tuple(item for item in job.late if (item.run, item.checkpoint) in kept),
+        declines=tuple(item for item in job.declines if (item.run, item.checkpoint) in kept),
+        incidents=tuple(
+            incident
+            for incident in job.incidents
+            if incident.time_us is None or low <= incident.time_us <= high
+        ),
+        last_us=None if job.last_us is None else min(job.last_us, high),
+        first_us=None if job.first_us is None else max(job.first_us, low),
     )
 
 
@@ -104,7 +235,9 @@ def failing_spans(facts: CheckpointFacts) -> list[tuple[int, int]]:
             joined[-1] = (joined[-1][0], max(high, joined[-1][1]))
         else:
             joined.append((low, high))
-    if len(joined) > 64:  # sick through and through: one span says the same in a smaller plan
+    if (
+        len(joined) > MAX_SPANS
+    ):  # sick through and through: one span says the same in a smaller plan
         joined = [(joined[0][0], max(high for _, high in joined))]
     return joined
 

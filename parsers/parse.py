@@ -287,3 +287,9 @@ def _read_trace(scanner: LineScanner, row: dict[str, Any]) -> None:
     cause = deepest or first
     if cause is not None and row.get("cause") is None:
         row["cause"] = cause[:CAUSE_CHARACTERS]
+
+
+def parse_on_driver(tasks: Sequence[Sequence[Split]]) -> pa.Table:
+    """Parse here and now, without Spark; one `split` row per split, as everywhere."""
+    batches = [batch for task in tasks for split in task for batch in parse_split(split)]
+    return pa.Table.from_batches(batches, schema=EVENTS)

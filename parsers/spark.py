@@ -1,0 +1,95 @@
+"""Raw events as a Spark DataFrame: the only module of the parsers that knows Spark.
+
+Small inputs are parsed on the driver while the JVM still starts, and handed over as one Arrow
+table; large ones are parsed where Spark runs its tasks. Both ways call the same `parse_split`, so
+that they cannot differ in what an event means.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pickle
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from flowdiag.parsers.parse import Split, parse_split
+from flowdiag.parsers.schema import EVENTS as ARROW_EVENTS
+
+_SIMPLE: Final[dict[pa.DataType, T.DataType]] = {
+    pa.string(): T.StringType(),
+    pa.int32(): T.IntegerType(),
+    pa.int64(): T.LongType(),
+    pa.float64(): T.DoubleType(),
+    pa.bool_(): T.BooleanType(),
+}
+
+
+def spark_type(arrow_type: pa.DataType) -> T.DataType:
+    """The Spark type with the same values; only the types that EVENTS needs are known.
+
+    Raises:
+        TypeError: a type that has no counterpart here.
+
+    >>> spark_type(pa.map_(pa.string(), pa.int64())).simpleString()
+    'map<string,bigint>'
+    """
+    if arrow_type in _SIMPLE:
+        return _SIMPLE[arrow_type]
+    if pa.types.is_map(arrow_type):
+        return T.MapType(spark_type(arrow_type.key_type), spark_type(arrow_type.item_type))
+    if pa.types.is_struct(arrow_type):
+        return spark_schema(list(arrow_type))
+    if pa.types.is_list(arrow_type):
+        return T.ArrayType(spark_type(arrow_type.value_type))
+    raise TypeError(f"no Spark type for {arrow_type}")
+
+
+def spark_schema(fields: Sequence[pa.Field] | pa.Schema) -> T.StructType:
+    """The Spark schema of Arrow fields, nullability kept.
+
+    >>> spark_schema([pa.field("n", pa.int32(), nullable=False)]).simpleString()
+    'struct<n:int>'
+    """
+    return T.StructType(
+        [T.StructField(each.name, spark_type(each.type), each.nullable) for each in fields]
+    )
+
+
+EVENTS: Final = spark_schema(ARROW_EVENTS)
+"""`flowdiag.parsers.schema.EVENTS` for Spark: derived, never written by hand."""
+
+
+def events_frame(spark: SparkSession, events: pa.Table | Sequence[Sequence[Split]]) -> DataFrame:
+    """Raw events (schema `EVENTS`), in no particular order.
+
+    Args:
+        spark: the session.
+        events: a table from `flowdiag.parsers.parse.parse_on_driver`, or the tasks still to be parsed; each inner
+            sequence becomes one Spark task.
+    """
+    if isinstance(events, pa.Table):
+        return spark.createDataFrame(events, schema=EVENTS)
+    tasks = [pickle.dumps([_anchored(split) for split in task]) for task in events]
+    if not tasks:
+        return spark.createDataFrame([], schema=EVENTS)
+
+    def parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for split in pickle.loads(tasks[number]):
+                    yield from parse_split(split)
+
+    return spark.range(len(tasks), numPartitions=len(tasks)).mapInArrow(parse, schema=EVENTS)
+
+
+def _anchored(split: Split) -> Split:
+    """The split with an absolute path: Spark's workers run in another folder."""
+    path = os.path.abspath(split.source.path)
+    if path == split.source.path or "://" in split.source.path:
+        return split
+    return dataclasses.replace(split, source=dataclasses.replace(split.source, path=path))
