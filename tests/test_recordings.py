@@ -1,0 +1,157 @@
+"""What flowdiag says of recorded clusters equals what the job itself and `grep` wrote down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flowdiag.analyses.checkpoints import Wishes, diagnose, measure
+from flowdiag.analyses.facts import CheckpointFacts, JobFacts, Status
+from flowdiag.analyses.report import Report
+from flowdiag.parsers.sources import discover
+
+from .recordings import Recording, recordings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+ALL = recordings()
+of_each_recording = pytest.mark.parametrize("recording", ALL, ids=lambda r: r.name)
+
+
+@pytest.fixture(scope="module")
+def facts_of(spark: SparkSession) -> Callable[..., CheckpointFacts]:
+    """Measure a recording's logs once, however many tests ask."""
+    known: dict[Path, CheckpointFacts] = {}
+
+    def facts(recording: Recording) -> CheckpointFacts:
+        if recording.folder not in known:
+            sources = discover([str(recording.folder / "logs")]).sources
+            known[recording.folder] = measure(sources, lambda: spark).facts
+            spark.catalog.clearCache()
+        return known[recording.folder]
+
+    return facts
+
+
+@pytest.fixture(scope="module")
+def report_of(spark: SparkSession) -> Callable[..., Report]:
+    """Diagnose a whole recording (logs, REST answers, archive) once."""
+    known: dict[Path, Report] = {}
+
+    def report(recording: Recording) -> Report:
+        if recording.folder not in known:
+            known[recording.folder] = diagnose(
+                discover([str(recording.folder)]), lambda: spark, Wishes()
+            )
+            spark.catalog.clearCache()
+        return known[recording.folder]
+
+    return report
+
+
+def job_of(facts: CheckpointFacts, job_id: str) -> JobFacts:
+    return next(job for job in facts.jobs if job.key.job_id == job_id)
+
+
+def ids(job: JobFacts, status: Status) -> list[int]:
+    return [checkpoint.id for checkpoint in job.checkpoints if checkpoint.status is status]
+
+
+@of_each_recording
+def test_every_checkpoint_has_its_true_life(
+    recording: Recording, facts_of: Callable[[Recording], CheckpointFacts]
+) -> None:
+    for truth in recording.jobs:
+        job = job_of(facts_of(recording), truth["job"]["job_id"])
+        found = {
+            "triggered": [c.id for c in job.checkpoints if c.triggered_us is not None],
+            "completed": ids(job, Status.COMPLETED),
+            "expired": ids(job, Status.EXPIRED),
+            "declined": ids(job, Status.DECLINED),
+        }
+        assert found == {key: truth["checkpoints"][key] for key in found}
+
+
+@of_each_recording
+def test_every_late_acknowledgement_is_placed(
+    recording: Recording, facts_of: Callable[[Recording], CheckpointFacts]
+) -> None:
+    for truth in recording.jobs:
+        job = job_of(facts_of(recording), truth["job"]["job_id"])
+        found = [
+            {
+                "checkpoint": late.checkpoint,
+                "attempt_id": late.attempt.attempt_id,
+                "task": late.attempt.task,
+                "subtask_index": late.attempt.subtask_index,
+                "taskmanager": late.attempt.taskmanager,
+                "host": late.attempt.host,
+            }
+            for late in job.late
+            if late.expired
+        ]
+        expected = [{key: late[key] for key in late if key in _LATE} for late in truth["late"]]
+        assert sorted(found, key=_by_attempt) == sorted(expected, key=_by_attempt)
+
+
+_LATE = ("checkpoint", "attempt_id", "task", "subtask_index", "taskmanager", "host")
+
+
+def _by_attempt(late: dict[str, Any]) -> tuple[int, str]:
+    return (late["checkpoint"], late["attempt_id"])
+
+
+@of_each_recording
+def test_every_attempt_is_named_and_placed(
+    recording: Recording, facts_of: Callable[[Recording], CheckpointFacts]
+) -> None:
+    known = {
+        attempt.attempt_id: attempt for job in facts_of(recording).jobs for attempt in job.attempts
+    }
+    for attempt_id, truth in recording.truth["attempts"].items():
+        attempt = known[attempt_id]
+        found = (attempt.task, attempt.subtask_index, attempt.taskmanager, attempt.host)
+        assert found == (
+            truth["task"],
+            truth["subtask_index"],
+            truth["taskmanager"],
+            truth["host"],
+        )
+
+
+@of_each_recording
+def test_nothing_of_a_checkpoint_class_is_left_unread(
+    recording: Recording, report_of: Callable[[Recording], Report]
+) -> None:
+    assert [(item.source, item.samples) for item in report_of(recording).inputs if item.samples] == []
+
+
+@of_each_recording
+def test_verdict_cause_and_culprit(
+    recording: Recording, report_of: Callable[[Recording], Report]
+) -> None:
+    report = report_of(recording)
+    by_id = {job.job_id: job for job in report.data.checkpoints.jobs}  # type: ignore[union-attr]
+    for truth in recording.jobs:
+        expected, job = truth["expected"], by_id[truth["job"]["job_id"]]
+        assert (job.verdict, job.cause) == (expected["verdict"], expected["cause"])
+        if expected["culprit"] is None:
+            continue
+        subject = job.culprits[0].subject
+        named = {key: getattr(subject, key) for key in expected["culprit"]}
+        assert named == {key: value for key, value in expected["culprit"].items()}
+
+
+@of_each_recording
+def test_a_healthy_job_has_no_finding(
+    recording: Recording, report_of: Callable[[Recording], Report]
+) -> None:
+    if any(truth["expected"]["verdict"] != "healthy" for truth in recording.jobs):
+        pytest.skip("a sick recording")
+    report = report_of(recording)
+    assert [(finding.code, finding.title) for finding in report.findings] == []
