@@ -33,7 +33,7 @@ def checkpoint_report(
     open_stream: Callable[[Source], BinaryIO],
     warnings: Sequence[str] = (),
     max_rows: int = MAX_ROWS,
-    privacy: wire.Privacy = wire.Privacy(),
+    privacy: wire.Privacy = wire.LOCAL_USE,
 ) -> wire.Report:
     """The whole document.
 

@@ -323,6 +323,9 @@ class Privacy:
     redact: bool = False
 
 
+LOCAL_USE: Final = Privacy()  # secrets are masked all the same
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """What the findings of one job, or of all, come to."""
@@ -343,7 +346,7 @@ def build_report(
     assessed: bool,
     warnings: Sequence[Note] = (),
     errors: Sequence[Note] = (),
-    privacy: Privacy = Privacy(),
+    privacy: Privacy = LOCAL_USE,
 ) -> Report:
     """Put everything that a run found into one document.
 

@@ -1,0 +1,55 @@
+"""The report as GitHub workflow commands: one annotation per finding, the verdict last.
+
+They carry no `file=`: logs are not part of the repository, so that GitHub could not show the place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from flowdiag.analyses.redact import printable
+from flowdiag.analyses.report import Report
+from flowdiag.cli.render import words
+from flowdiag.cli.render.page import Page
+
+_LEVEL: Final = {"critical": "error", "warning": "warning", "info": "notice"}
+
+
+def render(report: Report, page: Page) -> str:
+    """One line per finding, per error of the run, and one for the verdict."""
+    return "".join(f"{line}\n" for line in _lines(report))
+
+
+def _lines(report: Report) -> Iterator[str]:
+    for finding in report.findings:
+        said = finding.why or finding.explain
+        places = [words.place(item) for item in finding.evidence[:3]]
+        text = "\n".join(filter(None, [finding.title, said, *places]))
+        level = _LEVEL.get(finding.severity, "warning")
+        yield _command(level, f"{finding.code} {finding.name}", text)
+    for error in report.errors:
+        yield _command("error", "flowdiag", error.message)
+    first = report.summary.culprits[:1]
+    verdict = ". ".join([words.verdict_sentence(report), *map(words.convicted, first)])
+    calm = report.summary.assessed and report.summary.verdict == "healthy"
+    yield _command("notice" if calm else "warning", f"flowdiag {report.tool.command}", verdict)
+
+
+def _command(level: str, title: str, message: str) -> str:
+    return f"::{level} title={_property(title)}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    r"""What follows the second `::`; a line feed would end the command.
+
+    >>> _data("50 %\n::error::x")
+    '50 %25%0A::error::x'
+    """
+    text = "\n".join(printable(line) for line in text.split("\n"))
+    return text.replace("%", "%25").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    """The same for a title, which commas and colons would end."""
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

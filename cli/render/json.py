@@ -1,0 +1,11 @@
+"""The report for programs: `flowdiag.report/1`, see docs/report.schema.json."""
+
+from __future__ import annotations
+
+from flowdiag.analyses.report import Report, encode
+from flowdiag.cli.render.page import Page
+
+
+def render(report: Report, page: Page) -> str:
+    """The document, indented, in UTF-8."""
+    return encode(report).decode()

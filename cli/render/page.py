@@ -1,0 +1,22 @@
+"""What a renderer may know about where its output goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The place a report is rendered for.
+
+    Args:
+        width: columns; huge where nobody counts them, since nothing is cut off a terminal.
+        colour: whether escapes for colour are welcome.
+        unicode: whether the glyphs of the timeline can be shown.
+        verbose: 0 shows what matters, 1 everything.
+    """
+
+    width: int = 100
+    colour: bool = False
+    unicode: bool = True
+    verbose: int = 0

@@ -1,0 +1,341 @@
+"""How numbers, times and names are said to people; shared by every renderer for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Final
+
+from flowdiag.analyses.redact import printable
+from flowdiag.analyses.report import (
+    Action,
+    CheckpointJob,
+    Culprit,
+    Evidence,
+    Finding,
+    Input,
+    Measurement,
+    Report,
+    Rule,
+    Subject,
+)
+
+_ZONE = re.compile(r"UTC([+-])(\d\d):(\d\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The wall clock on which people are shown instants: the one of the JobManager's log."""
+
+    name: str
+    zone: timezone
+
+    def show(self, instant: str | None, *, date: bool = True) -> str:
+        """An ISO instant of the report as a person reads it in the log.
+
+        >>> Clock("UTC", timezone.utc).show("2018-11-29T10:43:44.622Z")
+        '2018-11-29 10:43:44'
+        """
+        if instant is None:
+            return "-"
+        try:
+            moment = datetime.fromisoformat(instant).astimezone(self.zone)
+        except (ValueError, OverflowError):
+            return printable(instant)
+        return moment.strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S")
+
+
+def clock_of(report: Report) -> Clock:
+    """The clock of the first JobManager's log, else of the first input that has one, else UTC."""
+    dated = [item for item in report.inputs if item.zone]
+    managers = [item for item in dated if item.role in ("jobmanager", "mixed")]
+    for item in managers + dated:
+        hit = _ZONE.fullmatch(item.zone or "")
+        if hit:
+            sign, hours, minutes = hit.groups()
+            offset = timedelta(hours=int(hours), minutes=int(minutes))
+            if offset < timedelta(days=1):
+                return Clock(item.zone or "", timezone(-offset if sign == "-" else offset))
+        if item.zone == "UTC":
+            break
+    return Clock("UTC", UTC)
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun.
+
+    >>> plural(1, "input"), plural(2, "input"), plural(12_000, "record"), plural(2, "retry")
+    ('1 input', '2 inputs', '12 000 records', '2 retries')
+    """
+    if count == 1:
+        return f"1 {noun}"
+    plural_form = f"{noun[:-1]}ies" if noun.endswith("try") else f"{noun}s"
+    return f"{thousands(count)} {plural_form}"
+
+
+def thousands(value: float) -> str:
+    """An integer in groups of three.
+
+    >>> thousands(1234567)
+    '1 234 567'
+    """
+    return f"{value:,.0f}".replace(",", " ")
+
+
+def duration(ms: float) -> str:
+    """Milliseconds in the two units that matter.
+
+    >>> [duration(ms) for ms in (850, 1234, 61_000, 600_000, 7_380_000, 93_600_000)]
+    ['850 ms', '1.2 s', '1 min 1 s', '10 min', '2 h 3 min', '1 d 2 h']
+    """
+    if ms < 0:
+        return f"-{duration(-ms)}"
+    if ms < 1000:
+        return f"{ms:.0f} ms" if ms >= 10 or ms == int(ms) else f"{ms:.2g} ms"
+    seconds = ms / 1000
+    if seconds < 60:
+        return f"{seconds:.3g} s" if seconds < 59.95 else "1 min"
+    whole = round(seconds)
+    for big, small, size, step in (("d", "h", 86_400, 3600), ("h", "min", 3600, 60)):
+        if whole >= size:
+            rest = whole % size // step
+            return f"{whole // size} {big}" + (f" {rest} {small}" if rest else "")
+    return f"{whole // 60} min" + (f" {whole % 60} s" if whole % 60 else "")
+
+
+def size(count: float) -> str:
+    """Bytes with a decimal prefix.
+
+    >>> [size(n) for n in (0, 999, 1000, 3_200_000, 3_245_000_000)]
+    ['0 B', '999 B', '1 kB', '3.2 MB', '3.2 GB']
+    """
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if abs(count) < 999.5 or unit == "TB":
+            break
+        count /= 1000
+    text = (
+        f"{count:.0f}" if unit == "B" or abs(count) >= 99.5 else f"{count:.1f}".removesuffix(".0")
+    )
+    return f"{text} {unit}"
+
+
+def number(value: float) -> str:
+    """A number with as many digits as a reader can use.
+
+    >>> [number(n) for n in (3, 3.14159, 0.00042, 12345, 1e-9)]
+    ['3', '3.14', '0.00042', '12 345', '1e-09']
+    """
+    if value == int(value) if abs(value) < 1e15 else False:
+        return thousands(value)
+    return thousands(value) if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def quantity(value: float | str | None, unit: str | None) -> str:
+    """A value with its unit.
+
+    >>> quantity(1200, "ms"), quantity(0.125, "share"), quantity(3.04, "ratio")
+    ('1.2 s', '12.5 %', '3.04×')
+    >>> quantity(4, "checkpoints"), quantity("rocksdb", None), quantity(None, "ms")
+    ('4 checkpoints', 'rocksdb', 'unknown')
+    """
+    if value is None:
+        return "unknown"
+    if isinstance(value, str):
+        return value
+    match unit:
+        case "ms":
+            return duration(value)
+        case "bytes":
+            return size(value)
+        case "share":
+            return f"{number(round(value * 100, 1) if value >= 0.001 else value * 100)} %"
+        case "ratio":
+            return f"{number(value)}×"
+        case None | "":
+            return number(value)
+    return f"{number(value)} {singular(unit) if value == 1 else unit}"
+
+
+def singular(unit: str) -> str:
+    """The unit of one thing.
+
+    >>> singular("checkpoints"), singular("retries"), singular("records/s")
+    ('checkpoint', 'retry', 'records/s')
+    """
+    if unit.endswith("ies"):
+        return f"{unit[:-3]}y"
+    return unit[:-1] if unit.endswith("s") and not unit.endswith(("ss", "/s")) else unit
+
+
+def measurement(item: Measurement) -> str:
+    """What was measured, against what.
+
+    >>> measurement(Measurement(name="late-ratio", value=3.0, unit="ratio", threshold=2,
+    ...                         population="12 subtasks"))
+    'late ratio 3× (threshold 2×; 12 subtasks)'
+    """
+    details = [f"threshold {quantity(item.threshold, item.unit)}"] if item.threshold else []
+    details += [item.population] if item.population else []
+    suffix = f" ({'; '.join(details)})" if details else ""
+    return f"{item.name.replace('-', ' ')} {quantity(item.value, item.unit)}{suffix}"
+
+
+def subtask(index: int | None, parallelism: int | None) -> str:
+    """1-based, as Flink prints it.
+
+    >>> subtask(2, 6), subtask(2, None)
+    ('3/6', '3/?')
+    """
+    return "" if index is None else f"{index + 1}/{parallelism or '?'}"
+
+
+def who(subject: Subject, *, most: int = 60) -> str:
+    """A subject in one line: what, and where it runs.
+
+    >>> who(Subject(kind="subtask", task="Map", subtask_index=2, parallelism=6, taskmanager="tm-3"))
+    'subtask 3/6 of Map on tm-3'
+    """
+    task = abbreviate(subject.task or subject.operator or subject.vertex_id or "", most)
+    place = subject.taskmanager or ""
+    if subject.host and subject.host not in place:
+        place = f"{place} @ {subject.host}" if place else subject.host
+    match subject.kind:
+        case "subtask" if subject.subtask_index is not None:
+            part = f"subtask {subtask(subject.subtask_index, subject.parallelism)}"
+            what = f"{part} of {task}" if task else part
+        case "taskmanager" if place:
+            return f"TaskManager {place}"
+        case "host" if subject.host:
+            return f"host {subject.host}"
+        case "job":
+            return f"job {subject.job_name or subject.job_id or 'without a name'}"
+        case _:
+            names = (task, subject.application, subject.query, subject.receiver, subject.executor)
+            what = " ".join((subject.kind, next((name for name in names if name), ""))).strip()
+    return f"{what} on {place}" if place else what
+
+
+def abbreviate(text: str, most: int) -> str:
+    """Cut a long name in the middle, where chained operators repeat themselves.
+
+    >>> abbreviate("Source: a -> Map -> Filter -> Sink: b", 20)
+    'Source: a … Sink: b'
+    """
+    if len(text) <= most:
+        return text
+    half = (most - 3) // 2
+    return f"{text[: most - 3 - half].rstrip(' ->')} … {text[-half:].lstrip(' ->')}"
+
+
+def convicted(culprit: Culprit) -> str:
+    """A culprit in one line: who, and the number that convicts."""
+    name = who(culprit.subject)
+    return culprit.why if name in culprit.why else f"{name}: {culprit.why}"
+
+
+def place(item: Evidence) -> str:
+    """`file:line`, as editors open it; bytes where the line is not known."""
+    return f"{item.source}:{item.line}" if item.line else f"{item.source} at byte {item.offset}"
+
+
+def action(item: Action) -> tuple[str, str]:
+    """What to do, and everything that a careful person asks before doing it."""
+    change = ""
+    if item.option:
+        values = [f"now {item.current}"] if item.current else []
+        values += [f"try {item.proposed}"] if item.proposed else []
+        change = item.option + (f" ({', '.join(values)})" if values else "")
+    details = [
+        change,
+        {True: "needs a restart", False: "no restart needed", None: ""}[item.restart_needed],
+        f"risk: {item.risk}" if item.risk else "",
+        f"check: {item.verify}" if item.verify else "",
+    ]
+    return item.text, "; ".join(filter(None, details))
+
+
+def seen(finding: Finding, clock: Clock) -> str:
+    """When an episode was seen.
+
+    The end of an ongoing episode is the end of the input, so only its beginning is worth saying.
+    """
+    first, last = clock.show(finding.first_seen), clock.show(finding.last_seen)
+    if finding.first_seen is None:
+        return "" if finding.last_seen is None else f"until {last}"
+    if finding.state == "ongoing":
+        return f"since {first}"
+    if finding.last_seen is None or first == last:
+        return f"at {first}"
+    return f"{first} to {last[11:] if first[:10] == last[:10] else last}"
+
+
+def span(inputs: Iterable[Input], clock: Clock) -> str:
+    """From the first to the last record of all inputs."""
+    inputs = list(inputs)
+    first = min((item.first for item in inputs if item.first), default=None)
+    last = max((item.last for item in inputs if item.last), default=None)
+    if first is None or last is None:
+        return "no dated records"
+    start, end = clock.show(first), clock.show(last)
+    return f"{start} to {end[11:] if start[:10] == end[:10] else end} {clock.name}"
+
+
+STATUS_WORDS: Final = {
+    "completed": "completed",
+    "expired": "expired",
+    "declined": "declined",
+    "failed": "failed",
+    "aborted": "aborted",
+    "in_flight": "in flight",
+}
+
+
+def counts(job: CheckpointJob) -> str:
+    """How the checkpoints of a job ended.
+
+    The whole is said first, so that a single number cannot be mistaken for it.
+    """
+    if not job.total.checkpoints:
+        return "none seen"
+    parts = [
+        f"{thousands(job.counts[status])} {word}"
+        for status, word in STATUS_WORDS.items()
+        if job.counts.get(status)
+    ]
+    parts += [
+        f"{thousands(n)} {status}" for status, n in job.counts.items() if status not in STATUS_WORDS
+    ]
+    return f"{thousands(job.total.checkpoints)}: {', '.join(parts)}"
+
+
+def job_title(job: CheckpointJob) -> str:
+    """A job in one line."""
+    parts = [job.name or "without a name", job.job_id, job.cluster]
+    version = f"Flink {job.flink_version}" if job.flink_version else ""
+    runs = plural(job.runs, "run") if job.runs > 1 else ""
+    return " · ".join(filter(None, [*parts, version, runs]))
+
+
+def unsettled(rules: Sequence[Rule]) -> list[Rule]:
+    """Rules that could not tell."""
+    return [rule for rule in rules if rule.status == "inconclusive"]
+
+
+def verdict_sentence(report: Report) -> str:
+    """What the report comes to, in a few words."""
+    summary = report.summary
+    if not summary.assessed:
+        return "nothing to diagnose"
+    findings = report.findings
+    if summary.verdict == "inconclusive":
+        return "inconclusive: the input does not tell"
+    if summary.verdict == "healthy":
+        return "healthy" + (f", {plural(len(findings), 'remark')}" if findings else "")
+    tally = [
+        f"{n} {severity}"
+        for severity in ("critical", "warning")
+        if (n := sum(finding.severity == severity for finding in findings))
+    ]
+    return f"{summary.verdict}: {', '.join(tally)}"
