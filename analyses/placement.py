@@ -1,32 +1,70 @@
-"""Whether late subtasks gather on one TaskManager more than their placement explains.
+"""Where the late subtasks sit: is one TaskManager overrepresented?
 
-One observation is one distinct subtask. Within each vertex the late subtasks are thought to be
-drawn at random from all subtasks of that vertex, so that a TaskManager with many subtasks is
-expected to have many late ones, and a vertex that is late as a whole (downstream of the culprit)
-says nothing about any TaskManager. The number of late subtasks on a TaskManager is then a sum of
-independent hypergeometric variables, one per vertex, whose upper tail is computed exactly.
+One observation is one distinct subtask that was late or missing in one episode. Under the null
+hypothesis the late subtasks of a vertex are a random choice among its subtasks, so each vertex is
+permuted on its own: that a TaskManager runs many subtasks of a sick vertex, or that everything
+downstream of a culprit is late as well, cancels out. With `n` of a vertex's `N` subtasks on a
+TaskManager and `L` late ones, the number of late ones there is hypergeometric; over vertices the
+distributions are convolved exactly. A subtask that is late in several episodes without having been
+moved is one draw that weighs more, not several draws: the distribution of the sum of weights over a
+random choice of `n` subtasks is exact too.
+
+p-values are one-sided (at least as many late as observed) and multiplied by the number of
+TaskManagers looked at. With few TaskManagers they cannot get small, so they support and never gate.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from enum import StrEnum
+from fractions import Fraction
+from math import comb
+from typing import Final, NamedTuple
 
-from flowdiag.analyses.facts import Attempt, JobFacts
+from flowdiag.analyses.episodes import Episode, episodes
+from flowdiag.analyses.facts import Attempt, JobFacts, Status
+from flowdiag.analyses.options import at_least
 
-MIN_LATE: Final = 5
-"""Below five distinct late subtasks no p is given: it could not be small."""
+MINIMUM_DISTINCT: Final = 5  # late subtasks below which a p-value says nothing
+_MOST_WEIGHT: Final = 5_000  # beyond this an exact distribution costs seconds: no p-value then
+
+
+class SubtaskKey(NamedTuple):
+    """One subtask of one vertex, the vertex named by its task (or its id, where no name is known)."""
+
+    task: str
+    subtask_index: int
+
+
+class Observation(NamedTuple):
+    """A subtask that was late or missing in one episode."""
+
+    episode: int
+    subtask: SubtaskKey
+    taskmanager: str | None
+
+
+class Pattern(StrEnum):
+    """How the late subtasks are spread."""
+
+    NONE = "none"
+    ONE_SUBTASK = "one-subtask"  # one hot or slow subtask
+    ONE_TASKMANAGER = "one-taskmanager"  # all its subtasks: the machine
+    WHOLE_VERTICES = "whole-vertices"  # uniform: nobody stands out
+    SPREAD = "spread"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """One TaskManager's part in the lateness.
+    """One row of the table of TaskManagers.
 
-    `expected`, `ratio` (late / expected) and `p_value` (one-sided, corrected for the number of
-    TaskManagers) are None where the placement of the other subtasks is not known.
+    `late` counts observations (distinct late or missing subtasks, summed over episodes),
+    `expected` what their vertices' placement explains, `ratio` is late / expected; both are None
+    where the placement of the other subtasks is not known. `p_value` is corrected for the number
+    of TaskManagers; None below five distinct late subtasks. A TaskManager that only a host names
+    (logs before 1.8) is called by it.
     """
 
     taskmanager: str
@@ -38,105 +76,310 @@ class Share:
     p_value: float | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """The table, the number of distinct late subtasks, and what their spread looks like."""
+
+    shares: tuple[Share, ...]
+    observations: tuple[Observation, ...]
+    distinct: int
+    unplaced: int
+    pattern: Pattern
+    subtask: SubtaskKey | None = None  # the one, with ONE_SUBTASK
+    taskmanager: str | None = None  # the one, with ONE_TASKMANAGER (and where the one subtask ran)
+
+
+Places = Mapping[SubtaskKey, str]  # where each subtask ran
+Layout = tuple[Mapping[SubtaskKey, int], Places, bool]  # weights, places, are all subtasks placed
+
+
 def shares(job: JobFacts) -> tuple[Share, ...]:
-    """The TaskManagers of a job, the most conspicuous first.
-
-    A subtask stands where its late attempt ran, else where its last attempt ran. TaskManagers that
-    only a host names (logs before 1.8) are called by it.
-    """
-    late = {_subtask(item.attempt): item.attempt for item in job.late}
-    placed: dict[tuple[str, int], Attempt] = {}
-    for attempt in sorted(job.attempts, key=_age):
-        placed[_subtask(attempt)] = attempt
-    placed.update(late)
-    placed = {
-        subtask: attempt
-        for subtask, attempt in placed.items()
-        if subtask[1] >= 0 and _label(attempt) is not None
-    }
-    hosts = {_label(attempt): attempt.host for attempt in placed.values() if attempt.host}
-    vertices: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    late_of: Counter[str] = Counter()
-    late_on: Counter[str] = Counter()
-    for subtask, attempt in placed.items():
-        label = _label(attempt) or ""
-        vertices[subtask[0]][label] += 1
-        if subtask in late:
-            late_of[subtask[0]] += 1
-            late_on[label] += 1
-    complete = all(_complete(task, placed) for task in late_of)
-    rows = []
-    labels = sorted({label for counts in vertices.values() for label in counts})
-    for label in labels:
-        subtasks = sum(counts[label] for counts in vertices.values())
-        expected = ratio = p_value = None
-        if complete and late_of:
-            draws = [
-                (vertices[task].total(), number, vertices[task][label])
-                for task, number in sorted(late_of.items())
-            ]
-            expected = sum(number * here / total for total, number, here in draws)
-            ratio = late_on[label] / expected if expected else None
-            if late_of.total() >= MIN_LATE:
-                p_value = min(1.0, upper_tail(draws, late_on[label]) * len(labels))
-        rows.append(
-            Share(
-                taskmanager=label,
-                host=hosts.get(label),
-                subtasks=subtasks,
-                late=late_on[label],
-                expected=None if expected is None else round(expected, 3),
-                ratio=None if ratio is None else round(ratio, 3),
-                p_value=None if p_value is None else float(f"{p_value:.3g}"),
-            )
-        )
-    return tuple(sorted(rows, key=lambda row: (-row.late, -(row.ratio or 0), row.taskmanager)))
+    """The TaskManagers of a job, the most conspicuous first."""
+    return place(job).shares
 
 
-def upper_tail(draws: Iterable[tuple[int, int, int]], observed: int) -> float:
-    """Probability of at least `observed` late subtasks on one TaskManager.
-
-    Args:
-        draws: per vertex (subtasks, late subtasks, subtasks on this TaskManager).
-        observed: late subtasks on this TaskManager.
-
-    >>> upper_tail([(4, 1, 1)], 1)
-    0.25
-    """
-    distribution = [1.0]
-    for total, late, here in draws:
-        ways = math.comb(total, late)
-        single = [
-            math.comb(here, k) * math.comb(total - here, late - k) / ways
-            for k in range(min(here, late) + 1)
-        ]
-        distribution = _convolve(distribution, single)
-    return min(1.0, math.fsum(distribution[observed:]))
+def subtask_key(attempt: Attempt) -> SubtaskKey | None:
+    """Which subtask an attempt is, None when that is not known."""
+    task = attempt.task or attempt.vertex_id
+    if task is None or attempt.subtask_index is None:
+        return None
+    return SubtaskKey(task, attempt.subtask_index)
 
 
-def _convolve(a: Sequence[float], b: Sequence[float]) -> list[float]:
-    out = [0.0] * (len(a) + len(b) - 1)
-    for i, x in enumerate(a):
-        for j, y in enumerate(b):
-            out[i + j] += x * y
-    return out
-
-
-def _complete(task: str, placed: Mapping[tuple[str, int], Attempt]) -> bool:
-    """Whether every subtask of a task is placed: else the seen ones are just the late ones."""
-    seen = [attempt for (name, _), attempt in placed.items() if name == task]
-    parallelism = max((attempt.parallelism or 0 for attempt in seen), default=0)
-    return 0 < parallelism <= len(seen)
-
-
-def _subtask(attempt: Attempt) -> tuple[str, int]:
-    index = attempt.subtask_index
-    return (attempt.task or attempt.vertex_id or "", -1 if index is None else index)
-
-
-def _label(attempt: Attempt) -> str | None:
+def label(attempt: Attempt) -> str | None:
+    """What a TaskManager is called: its resource id, before 1.8 its host."""
     return attempt.taskmanager or attempt.host
 
 
-def _age(attempt: Attempt) -> tuple[int, int, str]:
-    return (attempt.deployed_us or 0, attempt.attempt or 0, attempt.attempt_id)
+def places_at(attempts: Iterable[Attempt], time_us: int | None) -> dict[SubtaskKey, Attempt]:
+    """The attempt of every subtask that ran at a moment; the last one known when undated.
+
+    An attempt deployed after the moment is taken only if there is no earlier one: logs lose their
+    beginning first, and a place that is known late is better than none.
+    """
+    best: dict[SubtaskKey, tuple[tuple[bool, int, int], Attempt]] = {}
+    for attempt in attempts:
+        key = subtask_key(attempt)
+        if key is None:
+            continue
+        deployed = attempt.deployed_us
+        early = time_us is None or deployed is None or deployed <= time_us
+        # Among the earlier ones the last, among the later ones the first.
+        when = deployed or 0
+        rank = (early, when if early else -when, attempt.attempt or 0)
+        if key not in best or rank > best[key][0]:
+            best[key] = (rank, attempt)
+    return {key: attempt for key, (_, attempt) in best.items()}
+
+
+def late_subtasks(job: JobFacts, episode: Episode) -> dict[SubtaskKey, str | None]:
+    """Distinct subtasks late for, or missing from, the expired checkpoints of an episode.
+
+    Returns:
+        Their TaskManagers, None where nothing tells. From late messages (the line itself names the
+        place from 1.9 on), and from per-subtask acknowledgements of REST, archives and dumps: not
+        acknowledged, or acknowledged after the expiry.
+    """
+    expired = {
+        (c.run, c.id): c.duration_ms for c in episode.checkpoints if c.status is Status.EXPIRED
+    }
+    found: dict[SubtaskKey, str | None] = {}
+    for late in job.late:
+        key = subtask_key(late.attempt)
+        if key is not None and late.expired and (late.run, late.checkpoint) in expired:
+            found[key] = found.get(key) or label(late.attempt)
+    durations = {identity: duration for (_, identity), duration in expired.items()}
+    for row in job.subtask_checkpoints:
+        task = row.task or row.vertex_id
+        if task is None or row.checkpoint not in durations:
+            continue
+        duration = durations[row.checkpoint]
+        overdue = (
+            row.end_to_end_ms is not None and duration is not None and row.end_to_end_ms > duration
+        )
+        # A TaskManager's DEBUG lines tell what was begun, not what never came.
+        if overdue or (not row.acknowledged and row.source != "debug"):
+            key = SubtaskKey(task, row.subtask_index)
+            found[key] = found.get(key) or row.taskmanager
+    return found
+
+
+def unmatched_late(job: JobFacts) -> dict[SubtaskKey, str | None]:
+    """Late subtasks of checkpoints whose own lines are cut off.
+
+    From 1.19 on a late message is written for expired checkpoints only; before, it may be the tail
+    of a declined one and is not counted (catalogue/flink.md 1.2).
+    """
+    if not at_least(job.version, 1, 19):
+        return {}
+    ended = {(c.run, c.id) for c in job.checkpoints if c.status is not Status.IN_FLIGHT}
+    found: dict[SubtaskKey, str | None] = {}
+    for late in job.late:
+        key = subtask_key(late.attempt)
+        if key is not None and not late.expired and (late.run, late.checkpoint) not in ended:
+            found[key] = found.get(key) or label(late.attempt)
+    return found
+
+
+def place(job: JobFacts, chosen: Sequence[Episode] | None = None) -> Placement:
+    """Judge where the late subtasks of a job sit.
+
+    Args:
+        job: the facts.
+        chosen: the episodes to look at; by default all of them, and late messages whose expiry is
+            cut off.
+    """
+    looked_at = episodes(job) if chosen is None else tuple(chosen)
+    groups = [(late_subtasks(job, episode), episode.last_us) for episode in looked_at]
+    if chosen is None:
+        groups.append((unmatched_late(job), job.last_us))
+    observations: list[Observation] = []
+    weights_of: dict[frozenset[tuple[SubtaskKey, str]], Counter[SubtaskKey]] = {}
+    for number, (late, last_us) in enumerate(groups):
+        if not late:
+            continue
+        where = _where(job, last_us)
+        # What the late line itself says is nearer to the truth than a deployment line.
+        where |= {key: manager for key, manager in late.items() if manager is not None}
+        weights = weights_of.setdefault(frozenset(where.items()), Counter())
+        for key in sorted(late):
+            observations.append(Observation(number, key, where.get(key)))
+            weights[key] += key in where
+    sizes = _parallelism(job)
+    layouts = [
+        (weights, dict(signature), _complete(weights, dict(signature), sizes))
+        for signature, weights in weights_of.items()
+    ]
+    counted = Counter(_where(job, looked_at[-1].last_us if looked_at else None).values())
+    managers = sorted({m for _, where, _ in layouts for m in where.values()} | set(counted))
+    hosts = {label(a): a.host for a in job.attempts if a.host}
+    hosts |= {label(item.attempt): item.attempt.host for item in job.late if item.attempt.host}
+    distinct = len({observation.subtask for observation in observations})
+    rows = [
+        _share(manager, hosts.get(manager), counted[manager], layouts, distinct, len(managers))
+        for manager in managers
+    ]
+    pattern, subtask, manager = _pattern(observations, layouts, sizes)
+    return Placement(
+        shares=tuple(sorted(rows, key=lambda s: (-s.late, -(s.ratio or 0.0), s.taskmanager))),
+        observations=tuple(observations),
+        distinct=distinct,
+        unplaced=sum(observation.taskmanager is None for observation in observations),
+        pattern=pattern,
+        subtask=subtask,
+        taskmanager=manager,
+    )
+
+
+def _where(job: JobFacts, time_us: int | None) -> dict[SubtaskKey, str]:
+    placed = places_at(job.attempts, time_us)
+    return {key: name for key, attempt in placed.items() if (name := label(attempt)) is not None}
+
+
+def _parallelism(job: JobFacts) -> dict[str, int]:
+    """How many subtasks each task has, from its graph or its attempts."""
+    found: dict[str, int] = {}
+    if job.graph is not None:
+        found = {vertex.task: vertex.parallelism for vertex in job.graph.vertices}
+    for attempt in (*job.attempts, *(late.attempt for late in job.late)):
+        task = attempt.task or attempt.vertex_id
+        if task is not None and attempt.parallelism:
+            found[task] = max(found.get(task, 0), attempt.parallelism)
+    for row in job.subtask_checkpoints:
+        task = row.task or row.vertex_id
+        if task is not None:
+            found[task] = max(found.get(task, 0), row.subtask_index + 1)
+    return found
+
+
+def _complete(weights: Iterable[SubtaskKey], where: Places, sizes: Mapping[str, int]) -> bool:
+    """Whether every subtask of the tasks with late ones is placed: else we see just the late ones."""
+    placed = Counter(key.task for key in where)
+    return all(0 < sizes.get(task, 0) <= placed[task] for task in {key.task for key in weights})
+
+
+def _share(
+    manager: str,
+    host: str | None,
+    subtasks: int,
+    layouts: Sequence[Layout],
+    distinct: int,
+    managers: int,
+) -> Share:
+    late = 0
+    expected = Fraction(0)
+    populations: list[tuple[Sequence[int], int]] = []
+    for weights, where, _ in layouts:
+        by_task: dict[str, list[SubtaskKey]] = defaultdict(list)
+        for key in where:
+            by_task[key.task].append(key)
+        for keys in by_task.values():
+            here = sum(where[key] == manager for key in keys)
+            drawn = [weights.get(key, 0) for key in keys]
+            late += sum(weights.get(key, 0) for key in keys if where[key] == manager)
+            expected += Fraction(sum(drawn) * here, len(keys))
+            if any(drawn) and here:
+                populations.append((drawn, here))
+    if not layouts or not all(complete for _, _, complete in layouts):
+        return Share(taskmanager=manager, host=host, subtasks=subtasks, late=late)
+    p_value = None
+    if distinct >= MINIMUM_DISTINCT and managers > 1:
+        tail = upper_tail(populations, late)
+        p_value = None if tail is None else min(1.0, tail * managers)
+    return Share(
+        taskmanager=manager,
+        host=host,
+        subtasks=subtasks,
+        late=late,
+        expected=round(float(expected), 3),
+        ratio=round(float(late / expected), 3) if expected else None,
+        p_value=None if p_value is None else float(f"{p_value:.3g}"),
+    )
+
+
+def upper_tail(populations: Iterable[tuple[Sequence[int], int]], observed: int) -> float | None:
+    """Probability that the late weights on a TaskManager reach at least `observed`.
+
+    Args:
+        populations: per vertex and deployment, the weight of each subtask (0: never late, else
+            the number of episodes it was late in) and how many subtasks sit on the TaskManager.
+        observed: the sum of the weights there.
+
+    Returns:
+        None when the sums are too large for an exact answer.
+
+    Two of four subtasks late, two of the four on this TaskManager, both late ones there:
+
+    >>> round(upper_tail([([1, 1, 0, 0], 2)], 2), 4)
+    0.1667
+    """
+    total: dict[int, Fraction] = {0: Fraction(1)}
+    for weights, here in populations:
+        if sum(weights) > _MOST_WEIGHT:
+            return None
+        single = subset_sums(weights, here)
+        ways = comb(len(weights), here)
+        mixed: dict[int, Fraction] = defaultdict(Fraction)
+        for left, probability in total.items():
+            for right, count in single.items():
+                # Everything that reaches the observed sum is the tail: no need to keep it apart.
+                mixed[min(observed, left + right)] += probability * Fraction(count, ways)
+        total = dict(mixed)
+    return float(total.get(observed, Fraction(0)))
+
+
+def subset_sums(weights: Sequence[int], size: int) -> dict[int, int]:
+    """How many subsets of a size have each sum of weights.
+
+    >>> subset_sums([1, 1, 0, 0], 2)
+    {0: 1, 1: 4, 2: 1}
+    """
+    classes = Counter(weights)
+    zeros = classes.pop(0, 0)
+    ways: dict[tuple[int, int], int] = {(0, 0): 1}  # (chosen so far, sum) -> subsets
+    for weight, members in classes.items():
+        more: dict[tuple[int, int], int] = defaultdict(int)
+        for (chosen, value), count in ways.items():
+            for taken in range(min(members, size - chosen) + 1):
+                more[chosen + taken, value + taken * weight] += count * comb(members, taken)
+        ways = more
+    sums: dict[int, int] = defaultdict(int)
+    for (chosen, value), count in ways.items():
+        rest = size - chosen
+        if rest <= zeros:
+            sums[value] += count * comb(zeros, rest)
+    return dict(sorted(sums.items()))
+
+
+def _pattern(
+    observations: Sequence[Observation], layouts: Sequence[Layout], sizes: Mapping[str, int]
+) -> tuple[Pattern, SubtaskKey | None, str | None]:
+    """Tell one hot subtask from a slow machine from a spread over the job.
+
+    A vertex all of whose subtasks are late says nothing about who: it is a victim downstream, or
+    evenly slow.
+    """
+    late = {observation.subtask for observation in observations}
+    if not late:
+        return Pattern.NONE, None, None
+    where: dict[SubtaskKey, str] = {}
+    for _, placed, _ in layouts:
+        where |= placed
+    count = Counter(key.task for key in late)
+    telling = {key for key in late if count[key.task] < sizes.get(key.task, 0)}
+    if not telling:
+        if len(late) == 1:
+            only = next(iter(late))
+            return Pattern.ONE_SUBTASK, only, where.get(only)
+        return Pattern.WHOLE_VERTICES, None, None
+    if len(telling) == 1:
+        only = next(iter(telling))
+        return Pattern.ONE_SUBTASK, only, where.get(only)
+    managers = {where.get(key) for key in telling}
+    manager = next(iter(managers))
+    if len(managers) == 1 and manager is not None:
+        tasks = {key.task for key in telling}
+        neighbours = {key for key, name in where.items() if name == manager and key.task in tasks}
+        if len(telling) * 3 >= len(neighbours) * 2:
+            return Pattern.ONE_TASKMANAGER, None, manager
+    return Pattern.SPREAD, None, None

@@ -1,0 +1,320 @@
+"""Series of unsuccessful checkpoints, and what about them is nobody's fault.
+
+A checkpoint that fails since the job is cancelled, suspended, rescaled or already finished says
+nothing about the job's health (catalogue/flink.md 1.5: "Checkpoint Coordinator is suspending.",
+"CheckpointCoordinator shutdown.", "Checkpoint has been subsumed.", …). What is left is grouped into
+episodes: an episode lasts until a checkpoint completes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from flowdiag.analyses.facts import Checkpoint, Incident, JobFacts, JobKey, Status
+from flowdiag.analyses.findings import State
+
+# Word for a failure reason <- the texts of CheckpointFailureReason, 1.4 to 2.3 (catalogue 1.5).
+# The first match wins, so that the specific ones stand before "Checkpoint was declined.".
+_REASONS: Final = tuple(
+    (word, re.compile("|".join(texts), re.IGNORECASE))
+    for word, *texts in (
+        ("suspended", "coordinator is suspending", "CHECKPOINT_COORDINATOR_SUSPEND"),
+        (
+            "shutdown",
+            "coordinator (is )?shut ?down",
+            "scheduler is shut down",
+            "_COORDINATOR_SHUTDOWN",
+        ),
+        ("subsumed", "has been subsumed", "CHECKPOINT_SUBSUMED"),
+        ("newer-barrier", "barrier from newer checkpoint", "from one of its inputs"),
+        (
+            "not-running",
+            "not all required tasks are currently running",
+            "is not being executed at the moment",
+            r"is not in state \w+ but",
+            "tasks? not ready",
+            "NOT_ALL_REQUIRED_TASKS_RUNNING",
+        ),
+        (
+            "finished",
+            "tasks of the job have already finished",
+            "one input stream is finished",
+            "operators partially closed",
+            "task is closing",
+            "TASK_IS_CLOSING",
+        ),
+        (
+            "postponed",
+            "minimum time between checkpoints",
+            "maximum number of (concurrent|queued)",
+            "request has already been queued",
+            "Blocking output edge",
+        ),
+        ("expired", "expired before", "CHECKPOINT_EXPIRED"),
+        ("async", "asynchronous task checkpoint failed", "CHECKPOINT_ASYNC_EXCEPTION"),
+        ("finalize", "failure to finaliz", "metadata store", "FINALIZE_CHECKPOINT_FAILURE"),
+        (
+            "trigger",
+            "while triggering the checkpoint",
+            "trigger checkpoint failure",
+            "IO-problem",
+            "IO_EXCEPTION",
+        ),
+        (
+            "job-failed",
+            "job has failed",
+            "failover ?region",
+            "task has failed",
+            "task local checkpoint",
+            "unknown task for the checkpoint",
+            "(TASK|JOB|TASK_CHECKPOINT)_FAILURE",
+        ),
+        ("declined", "was declined", "CHECKPOINT_DECLINED"),
+    )
+)
+
+# Consequences of something else that is looked at on its own: a cancel, a task that failed, a
+# finished source, a limit that was set on purpose.
+BLAMELESS: Final = frozenset(
+    {
+        "suspended",
+        "shutdown",
+        "subsumed",
+        "newer-barrier",
+        "not-running",
+        "finished",
+        "postponed",
+        "job-failed",
+    }
+)
+
+
+def reason_word(text: str | None) -> str | None:
+    """Name a failure reason; None for a text that no Flink version is known to print.
+
+    >>> reason_word("Checkpoint Coordinator is suspending.")
+    'suspended'
+    >>> reason_word("Checkpoint was declined (task is closing)")
+    'finished'
+    >>> reason_word("Asynchronous task checkpoint failed.")
+    'async'
+    """
+    if not text:
+        return None
+    return next((word for word, pattern in _REASONS if pattern.search(text)), None)
+
+
+# How the parsers call the same reasons.
+_KINDS: Final = {
+    "task_failure": "job-failed",
+    "trigger_io": "trigger",
+    "not_running": "not-running",
+    "superseded": "newer-barrier",
+    "cancelled": "newer-barrier",
+}
+_WORDS: Final = frozenset(word for word, _ in _REASONS)
+
+
+def failure_word(checkpoint: Checkpoint) -> str | None:
+    """Name why a checkpoint did not complete, from its kind of reason, its reason, its status."""
+    kind = _KINDS.get(checkpoint.reason_kind or "", checkpoint.reason_kind)
+    word = reason_word(checkpoint.reason)
+    if kind in _WORDS and kind != "declined":
+        return kind
+    if word is not None:
+        return word
+    if checkpoint.status is Status.EXPIRED:
+        return "expired"
+    return "declined" if checkpoint.status is Status.DECLINED else None
+
+
+def failed(checkpoint: Checkpoint) -> bool:
+    """Whether a checkpoint failed for a reason that somebody has to look at."""
+    if checkpoint.status is Status.EXPIRED:
+        return True
+    return checkpoint.status.unsuccessful and failure_word(checkpoint) not in BLAMELESS
+
+
+def in_order(checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
+    """Sort checkpoints as they were triggered: ids rise within a run."""
+    return sorted(checkpoints, key=lambda checkpoint: (checkpoint.run, checkpoint.id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    """A maximal series of unsuccessful checkpoints of one job, without a completed one between.
+
+    `warm_up` is true when no checkpoint had completed since the job started, was restored or was
+    rescaled: catching up takes longer than usual. `since_us` is that start, or the last completion.
+    """
+
+    job: JobKey
+    checkpoints: tuple[Checkpoint, ...]
+    recovered: Checkpoint | None
+    warm_up: bool
+    since_us: int | None
+    ended_well: bool = False  # the job finished afterwards, on purpose
+
+    @property
+    def state(self) -> State:
+        """Ongoing when nothing completed after it."""
+        return State.RECOVERED if self.recovered or self.ended_well else State.ONGOING
+
+    @property
+    def first_us(self) -> int | None:
+        """When the first of them was triggered (or ended, where the trigger is cut off)."""
+        first = self.checkpoints[0]
+        return first.triggered_us if first.triggered_us is not None else first.ended_us
+
+    @property
+    def last_us(self) -> int | None:
+        """When the last of them ended."""
+        last = self.checkpoints[-1]
+        return last.ended_us if last.ended_us is not None else last.triggered_us
+
+    @property
+    def ids(self) -> frozenset[tuple[int, int]]:
+        """(run, checkpoint id) of the unsuccessful checkpoints."""
+        return frozenset((checkpoint.run, checkpoint.id) for checkpoint in self.checkpoints)
+
+    def count(self, *statuses: Status) -> int:
+        """How many of them ended that way."""
+        return sum(checkpoint.status in statuses for checkpoint in self.checkpoints)
+
+    def covers(self, time_us: int | None, before_ms: int = 0, after_ms: int = 0) -> bool:
+        """Whether a moment lies in the episode, widened on both sides; undated things do not."""
+        if time_us is None or self.first_us is None or self.last_us is None:
+            return False
+        return self.first_us - before_ms * 1000 <= time_us <= self.last_us + after_ms * 1000
+
+
+_BEGINNINGS: Final = frozenset(
+    {
+        "submitted",
+        "started",
+        "restored",
+        "rescaled",
+        "restart",
+        "job-restarting",
+        "scheduler-switched",
+        "leadership",
+    }
+)
+
+
+def beginnings(job: JobFacts) -> list[int]:
+    """Moments at which the job (re)started, in order, microseconds."""
+    found = {
+        incident.time_us
+        for incident in job.incidents
+        if incident.kind in _BEGINNINGS and incident.time_us is not None
+    }
+    return sorted(found)
+
+
+def finished_us(job: JobFacts) -> int | None:
+    """When the job finished by itself or by stop-with-savepoint; a cancel is no good end."""
+    times = [i.time_us for i in job.incidents if i.kind == "finished" and i.time_us is not None]
+    return max(times, default=None)
+
+
+def episodes(job: JobFacts) -> tuple[Episode, ...]:
+    """Cut the checkpoints of a job into episodes, in order."""
+    return tuple(_episodes(job))
+
+
+def _episodes(job: JobFacts) -> Iterator[Episode]:
+    starts = beginnings(job)
+    ended_well = finished_us(job) is not None
+    series: list[Checkpoint] = []
+    completed: Checkpoint | None = None
+    last_completed: Checkpoint | None = None
+    for checkpoint in in_order(job.checkpoints):
+        if failed(checkpoint):
+            if not series:
+                last_completed = completed
+            series.append(checkpoint)
+        elif checkpoint.status is Status.COMPLETED:
+            if series:
+                yield _episode(job, series, last_completed, checkpoint, starts, False)
+                series = []
+            completed = checkpoint
+    if series:
+        yield _episode(job, series, last_completed, None, starts, ended_well)
+
+
+def _episode(
+    job: JobFacts,
+    series: Sequence[Checkpoint],
+    before: Checkpoint | None,
+    after: Checkpoint | None,
+    starts: Sequence[int],
+    ended_well: bool,
+) -> Episode:
+    first = series[0].triggered_us
+    if first is None:
+        first = series[0].ended_us
+    begun = None
+    if first is not None:
+        begun = max((start for start in starts if start <= first), default=None)
+    since = before.ended_us if before is not None else None
+    fresh = begun is not None and (since is None or begun >= since)
+    if before is None and not fresh:
+        # Ids count from 1: an input that holds the first ones holds the start of the job.
+        fresh = series[0].id == 1
+    return Episode(
+        job=job.key,
+        checkpoints=tuple(series),
+        recovered=after,
+        warm_up=fresh,
+        since_us=begun if fresh else since,
+        ended_well=ended_well,
+    )
+
+
+def concluded(job: JobFacts) -> list[Checkpoint]:
+    """Checkpoints that count as the population: completed or failed, savepoints too."""
+    return [
+        checkpoint
+        for checkpoint in in_order(job.checkpoints)
+        if checkpoint.status is Status.COMPLETED or failed(checkpoint)
+    ]
+
+
+def share_of(part: int, job: JobFacts) -> float:
+    """Part of the job's concluded checkpoints, 0 to 1."""
+    return part / max(1, len(concluded(job)))
+
+
+def incidents(job: JobFacts, *kinds: str) -> list[Incident]:
+    """Incidents of some kinds, in the order of the facts (time)."""
+    return [incident for incident in job.incidents if incident.kind in kinds]
+
+
+def settled(job: JobFacts, warm_up: int) -> list[list[Checkpoint]]:
+    """Completed checkpoints that tell how the job usually does, in one list per stretch.
+
+    Savepoints are left out (a person asked for them, they are always full), and so are the first
+    `warm_up` completed checkpoints after each start, restore or rescaling. A stretch ends there:
+    what follows may have another version, parallelism or state backend.
+    """
+    starts = beginnings(job)
+    stretches: dict[tuple[int, int], list[Checkpoint]] = {}
+    for checkpoint in in_order(job.checkpoints):
+        if checkpoint.status is not Status.COMPLETED:
+            continue
+        begun = 0
+        if checkpoint.triggered_us is not None:
+            begun = sum(start <= checkpoint.triggered_us for start in starts)
+        stretches.setdefault((checkpoint.run, begun), []).append(checkpoint)
+    found = []
+    for (_, begun), stretch in stretches.items():
+        from_start = begun > 0 or stretch[0].id == 1
+        usual = stretch[warm_up:] if from_start else stretch
+        usual = [checkpoint for checkpoint in usual if not checkpoint.is_savepoint]
+        if usual:
+            found.append(usual)
+    return found

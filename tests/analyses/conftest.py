@@ -1,0 +1,33 @@
+"""Tiny frames of events, written as literals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from flowdiag.parsers.schema import EVENTS, empty_row
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Events = Callable[..., "DataFrame"]
+
+
+@pytest.fixture
+def events(spark: SparkSession) -> Events:
+    """Rows of EVENTS from keyword dictionaries; source 0 and growing offsets unless given."""
+    from flowdiag.parsers.spark import events_frame
+
+    def make(*rows: Mapping[str, Any]) -> DataFrame:
+        full = [
+            {**empty_row(), "source": 0, "offset": 100 * number, **row}
+            for number, row in enumerate(rows)
+        ]
+        for row in full:
+            row["fields"] = list((row["fields"] or {}).items())
+        return events_frame(spark, pa.Table.from_pylist(full, schema=EVENTS))
+
+    return make
