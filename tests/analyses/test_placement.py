@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations
 from math import comb
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +18,8 @@ from flowdiag.analyses.placement import (
     subset_sums,
     upper_tail,
 )
+
+from .workbench import Bench
 
 
 @settings(max_examples=60)
@@ -51,9 +52,9 @@ def test_wide_vertices_are_exact_and_fast() -> None:
     assert sum(subset_sums(weights, 50).values()) == comb(1000, 50)
 
 
-def test_victims_downstream_cancel(bench: Any) -> None:
+def test_victims_downstream_cancel() -> None:
     """One culprit and every subtask downstream late: no TaskManager stands out."""
-    job = bench(version="1.9.3", timeout_s=10)
+    job = Bench(version="1.9.3", timeout_s=10)
     job.completes(5)
     for checkpoint in job.expires(2):
         job.is_late(checkpoint, "enrich", 1)
@@ -77,8 +78,8 @@ def test_victims_downstream_cancel(bench: Any) -> None:
     assert guilty.p_value == pytest.approx(min(1.0, here / 4 * 3))
 
 
-def test_slow_machine(bench: Any) -> None:
-    job = bench(tasks=(("map", 9), ("reduce", 9)), timeout_s=10)
+def test_slow_machine() -> None:
+    job = Bench(tasks=(("map", 9), ("reduce", 9)), timeout_s=10)
     for checkpoint in job.expires(1):
         for task, number in job.tasks:
             for index in range(number):
@@ -93,9 +94,9 @@ def test_slow_machine(bench: Any) -> None:
     assert first.p_value == pytest.approx(3 / comb(9, 3) ** 2, rel=1e-2)
 
 
-def test_repeats_in_several_episodes_are_one_draw(bench: Any) -> None:
+def test_repeats_in_several_episodes_are_one_draw() -> None:
     """The same subtask late in ten episodes must not look like ten independent draws."""
-    job = bench(tasks=(("map", 9),), timeout_s=10)
+    job = Bench(tasks=(("map", 9),), timeout_s=10)
     for _ in range(10):
         for checkpoint in job.expires(1):
             for index in (0, 3, 6, 1, 4):
@@ -108,8 +109,8 @@ def test_repeats_in_several_episodes_are_one_draw(bench: Any) -> None:
     assert first.p_value == pytest.approx(comb(5, 3) / comb(9, 3) * 3, rel=1e-2)
 
 
-def test_no_p_value_below_five_subtasks(bench: Any) -> None:
-    job = bench(timeout_s=10)
+def test_no_p_value_below_five_subtasks() -> None:
+    job = Bench(timeout_s=10)
     for checkpoint in job.expires(3):
         for index in range(4):
             job.is_late(checkpoint, "aggregate", index)
@@ -119,24 +120,24 @@ def test_no_p_value_below_five_subtasks(bench: Any) -> None:
     assert sum(share.late for share in placed.shares) == 4
 
 
-def test_whole_vertices_accuse_nobody(bench: Any) -> None:
-    job = bench(timeout_s=10)
+def test_whole_vertices_accuse_nobody() -> None:
+    job = Bench(timeout_s=10)
     for checkpoint in job.expires(2):
         for index in range(2):
             job.is_late(checkpoint, "Sink: deliver", index)
     assert place(job.job()).pattern is Pattern.WHOLE_VERTICES
 
 
-def test_spread(bench: Any) -> None:
-    job = bench(timeout_s=10)
+def test_spread() -> None:
+    job = Bench(timeout_s=10)
     for checkpoint in job.expires(2):
         job.is_late(checkpoint, "aggregate", 0)
         job.is_late(checkpoint, "aggregate", 1)
     assert place(job.job()).pattern is Pattern.SPREAD
 
 
-def test_missing_acknowledgements_count(bench: Any) -> None:
-    job = bench(timeout_s=10)
+def test_missing_acknowledgements_count() -> None:
+    job = Bench(timeout_s=10)
     for checkpoint in job.expires(2):
         job.acknowledgements(checkpoint, missing=[("enrich", 2)])
     placed = place(job.job())
@@ -144,21 +145,21 @@ def test_missing_acknowledgements_count(bench: Any) -> None:
     assert placed.distinct == 1
 
 
-def test_late_messages_of_declined_checkpoints_do_not_count(bench: Any) -> None:
-    job = bench(timeout_s=10)
+def test_late_messages_of_declined_checkpoints_do_not_count() -> None:
+    job = Bench(timeout_s=10)
     job.expires(1)
     for checkpoint in job.declined(2):
         job.is_late(checkpoint, "aggregate", 0)
     assert place(job.job()).pattern is Pattern.NONE
 
 
-def test_nothing_known(bench: Any) -> None:
-    placed = place(bench().job(attempts=()))
+def test_nothing_known() -> None:
+    placed = place(Bench().job(attempts=()))
     assert (placed.shares, placed.distinct, placed.pattern) == ((), 0, Pattern.NONE)
 
 
-def test_place_of_an_attempt_by_time(bench: Any) -> None:
-    job = bench()
+def test_place_of_an_attempt_by_time() -> None:
+    job = Bench()
     first, second = job.attempt("enrich", 0), job.attempt("enrich", 0, 1)
     second = replace(second, taskmanager="tm-9", deployed_us=job.at(500))
     key = SubtaskKey("enrich", 0)
