@@ -37,7 +37,9 @@ class Recording:
     @property
     def log_files(self) -> list[Path]:
         """Every log, the JobManager's first."""
-        return sorted((self.folder / "logs").iterdir(), key=lambda p: ("jobmanager" not in p.name, p))
+        return sorted(
+            (self.folder / "logs").iterdir(), key=lambda p: ("jobmanager" not in p.name, p)
+        )
 
 
 def recordings() -> list[Recording]:

@@ -128,7 +128,9 @@ def test_every_attempt_is_named_and_placed(
 def test_nothing_of_a_checkpoint_class_is_left_unread(
     recording: Recording, report_of: Callable[[Recording], Report]
 ) -> None:
-    assert [(item.source, item.samples) for item in report_of(recording).inputs if item.samples] == []
+    assert [
+        (item.source, item.samples) for item in report_of(recording).inputs if item.samples
+    ] == []
 
 
 @of_each_recording

@@ -1,0 +1,225 @@
+"""Runs, duplicates, attempts and their places, measured on a handful of rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flowdiag.analyses import lifecycle, resolve
+from flowdiag.analyses.assemble import assemble, checkpoint_type
+from flowdiag.analyses.checkpoints import _rows
+from flowdiag.analyses.facts import CheckpointFacts, Status
+
+from .conftest import Events
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+JOB = "a" * 32
+START = 1_800_000_000_000
+
+
+def facts(
+    frame: DataFrame, spark: SparkSession, groups: dict[int, str] | None = None
+) -> CheckpointFacts:
+    groups = groups or {source: f"logs/{source}.log" for source in range(9)}
+    located = resolve.located(frame)
+    writers = resolve.settle(_rows(resolve.survey(located)), groups)
+    settled = resolve.resolve(located, writers, spark)
+    return assemble(_rows(lifecycle.facts_frame(lifecycle.once(settled))), [], writers)
+
+
+def line(event: str, after_ms: int, checkpoint: int | None = None, **more: Any) -> dict[str, Any]:
+    row = {
+        "event": event,
+        "logger": "CheckpointCoordinator",
+        "local_us": (START + after_ms) * 1000,
+        "checkpoint": checkpoint,
+        "job_id": JOB,
+        **more,
+    }
+    if event == "checkpoint_triggered":
+        row.setdefault("epoch_ms", START + after_ms)
+    return row
+
+
+@pytest.mark.spark
+def test_an_expired_checkpoint_and_its_late_acknowledgement(
+    events: Events, spark: SparkSession
+) -> None:
+    frame = events(
+        line("task_state", 0, task="map", subtask_index=2, parallelism=4, attempt_id="1" * 32,
+             job_id=None, logger="ExecutionGraph", from_state="SCHEDULED", to_state="DEPLOYING"),
+        line("deployed", 1, task="map", subtask_index=2, parallelism=4, attempt=0, job_id=None,
+             logger="ExecutionGraph", taskmanager="tm-1", host="worker-1"),
+        line("checkpoint_triggered", 1000, 224),
+        line("checkpoint_expired", 11_000, 224),
+        line("late_acknowledgement", 33_000, 224, attempt_id="1" * 32),
+        line("late_acknowledgement", 33_500, 224, attempt_id="2" * 32),
+    )  # fmt: skip
+    (job,) = facts(frame, spark).jobs
+    (checkpoint,) = job.checkpoints
+    assert (checkpoint.status, checkpoint.duration_ms) == (Status.EXPIRED, 10_000)
+    known, unknown = job.late
+    assert (known.attempt.task, known.attempt.subtask) == ("map", "3/4")
+    assert (known.attempt.taskmanager, known.attempt.host) == ("tm-1", "worker-1")
+    assert (known.after_trigger_ms, known.after_expiry_ms) == (32_000, 22_000)
+    assert (unknown.attempt.task, unknown.attempt.taskmanager) == (None, None)
+
+
+@pytest.mark.spark
+def test_a_late_message_of_a_declined_checkpoint_is_no_lateness(
+    events: Events, spark: SparkSession
+) -> None:
+    frame = events(
+        line("checkpoint_triggered", 0, 1),
+        line("checkpoint_declined", 10, 1, attempt_id="1" * 32, cause="java.io.IOException: disk"),
+        line("late_acknowledgement", 20, 1, attempt_id="2" * 32),
+    )
+    (job,) = facts(frame, spark).jobs
+    assert [c.status for c in job.checkpoints] == [Status.DECLINED]
+    assert (job.late, job.ignored_late) == ((), 1)
+
+
+@pytest.mark.spark
+def test_a_late_message_without_its_expiry_is_kept_as_unmatched(
+    events: Events, spark: SparkSession
+) -> None:
+    frame = events(
+        line("late_acknowledgement", 20, 41, attempt_id="2" * 32),
+        line("checkpoint_triggered", 3000, 43),
+    )
+    (job,) = facts(frame, spark).jobs
+    assert [(late.checkpoint, late.expired) for late in job.late] == [(41, False)]
+
+
+@pytest.mark.spark
+def test_ids_that_begin_anew_are_another_run(events: Events, spark: SparkSession) -> None:
+    frame = events(
+        line("checkpoint_completed", 0, 500, duration_ms=5),  # its trigger is cut off
+        line("checkpoint_triggered", 60_000, 1),
+        line("checkpoint_completed", 60_100, 1, duration_ms=100),
+        line("checkpoint_triggered", 63_000, 2),
+        line("checkpoint_expired", 73_000, 2),
+        line("checkpoint_triggered", 90_000, 1),
+    )
+    (job,) = facts(frame, spark).jobs
+    assert [(c.run, c.id, c.status.value) for c in job.checkpoints] == [
+        (1, 500, "completed"),
+        (2, 1, "completed"),
+        (2, 2, "expired"),
+        (3, 1, "in_flight"),
+    ]
+
+
+@pytest.mark.spark
+def test_a_record_that_stands_twice_counts_once(events: Events, spark: SparkSession) -> None:
+    rows = [
+        line("checkpoint_triggered", 0, 1),
+        line("checkpoint_expired", 8000, 1),
+        line("late_acknowledgement", 9000, 1, attempt_id="1" * 32),
+    ]
+    copies = [{**row, "source": 1} for row in rows]
+    (job,) = facts(events(*rows, *copies), spark).jobs
+    assert len(job.checkpoints) == len(job.late) == 1
+    assert job.runs == 1
+
+
+@pytest.mark.spark
+def test_clusters_that_share_the_zero_job_id_are_kept_apart(
+    events: Events, spark: SparkSession
+) -> None:
+    zero = "0" * 32
+    frame = events(
+        line("checkpoint_triggered", 0, 1, job_id=zero),
+        line("checkpoint_expired", 8000, 1, job_id=zero),
+        line("checkpoint_triggered", 500, 1, job_id=zero, source=1),
+        line("checkpoint_completed", 900, 1, job_id=zero, source=1, duration_ms=400),
+    )
+    found = facts(frame, spark, {0: "east/jobmanager.log", 1: "west/jobmanager.log"})
+    assert {job.key.cluster: job.checkpoints[0].status.value for job in found.jobs} == {
+        "east": "expired",
+        "west": "completed",
+    }
+
+
+@pytest.mark.spark
+def test_lines_of_1_4_take_their_job_from_the_job_lines(
+    events: Events, spark: SparkSession
+) -> None:
+    frame = events(
+        line("job_state", 0, job_name="wc", to_state="RUNNING", logger="ExecutionGraph"),
+        line("checkpoint_triggered", 10, 1, job_id=None),
+        line("checkpoint_expired", 8000, 1, job_id=None),
+    )
+    (job,) = facts(frame, spark).jobs
+    assert (job.key.job_id, job.name) == (JOB, "wc")
+    assert job.checkpoints[0].status is Status.EXPIRED
+
+
+@pytest.mark.spark
+def test_two_jobs_with_equal_tasks_are_told_apart_by_the_execution_graph(
+    events: Events, spark: SparkSession
+) -> None:
+    other = "b" * 32
+    graphs = {JOB: "1" * 32, other: "2" * 32}
+    rows: list[dict[str, Any]] = []
+    for number, (job_id, graph) in enumerate(graphs.items()):
+        attempt = f"{graph}_{'c' * 32}_0_0"
+        rows += [
+            line("graph_created", number, job_id=job_id, fields={"graph_id": graph}),
+            line("deployed", 10 + number, job_id=None, task="map", subtask_index=0, parallelism=1,
+                 attempt_id=attempt, taskmanager=f"tm-{number}", host="h"),
+            line("checkpoint_triggered", 100 + number, 1, job_id=job_id),
+        ]  # fmt: skip
+    found = facts(events(*rows), spark)
+    assert {job.key.job_id: [a.taskmanager for a in job.attempts] for job in found.jobs} == {
+        JOB: ["tm-0"],
+        other: ["tm-1"],
+    }
+
+
+@pytest.mark.spark
+def test_counters_that_restart_count_from_zero(events: Events) -> None:
+    def sample(minute: int, first: float, last: float) -> dict[str, Any]:
+        return {
+            "event": "metric",
+            "utc_us": minute * 60_000_000,
+            "task": "map",
+            "subtask_index": 0,
+            "taskmanager": "tm",
+            "metric": {
+                "name": "numRecordsIn", "kind": "counter", "scope": "task", "operator": None,
+                "count": 2, "first": first, "last": last, "min": first, "max": last,
+                "sum": first + last,
+            },
+        }  # fmt: skip
+
+    frame = resolve.located(events(sample(0, 100, 160), sample(1, 200, 260), sample(2, 10, 30)))
+    settled = frame.selectExpr("*", "utc_us AS time_us")
+    (row,) = _rows(lifecycle.loads(settled, None))
+    assert row["records_in"] == 60 + 40 + 60 + 10 + 20
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        ("CHECKPOINT", "checkpoint"),
+        ("SAVEPOINT", "savepoint"),
+        ("SAVEPOINT_SUSPEND", "stop-with-savepoint"),
+        ("SYNC_SAVEPOINT", "stop-with-savepoint"),
+        ("CheckpointType{name='Full Checkpoint', sharingFilesStrategy=FORWARD}", "full-checkpoint"),
+        (
+            "SavepointType{name='Savepoint', postCheckpointAction=NONE, formatType=CANONICAL}",
+            "savepoint",
+        ),
+        (
+            "SavepointType{name='Terminate Savepoint', postCheckpointAction=TERMINATE}",
+            "stop-with-savepoint",
+        ),
+        (None, "checkpoint"),
+    ],
+)
+def test_types_of_all_versions(printed: str | None, expected: str) -> None:
+    assert checkpoint_type(printed) == expected
