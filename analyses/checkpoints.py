@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.assemble import assemble
 from flowdiag.analyses.facts import CheckpointFacts, JobFacts
+from flowdiag.analyses.redact import clean
 from flowdiag.analyses.report import Data, Note, Privacy, Report, build_report
 from flowdiag.analyses.rules import ALL_RULES
 from flowdiag.analyses.rules.base import Thresholds, apply
@@ -51,12 +52,14 @@ class Wishes:
         tz: name of a zone that overrides every inferred one.
         thresholds: values by rule code and threshold name.
         privacy: how much log text the report may carry.
+        max_rows: longest list in the report's data.
     """
 
     selection: Selection = field(default_factory=Selection)
     tz: str | None = None
     thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
     privacy: Privacy = field(default_factory=Privacy)
+    max_rows: int = 10_000
 
 
 def diagnose(
@@ -102,16 +105,17 @@ def diagnose(
         inputs=inputs,
         outcomes=outcomes,
         names={job.key: job.name for job in facts.jobs},
-        data=Data(checkpoints=checkpoint_data(facts, outcomes, excerpts=wishes.privacy.excerpts)),
+        data=Data(
+            checkpoints=checkpoint_data(
+                facts, outcomes, max_rows=wishes.max_rows, excerpts=wishes.privacy.excerpts
+            )
+        ),
         located=located,
         assessed=anything_to_diagnose(facts, outcomes),
         warnings=[
-            *[Note(message=text) for text in (*discovery.errors, *discovery.warnings)],
+            *[Note(message=clean(text)) for text in (*discovery.errors, *discovery.warnings)],
             *input_problems(inputs),
-            *[
-                Note(message=text, source=discovery.sources[source].name)
-                for source, text in problems
-            ],
+            *[Note(message=clean(text), source=inputs[source].source) for source, text in problems],
         ],
         privacy=wishes.privacy,
     )

@@ -1,79 +1,26 @@
-"""From the facts of `flowdiag checkpoints`, and what the rules said, to its report."""
+"""From the facts of `flowdiag checkpoints` to `data.checkpoints` of the report."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
 from flowdiag.analyses import facts as x
 from flowdiag.analyses import report as wire
-from flowdiag.analyses.evidence import locate
 from flowdiag.analyses.findings import RuleOutcome
-from flowdiag.analyses.inputs import describe_inputs, input_problems
+from flowdiag.analyses.inputs import describe_inputs
 from flowdiag.analyses.placement import shares
 from flowdiag.analyses.redact import clean
 
 if TYPE_CHECKING:
-    from flowdiag.parsers.sources import Source
+    from flowdiag.parsers.sources import Discovery
 
 MAX_ROWS: Final = 10_000
 
 Row = TypeVar("Row")
-
-
-def checkpoint_report(
-    facts: x.CheckpointFacts,
-    outcomes: Sequence[RuleOutcome],
-    *,
-    sources: Sequence[Source],
-    splits: Iterable[Mapping[str, Any]],
-    open_stream: Callable[[Source], BinaryIO],
-    warnings: Sequence[str] = (),
-    max_rows: int = MAX_ROWS,
-    privacy: wire.Privacy = wire.LOCAL_USE,
-) -> wire.Report:
-    """The whole document.
-
-    Args:
-        facts: what was measured, restricted to what is judged.
-        outcomes: what each rule said about it.
-        sources: everything that was found, also what is not read.
-        splits: the `split` rows, see `describe_inputs`.
-        open_stream: `flowdiag.parsers.sources.open_source`.
-        warnings: of the search for inputs.
-        max_rows: longest list in `data`.
-        privacy: what log text to keep.
-    """
-    cited = [
-        item
-        for outcome in outcomes
-        for finding in outcome.findings
-        for item in finding.evidence[: wire.MAX_EVIDENCE]
-    ]
-    located, problems = locate(cited, lambda index: open_stream(sources[index]))
-    inputs = describe_inputs(sources, splits, facts.processes, excerpts=privacy.excerpts)
-    return wire.build_report(
-        command="checkpoints",
-        inputs=inputs,
-        outcomes=outcomes,
-        names={job.key: job.name for job in facts.jobs},
-        data=wire.Data(
-            checkpoints=checkpoint_data(
-                facts, outcomes, max_rows=max_rows, excerpts=privacy.excerpts
-            )
-        ),
-        located=located,
-        assessed=anything_to_diagnose(facts, outcomes),
-        warnings=[
-            *(wire.Note(message=clean(message)) for message in warnings),
-            *input_problems(inputs),
-            *(wire.Note(message=clean(said), source=sources[i].name) for i, said in problems),
-        ],
-        privacy=privacy,
-    )
 
 
 def checkpoint_data(
@@ -93,6 +40,20 @@ def checkpoint_data(
     """
     return wire.CheckpointData(
         jobs=[_job(job, outcomes, max_rows, excerpts) for job in sorted(facts.jobs, key=_by_key)]
+    )
+
+
+def nothing_read(discovery: Discovery) -> wire.Report:
+    """The document where no input is of a kind that can be read: it still says why, for each."""
+    return wire.build_report(
+        command="checkpoints",
+        inputs=describe_inputs(discovery.sources, ()),
+        outcomes=(),
+        names={},
+        data=wire.Data(checkpoints=wire.CheckpointData(jobs=[])),
+        located={},
+        assessed=False,
+        warnings=[wire.Note(message=clean(text)) for text in discovery.errors],
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from flowdiag.analyses.facts import Process
-from flowdiag.analyses.redact import clean
+from flowdiag.analyses.redact import clean, printable
 from flowdiag.analyses.report import Input, Note, iso
 from flowdiag.analyses.report import Process as WireProcess
 from flowdiag.analyses.resolve import zone_name
@@ -62,7 +62,7 @@ def _input(
     errors = dict.fromkeys(row["error"] for row in rows if row.get("error"))
     unreadable = source.kind == NOT_READ and (source.reason or "").startswith("unreadable")
     return Input(
-        source=source.name,
+        source=printable(source.name),
         kind=source.kind,
         role=_one({owner.role for owner in owners}) or ("mixed" if owners else source.role),
         version=_one({owner.version for owner in owners if owner.version}),

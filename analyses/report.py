@@ -20,7 +20,7 @@ import msgspec
 from flowdiag.analyses import findings as f
 from flowdiag.analyses.evidence import Located
 from flowdiag.analyses.facts import JobKey
-from flowdiag.analyses.redact import clean, pseudonymise
+from flowdiag.analyses.redact import clean, printable, pseudonymise
 
 SCHEMA: Final = "flowdiag.report/1"
 MAX_EVIDENCE: Final = 10
@@ -627,7 +627,19 @@ def tool_version() -> str:
 
 def encode(report: Report) -> bytes:
     """The document as indented JSON, ending with a line feed."""
-    return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
+    try:
+        document = msgspec.json.encode(report)
+    except UnicodeEncodeError:  # a lone surrogate in a name that a log gave
+        document = msgspec.json.encode(_speakable(msgspec.to_builtins(report)))
+    return msgspec.json.format(document, indent=2) + b"\n"
+
+
+def _speakable(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {key: _speakable(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_speakable(item) for item in node]
+    return printable(node) if isinstance(node, str) else node
 
 
 def decode(document: bytes) -> Report:
