@@ -42,7 +42,7 @@ _MAX_HEADS: Final = 3
 
 _ID = r"[0-9A-Za-z][0-9A-Za-z_-]{3,80}"
 _LOCATION = (
-    r"(?:[^\s@]{0,512}[ \t\xa0]*@[ \t\xa0]*[^\s()]{0,512}[ \t\xa0]*\(dataPort=[^)\s]{0,12}\)"
+    r"(?:[^\s@]{0,512}[ \t\xa0]{0,16}@[ \t\xa0]{0,16}[^\s()]{0,512}[ \t\xa0]{0,16}\(dataPort=[^)\s]{0,12}\)"
     r"|[Uu]nknown location|\[unassigned resource\]|\(unassigned\)|not deployed"
     r"|slot \S{1,200} on \S{1,200}?(?=[.,;]?(?:\s|\Z))"
     r"|\S{1,512}?(?=[.,;]?(?:\s|\Z)))"
@@ -69,12 +69,15 @@ _GROUPS: Final = {
     # Names hold anything, brackets too: `(i/n)` counts only where the words after it follow.
     "task": r".*?\([0-9]{1,9}[ ]?/[ ]?[0-9]{1,9}\)(?:[ ]?#[0-9]{1,9})?",
     "job_name": r".*?",
+    "component": r".*?",
     "cause": r".*",
 }
 
 _EMPTY_GROUP = re.compile(r"\(\?<([a-z][a-z0-9_]*)>\)")
+_BLANK_RUNS: Final = {" ": r"[ \t\xa0]{1,16}", " ?": r"[ \t\xa0]{0,16}"}
 _NAMED_GROUP = re.compile(r"\(\?<([a-z])")
-_BLANK = re.compile(r"(?<!\[) (?![+*?{\]])")
+# A class, an escape, or a blank outside of both.
+_BLANKS = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]| [?]?")
 _HEAD = re.compile(r"[A-Za-z0-9_:,'-]+")
 _LEVEL = re.compile(r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)\b")
 _LEADING_TIME = re.compile(r"[\s\d:.,/TZ+\[\]-]{5,40}\s")
@@ -104,9 +107,16 @@ class Recognised:
     values: Values
 
 
+def _usual_form(name: str) -> str:
+    return _GROUPS[name] if name in _GROUPS or not name.endswith("_id") else _ID
+
+
 @functools.cache
 def _compile(pattern: str) -> re.Pattern[str]:
-    expanded = _EMPTY_GROUP.sub(lambda m: f"(?P<{m[1]}>{_GROUPS[m[1]]})", pattern)
+    # Blanks first: those in the usual forms are meant as they stand. Bounded, or a line of nothing
+    # but blanks behind a lazy scan would take quadratic time.
+    expanded = _BLANKS.sub(lambda m: _BLANK_RUNS.get(m[0], m[0]), pattern)
+    expanded = _EMPTY_GROUP.sub(lambda m: f"(?P<{m[1]}>{_usual_form(m[1])})", expanded)
     expanded = _NAMED_GROUP.sub(r"(?P<\1", expanded)
     return re.compile(expanded, re.ASCII)
 
@@ -247,8 +257,7 @@ def _template(entry: dict[str, Any]) -> Template:
         event=Event(entry["event"]),
         loggers=tuple(entry["loggers"]),
         anchor=entry["anchor"],
-        # Done once here, so that the data can be read (and the samples compared) as prose.
-        pattern=_BLANK.sub(r"[ \\t\\xa0]+", entry["pattern"]),
+        pattern=entry["pattern"],
         versions=entry["versions"],
         levels=tuple(entry.get("levels", ())),
         trace=entry.get("trace", False),

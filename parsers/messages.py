@@ -232,6 +232,14 @@ def _put_seconds(values: Values, text: str) -> None:
         _set(values, "duration_ms", seconds * 1000)
 
 
+def _put_end(values: Values, text: str) -> None:
+    """The end of something whose begin is `epoch_ms`: gives its duration."""
+    _put_field(values, "end_epoch_ms", text)
+    begin, end = values.get("epoch_ms"), _integer(text, INT64_MAX)
+    if isinstance(begin, int) and end is not None:
+        _set(values, "duration_ms", end - begin)
+
+
 def _integer_column(name: str, largest: int) -> Callable[[Values, str], None]:
     def put(values: Values, text: str) -> None:
         _set(values, name, _integer(text, largest))
@@ -257,6 +265,7 @@ _PUT: Final[dict[str, Callable[[Values, str], None]]] = {
     "location": _put_location,
     "resource_id": _put_resource_id,
     "seconds": _put_seconds,
+    "end_epoch_ms": _put_end,
 }
 
 
