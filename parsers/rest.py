@@ -1284,6 +1284,7 @@ def _rows(
     counts.candidates = len(answers)
     archived = bool(answers) and all(answer.path is not None for answer in answers)
     routes = [_route(answer.path) if answer.path else None for answer in answers]
+    superseded = _SUPERSEDED if any(route and route[0] == JOB for route in routes) else ()
     shared = Context(
         origin="archive" if archived and _ARCHIVE_HEAD.match(data.lstrip()) else "rest"
     )
