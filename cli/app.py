@@ -1,0 +1,98 @@
+"""The `flowdiag` command: options, commands, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from flowdiag.cli.commands.checkpoints import checkpoints
+from flowdiag.cli.commands.explain import explain
+from flowdiag.cli.commands.render import render
+from flowdiag.cli.commands.rules import rules
+from flowdiag.cli.commands.warm import warm
+from flowdiag.cli.exit_codes import ExitCode
+from flowdiag.cli.help import HelpfulCommand, HelpfulGroup
+from flowdiag.parsers.errors import FlowdiagError
+
+app = typer.Typer(
+    name="flowdiag",
+    cls=HelpfulGroup,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,  # locals may hold secrets out of logs; `main` does it
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for command in (checkpoints, rules, explain, render, warm):
+    app.command(cls=HelpfulCommand)(command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from flowdiag.analyses.report import tool_version
+
+        typer.echo(f"flowdiag {tool_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def flowdiag(
+    version: Annotated[
+        bool,
+        typer.Option("--version", "-V", help="Show the version.", callback=_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Find the culprit in Flink and Spark streaming logs.
+
+    \b
+    Examples:
+      flowdiag checkpoints logs/
+      flowdiag checkpoints jobmanager.log taskmanager-*.log.gz --since 2h
+      flowdiag checkpoints logs/ --format json | jq .summary
+      flowdiag explain CP101
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; every way out of it is one of `ExitCode`.
+
+    Args:
+        arguments: the command line without the program's name; None takes the process's own.
+    """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    from flowdiag.cli.console import say
+
+    try:
+        result = app(args=given, prog_name="flowdiag", standalone_mode=False)
+    except FlowdiagError as error:
+        say("error", error.message, error.hint)
+        return ExitCode.USAGE
+    except (KeyboardInterrupt, typer.Abort):
+        return ExitCode.INTERRUPTED
+    except Exception as error:
+        usage = getattr(error, "format_message", None)
+        if usage is not None:
+            return _wrong_usage(str(usage()), getattr(error, "ctx", None))
+        say(
+            "error",
+            f"this is a bug in flowdiag: {type(error).__name__}: {error}",
+            "please report it with the command line; --debug shows the traceback",
+        )
+        if "--debug" in given:
+            raise
+        return ExitCode.BUG
+    return int(result or 0)
+
+
+def _wrong_usage(message: str, context: object) -> ExitCode:
+    """Say what is wrong with the command line; without any argument that is the help itself."""
+    from flowdiag.cli.console import say
+
+    if message.strip():
+        path = getattr(context, "command_path", "flowdiag")
+        text = message.strip().rstrip(".").replace("\n", " ")
+        say("error", text[:1].lower() + text[1:], f"see {path} --help")
+    return ExitCode.USAGE

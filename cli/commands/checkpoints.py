@@ -1,0 +1,60 @@
+"""`flowdiag checkpoints`."""
+
+from __future__ import annotations
+
+from flowdiag.cli import options as o
+from flowdiag.cli.settings import load_settings
+
+
+def checkpoints(
+    paths: o.Paths,
+    tz: o.Tz = None,
+    strict_inputs: o.StrictInputs = None,
+    since: o.Since = None,
+    until: o.Until = None,
+    job: o.Job = None,
+    format: o.OutputFormat = None,
+    output: o.Output = None,
+    max_rows: o.MaxRows = None,
+    redact: o.Redact = None,
+    no_excerpts: o.NoExcerpts = None,
+    no_color: o.NoColor = None,
+    fail_on: o.FailOnOption = None,
+    allow_inconclusive: o.AllowInconclusive = None,
+    config: o.Config = None,
+    quiet: o.Quiet = None,
+    verbose: o.Verbose = None,
+    debug: o.Debug = None,
+) -> int:
+    """Why do Flink's checkpoints fail, and who is it?
+
+    \b
+    Examples:
+      flowdiag checkpoints logs/
+      flowdiag checkpoints jobmanager.log taskmanager-*.log.gz --since 2h
+      kubectl logs my-jobmanager | flowdiag checkpoints -
+      flowdiag checkpoints logs/ --job 'orders-*' --format json | jq .summary
+
+    Give it whatever there is: logs of the JobManager and of the TaskManagers, rolled and compressed,
+    History Server archives, saved answers of /jobs/:id/checkpoints. Nothing is changed or sent.
+    """
+    flags = {
+        "format": format,
+        "output": output,
+        "max_rows": max_rows,
+        "redact": redact,
+        "no_excerpts": no_excerpts,
+        "no_color": no_color,
+        "fail_on": fail_on,
+        "allow_inconclusive": allow_inconclusive,
+        "tz": tz,
+        "strict_inputs": strict_inputs,
+        "quiet": quiet,
+        "verbose": verbose or None,
+        "debug": debug,
+    }
+    settings = load_settings(flags, config=config)
+
+    from flowdiag.cli.run import run_checkpoints
+
+    return run_checkpoints(paths, settings, since=since, until=until, job=job)

@@ -1,0 +1,97 @@
+"""Pages about rules, for the terminal and for docs/rules.md: the same text in both."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
+
+from flowdiag.analyses.rules import ALL_RULES
+from flowdiag.analyses.rules.base import HEADINGS, Rule, page, sections
+from flowdiag.cli.console import wants_colour, write_report
+from flowdiag.cli.render.words import quantity
+from flowdiag.parsers.errors import FlowdiagError
+
+_BOLD: Final = ("\x1b[1m", "\x1b[0m")
+
+
+def find_rule(wanted: str) -> Rule[Any]:
+    """A rule by its code or its name.
+
+    Raises:
+        FlowdiagError: there is none.
+    """
+    known = {key.lower(): rule for rule in ALL_RULES for key in (rule.code, rule.name)}
+    if wanted.lower() in known:
+        return known[wanted.lower()]
+    near = difflib.get_close_matches(wanted.lower(), known, n=1)
+    hint = f"did you mean {known[near[0]].code} ({known[near[0]].name})?" if near else None
+    raise FlowdiagError(f"there is no rule '{wanted}'", hint=hint or "flowdiag rules lists all")
+
+
+def list_of_rules() -> str:
+    """One line per rule: code, name, what it finds."""
+    width = max((len(rule.name) for rule in ALL_RULES), default=0)
+    return "".join(f"{rule.code}  {rule.name:<{width}}  {rule.title}\n" for rule in ALL_RULES)
+
+
+def rule_page(rule: Rule[Any]) -> str:
+    """Everything about a rule: its page, its numbers, its voting table."""
+    return "\n".join(_lines(rule, heading="{}", item="  {}")) + "\n"
+
+
+def rules_document() -> str:
+    """docs/rules.md."""
+    lines = [
+        "# The rules",
+        "",
+        "Generated from the rules themselves; `flowdiag explain CODE` shows the same.",
+        "",
+        "| code | name | what it finds | core |",
+        "|---|---|---|---|",
+        *(
+            f"| [{rule.code}](#{rule.code.lower()}-{rule.name}) | {rule.name} | {rule.title}"
+            f" | {'yes' if rule.core else ''} |"
+            for rule in ALL_RULES
+        ),
+        "",
+        "A core rule that cannot tell makes the verdict inconclusive.",
+        "",
+    ]
+    for rule in ALL_RULES:
+        lines += [f"## {rule.code} {rule.name}", ""]
+        lines += [*_lines(rule, heading="### {}", item="- {}", title=False), ""]
+    return "\n".join(lines)
+
+
+def show(text: str) -> None:
+    """Write a page to stdout, its headings in bold on a terminal."""
+    if wants_colour(sys.stdout, no_color=False):
+        bold = {*HEADINGS, "Thresholds", "Votes", text.split("\n", 1)[0]}
+        text = "".join(
+            f"{_BOLD[0]}{line.rstrip()}{_BOLD[1]}\n" if line.rstrip() in bold else line
+            for line in text.splitlines(keepends=True)
+        )
+    write_report(text, None)
+
+
+def _lines(rule: Rule[Any], *, heading: str, item: str, title: bool = True) -> Iterator[str]:
+    parts = sections(page(rule))
+    if title:
+        yield from (f"{rule.code} {rule.name}", "")
+    yield from (parts.get("") or rule.title, "")
+    for name in HEADINGS:
+        if parts.get(name):
+            yield from (heading.format(name), "", parts[name], "")
+    if rule.thresholds:
+        yield from (heading.format("Thresholds"), "")
+        for threshold in rule.thresholds:
+            value = quantity(threshold.value, threshold.unit)
+            yield item.format(f"{threshold.name} = {value}: {threshold.why}")
+        yield ""
+    if rule.signals:
+        yield from (heading.format("Votes"), "")
+        for signal in rule.signals:
+            yield item.format(f"{signal.weight:+d} {signal.name}: {signal.why}")
+        yield ""

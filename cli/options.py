@@ -1,0 +1,157 @@
+"""The options that commands share, so that they are called and explained the same everywhere."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from flowdiag.cli.settings import FailOn, Format
+
+_INPUT = "Input"
+_SELECTION = "Selection"
+_OUTPUT = "Output"
+_VERDICT = "Verdict"
+_GENERAL = "General"
+
+Paths = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PATH...",
+        help="Files, directories, globs, or - for standard input; gz, bz2, xz, zst, lz4, zip"
+        " and tar are read as they are.",
+    ),
+]
+Tz = Annotated[
+    str | None,
+    typer.Option(
+        "--tz",
+        metavar="ZONE",
+        help="Zone of the log's times, where it cannot be inferred: Asia/Shanghai, UTC, +08:00.",
+        rich_help_panel=_INPUT,
+    ),
+]
+StrictInputs = Annotated[
+    bool | None,
+    typer.Option(
+        "--strict-inputs",
+        help="Fail with exit code 2 if any input is missing, unreadable or damaged.",
+        rich_help_panel=_INPUT,
+    ),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="WHEN",
+        help="Judge from here on: 2026-01-31T18:43, or 2h before the end of the input. Names and"
+        " places are still taken from everything.",
+        rich_help_panel=_SELECTION,
+    ),
+]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", metavar="WHEN", help="Judge up to here.", rich_help_panel=_SELECTION),
+]
+Job = Annotated[
+    str | None,
+    typer.Option(
+        "--job",
+        metavar="JOB",
+        help="Judge only this job: the beginning of its id, or a glob of its name.",
+        rich_help_panel=_SELECTION,
+    ),
+]
+OutputFormat = Annotated[
+    Format | None,
+    typer.Option(
+        "--format",
+        "-f",
+        metavar="FORMAT",
+        help=f"How the report is written: {', '.join(Format)} (default: table).",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write the report to a file, which appears only when it is complete.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+MaxRows = Annotated[
+    int | None,
+    typer.Option(
+        "--max-rows",
+        metavar="N",
+        help="Longest list in the report's data; the sick are kept first (default: 10000).",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+Redact = Annotated[
+    bool | None,
+    typer.Option(
+        "--redact",
+        help="Replace hosts, users, job and task names and paths by pseudonyms. Secrets are always"
+        " masked.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+NoExcerpts = Annotated[
+    bool | None,
+    typer.Option("--no-excerpts", help="Quote no log text.", rich_help_panel=_OUTPUT),
+]
+NoColor = Annotated[
+    bool | None,
+    typer.Option("--no-color", help="No colour, even on a terminal.", rich_help_panel=_OUTPUT),
+]
+FailOnOption = Annotated[
+    FailOn | None,
+    typer.Option(
+        "--fail-on",
+        metavar="SEVERITY",
+        help=f"Exit with 1 from here on: {', '.join(FailOn)} (default: warning).",
+        rich_help_panel=_VERDICT,
+    ),
+]
+AllowInconclusive = Annotated[
+    bool | None,
+    typer.Option(
+        "--allow-inconclusive",
+        help="Exit with 0 where the input does not tell, instead of 3.",
+        rich_help_panel=_VERDICT,
+    ),
+]
+Config = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="FILE",
+        help="Settings and thresholds (default: flowdiag.toml, if there is one).",
+        rich_help_panel=_GENERAL,
+    ),
+]
+Quiet = Annotated[
+    bool | None,
+    typer.Option(
+        "--quiet", "-q", help="No progress and no warnings on stderr.", rich_help_panel=_GENERAL
+    ),
+]
+Verbose = Annotated[
+    int | None,
+    typer.Option(
+        "--verbose",
+        "-v",
+        count=True,
+        help="Show everything: all inputs, rules and evidence.",
+        rich_help_panel=_GENERAL,
+    ),
+]
+Debug = Annotated[
+    bool | None,
+    typer.Option("--debug", help="Show the traceback of a bug.", rich_help_panel=_GENERAL),
+]

@@ -1,0 +1,173 @@
+"""From settings to an exit code: what commands that diagnose have in common."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from flowdiag.analyses.checkpoints import Wishes, diagnose
+from flowdiag.analyses.checkpoints_data import nothing_read
+from flowdiag.analyses.report import Note, Privacy, Report, failed_report
+from flowdiag.analyses.rules import ALL_RULES
+from flowdiag.analyses.selection import Selection, parse_moment
+from flowdiag.cli.console import Progress, can_show, say, wants_colour, width_of, write_report
+from flowdiag.cli.exit_codes import ExitCode, exit_code
+from flowdiag.cli.render import RENDERERS
+from flowdiag.cli.render.page import Page
+from flowdiag.cli.render.words import plural, size, verdict_sentence
+from flowdiag.cli.settings import Format, Settings, rule_overrides
+from flowdiag.parsers.errors import FlowdiagError, InputError
+
+if TYPE_CHECKING:
+    from flowdiag.parsers.sources import Discovery
+
+
+def run_checkpoints(
+    paths: Sequence[str],
+    settings: Settings,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    job: str | None = None,
+) -> ExitCode:
+    """`flowdiag checkpoints`: find the inputs, diagnose them, report.
+
+    Raises:
+        FlowdiagError: wrong usage or configuration, or no input can be read.
+    """
+    wishes = Wishes(
+        selection=Selection(
+            since=parse_moment(since) if since else None,
+            until=parse_moment(until) if until else None,
+            job=job,
+        ),
+        tz=zone_name(settings.tz),
+        thresholds=rule_overrides(settings.thresholds, ALL_RULES),
+        privacy=Privacy(excerpts=not settings.no_excerpts, redact=settings.redact),
+        max_rows=settings.max_rows,
+    )
+
+    def diagnosis(progress: Progress) -> Report:
+        from flowdiag.cli.session import SparkStarter
+
+        # Spark takes seconds to start: it does so while the inputs are found, sniffed and parsed.
+        with SparkStarter.begin() as spark:
+            progress("looking at the inputs")
+            discovery = find(paths, strict=settings.strict_inputs)
+            readable = [source for source in discovery.sources if source.kind != "not-read"]
+            if not readable:
+                return nothing_read(discovery)
+            told = f"{plural(len(readable), 'input')}, {size(sum(s.size for s in readable))}"
+            return diagnose(
+                discovery,
+                spark.session,
+                wishes,
+                tune=lambda small: spark.tune(small=small),
+                say=lambda stage: progress(f"{stage}: {told}"),
+            )
+
+    return deliver("checkpoints", settings, diagnosis)
+
+
+def find(paths: Sequence[str], *, strict: bool) -> Discovery:
+    """Find the inputs.
+
+    Raises:
+        InputError: there is none, or `strict` and one is missing.
+    """
+    from flowdiag.parsers.sources import discover
+
+    discovery = discover(paths)
+    unreadable = [s for s in discovery.sources if (s.reason or "").startswith("unreadable")]
+    if discovery.errors and (strict or len(discovery.sources) == len(unreadable)):
+        raise InputError(discovery.errors[0], hint="nothing else can be read either")
+    if unreadable and len(unreadable) == len(discovery.sources):
+        raise InputError(f"{unreadable[0].name}: {unreadable[0].reason}")
+    return discovery
+
+
+def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Report]) -> ExitCode:
+    """Run a diagnosis and write its report; with `--format json` even a bug leaves a document.
+
+    Raises:
+        FlowdiagError: from the diagnosis, or the report cannot be written.
+    """
+    try:
+        with Progress(quiet=settings.quiet) as progress:
+            report = diagnosis(progress)
+        text = render_report(report, settings)
+    except FlowdiagError:
+        raise
+    except Exception as error:
+        if settings.format is Format.JSON:
+            told = f"this is a bug in flowdiag: {type(error).__name__}: {error}"
+            write_report(render_report(failed_report(command, told), settings), settings.output)
+        raise
+    damaged = [item for item in report.inputs if item.error]
+    if settings.strict_inputs and damaged:
+        raise InputError(f"{damaged[0].source}: {damaged[0].error}", hint="--strict-inputs is set")
+    if not settings.quiet:
+        tell(report)
+    write_report(text, settings.output)
+    return exit_code(report, settings)
+
+
+def render_report(report: Report, settings: Settings) -> str:
+    """The report in the wanted format, for the place where it goes."""
+    to_file = settings.output not in (None, "-")
+    page = Page(
+        width=width_of(sys.stdout),
+        colour=not to_file and wants_colour(sys.stdout, settings.no_color),
+        unicode=to_file or can_show(sys.stdout),
+        verbose=settings.verbose,
+    )
+    return RENDERERS[settings.format](report, page)
+
+
+def tell(report: Report) -> None:
+    """Warnings and errors of the run, on stderr, where every format leaves room for them."""
+    for kind, notes in (("warning", report.warnings), ("error", report.errors)):
+        for note in notes:
+            say(kind, _with_source(note), note.hint)
+    if not report.summary.assessed and not report.errors:
+        read = sum(item.kind != "not-read" for item in report.inputs)
+        say(
+            "warning",
+            f"{verdict_sentence(report)}: {plural(len(report.inputs), 'input')}, {read} read, and"
+            " none holds a checkpoint event",
+            "give it the JobManager's log, an archive, or saved answers of /jobs/:id/checkpoints",
+        )
+
+
+def _with_source(note: Note) -> str:
+    return f"{note.source}: {note.message}" if note.source else note.message
+
+
+def zone_name(text: str | None) -> str | None:
+    """A zone that Python and Spark both know.
+
+    Raises:
+        FlowdiagError: there is no such zone.
+
+    >>> zone_name("+08:00"), zone_name("Asia/Kolkata"), zone_name("Z"), zone_name(None)
+    ('Etc/GMT-8', 'Asia/Kolkata', 'UTC', None)
+    """
+    if text is None:
+        return None
+    name = text.strip()
+    if name.upper() in ("Z", "UTC", "GMT"):
+        return "UTC"
+    offset = name.upper().removeprefix("UTC").removeprefix("GMT")
+    hours = offset[1:].removesuffix("00").removesuffix(":")
+    if offset[:1] in ("+", "-") and hours.isdecimal() and int(hours) <= 14:
+        # The sign of these names is the reverse of everybody else's.
+        return f"Etc/GMT{'-' if offset[0] == '+' else '+'}{int(hours)}" if int(hours) else "UTC"
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise FlowdiagError(
+            f"there is no zone '{text}'", hint="write Asia/Shanghai, UTC or +08:00"
+        ) from None
+    return name
