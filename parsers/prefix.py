@@ -1,22 +1,46 @@
-"""What stands in front of a message: carriers, timestamps, level, thread, logger."""
+"""What stands around a message in a line: carriers, timestamps, level, thread, logger.
+
+What the shapes look like is data (`formats/layouts.toml`); this module knows the order in which
+they are tried. From the left: as long as there is no header, carriers are taken off one by one
+(docker compose, kubectl, a second timestamp, quote marks, ...). Nothing here remembers anything
+from one line to the next, so a line means the same wherever a split begins.
+
+Two timestamps in one line: the inner one is the application's and becomes `local_us`; the outer
+one, if it has a zone, becomes `utc_us`, and their difference is the application's zone.
+"""
 
 from __future__ import annotations
 
+import functools
+import pkgutil
 import re
+import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from typing import Final
+from typing import Any, Final, NamedTuple
 
+HEADER_CHARACTERS: Final = 16 * 1024
+"""A header that is longer is not recognised (thread names can be whole SQL statements)."""
+
+MAX_CARRIERS: Final = 8
+"""A line with more carriers in front is left as it is."""
+
+_SEARCH_CHARACTERS: Final = 256  # an unknown carrier may be this long
+
+_MICROS: Final = 1_000_000
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+_MONTHS: Final = {
+    name: number
+    for number, name in enumerate(
+        ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1
+    )
+}
 
-_PLAIN = re.compile(
-    r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[ T](?P<hour>\d\d):(?P<minute>\d\d):"
-    r"(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?\s+"
-    r"(?:\[(?P<thread>[^\]\n]{0,512})\]\s+)?"
-    r"(?P<level>TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\s+(?P<logger>[\w.$]+)\s*(?:\[[^\]\n]{0,200}\])?"
-    r"\s+-\s",
-    re.ASCII,
-)
+_ANSI = re.compile(r"\x1b(?:\[[0-9;:?]{0,32}[ -/]?[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\^_])")
+_AFTER_STAMP = re.compile(r"\]?[ \t]*+(?:[-:,;][ \t]++)?")
+_PIECE = re.compile(r"\{([a-z][a-z_0-9]*)\}")
+_NAMED_GROUP = re.compile(r"\(\?<([a-z])")
 
 
 @dataclass(slots=True)
@@ -24,24 +48,28 @@ class Prefix:
     """What a line says about its record, and where its message is.
 
     Attributes:
-        text: the line without carriers and colour codes.
+        text: the line without colour codes; carriers still stand in it.
+        inner: where the record begins in `text`, behind the carriers.
         begin: where the message begins in `text`.
         end: where the message ends in `text`.
         complete: the shape of the header is known, so that `begin` is exact.
+        alone: the line is a header whose message stands on the next line.
         local_us: printed wall clock, see `EVENTS`.
         utc_us: the instant, if the line says it.
         clock: null, `time-of-day` or `elapsed`.
-        level: as printed, upper case.
+        level: TRACE, DEBUG, INFO, WARN, ERROR or FATAL, however it is printed.
         logger: as printed, with its package if that is printed.
         thread: as printed.
         process: label of the carrier.
-        carriers: names of the carriers that were taken off, outermost first.
+        carriers: what was taken off, outermost first; see `strip_like`.
     """
 
     text: str
+    inner: int
     begin: int
     end: int
     complete: bool = False
+    alone: bool = False
     local_us: int | None = None
     utc_us: int | None = None
     clock: str | None = None
@@ -49,7 +77,238 @@ class Prefix:
     logger: str | None = None
     thread: str | None = None
     process: str | None = None
-    carriers: tuple[str, ...] = ()
+    carriers: tuple[Carrier, ...] = ()
+
+    @property
+    def stamped(self) -> bool:
+        """Whether the record has a timestamp of its own or of a carrier."""
+        return self.local_us is not None or self.utc_us is not None
+
+
+class Carrier(NamedTuple):
+    """Something in front of whole lines.
+
+    Attributes:
+        name: its entry in `layouts.toml`; empty for an unknown one.
+        pattern: matches it on the first line of a record, where more is asked of what follows.
+        again: matches it on the lines that continue a record.
+        after_stamp: it stands behind a timestamp of the carrier's own.
+        literal: its text, if the entry is unknown.
+    """
+
+    name: str
+    pattern: re.Pattern[str] | None
+    again: re.Pattern[str] | None
+    after_stamp: bool
+    literal: str = ""
+
+
+class Stamp(NamedTuple):
+    """A timestamp in a line."""
+
+    end: int
+    local_us: int | None
+    utc_us: int | None
+    clock: str | None
+
+
+class _StampShape(NamedTuple):
+    name: str
+    pattern: re.Pattern[str]
+    groups: tuple[str, ...]
+
+
+class _Layout(NamedTuple):
+    name: str
+    pattern: re.Pattern[str]
+    needs_stamp: bool
+    alone: bool
+    # Positions of the groups; 0 where the shape lacks one.
+    level: int
+    logger: int
+    thread: int
+    thread2: int
+    context: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layouts:
+    """The compiled content of `layouts.toml`."""
+
+    levels: dict[str, str]
+    zones: dict[str, int | None]
+    digit_stamps: tuple[_StampShape, ...]
+    letter_stamps: tuple[_StampShape, ...]
+    carriers: tuple[Carrier, ...]
+    after_stamp: tuple[Carrier, ...]
+    strict: tuple[_Layout, ...]
+    loose: tuple[_Layout, ...]
+    suffixes: tuple[_Layout, ...]
+    stampish: re.Pattern[str]
+    leading_level: re.Pattern[str]
+
+
+def read_layouts() -> dict[str, Any]:
+    """The entries of `layouts.toml` as they stand there; works from a zip on an executor too."""
+    data = pkgutil.get_data("flowdiag.parsers", "formats/layouts.toml")
+    if data is None:
+        raise FileNotFoundError("formats/layouts.toml is missing from the installation")
+    return tomllib.loads(data.decode())
+
+
+@functools.cache
+def load_layouts() -> Layouts:
+    """Compile the layouts, once per process."""
+    document = read_layouts()
+    pieces: dict[str, str] = document["pieces"]
+
+    def expand(pattern: str) -> str:
+        for _ in range(4):  # pieces are made of pieces
+            pattern = _PIECE.sub(lambda found: pieces[found[1]], pattern)
+        return _NAMED_GROUP.sub(r"(?P<\1", pattern)
+
+    def compiled(pattern: str) -> re.Pattern[str]:
+        return re.compile(expand(pattern))
+
+    def layout(entry: dict[str, Any]) -> _Layout:
+        pattern = compiled(entry["pattern"])
+        index = pattern.groupindex.get
+        return _Layout(
+            entry["name"],
+            pattern,
+            entry.get("stamp") == "required",
+            entry.get("alone", False),
+            *(index(name, 0) for name in ("level", "logger", "thread", "thread2", "context")),
+        )
+
+    def carrier(entry: dict[str, Any]) -> Carrier:
+        again = expand(entry["pattern"])
+        # JSON in front of which something stands is a record too.
+        ahead = expand(r"(?={stampish}|\{[ \t]*\"|\[\")") if "before" in entry else ""
+        return Carrier(
+            entry["name"],
+            re.compile(again + ahead),
+            re.compile(again),
+            entry.get("after") == "stamp",
+        )
+
+    stamps: dict[str, list[_StampShape]] = {"digit": [], "letter": []}
+    for entry in document["stamp"]:
+        pattern = compiled(entry["pattern"])
+        stamps[entry["first"]].append(
+            _StampShape(entry["name"], pattern, tuple(pattern.groupindex))
+        )
+    carriers = [carrier(entry) for entry in document["carrier"]]
+    return Layouts(
+        levels=document["levels"],
+        zones={
+            name: None if offset == "ambiguous" else offset
+            for name, offset in document["zones"].items()
+        },
+        digit_stamps=tuple(stamps["digit"]),
+        letter_stamps=tuple(stamps["letter"]),
+        carriers=tuple(one for one in carriers if not one.after_stamp),
+        after_stamp=tuple(one for one in carriers if one.after_stamp),
+        strict=tuple(layout(entry) for entry in document["layout"] if not entry.get("loose")),
+        loose=tuple(layout(entry) for entry in document["layout"] if entry.get("loose")),
+        suffixes=tuple(layout(entry) for entry in document["suffix"]),
+        stampish=compiled("{stampish}"),
+        leading_level=compiled("{lvl}(?:[:|]?{s}|[:|]?$)(?:[-:|]{s})?"),
+    )
+
+
+# --- timestamps ---------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=4096)
+def _day_us(year: int, month: int, day: int) -> int | None:
+    try:
+        return (date(year, month, day).toordinal() - _EPOCH_DAY) * 86_400 * _MICROS
+    except ValueError:
+        return None
+
+
+def _offset_minutes(zone: str, zones: dict[str, int | None]) -> int | None:
+    if zone[0] not in "+-":
+        return zones.get(zone)
+    digits = zone[1:].replace(":", "")
+    minutes = int(digits[:2]) * 60 + int(digits[2:] or 0)
+    return -minutes if zone[0] == "-" else minutes
+
+
+def read_stamp(text: str, position: int = 0) -> Stamp | None:
+    """Read a timestamp that stands at `position`, in any of the known forms.
+
+    A form that matches but is no time (month 13) is passed over.
+    """
+    if position >= len(text):
+        return None
+    layouts = load_layouts()
+    first = text[position]
+    if first == "[":
+        position += 1
+        first = text[position : position + 1]
+    if "0" <= first <= "9":
+        shapes = layouts.digit_stamps
+    elif "A" <= first <= "Z":
+        shapes = layouts.letter_stamps
+    else:
+        return None
+    for shape in shapes:
+        found = shape.pattern.match(text, position)
+        if found is not None:
+            stamp = _convert(shape, found, layouts.zones)
+            if stamp is not None:
+                return stamp
+    return None
+
+
+def _convert(
+    shape: _StampShape, found: re.Match[str], zones: dict[str, int | None]
+) -> Stamp | None:
+    values = dict(zip(shape.groups, found.groups(), strict=True))
+    end = found.end()
+    if "hour" not in values:
+        return _convert_number(values, end)
+    hour, minute, second = int(values["hour"]), int(values["minute"]), int(values["second"])
+    half = values.get("half")
+    if half:
+        hour = hour % 12 + (12 if half[0] in "Pp" else 0)
+    if hour > 23 or minute > 59 or second > 60:
+        return None
+    local = (hour * 3600 + minute * 60 + second) * _MICROS
+    fraction = values.get("fraction")
+    if fraction:
+        local += int(fraction[:6].ljust(6, "0"))
+    if "day" not in values or "year" not in values and "year2" not in values:
+        return Stamp(end, local, None, "time-of-day")
+    year = int(values["year"]) if "year" in values else 2000 + int(values["year2"])
+    month = values["month"]
+    day = _day_us(year, _MONTHS.get(month) or int(month), int(values["day"]))
+    if day is None:
+        return None
+    local += day
+    zone = values.get("zone")
+    if zone is None:
+        return Stamp(end, local, None, None)
+    offset = _offset_minutes(zone, zones)
+    return Stamp(end, local, None if offset is None else local - offset * 60 * _MICROS, None)
+
+
+def _convert_number(values: dict[str, str | Any], end: int) -> Stamp:
+    if values.get("elapsed"):
+        return Stamp(end, int(values["elapsed"]) * 1000, None, "elapsed")
+    if values["nanos"]:
+        return Stamp(end, None, int(values["nanos"]) // 1000, None)
+    if values["micros"]:
+        return Stamp(end, None, int(values["micros"]), None)
+    if values["millis"]:
+        return Stamp(end, None, int(values["millis"]) * 1000, None)
+    fraction = (values["fraction"] or "")[:6].ljust(6, "0")
+    return Stamp(end, None, int(values["seconds"]) * _MICROS + int(fraction), None)
+
+
+# --- lines --------------------------------------------------------------------------------------
 
 
 def simple_name(logger: str) -> str:
@@ -58,33 +317,247 @@ def simple_name(logger: str) -> str:
     >>> simple_name("o.a.f.r.c.CheckpointCoordinator$CheckpointCanceller")
     'CheckpointCoordinator'
     """
-    name = logger.rpartition(".")[2]
+    name = logger[logger.rfind(".") + 1 :]
     return name.partition("$")[0] or name
 
 
+def strip_colours(line: str) -> str:
+    """The line without terminal codes and byte order mark."""
+    if "\x1b" in line:
+        line = _ANSI.sub("", line)
+    return line.removeprefix("\ufeff")
+
+
 def parse(line: str) -> Prefix:
-    """Take a line apart in front of its message."""
-    found = _PLAIN.match(line)
-    if found is None:
-        return Prefix(line, 0, len(line))
-    try:
-        day = date(int(found["year"]), int(found["month"]), int(found["day"])).toordinal()
-    except ValueError:
-        return Prefix(line, 0, len(line))
-    seconds = (
-        (day - _EPOCH_DAY) * 86_400
-        + int(found["hour"]) * 3600
-        + int(found["minute"]) * 60
-        + int(found["second"])
-    )
-    fraction = (found["fraction"] or "").ljust(6, "0")[:6]
-    return Prefix(
-        line,
-        found.end(),
-        len(line),
-        complete=True,
-        local_us=seconds * 1_000_000 + int(fraction),
-        level=found["level"],
-        logger=found["logger"],
-        thread=found["thread"],
-    )
+    """Take a line apart in front of (and behind) its message.
+
+    Never fails: a line of unknown shape comes back with `complete` false, and then `begin` is
+    the place behind what was understood.
+    """
+    line = strip_colours(line)
+    layouts = load_layouts()
+    head = Prefix(line, 0, 0, len(line))
+    position = 0
+    taken: list[Carrier] = []
+    outer: Stamp | None = None
+    while True:
+        stamp = read_stamp(line, position)
+        if stamp is not None:
+            behind = _behind_stamp(line, stamp.end)
+            if _apply(head, layouts.strict, behind, stamp, outer, layouts):
+                break
+            step = _carrier(layouts.after_stamp, line, stamp.end)
+            if step is not None and len(taken) < MAX_CARRIERS and stamp.clock != "elapsed":
+                taken.append(step[0])
+                position = step[1].end()
+                _label(head, step[1], layouts)
+                if outer is None or (outer.utc_us is None and stamp.utc_us is not None):
+                    outer = stamp
+                continue
+            if _apply(head, layouts.loose, behind, stamp, outer, layouts):
+                break
+            if stamp.clock == "elapsed":  # a number is a time only in front of a header
+                stamp, behind = None, position
+            _set_time(head, stamp, outer)
+            head.begin = behind
+            break
+        step = _carrier(layouts.carriers, line, position)
+        if step is not None and len(taken) < MAX_CARRIERS and step[1].end() > position:
+            taken.append(step[0])
+            position = step[1].end()
+            _label(head, step[1], layouts)
+            continue
+        if not _apply(head, layouts.strict, position, None, outer, layouts):
+            _set_time(head, None, outer)
+            head.begin = position
+        break
+    head.inner = position
+    head.carriers = tuple(taken)
+    if not head.complete:
+        _search(head, position, layouts)
+    if not head.complete:
+        _suffix(head, layouts)
+    return head
+
+
+def strip_like(line: str, head: Prefix) -> str:
+    """Take off a following line what was taken off the first line of its record.
+
+    A carrier that the line lacks is passed over.
+    """
+    line = strip_colours(line)
+    if not head.carriers:
+        return line
+    position = 0
+    for carrier in head.carriers:
+        if carrier.again is None:
+            if line.startswith(carrier.literal, position):
+                position += len(carrier.literal)
+            continue
+        begin = position
+        if carrier.after_stamp:
+            stamp = read_stamp(line, position)
+            if stamp is None:
+                continue
+            begin = stamp.end
+            if carrier.name == "second-stamp":
+                # Of the blanks behind it only one is the carrier's: the rest is an indentation.
+                position = begin + (line[begin : begin + 1] in (" ", "\t"))
+                continue
+        found = carrier.again.match(line, begin)
+        if found is not None:
+            if carrier.name == "indent":
+                width = len(head.text) - len(head.text.lstrip())
+                position = min(found.end(), begin + width)
+            else:
+                position = found.end()
+    return line[position:]
+
+
+def process_of(line: str, head: Prefix) -> str | None:
+    """The label that a following line carries; None where its carriers have none."""
+    position = 0
+    line = strip_colours(line)
+    for carrier in head.carriers:
+        if carrier.again is None:
+            return None
+        if carrier.after_stamp:
+            stamp = read_stamp(line, position)
+            if stamp is None:
+                return None
+            position = stamp.end
+        found = carrier.again.match(line, position)
+        if found is None:
+            return None
+        if "process" in carrier.again.groupindex:
+            return found["process"]
+        position = found.end()
+    return None
+
+
+def _behind_stamp(line: str, position: int) -> int:
+    found = _AFTER_STAMP.match(line, position)
+    return found.end() if found is not None else position
+
+
+def _carrier(
+    carriers: tuple[Carrier, ...], line: str, position: int
+) -> tuple[Carrier, re.Match[str]] | None:
+    for carrier in carriers:
+        assert carrier.pattern is not None
+        found = carrier.pattern.match(line, position)
+        if found is not None:
+            return carrier, found
+    return None
+
+
+def _label(head: Prefix, found: re.Match[str], layouts: Layouts) -> None:
+    groups = found.groupdict()
+    if groups.get("process"):
+        head.process = groups["process"]
+    if groups.get("level"):
+        head.level = layouts.levels.get(groups["level"].upper())
+
+
+def _set_time(head: Prefix, stamp: Stamp | None, outer: Stamp | None) -> None:
+    if stamp is None:
+        stamp, outer = outer, None
+    if stamp is None:
+        return
+    head.local_us, head.utc_us, head.clock = stamp.local_us, stamp.utc_us, stamp.clock
+    if head.utc_us is None and outer is not None:
+        head.utc_us = outer.utc_us
+
+
+def _apply(
+    head: Prefix,
+    shapes: tuple[_Layout, ...],
+    position: int,
+    stamp: Stamp | None,
+    outer: Stamp | None,
+    layouts: Layouts,
+) -> bool:
+    """Try the shapes at `position`; fill the prefix and return True if one fits."""
+    line = head.text
+    limit = min(len(line), position + HEADER_CHARACTERS)
+    for shape in shapes:
+        if shape.needs_stamp and stamp is None:
+            continue
+        found = shape.pattern.match(line, position, limit)
+        if found is None:
+            continue
+        if shape.level:
+            level = found[shape.level]
+            if level is not None:
+                head.level = layouts.levels.get(level.upper())
+        if shape.logger:
+            head.logger = found[shape.logger]
+        thread = found[shape.thread] if shape.thread else None
+        if thread is None and shape.thread2:
+            thread = found[shape.thread2]
+        if thread is None and shape.context:
+            context = found[shape.context]
+            # Diagnostic context in the same place is key=value pairs or a job id.
+            if context and "=" not in context and not _JOB_ID.match(context):
+                thread = context
+        head.thread = (thread.strip() or None) if thread else None
+        _set_time(head, stamp, outer)
+        head.begin = found.end()
+        head.complete = True
+        head.alone = shape.alone
+        return True
+    return False
+
+
+_JOB_ID = re.compile(r"\s*[0-9a-f]{32}\s*$")
+
+
+def _search(head: Prefix, position: int, layouts: Layouts) -> None:
+    """Look for a complete record further right, behind something unknown."""
+    line = head.text
+    for found in layouts.stampish.finditer(line, position + 1, position + _SEARCH_CHARACTERS):
+        begin = found.start()
+        stamp = read_stamp(line, begin)
+        if stamp is None or stamp.clock == "elapsed":
+            continue
+        outer = None
+        if head.local_us is not None or head.utc_us is not None:
+            outer = Stamp(0, head.local_us, head.utc_us, head.clock)
+        if _apply(head, layouts.strict, _behind_stamp(line, stamp.end), stamp, outer, layouts):
+            literal = line[head.inner : begin]
+            head.carriers = (*head.carriers, Carrier("", None, None, False, literal))
+            head.inner = begin
+            return
+
+
+def _suffix(head: Prefix, layouts: Layouts) -> None:
+    """Look for a logger that closes the line; the message then begins behind the level."""
+    line = head.text
+    last = line.rfind(" [", max(head.begin, len(line) - 512))
+    if last < 0:
+        return
+    for shape in layouts.suffixes:
+        found = shape.pattern.match(line, last)
+        if found is None:
+            continue
+        begin = layouts.leading_level.match(line, head.begin)
+        if begin is not None:
+            head.level = layouts.levels.get(begin["level"].upper())
+            head.begin = begin.end()
+        elif not head.stamped:
+            return  # a bracket at the end of any line is no layout
+        head.logger = found[shape.logger]
+        thread = found[shape.thread]
+        head.thread = thread.strip() or None if thread else None
+        head.end = found.start()
+        head.complete = True
+        return
+
+
+def samples() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Every sample of `layouts.toml` as (kind, entry, sample)."""
+    document = read_layouts()
+    for kind in ("stamp", "carrier", "layout", "suffix"):
+        for entry in document[kind]:
+            for sample in entry["sample"]:
+                yield kind, entry, sample
