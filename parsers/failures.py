@@ -1,0 +1,168 @@
+"""Why something failed, from the words of a reason or of an exception (`formats/flink-failures.toml`).
+
+Texts come from stack traces, from log messages and from REST: any of them may be cut, or carry the
+text of its causes behind it. Nothing here raises; a text that says nothing known gives None.
+"""
+
+from __future__ import annotations
+
+import functools
+import pkgutil
+import re
+import tomllib
+from typing import Final, NamedTuple
+
+from flowdiag.parsers.errors import FlowdiagError
+
+# Enough of a text to find its words; stack traces can be long, and words in frames mean nothing.
+_CHARACTERS: Final = 16_384
+
+
+class Peer(NamedTuple):
+    """The TaskManager that an exception says is gone, as far as it names it."""
+
+    taskmanager: str | None = None
+    host: str | None = None
+
+
+class _Words(NamedTuple):
+    kind: str
+    consequence: bool
+    texts: tuple[str, ...]  # lower case
+    names: frozenset[str]
+
+
+@functools.cache
+def _words(table: str) -> tuple[_Words, ...]:
+    name = "formats/flink-failures.toml"
+    data = pkgutil.get_data("flowdiag.parsers", name)
+    if data is None:
+        raise FlowdiagError(
+            f"the data file {name} is missing from the installation", hint="reinstall flowdiag"
+        )
+    return tuple(
+        _Words(
+            entry["kind"],
+            entry.get("consequence", False),
+            tuple(text.lower() for text in entry["texts"]),
+            frozenset(entry.get("names", ())),
+        )
+        for entry in tomllib.loads(data.decode())[table]
+    )
+
+
+def _find(table: str, text: str) -> _Words | None:
+    text = text[:_CHARACTERS].strip()
+    lower = text.lower()
+    for words in _words(table):
+        if text in words.names or any(part in lower for part in words.texts):
+            return words
+    return None
+
+
+def reason_kind(text: str) -> str | None:
+    """Name the reason why a checkpoint did not complete (catalogue section 1.5).
+
+    Returns:
+        expired, declined, async, finalize, trigger_io, or one of the consequences: suspended,
+        shutdown, subsumed, superseded, cancelled, finished, not_running, postponed, task_failure.
+        None for a text that no sampled Flink version prints.
+
+    >>> reason_kind("Checkpoint expired before completing.")
+    'expired'
+    >>> reason_kind("Checkpoint was declined (task is closing)")
+    'finished'
+    >>> reason_kind("CHECKPOINT_COORDINATOR_SUSPEND")
+    'suspended'
+    """
+    found = _find("reason", text)
+    return found.kind if found else None
+
+
+# An exception by its class name, or by Java's habit of naming its classes.
+_EXCEPTION = re.compile(r"\b\w{1,200}(?:Exception|Error|Throwable|Failure)\b")
+_EMBEDDED = "the latest checkpoint failed due to "
+
+
+def failure_kind(text: str) -> str | None:
+    """Name what the text of an exception says about a failed task, job, checkpoint or process.
+
+    Returns:
+        network-buffers, out-of-memory, no-resource, task-stuck, taskmanager-lost, transaction,
+        expired, declined, snapshot, user-code, or one of the consequences: jobmanager-lost,
+        cancelled, checkpoint-failures. None if it names no exception.
+
+    >>> failure_kind("java.io.IOException: Insufficient number of network buffers: required 5")
+    'network-buffers'
+    >>> failure_kind("java.lang.IllegalStateException: price is negative")
+    'user-code'
+    """
+    found = _find("failure", text)
+    if found is not None:
+        return found.kind
+    return "user-code" if _EXCEPTION.search(text[:_CHARACTERS]) else None
+
+
+def is_consequence(text: str) -> bool:
+    """Whether a reason or an exception only follows from something else.
+
+    >>> is_consequence("Checkpoint Coordinator is suspending.")
+    True
+    >>> is_consequence("java.util.concurrent.CancellationException")
+    True
+    >>> is_consequence("Checkpoint expired before completing.")
+    False
+    """
+    if _EMBEDDED in text.lower():
+        return False
+    found = _find("reason", text) or _find("failure", text)
+    return found is not None and found.consequence
+
+
+_ADDRESS = r"(?P<host>[^\s/':\[\]()]{0,255})(?:/(?P<ip>[^\s'\[\]()]{1,64}))?(?::[0-9]{1,5})?"
+_ID = r"(?P<id>[^\s\[\]()',]{1,400})(?:\([^()\n]{0,200}\))?"
+_RPC = r"(?:akka|pekko)(?:\.ssl)?\.tcp://[\w-]{1,60}@(?P<host>[^\s:/\]]{1,255}):[0-9]{1,5}"
+# In this order: those that say who is gone, then those that only say with whom a connection broke.
+_PEERS: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"TaskManager with id {_ID} is no longer reachable",
+        rf"eartbeat of TaskManager with id {_ID} {{1,3}}timed out",
+        rf"(?:Lost connection to|Connection unexpectedly closed by remote|Connecting to remote)"
+        rf" task manager (?:\+ )?'{_ADDRESS} ?(?:\[ ?{_ID} ?\] ?)?'",
+        rf"Sending the (?:partition request|task event) to '{_ADDRESS} ?(?:\[ ?{_ID} ?\])?",
+        rf"Connecting the channel failed: Connecting to remote task manager \+ '{_ADDRESS}'",
+        rf"no longer running on task executor {_ID}",
+        rf"No TaskExecutor registered under {_ID}",
+        rf"registered TaskManager {_ID} re-registered",
+        rf"TaskExecutor {_ID} re-connected to the ResourceManager",
+        rf"recipient \[Actor\[{_RPC}/user/(?:rpc/)?taskmanager",
+        rf"(?:Error|Fatal error) at remote task manager '{_ADDRESS} ?(?:\[ ?{_ID} ?\] ?)?'",
+        rf"\(connection to '{_ADDRESS} ?(?:\[ ?{_ID} ?\])?'\)",
+    )
+)
+
+
+def lost_peer(text: str) -> Peer:
+    """Extract the lost TaskManager from the text of an exception; it is not the failed task's own.
+
+    >>> lost_peer("Lost connection to task manager 'worker-2/10.0.0.7:35511 [ tm-2 ] '. This indi")
+    Peer(taskmanager='tm-2', host='worker-2')
+    >>> lost_peer("TaskManager with id container_1_000002(worker-2:8041) is no longer reachable.")
+    Peer(taskmanager='container_1_000002', host=None)
+    >>> lost_peer("java.lang.RuntimeException: boom")
+    Peer(taskmanager=None, host=None)
+    """
+    text = text[:_CHARACTERS]
+    for pattern in _PEERS:
+        found = pattern.search(text)
+        if found is None:
+            continue
+        groups = found.groupdict()
+        address = groups.get("ip") or ""
+        # A TaskManager without a resolvable name prints `/10.0.0.7:35511`.
+        host = groups.get("host") or address.rpartition(":")[0] or address or None
+        identity = (groups.get("id") or "").rstrip(".") or None
+        if host is not None or identity is not None:
+            return Peer(identity, host)
+    return Peer()
