@@ -34,7 +34,7 @@ from flowdiag.analyses.facts import (
     Vertex,
 )
 from flowdiag.analyses.resolve import ZERO_JOB, Writer
-from flowdiag.parsers.messages import failure_kind, lost_peer, reason_kind
+from flowdiag.parsers.failures import failure_kind, lost_peer, reason_kind
 from flowdiag.parsers.schema import Event
 
 Row = Mapping[str, Any]

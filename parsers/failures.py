@@ -122,16 +122,17 @@ def is_consequence(text: str) -> bool:
 _ADDRESS = r"(?P<host>[^\s/':\[\]()]{0,255})(?:/(?P<ip>[^\s'\[\]()]{1,64}))?(?::[0-9]{1,5})?"
 _ID = r"(?P<id>[^\s\[\]()',]{1,400})(?:\([^()\n]{0,200}\))?"
 _RPC = r"(?:akka|pekko)(?:\.ssl)?\.tcp://[\w-]{1,60}@(?P<host>[^\s:/\]]{1,255}):[0-9]{1,5}"
+_CONNECTION = (
+    r"(?:Lost connection to|Connection unexpectedly closed by remote|Connecting to remote)"
+)
 # In this order: those that say who is gone, then those that only say with whom a connection broke.
 _PEERS: Final = tuple(
     re.compile(pattern)
     for pattern in (
         rf"TaskManager with id {_ID} is no longer reachable",
         rf"eartbeat of TaskManager with id {_ID} {{1,3}}timed out",
-        rf"(?:Lost connection to|Connection unexpectedly closed by remote|Connecting to remote)"
-        rf" task manager (?:\+ )?'{_ADDRESS} ?(?:\[ ?{_ID} ?\] ?)?'",
+        rf"{_CONNECTION} task manager (?:\+ )?'{_ADDRESS} ?(?:\[ ?{_ID} ?\] ?)?'",
         rf"Sending the (?:partition request|task event) to '{_ADDRESS} ?(?:\[ ?{_ID} ?\])?",
-        rf"Connecting the channel failed: Connecting to remote task manager \+ '{_ADDRESS}'",
         rf"no longer running on task executor {_ID}",
         rf"No TaskExecutor registered under {_ID}",
         rf"registered TaskManager {_ID} re-registered",

@@ -11,13 +11,6 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-# The words of failures belong to the words of messages; they have a module of their own for size.
-from flowdiag.parsers.failures import Peer as Peer
-from flowdiag.parsers.failures import failure_kind as failure_kind
-from flowdiag.parsers.failures import is_consequence as is_consequence
-from flowdiag.parsers.failures import lost_peer as lost_peer
-from flowdiag.parsers.failures import reason_kind as reason_kind
-
 Values = dict[str, object]
 
 INT64_MAX: Final = 2**63 - 1
