@@ -125,6 +125,7 @@ _FOREIGN: Final = (
     "CLASSPATH",
     "SPARK_CONF_DIR",
     "SPARK_DIST_CLASSPATH",
+    "SPARK_HOME",  # also: where it is set, workers compile pyspark from a zip on every start
     "SPARK_LOCAL_DIRS",
     "SPARK_LOCAL_HOSTNAME",
     "SPARK_LOCAL_IP",
@@ -436,8 +437,6 @@ class SparkStarter:
 
     def _set_environment(self) -> None:
         wanted: dict[str, str | None] = dict.fromkeys(_FOREIGN)
-        with contextlib.suppress(FlowdiagError):
-            wanted["SPARK_HOME"] = str(spark_home())
         wanted["PYSPARK_PYTHON"] = sys.executable
         wanted["PYTHONSAFEPATH"] = "1"
         wanted["JAVA_HOME"] = os.environ.get("JAVA_HOME")

@@ -1,0 +1,160 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from flowdiag.cli import warm as warm_module
+from flowdiag.cli.archive import Archive, archive_for, archives, cache_folder
+from flowdiag.cli.java import Java
+from flowdiag.cli.warm import remove, warm, warm_in_background
+from flowdiag.parsers.errors import FlowdiagError
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("FLOWDIAG_CACHE_DIR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def jars(tmp_path: Path) -> Path:
+    folder = tmp_path / "jars"
+    folder.mkdir()
+    return folder
+
+
+def java(major: int, home: Path, release: str = "one build") -> Java:
+    return Java(
+        home=home, executable=home / "bin/java", major=major, origin="JAVA_HOME", release=release
+    )
+
+
+def wanted(major: int, home: Path, jars: Path, release: str = "one", flag: str = "-X") -> Archive:
+    archive = archive_for(java(major, home, release), [flag], jars)
+    assert archive is not None
+    return archive
+
+
+def test_another_build_flag_or_pyspark_needs_another_archive(tmp_path: Path, jars: Path) -> None:
+    one = wanted(25, tmp_path, jars)
+    assert wanted(25, tmp_path, jars) == one
+    assert wanted(25, tmp_path, jars, release="two").path != one.path
+    assert wanted(25, tmp_path, jars, flag="-Y").path != one.path
+    os.utime(jars, (1, 1))
+    assert wanted(25, tmp_path, jars).path != one.path
+
+
+def test_java_25_makes_an_ahead_of_time_cache_and_older_ones_an_archive(
+    tmp_path: Path, jars: Path
+) -> None:
+    assert archive_for(java(21, tmp_path), [], jars) is None
+    (tmp_path / "lib" / "server").mkdir(parents=True)
+    (tmp_path / "lib" / "server" / "classes.jsa").touch()
+    assert wanted(21, tmp_path, jars).flags_to_use()[0].startswith("-XX:SharedArchiveFile=")
+    assert wanted(25, tmp_path, jars).flags_to_use()[0].startswith("-XX:AOTCache=")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+def test_an_archive_that_others_can_write_is_not_used(
+    tmp_path: Path, jars: Path, cache: Path
+) -> None:
+    archive = wanted(25, tmp_path, jars)
+    assert not archive.is_usable()
+    archive.path.touch(mode=0o600)
+    assert archive.is_usable()
+    cache.chmod(0o777)
+    assert not archive.is_usable()
+    cache.chmod(0o700)
+    archive.path.chmod(0o666)
+    assert not archive.is_usable()
+
+
+def test_remove_takes_archives_and_left_overs_only(cache: Path) -> None:
+    for name in ("a.aot", "b.jsa", "c.aot.part"):
+        (cache / name).write_bytes(b"12345")
+    (cache / "notes.txt").touch()
+    assert [path.name for path in archives()] == ["b.jsa", "a.aot"] or len(archives()) == 2
+    assert remove() == 15
+    assert [path.name for path in cache.iterdir()] == ["notes.txt"]
+    assert remove() == 0
+
+
+def test_a_relative_cache_home_is_ignored() -> None:
+    environ = {"HOME": "/home/me", "XDG_CACHE_HOME": "relative"}
+    assert "relative" not in str(cache_folder(environ))
+
+
+def train_by_writing(content: bytes) -> object:
+    def train(flags: tuple[str, ...]) -> None:
+        Path(flags[0].partition("=")[2]).write_bytes(content)
+
+    return train
+
+
+@pytest.fixture
+def set_up(tmp_path: Path, jars: Path, monkeypatch: pytest.MonkeyPatch) -> Java:
+    """A Java 25 whose training run writes a few bytes."""
+    runtime = java(25, tmp_path)
+
+    def usable(each: Java) -> Archive | None:
+        archive = archive_for(each, [], jars)
+        return archive if archive is not None and archive.is_usable() else None
+
+    monkeypatch.setattr(warm_module, "find_java", lambda: runtime)
+    monkeypatch.setattr(warm_module, "wanted_archive", lambda each: archive_for(each, [], jars))
+    monkeypatch.setattr(warm_module, "usable_archive", usable)
+    monkeypatch.setattr(warm_module, "_train", train_by_writing(b"classes"))
+    return runtime
+
+
+def test_warm_builds_once(set_up: Java, cache: Path) -> None:
+    first = warm()
+    assert first.built
+    assert first.size_bytes == 7
+    assert not warm().built
+    assert warm(force=True).built
+    assert sorted(path.name for path in cache.iterdir()) == sorted([first.path.name, "lock"])
+
+
+def test_warm_keeps_two_archives(set_up: Java, cache: Path) -> None:
+    for number, name in enumerate(("old.aot", "older.jsa")):
+        (cache / name).touch()
+        os.utime(cache / name, (100 - number, 100 - number))
+    built = warm()
+    assert archives() == [built.path, cache / "old.aot"]
+
+
+def test_a_build_that_writes_nothing_is_an_error(
+    set_up: Java, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_module, "_train", lambda flags: None)
+    with pytest.raises(FlowdiagError, match="wrote no archive"):
+        warm()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")
+def test_a_second_process_waits_or_gives_up(set_up: Java, cache: Path) -> None:
+    import fcntl
+
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(FlowdiagError, match="another process"):
+            warm(wait=False)
+    assert warm(wait=False).built
+
+
+def test_too_little_room_is_said_before_the_work(
+    set_up: Java, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_module, "_ROOM_BYTES", 10**18)
+    with pytest.raises(FlowdiagError, match="MB are free") as caught:
+        warm()
+    assert "FLOWDIAG_CACHE_DIR" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("environ", [{"CI": "true"}, {"FLOWDIAG_WARM": "never"}, {}])
+def test_nothing_is_built_where_nobody_waits(environ: dict[str, str]) -> None:
+    # The last case: standard error is no terminal under pytest.
+    assert not warm_in_background(environ)

@@ -1,0 +1,172 @@
+"""What a session promises besides working. The JVM is the one of all tests."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import sys
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flowdiag.cli import session as session_module
+from flowdiag.cli.java import find_java
+from flowdiag.cli.session import SparkStarter, class_path, spark_home
+from flowdiag.parsers.errors import FlowdiagError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+
+def test_spark_home_is_that_of_the_installed_package() -> None:
+    jars = class_path(spark_home()).split(os.pathsep)
+    assert len(jars) > 100
+    assert any("spark-core_" in jar for jar in jars)
+
+
+def test_no_java_is_reported_when_the_session_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_found() -> None:
+        raise FlowdiagError("no Java found", hint="install one")
+
+    monkeypatch.setattr(session_module, "find_java", none_found)
+    with SparkStarter.begin() as starter:
+        with pytest.raises(FlowdiagError, match="no Java found"):
+            starter.session()
+        assert starter.folder.exists()
+    assert not starter.folder.exists()
+
+
+def test_closing_restores_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere")
+    monkeypatch.setenv("SPARK_HOME", "/opt/other-spark")
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.setattr(SparkStarter, "_spawn", lambda self, flags: _refuse())
+    before = dict(os.environ)
+    with SparkStarter.begin():
+        assert "SPARK_REMOTE" not in os.environ
+        assert "SPARK_HOME" not in os.environ
+        assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    assert dict(os.environ) == before
+
+
+def _refuse() -> None:
+    raise OSError("not today")
+
+
+def test_an_interrupted_start_leaves_nothing(tmp_path: Path) -> None:
+    starter = SparkStarter.begin()
+    process = starter.process
+    assert process is not None
+    starter.close()
+    starter.close()
+    assert process.returncode is not None
+    assert not starter.folder.exists()
+
+
+def test_the_jvm_output_is_kept_and_bounded(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"first\n" + b"x" * 5_000_000 + b"\nlast \xff\n")
+    lines: deque[str] = deque(maxlen=400)
+    with log.open("rb") as stream:
+        session_module._drain(stream, lines)
+    assert lines[-1] == "last \ufffd\n"
+    assert sum(map(len, lines)) < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [
+        ("[0.1s][warning][cds] shared class paths mismatch (hint: enable -Xlog)", True),
+        ("[0.016s][warning][aot] The AOT cache was created by a different version or build", True),
+        ("[0.1s][warning][cds] A jar file is not the one used while building the archive", True),
+        ("[0.1s][error  ][aot,config] An error has occurred while processing the AOT cache", True),
+        ("[0.1s][warning][aot                ] Failed to link AdapterHandlerEntry (fp=L)", False),
+        ("ERROR Executor: mismatch [cds]", False),
+    ],
+)
+def test_a_refused_archive_is_noticed(line: str, refused: bool) -> None:
+    assert bool(session_module._REFUSED.match(line)) is refused
+
+
+@pytest.mark.spark
+def test_settings_are_those_of_a_private_local_session(spark: SparkSession) -> None:
+    conf = spark.sparkContext.getConf()
+    folder = Path(conf.get("spark.local.dir") or "")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert conf.get("spark.driver.host") == "127.0.0.1"
+    assert spark.sparkContext.uiWebUrl is None
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert str(spark.conf.get("spark.sql.warehouse.dir")).endswith(f"{folder}/warehouse")
+
+
+@pytest.mark.spark
+def test_nothing_listens_beyond_this_machine(spark: SparkSession) -> None:
+    ports = _listening_on_all_interfaces()
+    if ports is None:
+        pytest.skip("no /proc here")
+    jvm = spark.sparkContext._gateway
+    assert jvm is not None
+    assert jvm.gateway_parameters.port not in ports
+    driver = spark.sparkContext.getConf().get("spark.driver.port")
+    assert int(driver or 0) not in ports
+
+
+def _listening_on_all_interfaces() -> set[int] | None:
+    ports = set()
+    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            rows = Path(name).read_text().splitlines()[1:]
+        except OSError:
+            return None
+        for row in rows:
+            address, state = row.split()[1], row.split()[3]
+            host, port = address.split(":")
+            if state == "0A" and set(host) == {"0"}:
+                ports.add(int(port, 16))
+    return ports
+
+
+@pytest.mark.spark
+def test_a_hostile_module_beside_the_workers_is_not_run(spark: SparkSession) -> None:
+    # The JVM's working directory is that of its Python workers.
+    folder = Path(spark.sparkContext.getConf().get("spark.local.dir") or "")
+    names = ("regex", "pandas", "ahocorasick_rs", "msgspec")
+
+    def origins(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import importlib
+
+        import pyarrow
+
+        for _ in batches:
+            found = [str(importlib.import_module(name).__file__) for name in names]
+            yield pyarrow.RecordBatch.from_pydict({"origin": found})
+
+    for name in names:
+        (folder / f"{name}.py").write_text("import os; os._exit(66)\n")
+    try:
+        frame = spark.range(1, numPartitions=1).mapInArrow(origins, schema="origin string")
+        found = [row["origin"] for row in frame.collect()]
+    finally:
+        for name in names:
+            (folder / f"{name}.py").unlink()
+    assert len(found) == len(names)
+    assert not any(origin.startswith(str(folder)) for origin in found)
+
+
+@pytest.mark.spark
+def test_sockets_of_workers_are_private(spark: SparkSession) -> None:
+    if not hasattr(socket, "AF_UNIX"):
+        pytest.skip("no Unix sockets here")
+    conf = spark.sparkContext.getConf()
+    if conf.get("spark.python.unix.domain.socket.enabled") != "true":
+        pytest.skip("the temporary folder's path is too long for a socket")
+    assert conf.get("spark.python.unix.domain.socket.dir") == conf.get("spark.local.dir")
+
+
+def test_the_java_in_use_is_supported() -> None:
+    assert find_java().major >= 17

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as T
+
+from flowdiag.parsers import spark as spark_module
+from flowdiag.parsers.parse import Split, parse_on_driver, plan_splits
+from flowdiag.parsers.schema import EVENTS as ARROW_EVENTS
+from flowdiag.parsers.schema import METRIC
+from flowdiag.parsers.sources import discover
+from flowdiag.parsers.spark import EVENTS, events_frame, spark_schema, spark_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LINE = (
+    "2026-01-05 10:00:{second:02d},000 INFO  "
+    "org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] - "
+    "Triggering checkpoint {number} (type=CheckpointType{{name='Checkpoint', "
+    "sharingFilesStrategy=FORWARD_BACKWARD}}) @ 17676072000{second:02d} "
+    "for job 00000000000000000000000000000007.\n"
+)
+
+
+def test_the_spark_schema_is_the_arrow_schema() -> None:
+    assert EVENTS.fieldNames() == ARROW_EVENTS.names
+    assert EVENTS["source"] == T.StructField("source", T.IntegerType(), nullable=False)
+    assert EVENTS["fields"].dataType == T.MapType(T.StringType(), T.StringType())
+    metric = EVENTS["metric"].dataType
+    assert isinstance(metric, T.StructType)
+    assert metric.fieldNames() == [field.name for field in METRIC]
+
+
+def test_types_that_events_do_not_have_are_refused() -> None:
+    with pytest.raises(TypeError, match="timestamp"):
+        spark_type(pa.timestamp("us"))
+    assert spark_schema(pa.schema([("a", pa.list_(pa.int64()))]))["a"].dataType == T.ArrayType(
+        T.LongType()
+    )
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "logs" / "flink-jobmanager.log"
+    path.parent.mkdir()
+    path.write_text("".join(LINE.format(second=number, number=number) for number in range(40)))
+    return path
+
+
+@pytest.mark.spark
+def test_both_ways_give_the_same_rows(
+    spark: SparkSession, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(log.parent)
+    # A relative path: the workers' folder is another one.
+    tasks = plan_splits(discover([log.name]).sources)
+    here = events_frame(spark, parse_on_driver(tasks))
+    there = events_frame(spark, tasks)
+    assert here.schema == there.schema == EVENTS
+    rows = here.orderBy("source", "offset", "event").collect()
+    assert rows == there.orderBy("source", "offset", "event").collect()
+    assert len(rows) == 41
+    assert sum(row["event"] == "checkpoint_triggered" for row in rows) == 40
+
+
+@pytest.mark.spark
+def test_nothing_to_parse_is_an_empty_frame(spark: SparkSession) -> None:
+    frame = events_frame(spark, [])
+    assert frame.schema == EVENTS
+    assert frame.count() == 0
+
+
+def test_splits_are_anchored_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(log.parent)
+    (source,) = discover([log.name]).sources
+    anchored = spark_module._anchored(Split(source, 0, -1))
+    assert anchored.source.path == str(log)
+    assert spark_module._anchored(anchored) is anchored
