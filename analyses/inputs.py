@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MAX_SAMPLES: Final = 3
 NOT_READ: Final = "not-read"
+_DATED_US: Final = 365 * 86_400 * 1_000_000  # below lie times of day and times since a start
 
 Value = TypeVar("Value")
 
@@ -70,8 +71,8 @@ def _input(
         candidates=_total(rows, "candidates"),
         recognised=_total(rows, "recognised"),
         not_understood=_total(rows, "not_understood"),
-        first=iso(min((o.first_us for o in owners if o.first_us is not None), default=None)),
-        last=iso(max((o.last_us for o in owners if o.last_us is not None), default=None)),
+        first=iso(min(_instants(rows, owners, "first_us"), default=None)),
+        last=iso(max(_instants(rows, owners, "last_us"), default=None)),
         zone=_one({_zone(owner) for owner in owners}),
         zone_from=_one({owner.zone_from for owner in owners}),
         clock_offset_ms=_one({owner.clock_offset_ms for owner in owners}),
@@ -84,6 +85,16 @@ def _input(
 
 def _total(rows: Iterable[Mapping[str, str]], key: str) -> int:
     return sum(int(row.get(key) or 0) for row in rows)
+
+
+def _instants(rows: Sequence[Mapping[str, str]], owners: Sequence[Process], key: str) -> list[int]:
+    """First or last instants: as settled; else as printed, where one zone is known for all."""
+    settled = [us for owner in owners if (us := getattr(owner, key)) is not None]
+    zone = _one({owner.zone_offset_ms for owner in owners})
+    if settled or zone is None:
+        return settled
+    printed = [int(row[key]) for row in rows if row.get(key)]
+    return [us - zone * 1000 for us in printed if us > _DATED_US]
 
 
 def _one(values: set[Value]) -> Value | None:

@@ -46,7 +46,7 @@ def _failed(suite: Xml.Element, rule: Rule, finding: Finding) -> None:
             finding.explain,
             *(words.measurement(item) for item in finding.measurements),
             *(f"{words.place(item)} {item.excerpt or ''}".rstrip() for item in finding.evidence),
-            *(": ".join(filter(None, words.action(item))) for item in finding.actions),
+            *("; ".join([text, *more]) for text, more in map(words.action, finding.actions)),
         ]
     )
     if finding.severity == "info":

@@ -98,7 +98,8 @@ def _finding(finding: Finding, page: Page, clock: words.Clock) -> Iterator[str]:
         yield ""
     for number, action in enumerate(finding.actions, 1):
         text, details = words.action(action)
-        yield f"{number}. {_say(text)}" + (f" — {_say(details)}" if details else "")
+        yield f"{number}. {_say(text)}"
+        yield from (f"   - {_say(detail)}" for detail in details)
     if finding.actions:
         yield ""
     shown = finding.evidence if page.verbose else finding.evidence[:3]

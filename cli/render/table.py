@@ -119,30 +119,40 @@ def _inputs(report: Report, page: Page, clock: words.Clock) -> RenderableType:
     blocks: list[RenderableType] = [_heading("Inputs", " · ".join(parts))]
     shown = read if page.verbose else read[:INPUTS_SHOWN]
     if shown:
-        table = _grid(5)
-        for item in shown:
-            table.add_row(*_input_row(item, clock))
-        blocks.append(_under(table))
+        blocks.append(_under(_input_table(shown, page)))
     if len(shown) < len(read):
         blocks.append(_under(_text(f"… and {len(read) - len(shown)} more (-v lists all)", "dim")))
     blocks += [_under(note) for note in _input_notes(report.inputs, unread, page)]
     return Group(*blocks)
 
 
-def _input_row(item: Input, clock: words.Clock) -> tuple[Text, ...]:
+def _input_table(inputs: list[Input], page: Page) -> RenderableType:
+    """Role, name and facts: side by side, or where that is too wide, the facts below the name."""
+    facts = [_input_facts(item) for item in inputs]
+    roles = max(len(item.role) for item in inputs)
+    names = max(len(printable(item.source)) for item in inputs)
+    beside = 2 + roles + 2 + names + 2 + max(map(len, facts)) <= page.width
+    table = _grid(3 if beside else 2)
+    for item, told in zip(inputs, facts, strict=True):
+        role, name = _text(item.role, "dim"), _text(item.source)
+        if beside:
+            table.add_row(role, name, _text(told, "dim"))
+        else:
+            table.add_row(role, Group(name, _text(told, "dim")))
+    return table
+
+
+def _input_facts(item: Input) -> str:
     zone = item.zone or ""
     if zone and item.zone_from:
         zone += f" ({item.zone_from.replace('-', ' ')})"
     if item.clock_offset_ms:
-        zone += f", clock {'+' if item.clock_offset_ms > 0 else '-'}"
-        zone += words.duration(abs(item.clock_offset_ms))
-    return (
-        _text(item.role, "dim"),
-        _text(item.source),
-        _text(f"Flink {item.version}" if item.version else ""),
-        _text(f"{words.size(item.bytes)}, {words.plural(item.recognised, 'record')}"),
-        _text(zone, "dim"),
-    )
+        ahead = item.clock_offset_ms > 0
+        zone += f", clock {words.duration(abs(item.clock_offset_ms))}"
+        zone += " ahead" if ahead else " behind"
+    version = f"Flink {item.version}" if item.version else ""
+    records = words.plural(item.recognised, "record")
+    return printable(" · ".join(filter(None, [version, words.size(item.bytes), records, zone])))
 
 
 def _input_notes(inputs: Iterable[Input], unread: list[Input], page: Page) -> Iterator[Text]:
@@ -205,19 +215,15 @@ def _timeline(picture: Timeline, page: Page, job: CheckpointJob) -> RenderableTy
 def _taskmanagers(job: CheckpointJob, page: Page) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("TaskManager", overflow="fold")
-    hosts = any(row.host for row in job.taskmanagers)
-    if hosts:
-        table.add_column("host", overflow="fold")
     for name in ("subtasks", "late", "expected", "ratio", "p"):
         table.add_column(name, justify="right", no_wrap=True)
     rows = job.taskmanagers if page.verbose else job.taskmanagers[:TASKMANAGERS_SHOWN]
     for row in rows:
         # Twice what placement explains is worth a look, whatever p says on a small cluster.
         style = "bold yellow" if row.late and (row.ratio or 0) >= 2 else ""
-        host = [_text(row.host or "-", style)] if hosts else []
+        named = row.host is None or row.host in row.taskmanager
         table.add_row(
-            _text(row.taskmanager, style),
-            *host,
+            _text(row.taskmanager if named else f"{row.taskmanager} @ {row.host}", style),
             Text(str(row.subtasks), style),
             Text(str(row.late), style),
             Text("-" if row.expected is None else f"{row.expected:.1f}", style),
@@ -236,49 +242,56 @@ def _taskmanagers(job: CheckpointJob, page: Page) -> RenderableType:
 
 
 def _findings(report: Report, page: Page, clock: words.Clock) -> RenderableType:
+    several = _several_jobs(report)
     blocks: list[RenderableType] = [_heading("Findings", str(len(report.findings)))]
     for index, finding in enumerate(report.findings):
         if index:
             blocks.append(Text())
-        blocks.append(_under(_finding(finding, page, clock)))
+        blocks.append(_under(_finding(finding, page, clock, several)))
     return Group(*blocks)
 
 
-def _finding(finding: Finding, page: Page, clock: words.Clock) -> RenderableType:
+def _several_jobs(report: Report) -> bool:
+    return report.data.checkpoints is not None and len(report.data.checkpoints.jobs) > 1
+
+
+def _finding(
+    finding: Finding, page: Page, clock: words.Clock, several_jobs: bool
+) -> RenderableType:
     head = Text.assemble(
         (finding.severity.upper(), _SEVERITY.get(finding.severity, "bold")),
-        (f"  {finding.code} {finding.name}", "bold"),
+        f"  {finding.code} {finding.name}",
     )
     when = words.seen(finding, clock)
     facts = [finding.state, f"{finding.confidence} confidence", when]
     head.append(f"  {' · '.join(filter(None, facts))}", "dim")
     table = _grid(2)
-    for label, lines in _details(finding, page):
+    for label, lines in _details(finding, page, several_jobs):
         for number, line in enumerate(lines):
             table.add_row(Text(label if number == 0 else "", "dim"), line)
     return Group(
         head,
-        _text(f"{finding.title}"),
+        _text(finding.title, "bold"),
         *([_prose(finding.explain, page, 2, "dim")] if finding.explain else []),
         _under(table),
     )
 
 
-def _details(finding: Finding, page: Page) -> Iterator[tuple[str, list[Text]]]:
-    yield "about", [_text(words.who(finding.subject, most=200))]
+def _details(
+    finding: Finding, page: Page, several_jobs: bool
+) -> Iterator[tuple[str, list[RenderableType]]]:
+    if finding.subject.kind != "job" or several_jobs:
+        yield "about", [_text(words.who(finding.subject, most=200))]
     if finding.why and finding.why != finding.title:
         yield "because", [_text(finding.why)]
     yield "measured", [_text(words.measurement(item)) for item in finding.measurements]
     yield "votes", [_vote(vote.weight, vote.signal, vote.says) for vote in finding.votes]
     yield "evidence", _evidence(finding, page)
-    actions = []
+    steps = _grid(2)
     for number, item in enumerate(finding.actions, 1):
         text, details = words.action(item)
-        line = _text(f"{number}. {text}")
-        if details:
-            line.append(f"\n   {printable(details)}", "dim")
-        actions.append(line)
-    yield "to do", actions
+        steps.add_row(f"{number}.", Group(_text(text), *(_text(line, "dim") for line in details)))
+    yield "to do", [steps] if finding.actions else []
 
 
 def _vote(weight: int, signal: str, says: str) -> Text:
@@ -286,15 +299,14 @@ def _vote(weight: int, signal: str, says: str) -> Text:
     return Text.assemble((f"{weight:+d} ", style), _text(f"{signal}: {says}"))
 
 
-def _evidence(finding: Finding, page: Page) -> list[Text]:
+def _evidence(finding: Finding, page: Page) -> list[RenderableType]:
     shown = finding.evidence if page.verbose else finding.evidence[:EVIDENCE_SHOWN]
-    lines = []
+    lines: list[RenderableType] = []
     for item in shown:
-        line = _text(words.place(item), "bold")
+        lines.append(_text(words.place(item)))
         if item.excerpt:
             said = item.excerpt if page.verbose else _HEAD.sub("", item.excerpt)
-            line.append_text(_text(f"  {said}", "not bold"))
-        lines.append(line)
+            lines.append(_under(_text(said, "dim")))
     if finding.evidence_total > len(shown):
         lines.append(_text(f"… {finding.evidence_total - len(shown)} more", "dim"))
     return lines
@@ -334,17 +346,23 @@ def _verdict(report: Report, page: Page) -> RenderableType:
         blocks.append(
             _under(_text("No input held a checkpoint event. Not assessed is not healthy.", "dim"))
         )
+    several = _several_jobs(report)
     culprits = summary.culprits[:CULPRITS_SHOWN]
     table = _grid(2)
     for number, culprit in enumerate(culprits, 1):
-        table.add_row(Text(f"{number}.", "bold" if number == 1 else "dim"), _culprit(culprit))
+        table.add_row(
+            Text(f"{number}.", "bold" if number == 1 else "dim"), _culprit(culprit, several)
+        )
     if culprits:
         blocks.append(_under(table))
     return Group(*blocks)
 
 
-def _culprit(culprit: Culprit) -> Text:
+def _culprit(culprit: Culprit, several_jobs: bool) -> Text:
     line = _text(words.convicted(culprit))
+    job = culprit.subject.job_name
+    if several_jobs and job and culprit.subject.kind != "job":
+        line.append(f", job {printable(job)}")
     line.append(f"  {culprit.code}, {culprit.confidence} confidence", "dim")
     return line
 

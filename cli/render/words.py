@@ -170,16 +170,21 @@ def singular(unit: str) -> str:
 
 
 def measurement(item: Measurement) -> str:
-    """What was measured, against what.
+    """What was measured, against what. A unit that the name says already is not repeated.
 
     >>> measurement(Measurement(name="late-ratio", value=3.0, unit="ratio", threshold=2,
     ...                         population="12 subtasks"))
-    'late ratio 3× (threshold 2×; 12 subtasks)'
+    'late ratio: 3× (threshold 2×; 12 subtasks)'
+    >>> measurement(Measurement(name="expired-checkpoints", value=7, unit="checkpoints",
+    ...                         threshold=None, population=None))
+    'expired checkpoints: 7'
     """
-    details = [f"threshold {quantity(item.threshold, item.unit)}"] if item.threshold else []
-    details += [item.population] if item.population else []
+    said = item.unit in (*item.name.split("-"), f"{item.name}s")
+    unit = None if said and item.unit not in ("ms", "bytes", "share", "ratio") else item.unit
+    limit = [] if item.threshold is None else [f"threshold {quantity(item.threshold, unit)}"]
+    details = [*limit, *([item.population] if item.population else [])]
     suffix = f" ({'; '.join(details)})" if details else ""
-    return f"{item.name.replace('-', ' ')} {quantity(item.value, item.unit)}{suffix}"
+    return f"{item.name.replace('-', ' ')}: {quantity(item.value, unit)}{suffix}"
 
 
 def subtask(index: int | None, parallelism: int | None) -> str:
@@ -240,20 +245,20 @@ def place(item: Evidence) -> str:
     return f"{item.source}:{item.line}" if item.line else f"{item.source} at byte {item.offset}"
 
 
-def action(item: Action) -> tuple[str, str]:
-    """What to do, and everything that a careful person asks before doing it."""
-    change = ""
-    if item.option:
-        values = [f"now {item.current}"] if item.current else []
-        values += [f"try {item.proposed}"] if item.proposed else []
-        change = item.option + (f" ({', '.join(values)})" if values else "")
+def action(item: Action) -> tuple[str, list[str]]:
+    """What to do, and below it everything that a careful person asks before doing it."""
+    values = [f"now {item.current}"] if item.current else []
+    values += [f"try {item.proposed}"] if item.proposed else []
+    change = f"{item.option}: {', '.join(values)}" if item.option and values else item.option
+    if item.restart_needed is not None:
+        effort = "needs a restart" if item.restart_needed else "no restart needed"
+        change = f"{change} ({effort})" if change else effort
     details = [
         change,
-        {True: "needs a restart", False: "no restart needed", None: ""}[item.restart_needed],
-        f"risk: {item.risk}" if item.risk else "",
-        f"check: {item.verify}" if item.verify else "",
+        f"risk: {item.risk}" if item.risk else None,
+        f"check: {item.verify}" if item.verify else None,
     ]
-    return item.text, "; ".join(filter(None, details))
+    return item.text, [detail for detail in details if detail]
 
 
 def seen(finding: Finding, clock: Clock) -> str:
@@ -333,9 +338,8 @@ def verdict_sentence(report: Report) -> str:
         return "inconclusive: the input does not tell"
     if summary.verdict == "healthy":
         return "healthy" + (f", {plural(len(findings), 'remark')}" if findings else "")
-    tally = [
-        f"{n} {severity}"
-        for severity in ("critical", "warning")
-        if (n := sum(finding.severity == severity for finding in findings))
-    ]
+    critical = sum(finding.severity == "critical" for finding in findings)
+    warnings = sum(finding.severity == "warning" for finding in findings)
+    tally = [f"{critical} critical"] if critical else []
+    tally += [plural(warnings, "warning")] if warnings else []
     return f"{summary.verdict}: {', '.join(tally)}"
