@@ -653,7 +653,7 @@ def _parts(
     graphs: Mapping[JobKey, Graph],
     jobs: _Jobs,
 ) -> list[SubtaskCheckpoint]:
-    names = {
+    names: dict[tuple[JobKey, str | None], str] = {
         (graph.job, vertex.vertex_id): vertex.task
         for graph in graphs.values()
         for vertex in graph.vertices
@@ -930,6 +930,8 @@ def _processes(writers: Iterable[Writer]) -> tuple[Process, ...]:
             zone_offset_ms=writer.clock.zone_ms if writer.dated else None,
             zone_from=writer.clock.known_from if writer.dated else None,
             clock_offset_ms=writer.clock.drift_ms,
+            first_us=writer.first_us,
+            last_us=writer.last_us,
             events=writer.events,
         )
         for writer in writers

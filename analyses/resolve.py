@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -26,7 +26,7 @@ from zoneinfo import ZoneInfo
 from flowdiag.parsers.schema import Event
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 QUARTER_MS: Final = 15 * 60 * 1000
 DAY_US: Final = 24 * 3600 * 1_000_000
@@ -107,6 +107,20 @@ class Writer:
     clock: Clock
     events: int
     dated: bool
+    first_us: int | None = None
+    last_us: int | None = None
+
+
+def _words(words: Iterable[str]) -> str:
+    """A list of words for SQL."""
+    return "(" + ", ".join(f"'{word}'" for word in words) + ")"
+
+
+# JobManager or TaskManager, by the class that logs; without one, by the `#n` of TaskManagers' names.
+_ROLE: Final = f"""
+    CASE WHEN logger IN {_words(JOBMANAGER_LOGGERS)} THEN 'jobmanager'
+         WHEN logger IN {_words(TASKMANAGER_LOGGERS)} THEN 'taskmanager'
+         WHEN logger IS NULL AND attempt IS NOT NULL THEN 'taskmanager' END"""
 
 
 def located(events: DataFrame) -> DataFrame:
@@ -115,39 +129,26 @@ def located(events: DataFrame) -> DataFrame:
     `owner` is the carrier's label or else the last section header above the record. `shown_us` is the
     printed wall clock; a time of day gets the number of midnights passed since the start of its source.
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    in_order = Window.partitionBy("source").orderBy("offset")
-    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    header = F.when(F.col("event") == Event.SECTION.value, F.col("process"))
-    time_of_day = F.when(F.col("clock") == "time-of-day", F.col("local_us"))
-    before = F.lag(time_of_day, 1).over(in_order)
-    midnight = F.coalesce((time_of_day < before - F.lit(DAY_US // 2)).cast("long"), F.lit(0))
-    return (
-        events.withColumn(
-            "owner", F.coalesce("process", F.last(header, ignorenulls=True).over(so_far))
+    return events.sparkSession.sql(
+        f"""
+        WITH marked AS (
+          SELECT *,
+            coalesce(process,
+              last(IF(event = '{Event.SECTION}', process, NULL), true) OVER in_order) AS owner,
+            clock <=> 'time-of-day' AND local_us < last(IF(clock = 'time-of-day', local_us, NULL), true)
+              OVER (PARTITION BY source ORDER BY offset
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) - {DAY_US // 2} AS midnight
+          FROM {{events}}
+          WINDOW in_order AS (PARTITION BY source ORDER BY offset
+                              ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
         )
-        .withColumn("midnight", midnight)
-        .withColumn(
-            "shown_us",
-            F.when(
-                F.col("clock") == "time-of-day",
-                F.col("local_us") + F.sum("midnight").over(so_far) * F.lit(DAY_US),
-            ).otherwise(F.col("local_us")),
-        )
-        .drop("midnight")
-    )
-
-
-def _role(logger: str, attempt: str) -> Column:
-    """JobManager or TaskManager, by the class that logs; without one, by the `#n` of TaskManagers' names."""
-    from pyspark.sql import functions as F
-
-    return (
-        F.when(F.col(logger).isin(*JOBMANAGER_LOGGERS), F.lit("jobmanager"))
-        .when(F.col(logger).isin(*TASKMANAGER_LOGGERS), F.lit("taskmanager"))
-        .when(F.col(attempt).isNotNull() & F.col(logger).isNull(), F.lit("taskmanager"))
+        SELECT * EXCEPT (midnight),
+          IF(clock <=> 'time-of-day', local_us + {DAY_US} * count_if(midnight) OVER (
+               PARTITION BY source ORDER BY offset
+               ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), local_us) AS shown_us
+        FROM marked
+        """,
+        events=events,
     )
 
 
@@ -161,112 +162,75 @@ def survey(events: DataFrame) -> DataFrame:
       printed times over the transitions that both show, and how many;
       `rare`: the records of `RARE`, as they are.
     """
-    from pyspark.sql import functions as F
 
-    role = _role("logger", "attempt")
-    dated = F.col("event") != Event.SPLIT.value
-    streams = (
-        events.where(dated)
-        .groupBy("source", "owner")
-        .agg(
-            F.lit("stream").alias("what"),
-            F.count("*").alias("n"),
-            F.count(F.when(role == "jobmanager", 1)).alias("as_jobmanager"),
-            F.count(F.when(role == "taskmanager", 1)).alias("as_taskmanager"),
-            F.count(F.when(F.col("shown_us").isNotNull(), 1)).alias("dated"),
-            F.count(F.when(F.col("utc_us").isNotNull(), 1)).alias("with_instant"),
-            F.count(
-                F.when(
-                    F.col("checkpoint").isNotNull()
-                    & F.col("job_id").isNull()
-                    & (F.coalesce(role, F.lit("jobmanager")) == "jobmanager"),
-                    1,
-                )
-            ).alias("without_job"),
-            F.sort_array(F.collect_set("job_id")).alias("job_ids"),
-            F.sort_array(
-                F.collect_set(
-                    F.when(
-                        (F.col("event") == Event.METRIC.value)
-                        & (F.col("metric.scope") != "jm")
-                        & (F.col("metric.scope") != "jm-job"),
-                        F.struct("taskmanager", "host"),
-                    )
-                )
-            ).alias("scopes"),
-            F.first("clock", ignorenulls=True).alias("clock"),
-            F.min("shown_us").alias("shown_us"),
+    def rows(query: str) -> DataFrame:
+        return events.sparkSession.sql(query, events=events)
+
+    streams = rows(
+        f"""
+        SELECT 'stream' AS what, source, owner, count(*) AS n,
+          count_if({_ROLE} = 'jobmanager') AS as_jobmanager,
+          count_if({_ROLE} = 'taskmanager') AS as_taskmanager,
+          count(shown_us) AS dated,
+          count(utc_us) AS with_instant,
+          count_if(checkpoint IS NOT NULL AND job_id IS NULL
+            AND coalesce({_ROLE}, 'jobmanager') = 'jobmanager') AS without_job,
+          sort_array(collect_set(job_id)) AS job_ids,
+          sort_array(collect_set(struct(taskmanager, host)) FILTER (
+            WHERE event = '{Event.METRIC}' AND metric.scope NOT IN ('jm', 'jm-job'))) AS scopes,
+          first(clock, true) AS clock,
+          min(shown_us) AS shown_us,
+          max(shown_us) AS last_shown_us,
+          min(utc_us) AS utc_us,
+          max(utc_us) AS last_utc_us
+        FROM {{events}}
+        WHERE event <> '{Event.SPLIT}'
+        GROUP BY source, owner
+        """
+    )
+    marks = rows(
+        f"""
+        WITH marks AS (
+          SELECT source, owner, offset, clock, shown_us, epoch_ms IS NOT NULL AS printed,
+            shown_us DIV 1000
+              - coalesce(IF(event = '{Event.CHECKPOINT_TRIGGERED}', epoch_ms, NULL), utc_us DIV 1000)
+              AS difference
+          FROM {{events}}
+          WHERE event <> '{Event.SPLIT}' AND shown_us IS NOT NULL
         )
+        SELECT 'mark' AS what, source, owner,
+          IF(clock <=> 'elapsed', NULL, CAST(round(difference / {QUARTER_MS}) * {QUARTER_MS} AS LONG))
+            AS zone,
+          count(*) AS n, min(offset) AS offset, min(shown_us) AS shown_us,
+          min(difference) AS difference, max(printed) AS printed
+        FROM marks
+        WHERE difference IS NOT NULL
+        GROUP BY source, owner, zone
+        """
     )
-    instant_ms = F.coalesce(
-        F.when(F.col("event") == Event.CHECKPOINT_TRIGGERED.value, F.col("epoch_ms")),
-        (F.col("utc_us") / 1000).cast("long"),
-    )
-    difference = (F.col("shown_us") / 1000).cast("long") - instant_ms
-    zone = F.when(F.col("clock") == "elapsed", F.lit(None).cast("long")).otherwise(
-        (F.round(difference / QUARTER_MS) * QUARTER_MS).cast("long")
-    )
-    marks = (
-        events.where(dated & F.col("shown_us").isNotNull() & instant_ms.isNotNull())
-        .withColumn("zone", zone)
-        .withColumn("difference", difference)
-        .withColumn("printed", F.col("epoch_ms").isNotNull())
-        .groupBy("source", "owner", "zone")
-        .agg(
-            F.lit("mark").alias("what"),
-            F.count("*").alias("n"),
-            F.min("offset").alias("offset"),
-            F.min("shown_us").alias("shown_us"),
-            F.min("difference").alias("difference"),
-            F.max("printed").alias("printed"),
+    shifts = rows(
+        f"""
+        WITH transitions AS (
+          SELECT source, owner, attempt_id, to_state, {_ROLE} AS role, min(shown_us) AS shown_us
+          FROM {{events}}
+          WHERE event = '{Event.TASK_STATE}' AND attempt_id IS NOT NULL AND shown_us IS NOT NULL
+          GROUP BY ALL
         )
+        SELECT 'shift' AS what, here.source, here.owner,
+          there.source AS other_source, there.owner AS other_owner, count(*) AS n,
+          CAST(percentile(here.shown_us - there.shown_us, 0.5) / 1000 AS LONG) AS difference
+        FROM transitions AS here JOIN transitions AS there
+          ON here.attempt_id = there.attempt_id AND here.to_state = there.to_state
+        WHERE here.role = 'taskmanager' AND there.role = 'jobmanager'
+          AND NOT (here.source = there.source AND here.owner <=> there.owner)
+        GROUP BY ALL
+        """
     )
-    transitions = (
-        events.where(
-            (F.col("event") == Event.TASK_STATE.value)
-            & F.col("attempt_id").isNotNull()
-            & F.col("shown_us").isNotNull()
-        )
-        .groupBy("source", "owner", "attempt_id", "to_state", role.alias("role"))
-        .agg(F.min("shown_us").alias("shown_us"))
-    )
-    here = transitions.where(F.col("role") == "taskmanager").alias("here")
-    there = transitions.where(F.col("role") == "jobmanager").alias("there")
-    apart = (F.col("here.source") != F.col("there.source")) | ~F.col("here.owner").eqNullSafe(
-        F.col("there.owner")
-    )
-    shifts = (
-        here.join(
-            there,
-            on=(F.col("here.attempt_id") == F.col("there.attempt_id"))
-            & (F.col("here.to_state") == F.col("there.to_state"))
-            & apart,
-            how="inner",
-        )
-        .groupBy(
-            F.col("here.source").alias("source"),
-            F.col("here.owner").alias("owner"),
-            F.col("there.source").alias("other_source"),
-            F.col("there.owner").alias("other_owner"),
-        )
-        .agg(
-            F.lit("shift").alias("what"),
-            F.count("*").alias("n"),
-            (F.percentile(F.col("here.shown_us") - F.col("there.shown_us"), F.lit(0.5)) / 1000)
-            .cast("long")
-            .alias("difference"),
-        )
-    )
-    rare = events.where(F.col("event").isin(*[event.value for event in RARE])).select(
-        F.lit("rare").alias("what"),
-        "source",
-        "owner",
-        "offset",
-        "event",
-        "shown_us",
-        "taskmanager",
-        "host",
-        "fields",
+    rare = rows(
+        f"""
+        SELECT 'rare' AS what, source, owner, offset, event, shown_us, taskmanager, host, fields
+        FROM {{events}} WHERE event IN {_words(event.value for event in RARE)}
+        """
     )
     return (
         streams.unionByName(marks, allowMissingColumns=True)
@@ -490,7 +454,19 @@ def _writer(
         clock=clock,
         events=row["n"],
         dated=bool(row["dated"] or row["with_instant"]),
+        first_us=_bound(min, row["utc_us"], row["shown_us"], clock.segments[0].shift_ms),
+        last_us=_bound(max, row["last_utc_us"], row["last_shown_us"], clock.segments[-1].shift_ms),
     )
+
+
+def _bound(
+    choose: Callable[[Iterable[int]], int], utc_us: int | None, shown_us: int | None, shift_ms: int
+) -> int | None:
+    """The first or last instant of a stream, of printed instants and settled wall clocks."""
+    known = [utc_us] if utc_us is not None else []
+    if shown_us is not None:
+        known.append(shown_us - shift_ms * 1000)
+    return choose(known) if known else None
 
 
 # ----------------------------------------------------------------------------------------------
@@ -513,61 +489,44 @@ def resolve(
         EVENTS + (owner, shown_us, time_us, role, cluster, writer_taskmanager, writer_host); `job_id`
         is filled from the stream's last job line where the record lacks it (Flink 1.4).
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    columns = (
-        "source int, owner string, low_offset long, high_offset long, low_us long, high_us long, "
-        "shift_us long, writer_role string, cluster string, writer_taskmanager string, writer_host string"
-    )
-    table = spark.createDataFrame(list(_segment_rows(writers)), columns)
-    role = _role("logger", "attempt")
-    matches = (
-        (F.col("e.source") == F.col("w.source"))
-        & F.col("e.owner").eqNullSafe(F.col("w.owner"))
-        & F.col("e.offset").between(F.col("w.low_offset"), F.col("w.high_offset"))
-        & (
-            F.col("e.shown_us").isNull()
-            | F.col("e.shown_us").between(F.col("w.low_us"), F.col("w.high_us"))
-        )
-    )
-    settled = events.alias("e").join(F.broadcast(table.alias("w")), on=matches, how="left")
-    by_clock = F.col("e.shown_us") - F.col("w.shift_us")
+    segments = spark.createDataFrame(list(_segment_rows(writers)), _SEGMENTS)
+    instant = "e.shown_us - w.shift_us"
     if tz is not None:
-        by_clock = F.when(
-            F.col("e.clock").isNull(),
-            F.unix_micros(F.to_utc_timestamp(F.timestamp_micros("e.shown_us"), F.lit(tz))),
-        ).otherwise(by_clock)
-    out = settled.select(
-        "e.*",
-        F.coalesce("e.utc_us", by_clock).alias("time_us"),
-        F.coalesce(
-            F.when(
-                F.col("w.writer_role").isin("jobmanager", "taskmanager"), F.col("w.writer_role")
-            ),
-            role,
-        ).alias("role"),
-        F.coalesce("w.cluster", F.lit("")).alias("cluster"),
-        "w.writer_taskmanager",
-        "w.writer_host",
+        in_zone = "unix_micros(to_utc_timestamp(timestamp_micros(e.shown_us), :tz))"
+        instant = f"IF(e.clock IS NULL, {in_zone}, {instant})"
+    job_id = "job_id"
+    if any(writer.lacks_job for writer in writers):
+        of_stream = "PARTITION BY source, owner ORDER BY offset ROWS BETWEEN"
+        job_id = f"""
+          IF(checkpoint IS NOT NULL AND job_id IS NULL, coalesce(
+               last(job_id, true) OVER ({of_stream} UNBOUNDED PRECEDING AND CURRENT ROW),
+               first(job_id, true) OVER ({of_stream} CURRENT ROW AND UNBOUNDED FOLLOWING), ''),
+             job_id) AS job_id"""
+    return spark.sql(
+        f"""
+        WITH settled AS (
+          SELECT /*+ BROADCAST(w) */ e.*,
+            coalesce(e.utc_us, {instant}) AS time_us,
+            coalesce(w.writer_role, {_ROLE}) AS role,
+            coalesce(w.cluster, '') AS cluster,
+            w.writer_taskmanager, w.writer_host
+          FROM {{events}} AS e LEFT JOIN {{segments}} AS w
+            ON e.source = w.source AND e.owner <=> w.owner
+            AND e.offset BETWEEN w.low_offset AND w.high_offset
+            AND (e.shown_us IS NULL OR e.shown_us BETWEEN w.low_us AND w.high_us)
+        )
+        SELECT * EXCEPT (job_id), {job_id} FROM settled
+        """,
+        args={"tz": tz} if tz is not None else None,
+        events=events,
+        segments=segments,
     )
-    if not any(writer.lacks_job for writer in writers):
-        return out
-    in_order = Window.partitionBy("source", "owner").orderBy("offset")
-    before = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    after = in_order.rowsBetween(Window.currentRow, Window.unboundedFollowing)
-    of_checkpoint = F.col("checkpoint").isNotNull() & F.col("job_id").isNull()
-    return out.withColumn(
-        "job_id",
-        F.when(
-            of_checkpoint,
-            F.coalesce(
-                F.last("job_id", ignorenulls=True).over(before),
-                F.first("job_id", ignorenulls=True).over(after),
-                F.lit(""),
-            ),
-        ).otherwise(F.col("job_id")),
-    )
+
+
+_SEGMENTS: Final = (
+    "source int, owner string, low_offset long, high_offset long, low_us long, high_us long, "
+    "shift_us long, writer_role string, cluster string, writer_taskmanager string, writer_host string"
+)
 
 
 def _segment_rows(writers: Sequence[Writer]) -> Iterable[tuple[Any, ...]]:
@@ -592,7 +551,7 @@ def _segment_rows(writers: Sequence[Writer]) -> Iterable[tuple[Any, ...]]:
                 low_us,
                 high_us,
                 segment.shift_ms * 1000,
-                writer.role,
+                writer.role if writer.role in ("jobmanager", "taskmanager") else None,
                 writer.cluster,
                 writer.taskmanager,
                 writer.host,
