@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flowdiag.parsers.rest import Context, Ids, checkpoint_rows, decode_json
+from flowdiag.parsers.json_values import decode_json
+from flowdiag.parsers.rest_rows import Context, checkpoint_rows
+from flowdiag.parsers.rest_shapes import Ids
 
 
 def explode(

@@ -1,0 +1,157 @@
+"""Values out of JSON that may be of any version, of a fork or of a hostile hand.
+
+Nothing here raises for odd values: what is not of the wanted type is absent (None, or empty).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+FIELD_CHARACTERS: Final = 2000
+"""A longer text is cut: the columns hold values, not documents."""
+
+
+def objects_at(body: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """The objects in the list at a key."""
+    value = body.get(key)
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def object_at(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """The object at a key."""
+    value = body.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def as_string(value: object) -> str | None:
+    """A text that says something."""
+    return value if isinstance(value, str) and value else None
+
+
+def as_integer(value: object, largest: int = 2**63 - 1) -> int | None:
+    """A whole number within bounds, also where it is written as a text or a float."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        value = int(value)
+    elif isinstance(value, str):
+        if not re.fullmatch(r"-?[0-9]{1,19}", value):
+            return None
+        value = int(value)
+    if isinstance(value, int) and -largest - 1 <= value <= largest:
+        return value
+    return None
+
+
+def as_count(value: object) -> int | None:
+    """A number of things that fits 32 bits."""
+    number = as_integer(value, 2**31 - 1)
+    return number if number is not None and number >= 0 else None
+
+
+def as_amount(value: object) -> int | None:
+    """Milliseconds or bytes; Flink says -1 for "not known"."""
+    number = as_integer(value)
+    return number if number is not None and number >= 0 else None
+
+
+def as_moment(value: object) -> int | None:
+    """Epoch milliseconds; -1 and 0 are no time. Bounded, so that microseconds fit too."""
+    number = as_integer(value, 2**52)
+    return number if number is not None and number > 0 else None
+
+
+def microseconds(moment_ms: int | None) -> int | None:
+    """Milliseconds in microseconds."""
+    return None if moment_ms is None else moment_ms * 1000
+
+
+def as_text(value: object) -> str | None:
+    """Any plain value as the text of a `fields` entry; the empty text says nothing."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, str):
+        return value[:FIELD_CHARACTERS]
+    return None
+
+
+def flattened(body: Mapping[str, Any], prefix: str = "", depth: int = 3) -> dict[str, object]:
+    """Nested keys joined by dots; lists are left out."""
+    flat: dict[str, object] = {}
+    for key, value in body.items():
+        if isinstance(value, Mapping):
+            if depth:
+                flat |= flattened(value, f"{prefix}{key}.", depth - 1)
+        elif not isinstance(value, list):
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def as_number(value: object) -> float | None:
+    """A finite number; `"NaN"` is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+
+
+def decode_json(text: Any) -> Any:
+    """Decode JSON, whatever numbers it has; raises ValueError only."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        try:
+            # NaN and Infinity without quotes, lone surrogates, huge integers.
+            known = bytes(text).decode("utf-8", "replace")
+            return json.loads(_SURROGATE.sub(r"\\ufffd", known))
+        except (ValueError, RecursionError):
+            pass
+    except RecursionError:
+        pass
+    raise ValueError("no valid JSON")
+
+
+def completed(head: bytes) -> bytes:
+    """Close what a cut JSON text leaves open, behind its last complete value.
+
+    >>> completed(b'{"a": [1, {"b": "x, y", "c": tr')
+    b'{"a": [1, {"b": "x, y"}]}'
+    """
+    stack = bytearray()
+    best: tuple[int, bytes] = (0, b"")
+    position = 0
+    for token in _JSON_TOKENS.finditer(head):
+        position = token.end()
+        kind = head[token.start()]
+        if kind in b"{[":
+            stack.append(kind + 2)  # `{` and `[` are two below their closing brackets
+            best = (position, bytes(stack))
+        elif kind in b"}]":
+            if stack:
+                stack.pop()
+            best = (position, bytes(stack))
+        elif kind == 0x2C:  # a comma: what stands before it is complete
+            best = (token.start(), bytes(stack))
+    end, closing = best
+    return head[:end] + closing[::-1]
+
+
+_JSON_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],]', re.DOTALL)
