@@ -37,7 +37,9 @@ _MONTHS: Final = {
     )
 }
 
-_ANSI = re.compile(r"\x1b(?:\[[0-9;:?]{0,32}[ -/]?[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\^_])")
+_ANSI = re.compile(
+    r"\x1b(?:\[[0-9;:?]{0,32}[ -/]?[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\^_])"
+)
 _AFTER_STAMP = re.compile(r"\]?[ \t]*+(?:[-:,;][ \t]++)?")
 _PIECE = re.compile(r"\{([a-z][a-z_0-9]*)\}")
 _NAMED_GROUP = re.compile(r"\(\?<([a-z])")
@@ -280,7 +282,7 @@ def _convert(
     fraction = values.get("fraction")
     if fraction:
         local += int(fraction[:6].ljust(6, "0"))
-    if "day" not in values or "year" not in values and "year2" not in values:
+    if "day" not in values or ("year" not in values and "year2" not in values):
         return Stamp(end, local, None, "time-of-day")
     year = int(values["year"]) if "year" in values else 2000 + int(values["year2"])
     month = values["month"]

@@ -32,6 +32,7 @@ HEAD_BYTES: Final = 128 * 1024
 LINE_BYTES: Final = 16 * 1024 * 1024
 LOOKBACK_BYTES: Final = 4 * 1024
 FOLLOWING_LINE_BYTES: Final = 64 * 1024
+EDGE_BYTES: Final = 4 * 1024
 
 Region = bytes | bytearray | memoryview
 
@@ -88,6 +89,30 @@ def make_matcher(literals: Sequence[str]) -> Matcher:
     return AutomatonMatcher(encoded)
 
 
+class LiteralFinder:
+    """Says which of a list of literals a line of text holds."""
+
+    def __init__(self, literals: Sequence[str]) -> None:
+        """Prepare for `literals` (none of them empty); their positions are what is reported."""
+        self._literals = tuple(literals)
+        self._automaton = (
+            ahocorasick_rs.AhoCorasick(
+                list(literals), implementation=ahocorasick_rs.Implementation.DFA
+            )
+            if ahocorasick_rs is not None and literals
+            else None
+        )
+
+    def which(self, text: str) -> list[int]:
+        """Positions in the list of the literals that occur in `text`, each once, ascending."""
+        if self._automaton is None:
+            return [number for number, one in enumerate(self._literals) if one in text]
+        hits = self._automaton.find_matches_as_indexes(text, overlapping=True)
+        if len(hits) == 1:
+            return [hits[0][0]]
+        return sorted({hit[0] for hit in hits})
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One line of the stream, without its line end.
@@ -142,6 +167,8 @@ class LineScanner:
         self._line_start = 0  # window position of the current candidate
         self._line_end = 0  # window position where its content ends, at its line end if not cut
         self._skip_until = start  # stream offset: candidates that begin before it are passed over
+        self.first_bytes = b""  # a little from both ends of the range, for its times
+        self.last_bytes = b""
         self.error: str | None = None  # why reading stopped early, one clause
         self.truncated_lines = 0  # candidates that were cut at LINE_BYTES
 
@@ -238,10 +265,18 @@ class LineScanner:
                         yield line
                     scanned = self._after_newline(self._line_end)
                     continue
+            self._note_edges(scanned, stop)
             yield from self._lines_of(scanned, stop)
             if self._eof and self._fill == stop:
                 return
             scanned = self._drop_before(stop)
+
+    def _note_edges(self, start: int, stop: int) -> None:
+        if self._end is not None:
+            stop = min(stop, max(start, self._end - self._base))
+        if not self.first_bytes:
+            self.first_bytes = bytes(self._buffer[start : min(stop, start + EDGE_BYTES)])
+        self.last_bytes = bytes(self._buffer[max(start, stop - EDGE_BYTES) : stop])
 
     def _lines_of(self, scanned: int, stop: int) -> Iterator[Line]:
         """Candidates among the complete lines in window positions [scanned, stop)."""
@@ -263,6 +298,11 @@ class LineScanner:
             if offset < self._skip_until or scanned + hit_end - line_start > HEAD_BYTES:
                 continue
             self._line_start = line_start
+            if line_end - line_start > LINE_BYTES:
+                self._line_end = line_start + LINE_BYTES
+                self.truncated_lines += 1
+                yield Line(offset, bytes(buffer[line_start : self._line_end]), True)
+                continue
             self._line_end = line_end
             yield Line(offset, self._content(line_start, line_end), False)
 
@@ -303,12 +343,9 @@ class LineScanner:
 
         Behind a truncated line nothing is shown.
         """
-        position = self._line_end
-        if position == self._fill and not self._read_more():
+        if not self._ended():
             return
-        if self._buffer[position] != 10:
-            return
-        position += 1
+        position = self._line_end + 1
         while True:
             scanned = position
             while (end := self._buffer.find(b"\n", scanned, self._fill)) < 0:
@@ -329,7 +366,13 @@ class LineScanner:
                 return
             position = end + 1
 
-    def preceding(self) -> bytes | None:
+    def _ended(self) -> bool:
+        """Whether the current line has a line end: not if it was cut, not at the very end."""
+        if self._line_end == self._fill and not self._read_more():
+            return False
+        return self._buffer[self._line_end] == 10
+
+    def preceding(self) -> Line | None:
         """The line before the current candidate; None if there is none or it is very long."""
         end = self._line_start - 1
         if end < 0:
@@ -339,7 +382,29 @@ class LineScanner:
             return None
         if end - begin >= LOOKBACK_BYTES:
             return None
-        return self._content(begin, end)
+        return Line(self._base + begin, self._content(begin, end), False)
+
+    def block(self, terminator: bytes, limit: int) -> bytes:
+        """The bytes behind the current line, to the end of the line that holds `terminator`.
+
+        To the end of the stream, or `limit` bytes, where no terminator comes before that.
+        """
+        if not self._ended():
+            return b""
+        start = self._line_end + 1
+        position = start
+        while True:
+            reach = min(self._fill, start + limit)
+            found = self._buffer.find(terminator, position, reach)
+            if found >= 0:
+                end = self._buffer.find(b"\n", found, reach)
+                if end >= 0:
+                    return bytes(self._buffer[start : end + 1])
+            if self._fill >= start + limit:
+                return bytes(self._buffer[start : start + limit])
+            position = found if found >= 0 else max(start, self._fill - len(terminator))
+            if not self._read_more():
+                return bytes(self._buffer[start : self._fill])
 
     @property
     def bytes_read(self) -> int:

@@ -1,0 +1,139 @@
+"""Stack traces below a record: what was thrown, what it came from, where user code stood.
+
+Formats: Java's own (`Caused by: `, `Suppressed: `, `[CIRCULAR REFERENCE`), log4j's and logback's
+extended ones (` ~[flink-dist.jar:1.17.2]`), logback's root-cause-first one (`Wrapped by: `), bare
+frames without `at ` (Flink's stuck tasks), and Flink's `SerializedThrowable` wrappers, whose text
+begins with the class that was wrapped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+CAUSE_CHARACTERS: Final = 500
+
+_FRAME = r"(?:[\w$.@-]*/{1,2})?(?:[\w$<>-]+\.)+[\w$<>-]+\((?:[\w$.-]+:\d+|[\w$.-]+\.\w+|Native Method|Unknown Source|<[\w ]+>)\)"
+_FRAME_LINE = re.compile(rf"\s*(?:at\s+)?({_FRAME})")
+_TRACE_LINE = re.compile(
+    r"\s*(?:at\s+[\w$<]|\.\.\. \d+ (?:more|common frames)|Caused by: |Suppressed: |Wrapped by: "
+    rf"|\[CIRCULAR REFERENCE|{_FRAME}\s*(?:~?\[|$))"
+)
+_EXCEPTION_LINE = re.compile(
+    r"\s*(?:Exception in thread \"[^\"\n]*\" |\[)?"
+    r"(?:[\w$]+\.)+[A-Z][\w$]*(?:Exception|Error|Throwable|Failure|Abort|Interrupt)[\w$]*(?::|\s*$)"
+)
+_SERIALIZED = re.compile(
+    r"(?:(?:[\w$]+\.)*SerializedThrowable(?:: |\s*$)|\(?Serialized Throwable: ?)+"
+)
+_ORDINARY: Final = (
+    "org.apache.flink.",
+    "java.",
+    "javax.",
+    "jdk.",
+    "sun.",
+    "com.sun.",
+    "scala.",
+    "akka.",
+    "org.apache.pekko.",
+    "org.apache.flink",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a stack trace says.
+
+    Attributes:
+        exception: class and message of what was thrown, at most 500 characters.
+        cause: class and message of the deepest cause; of the exception if it has none.
+        user_frame: `class.method(File.java:12)` of the topmost frame that is neither Flink's nor
+            the JVM's, of the deepest cause that has one.
+    """
+
+    exception: str | None = None
+    cause: str | None = None
+    user_frame: str | None = None
+
+
+def is_trace_line(text: str) -> bool:
+    """Whether a line belongs to a stack trace by its own looks (not its first line)."""
+    return _TRACE_LINE.match(text) is not None
+
+
+def is_exception_line(text: str) -> bool:
+    """Whether a line begins a stack trace: a qualified class name of an exception."""
+    return _EXCEPTION_LINE.match(text) is not None
+
+
+def read_trace(lines: Iterable[str], given: str | None = None) -> Trace:
+    """Read the lines behind a record.
+
+    Args:
+        lines: without carriers; lines that are no part of a trace are passed over.
+        given: an exception that the record's own line ends with, if it does.
+    """
+    exception = _clean(given) if given and is_exception_line(given) else None
+    cause: str | None = None
+    wrapped = False
+    frames: list[str | None] = [None]  # the first user frame of each exception in the chain
+    suppressed: int | None = None  # indentation of the suppressed exception that is being read
+    for line in lines:
+        text = line.strip()
+        if not text:
+            continue
+        indent = len(line) - len(line.lstrip())
+        if text.startswith("Suppressed: "):
+            suppressed = indent if suppressed is None else min(suppressed, indent)
+            continue
+        if text.startswith(("Caused by: ", "Wrapped by: ")):
+            if suppressed is not None:
+                if indent >= suppressed:
+                    continue  # a cause of what was suppressed
+                suppressed = None
+            if text.startswith("Wrapped by: "):
+                wrapped = True
+                continue
+            named = _clean(text[11:])
+            if named is not None:
+                cause = named
+            frames.append(None)
+            continue
+        if suppressed is not None and indent > suppressed:
+            continue
+        frame = _FRAME_LINE.match(line)
+        if frame is not None:
+            if frames[-1] is None and (name := _user_frame(frame[1])) is not None:
+                frames[-1] = name
+            continue
+        if exception is None and is_exception_line(text):
+            exception = _clean(text)
+    if wrapped:
+        cause = exception  # the root cause stands first
+    user_frames = [frame for frame in frames if frame is not None]
+    return Trace(
+        exception=exception,
+        cause=cause or exception,
+        user_frame=user_frames[-1] if user_frames else None,
+    )
+
+
+def _clean(text: str) -> str | None:
+    """Class and message without Flink's wrappers; None if nothing is said."""
+    text = text.strip()
+    if text.startswith('Exception in thread "'):
+        text = text[text.find('" ', 21) + 2 :]
+    if "CIRCULAR REFERENCE" in text[:40]:
+        return None
+    wrapper = _SERIALIZED.match(text)
+    if wrapper is not None:
+        text = text[wrapper.end() :]
+    return text.strip()[:CAUSE_CHARACTERS] or None
+
+
+def _user_frame(frame: str) -> str | None:
+    """The frame without its module, None for Flink's own and the JVM's."""
+    name = frame[frame.rfind("/", 0, frame.find("(")) + 1 :]
+    return None if name.startswith(_ORDINARY) else name[:CAUSE_CHARACTERS]
