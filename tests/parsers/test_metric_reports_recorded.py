@@ -1,0 +1,118 @@
+"""The metrics reports of recorded TaskManagers, against what the archive says of the same run."""
+
+import gzip
+import json
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowdiag.parsers.metric_reports import MetricFolder
+from flowdiag.parsers.rest import rows_of_bytes
+
+RECORDINGS = Path(__file__).parents[2] / "fixtures" / "recordings" / "flink"
+
+Row = dict[str, Any]
+
+
+def recordings() -> list[Path]:
+    return sorted(path for path in RECORDINGS.glob("*/*") if (path / "archive").is_dir())
+
+
+recorded = pytest.mark.parametrize(
+    "recording", recordings(), ids=lambda path: f"{path.parent.name}-{path.name}"
+)
+
+
+@cache
+def fold(path: Path) -> list[Row]:
+    """All reports of a log, one minute after the other."""
+    folder = MetricFolder(0)
+    batches = []
+    rest = gzip.decompress(path.read_bytes())
+    while True:
+        _, found, rest = rest.partition(b" Starting metrics report ")
+        if not found:
+            break
+        end = rest.find(b" Finished metrics report ")
+        block = rest[: end + 100] if end >= 0 else rest
+        batches += folder.add_block(
+            block.splitlines(), offset=0, local_us=folder.blocks * 10_000_000
+        )
+    batches += folder.flush()
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+@cache
+def archived(recording: Path, name: str) -> list[Row]:
+    job = json.loads((recording / "truth.json").read_text()).get("job", {}).get("job_id")
+    return [
+        row
+        for path in sorted((recording / "archive").iterdir())
+        if path.name.startswith(job or "")
+        for row in rows_of_bytes(gzip.decompress(path.read_bytes()), path.name)
+        if row["event"] == name
+    ]
+
+
+@recorded
+def test_every_subtask_is_found_where_it_ran(recording: Path) -> None:
+    truth = json.loads((recording / "truth.json").read_text())
+    placed = archived(recording, "placed")
+    if "job" not in truth or any(row.get("attempt") for row in placed):
+        pytest.skip("several jobs, or restarted: the archive has the last places only")
+    expected: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for row in placed:
+        name = row["taskmanager"] or row["host"]
+        if name:
+            expected[row["task"], row["subtask_index"]].add(name.partition(".")[0])
+    found = set()
+    for path in sorted((recording / "logs").glob("*taskexecutor*")):
+        for row in fold(path):
+            if row["event"] != "placed":
+                continue
+            key = row["task"], row["subtask_index"]
+            names = {row["taskmanager"], row["host"].replace("_", ".").partition(".")[0]}
+            assert names & expected[key], (key, names)
+            assert row["job_name"] == truth["job"]["name"]
+            found.add(key)
+    assert found == set(expected)
+
+
+@recorded
+def test_the_reports_know_the_kinds_and_scopes_of_their_metrics(recording: Path) -> None:
+    scopes: dict[str, set[str]] = defaultdict(set)
+    for path in sorted((recording / "logs").iterdir()):
+        for row in fold(path):
+            if row["event"] == "metric":
+                scopes[row["metric"]["name"]].add(row["metric"]["scope"])
+                assert row["metric"]["scope"] != "unknown"
+    assert scopes["numberOfCompletedCheckpoints"] == {"jm-job"}
+    assert scopes["taskSlotsTotal"] == {"jm"}
+    assert scopes["Status.JVM.CPU.Load"] == {"jm", "tm"}
+    assert scopes["checkpointAlignmentTime"] == {"task"}
+    assert scopes["Shuffle.Netty.Input.Buffers.inPoolUsage"] == {"task"}
+    assert "task" in scopes["numRecordsIn"]
+
+
+@recorded
+def test_counters_end_below_what_the_archive_counted(recording: Path) -> None:
+    placed = archived(recording, "placed")
+    if not placed or any(row.get("attempt") for row in placed):
+        pytest.skip("restarted: counters began anew")
+    counted: dict[tuple[str, int], int] = {}
+    for row in placed:
+        if "read-records" in row["fields"]:
+            key = row["task"], row["subtask_index"]
+            counted[key] = max(counted.get(key, 0), int(row["fields"]["read-records"]))
+    seen = 0
+    for path in sorted((recording / "logs").glob("*taskexecutor*")):
+        for row in fold(path):
+            metric = row["metric"]
+            if metric and metric["name"] == "numRecordsIn" and metric["scope"] == "task":
+                assert metric["min"] <= metric["last"] == metric["max"]
+                assert metric["last"] <= counted[row["task"], row["subtask_index"]]
+                seen += 1
+    assert seen
