@@ -6,6 +6,7 @@ that reorder what a reader sees. `clean` is applied to every piece of log text t
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -42,11 +43,13 @@ _SECRETS: Final = (
 _TERMINAL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]"
 )
-# C0, DEL, C1; zero-width and bidirectional marks, line separators, byte order mark, surrogates, tags
-_CONTROL = re.compile(
-    "[\x00-\x08\x0a-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
-    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+# DEL, C1; zero-width and bidirectional marks, line separators, byte order mark, surrogates, tags
+_INVISIBLE: Final = (
+    "\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f"
 )
+_CONTROL = re.compile(f"[\x00-\x08\x0a-\x1f{_INVISIBLE}]")
+_IN_JSON = re.compile(f"[{_INVISIBLE}]")
 
 
 def mask_secrets(text: str) -> str:
@@ -75,6 +78,15 @@ def _escape(character: str) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def visible_json(document: str) -> str:
+    r"""The same JSON, its invisible characters as escapes, so that it is safe to look at.
+
+    >>> visible_json('{"a":"\u202eb"}')
+    '{"a":"\\u202eb"}'
+    """
+    return _IN_JSON.sub(lambda hit: json.dumps(hit.group())[1:-1], document)
 
 
 def shorten(text: str, limit: int) -> str:

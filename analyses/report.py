@@ -20,7 +20,7 @@ import msgspec
 from flowdiag.analyses import findings as f
 from flowdiag.analyses.evidence import Located
 from flowdiag.analyses.facts import JobKey
-from flowdiag.analyses.redact import clean, printable, pseudonymise
+from flowdiag.analyses.redact import clean, printable, pseudonymise, visible_json
 
 SCHEMA: Final = "flowdiag.report/1"
 MAX_EVIDENCE: Final = 10
@@ -631,7 +631,7 @@ def encode(report: Report) -> bytes:
         document = msgspec.json.encode(report)
     except UnicodeEncodeError:  # a lone surrogate in a name that a log gave
         document = msgspec.json.encode(_speakable(msgspec.to_builtins(report)))
-    return msgspec.json.format(document, indent=2) + b"\n"
+    return visible_json(msgspec.json.format(document, indent=2).decode()).encode() + b"\n"
 
 
 def _speakable(node: Any) -> Any:

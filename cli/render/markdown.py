@@ -36,9 +36,12 @@ def _lines(report: Report, page: Page) -> Iterator[str]:
     read = [item for item in report.inputs if item.kind != "not-read"]
     yield _say(f"{words.plural(len(read), 'input')}, {words.span(read, clock)}")
     yield ""
-    for item in report.inputs:
-        if item.kind == "not-read" or item.error:
-            yield f"- not read: {_code(item.source)}: {_say(item.error or item.reason or '')}"
+    missing = [item for item in report.inputs if item.kind == "not-read" or item.error]
+    for item in missing:
+        state = "not read" if item.kind == "not-read" else "cut short"
+        yield f"- {state}: {_code(item.source)}: {_say(item.error or item.reason or '')}"
+    if missing:
+        yield ""
     for job in report.data.checkpoints.jobs if report.data.checkpoints else ():
         yield from _job(job)
     for finding in report.findings:

@@ -28,7 +28,6 @@ BARS: Final = ("▁▂▃▄▅▆▇█", "_.-=+*%#")
 _WORST: Final = ("failed", "expired", "declined", "other", "in_flight", "aborted")
 
 MAX_ROWS: Final = 6
-_LABEL: Final = 18  # columns of a row's label
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,11 @@ class Timeline:
 
 def timeline(checkpoints: Sequence[Checkpoint], clock: Clock, width: int) -> Timeline:
     """Lay out checkpoints, in their order, in at most `MAX_ROWS` rows that fit into `width`."""
-    columns = max(10, width - _LABEL)
+    days = {clock.show(c.triggered_at)[:10] for c in checkpoints if c.triggered_at}
+    dated = len(days) > 1
+    digits = len(str(max((c.id for c in checkpoints), default=0)))
+    label = len("01-31 18:43" if dated else "18:43:04") + len(" #") + digits + 2
+    columns = max(10, width - label)
     breaks = sum(a.run != b.run for a, b in pairwise(checkpoints))
     room = columns * MAX_ROWS
     # A cell for every restart is only worth its room while restarts are few.
@@ -84,10 +87,9 @@ def timeline(checkpoints: Sequence[Checkpoint], clock: Clock, width: int) -> Tim
     per_cell = max(1, -(-len(checkpoints) // (room - breaks if show_breaks else room)))
     cells = list(_cells(checkpoints, per_cell, show_breaks))
     durations = [c.duration_ms for c in checkpoints if c.duration_ms is not None]
-    days = {clock.show(c.triggered_at)[:10] for c in checkpoints if c.triggered_at}
     return Timeline(
         rows=tuple(
-            Row(_label(cells[start : start + columns], clock, dated=len(days) > 1), tuple(part))
+            Row(_label(cells[start : start + columns], clock, dated=dated), tuple(part))
             for start in range(0, len(cells), columns)
             if (part := cells[start : start + columns])
         ),

@@ -88,7 +88,7 @@ def duration(ms: float) -> str:
     """Milliseconds in the two units that matter.
 
     >>> [duration(ms) for ms in (850, 1234, 61_000, 600_000, 7_380_000, 93_600_000)]
-    ['850 ms', '1.2 s', '1 min 1 s', '10 min', '2 h 3 min', '1 d 2 h']
+    ['850 ms', '1.23 s', '1 min 1 s', '10 min', '2 h 3 min', '1 d 2 h']
     """
     if ms < 0:
         return f"-{duration(-ms)}"

@@ -87,7 +87,7 @@ def attempts(late_on: str = "tm-3") -> list[x.Attempt]:
     return [
         x.Attempt(
             job=JOB,
-            attempt_id=f"{task}-{index}",
+            attempt_id=f"{len(task):016x}{index:016x}",
             task=task,
             subtask_index=index,
             parallelism=parallelism,

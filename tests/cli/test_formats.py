@@ -1,0 +1,222 @@
+"""The formats for programs, tickets and CI."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree as Xml
+
+import jsonschema
+import msgspec
+import pytest
+
+from flowdiag.analyses.report import Privacy, Report, decode, encode, failed_report, json_schema
+from flowdiag.cli.render import RENDERERS
+from flowdiag.cli.render.page import Page
+from flowdiag.cli.settings import Format
+
+from . import reports
+
+PAGE = Page(width=100)
+KINDS = ["failing", "healthy", "inconclusive", "nothing", "hostile"]
+
+
+def report_of(kind: str) -> Report:
+    made: Report = getattr(reports, kind)()
+    return made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_report_is_valid_and_comes_back_the_same(kind: str) -> None:
+    report = report_of(kind)
+    document = RENDERERS[Format.JSON](report, PAGE)
+    jsonschema.validate(json.loads(document), json_schema())
+    assert encode(decode(document.encode())) == document.encode()
+
+
+def test_a_failed_run_leaves_a_valid_document() -> None:
+    document = json.loads(encode(failed_report("checkpoints", "this is a bug", "report it")))
+    jsonschema.validate(document, json_schema())
+    assert document["summary"] == {
+        "verdict": "inconclusive",
+        "cause": None,
+        "culprits": [],
+        "assessed": False,
+    }
+    assert document["errors"] == [{"message": "this is a bug", "hint": "report it", "source": None}]
+
+
+def test_the_schema_refuses_what_is_no_report() -> None:
+    document = json.loads(encode(reports.failing()))
+    del document["summary"]["verdict"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, json_schema())
+
+
+def test_added_keys_are_not_breaking() -> None:
+    document = json.loads(encode(reports.failing()))
+    document["findings"][0]["new_key"] = 1
+    jsonschema.validate(document, json_schema())
+    assert decode(msgspec.json.encode(document)) == decode(encode(reports.failing()))
+
+
+def test_the_same_input_gives_the_same_bytes() -> None:
+    assert encode(reports.failing()) == encode(reports.failing())
+
+
+def test_unknown_keys_of_a_subject_are_absent() -> None:
+    document = json.loads(encode(reports.failing()))
+    assert document["summary"]["culprits"][0]["subject"] == {
+        "kind": "taskmanager",
+        "job_id": "a1b2c3d4e5f60718293a4b5c6d7e8f90",
+        "job_name": "orders",
+        "taskmanager": "tm-3",
+        "host": "worker-3.example",
+    }
+
+
+def test_a_lone_surrogate_does_not_break_the_document() -> None:
+    report = reports.build(reports.job_facts(sick=False, name="or\udc80ders"))
+    assert "or\\udc80ders" in json.loads(encode(report))["data"]["checkpoints"]["jobs"][0]["name"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("form", list(Format))
+def test_every_format_shows_every_report(kind: str, form: Format) -> None:
+    shown = RENDERERS[form](report_of(kind), PAGE)
+    assert shown.endswith("\n")
+    assert "\x1b" not in shown and "\u202e" not in shown
+
+
+def test_markdown() -> None:
+    assert (
+        RENDERERS[Format.MARKDOWN](reports.failing(), PAGE)
+        == """\
+# flowdiag checkpoints: failing: 1 critical, 1 warning \\(slow-taskmanager\\)
+
+1. **TaskManager tm-3 \\@ worker-3.example: 4 of its 4 subtasks acknowledged too late, 1.7 expected \
+by placement** — CP201, high confidence
+
+2 inputs, 2018-11-29 18:30:00 to 19:02:11 UTC+08:00
+
+- not read: `logs/core.4711`: binary data
+
+## Job orders · a1b2c3d4e5f60718293a4b5c6d7e8f90 · Flink 1.18.1: failing
+
+Checkpoints: 32: 26 completed, 4 expired, 1 declined, 1 in flight
+
+| TaskManager | host | subtasks | late | expected | ratio | p |
+|---|---|--:|--:|--:|--:|--:|
+| `tm-3` | worker-3.example | 4 | 4 | 1.7 | 2.4× | 0.048 |
+| `tm-1` | worker-1.example | 4 | 1 | 1.7 | 0.6× | 1 |
+
+## critical: TaskManager tm-3 is slow
+
+CP201 slow-taskmanager · TaskManager tm-3 \\@ worker-3.example · ongoing · high confidence · since \
+2018-11-29 18:54:00
+
+All subtasks of one machine are late, those of the others are not.
+
+- late ratio: 2.4× \\(threshold 2×; 3 TaskManagers\\)
+- vote +2: late-acknowledgements: 4 of 5 come from tm-3
+- vote +1: busy-time: tm-3 is busiest
+
+- `logs/jobmanager.log:8991`
+  `Late message for now expired checkpoint 224 from Map-2`
+
+## warning: 4 of 31 checkpoints expired, up to 4 in a row
+
+CP101 checkpoint-expired · job orders · ongoing · high confidence · since 2018-11-29 18:54:00
+
+A checkpoint expires when one subtask has not acknowledged it in time.
+
+- expired checkpoints: 4 \\(threshold 1; 31 that ended\\)
+- timeout: 10 min
+
+1. Raise the time-out if the slow part is slow for a good reason
+   - execution.checkpointing.timeout: now 10 min, try 20 min \\(needs a restart\\)
+   - risk: a failure throws the job back further
+   - check: checkpoints complete
+
+- `logs/jobmanager.log:8812`
+  `2018-11-29 18:43:04,123 INFO o.a.f.r.checkpoint.CheckpointCoordinator - Checkpoint 224 of job \
+a1b2 expired before completing.`
+- `logs/jobmanager.log:8990`
+  `Checkpoint 225 of job a1b2 expired before completing.`
+- 2 more
+
+"""
+    )
+
+
+def test_markdown_takes_no_markup_from_logs() -> None:
+    shown = RENDERERS[Format.MARKDOWN](reports.hostile(), PAGE)
+    outside = "".join(part for n, part in enumerate(shown.split("``")) if n % 2 == 0)
+    assert "<script" not in outside
+    assert "\\@all" in outside
+
+
+def test_junit() -> None:
+    document = RENDERERS[Format.JUNIT](reports.failing(), PAGE)
+    suite = Xml.fromstring(document)
+    assert suite.attrib == {
+        "name": "flowdiag checkpoints",
+        "failures": "2",
+        "errors": "0",
+        "skipped": "0",
+        "tests": "3",
+    }
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert failure.attrib == {
+        "type": "warning",
+        "message": "4 of 31 checkpoints expired, up to 4 in a row",
+    }
+    assert "execution.checkpointing.timeout: now 10 min, try 20 min" in (failure.text or "")
+
+
+def test_junit_skips_what_was_not_assessed_and_fails_on_nothing() -> None:
+    suite = Xml.fromstring(RENDERERS[Format.JUNIT](reports.inconclusive(), PAGE))
+    skipped = suite.find("testcase/skipped")
+    assert skipped is not None and "no input says how" in skipped.attrib["message"]
+    empty = Xml.fromstring(RENDERERS[Format.JUNIT](reports.nothing(), PAGE))
+    assert empty.attrib["errors"] == "1"
+
+
+def test_github() -> None:
+    assert RENDERERS[Format.GITHUB](reports.failing(), PAGE) == (
+        "::error title=CP201 slow-taskmanager::TaskManager tm-3 is slow%0A4 of its 4 subtasks"
+        " acknowledged too late, 1.7 expected by placement%0Alogs/jobmanager.log:8991\n"
+        "::warning title=CP101 checkpoint-expired::4 of 31 checkpoints expired, up to 4 in a row"
+        "%0AA checkpoint expires when one subtask has not acknowledged it in time."
+        "%0Alogs/jobmanager.log:8812%0Alogs/jobmanager.log:8990\n"
+        "::warning title=flowdiag checkpoints::failing: 1 critical, 1 warning. TaskManager tm-3 @"
+        " worker-3.example: 4 of its 4 subtasks acknowledged too late, 1.7 expected by placement\n"
+    )
+
+
+def test_github_takes_no_command_from_logs() -> None:
+    lines = RENDERERS[Format.GITHUB](reports.hostile(), PAGE).splitlines()
+    assert [line.split(" ")[0] for line in lines] == ["::warning", "::warning"]
+
+
+def test_redaction_is_consistent_and_leaves_the_contract_alone() -> None:
+    plain, redacted = reports.failing(), reports.failing(privacy=Privacy(redact=True))
+    document = encode(redacted).decode()
+    for name in ("orders", "worker-3", "tm-3", "Map", "Sink: out", "jobmanager.log"):
+        assert name not in document, name
+    culprit = redacted.summary.culprits[0]
+    assert culprit.subject.taskmanager in document
+    assert redacted.data.checkpoints is not None
+    manager = redacted.data.checkpoints.jobs[0].taskmanagers[0]
+    assert culprit.subject.taskmanager == manager.taskmanager
+    assert culprit.subject.host == manager.host
+    assert culprit.subject.job_name == redacted.data.checkpoints.jobs[0].name == "job-1"
+    assert [f.fingerprint for f in redacted.findings] == [f.fingerprint for f in plain.findings]
+    assert [f.code for f in redacted.findings] == [f.code for f in plain.findings]
+    jsonschema.validate(json.loads(document), json_schema())
+
+
+def test_no_excerpts() -> None:
+    report = reports.failing(privacy=Privacy(excerpts=False))
+    assert {item.excerpt for finding in report.findings for item in finding.evidence} == {None}
+    assert "logs/jobmanager.log:8812" in RENDERERS[Format.TABLE](report, PAGE)

@@ -1,0 +1,201 @@
+"""The terminal report, as a user sees it."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowdiag.analyses import facts as x
+from flowdiag.analyses.report import Report
+from flowdiag.cli.render import table
+from flowdiag.cli.render.page import Page
+from flowdiag.cli.render.timeline import timeline
+from flowdiag.cli.render.words import clock_of
+
+from . import reports
+
+HEADER = """\
+Inputs  2 inputs, 3.2 MB · 1 not read · 2018-11-29 18:30:00 to 19:02:11 UTC+08:00
+  jobmanager   logs/jobmanager.log
+               Flink 1.18.1 · 3.2 MB · 412 records · UTC+08:00 (trigger timestamps)
+  taskmanager  logs/taskmanager-3.log.gz
+               Flink 1.18.1 · 45 kB · 61 records · UTC+08:00 (transitions), clock 1.2 s behind
+  not read: logs/core.4711: binary data
+"""
+
+
+def at_100(report: Report, **page: int) -> str:
+    return table.render(report, Page(width=100, **page))
+
+
+def test_failing_job() -> None:
+    shown = at_100(reports.failing())
+    assert shown.startswith(HEADER)
+    assert (
+        shown.removeprefix(HEADER)
+        == """
+Job  orders · a1b2c3d4e5f60718293a4b5c6d7e8f90 · Flink 1.18.1 · failing
+  Checkpoints  32: 26 completed, 4 expired, 1 declined, 1 in flight
+  18:30:00 #200  ✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓EEEE✓D✓…
+                 ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁████▁▁▁
+  ✓ completed   E expired   D declined   … in flight   duration: median 1.6 s, longest 10 min
+
+  TaskManager              subtasks  late  expected  ratio      p
+  tm-3 @ worker-3.example         4     4       1.7   2.4×  0.048
+  tm-1 @ worker-1.example         4     1       1.7   0.6×      1
+  tm-2 @ worker-2.example         4     0       1.7     0×      1
+  late: distinct subtasks that acknowledged an expired checkpoint; expected: by placement
+
+Findings  2
+  CRITICAL  CP201 slow-taskmanager  ongoing · high confidence · since 2018-11-29 18:54:00
+  TaskManager tm-3 is slow
+    All subtasks of one machine are late, those of the others are not.
+    about     TaskManager tm-3 @ worker-3.example
+    because   4 of its 4 subtasks acknowledged too late, 1.7 expected by placement
+    measured  late ratio: 2.4× (threshold 2×; 3 TaskManagers)
+    votes     +2 late-acknowledgements: 4 of 5 come from tm-3
+              +1 busy-time: tm-3 is busiest
+    evidence  logs/jobmanager.log:8991
+                Late message for now expired checkpoint 224 from Map-2
+
+  WARNING  CP101 checkpoint-expired  ongoing · high confidence · since 2018-11-29 18:54:00
+  4 of 31 checkpoints expired, up to 4 in a row
+    A checkpoint expires when one subtask has not acknowledged it in time.
+    measured  expired checkpoints: 4 (threshold 1; 31 that ended)
+              timeout: 10 min
+    evidence  logs/jobmanager.log:8812
+                Checkpoint 224 of job a1b2 expired before completing.
+              logs/jobmanager.log:8990
+                Checkpoint 225 of job a1b2 expired before completing.
+              … 2 more
+    to do     1.  Raise the time-out if the slow part is slow for a good reason
+                  execution.checkpointing.timeout: now 10 min, try 20 min (needs a restart)
+                  risk: a failure throws the job back further
+                  check: checkpoints complete
+
+Verdict  failing: 1 critical, 1 warning · slow-taskmanager
+  1.  TaskManager tm-3 @ worker-3.example: 4 of its 4 subtasks acknowledged too late, 1.7 expected
+      by placement  CP201, high confidence
+"""
+    )
+
+
+def test_healthy_job() -> None:
+    assert (
+        at_100(reports.healthy()).removeprefix(HEADER)
+        == """
+Job  orders · a1b2c3d4e5f60718293a4b5c6d7e8f90 · Flink 1.18.1 · healthy
+  Checkpoints  32: 32 completed
+  18:30:00 #200  ✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓
+                 ▄▄▄▄▅▅▅▅▅▅▅▆▆▆▆▆▆▆▇▇▇▇▇▇▇███████
+  ✓ completed   duration: median 1.62 s, longest 2.24 s
+
+Verdict  healthy
+"""
+    )
+
+
+def test_inconclusive_job_says_what_would_tell() -> None:
+    assert (
+        at_100(reports.inconclusive()).removeprefix(HEADER)
+        == """
+Job  orders · a1b2c3d4e5f60718293a4b5c6d7e8f90 · Flink 1.18.1 · inconclusive
+  Checkpoints  1: 1 in flight
+  18:30:00 #200  …
+  … in flight
+
+Not assessed  1 of 2 rules are clear
+  CP101 checkpoint-expired  no input says how checkpoints ended; add the JobManager's log
+
+Verdict  inconclusive: the input does not tell
+"""
+    )
+
+
+def test_nothing_to_diagnose() -> None:
+    assert (
+        at_100(reports.nothing()).removeprefix(HEADER)
+        == """
+Verdict  nothing to diagnose
+  No input held a checkpoint event. Not assessed is not healthy.
+"""
+    )
+
+
+@pytest.mark.parametrize("width", [40, 60, 100, 240])
+def test_nothing_is_wider_than_the_terminal_and_nothing_is_lost(width: int) -> None:
+    shown = table.render(reports.failing(), Page(width=width))
+    assert max(map(len, shown.splitlines())) <= width
+    words = "".join(shown.split())
+    for part in ("worker-3.example", "execution.checkpointing.timeout", "logs/jobmanager.log:8812"):
+        assert part in words
+
+
+def test_without_a_terminal_nothing_is_wrapped_or_cut() -> None:
+    shown = table.render(reports.failing(), Page(width=10_000))
+    assert (
+        "tm-3 @ worker-3.example: 4 of its 4 subtasks acknowledged too late, 1.7 expected" in shown
+    )
+    assert not any(line.endswith(" ") for line in shown.splitlines())
+
+
+def test_plain_encodings_get_plain_characters() -> None:
+    shown = table.render(reports.failing(), Page(width=100, unicode=False))
+    assert shown.isascii()
+    assert "18:30:00 #200  ........................EEEE.D.~" in shown
+    assert "________________________####___" in shown
+
+
+def test_colour_only_where_it_is_welcome() -> None:
+    assert "\x1b[" not in table.render(reports.failing(), Page(width=100))
+    assert "\x1b[1;31m" in table.render(reports.failing(), Page(width=100, colour=True))
+
+
+def test_log_text_stays_text() -> None:
+    shown = table.render(reports.hostile(), Page(width=200, colour=True))
+    assert "[red]" in shown  # shown, not obeyed
+    assert "\u202e" not in shown
+    assert "\x1b[31m</script>" not in shown
+    assert all("::error::x" not in line[:4] for line in shown.splitlines())
+
+
+def test_verbose_lists_every_rule() -> None:
+    assert "CP104 checkpoint-growing  clear" in at_100(reports.failing(), verbose=1)
+
+
+def test_many_checkpoints_share_cells_and_the_worst_is_shown() -> None:
+    many = [reports.checkpoint(number) for number in range(3000)]
+    many[1234] = reports.checkpoint(1234, x.Status.FAILED)
+    report = reports.build(reports.job_facts(sick=False, checkpoints=tuple(many)))
+    shown = at_100(report)
+    assert "one cell is 7 checkpoints, the worst shown" in shown
+    assert shown.count("F") >= 1
+    assert "  11-29 18:30 #200   ✓✓" in shown  # longer than a day: the date is said
+
+
+def test_restarts_part_the_timeline() -> None:
+    runs = [reports.checkpoint(n, run=1 + n // 3) for n in range(6)]
+    job = reports.build(reports.job_facts(sick=False, checkpoints=tuple(runs))).data.checkpoints
+    assert job is not None
+    picture = timeline(job.jobs[0].checkpoints, clock_of(reports.healthy()), 80)
+    assert [cell.kind for cell in picture.rows[0].cells] == [
+        *["completed"] * 3,
+        "break",
+        *["completed"] * 3,
+    ]
+
+
+def test_several_jobs_are_told_apart() -> None:
+    other = x.JobKey("", "b" * 32)
+    report = reports.failing()
+    data = report.data.checkpoints
+    assert data is not None
+    twin = data.jobs[0].__class__(
+        **{
+            **{name: getattr(data.jobs[0], name) for name in data.jobs[0].__struct_fields__},
+            "job_id": other.job_id,
+        }
+    )
+    data.jobs.append(twin)
+    shown = at_100(report)
+    assert "about     job orders" in shown
+    assert "placement, job orders CP201" in " ".join(shown.split())
