@@ -267,15 +267,18 @@ class _Record:
     head: Prefix
     more: list[str] | None = None  # further lines that came inside the same JSON line
     json: bool = False
+    partial: bool = False  # the container runtime cut the line; its rest is on the next one
+
+
+_JSON: Final = ("{", '"', "[{")
 
 
 def _open(text: str, depth: int = 0) -> _Record:
     """Take carriers and envelopes off a line, however they are nested."""
     head = prefix.parse(text)
-    first = text[head.inner : head.inner + 1] if head.text is text else head.text[head.inner :][:1]
-    if head.complete or first not in ("{", '"') or depth == MAX_ENVELOPES:
+    if head.complete or depth == MAX_ENVELOPES or not head.text.startswith(_JSON, head.inner):
         return _Record(head)
-    if first == '"':
+    if head.text.startswith('"', head.inner):
         inner = _string(head.text[head.inner :])
         if inner is None:
             return _Record(head)
@@ -295,6 +298,9 @@ def _open(text: str, depth: int = 0) -> _Record:
         inner_head.process = inner_head.process or unwrapped.process
         if inner_head.utc_us is None:
             inner_head.utc_us = unwrapped.timestamp_us
+        if inner_head.local_us is None:
+            inner_head.local_us = unwrapped.local_us
+        record.partial = unwrapped.partial
         if unwrapped.trace:
             record.more = [*(record.more or ()), *_split_lines(unwrapped.trace)]
     record.head.process = record.head.process or head.process
@@ -463,18 +469,18 @@ class _Reader:
                 offset, record = above[0], joined
                 head = record.head
             else:
-                if self._knowledge.finder.which(above[1].head.text):
-                    return  # that record is a candidate itself, and reads its own lines
-                found = self._recognise(joined.head)
-                if found is None or found.end <= len(_body(above[1].head)) + joined.head.begin:
-                    if not self._stands_alone(head):
-                        return
-                    found = None
-                else:
+                # A record that is a candidate itself reads its own lines.
+                if not self._knowledge.finder.which(above[1].head.text):
+                    found = self._recognise(joined.head)
+                if found is not None and found.end > len(_body(above[1].head)) + joined.head.begin:
                     offset, record = above[0], joined
                     head = record.head
-        if head.text.endswith("P ", 0, head.inner) and not record.json:
-            head = self._with_partials(head)
+                elif self._stands_alone(head):
+                    found = None
+                else:
+                    return
+        if record.partial or head.text.endswith(" P ", 0, head.inner):
+            self._add_partials(record)
         body = _body(head)
         without_message = head.complete and not body.strip()
         if found is None and not without_message:
@@ -574,21 +580,27 @@ class _Reader:
 
     # -- neighbours --------------------------------------------------------------------------
 
-    def _with_partials(self, head: Prefix) -> Prefix:
-        """A line that the container runtime cut into pieces of 16 KiB, put together."""
-        text = head.text
-        pieces = [text]
-        size = len(text)
+    def _add_partials(self, record: _Record) -> None:
+        """Put together a line that the container runtime cut into pieces of 16 KiB."""
+        head = record.head
+        pieces = [head.text[: head.end]]
+        size = len(head.text)
         for line in self._scanner.following():
-            more = line.data.decode("utf-8", "replace")
-            piece = prefix.strip_like(more, head)
+            text = line.data.decode("utf-8", "replace")
+            if record.json:
+                opened = _open(prefix.strip_like(text, head))
+                if not opened.json or opened.head.process not in (None, head.process):
+                    continue
+                piece, goes_on = opened.head.text, opened.partial
+            else:
+                piece = prefix.strip_like(text, head)
+                goes_on = text.endswith(" P ", 0, len(text) - len(piece))
             pieces.append(piece)
             size += len(piece)
-            if not more.endswith("P ", 0, len(more) - len(piece)) or size > PARTIAL_BYTES:
+            if not goes_on or size > PARTIAL_BYTES:
                 break
         head.text = "".join(pieces)
-        head.end += len(head.text) - len(text)
-        return head
+        head.end = len(head.text)
 
     def _with_lines(self, record: _Record) -> Prefix | None:
         """The record with up to three following lines behind it: mail and terminals wrap lines."""
