@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -157,3 +158,36 @@ def test_a_healthy_job_has_no_finding(
         pytest.skip("a sick recording")
     report = report_of(recording)
     assert [(finding.code, finding.title) for finding in report.findings] == []
+
+
+@pytest.mark.parametrize(
+    "recording", [r for r in ALL if any(job["late"] for job in r.jobs)], ids=lambda r: r.name
+)
+def test_half_of_the_jobmanager_log_places_the_same_subtasks(
+    recording: Recording, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Deploy lines rotate away first: then the late line and the TaskManagers' own logs must do."""
+    for path in recording.log_files:
+        text = gzip.decompress(path.read_bytes())
+        if "jobmanager" in path.name:
+            text = text[text.index(b"\n", len(text) // 2) + 1 :]
+        (tmp_path / path.name.removesuffix(".gz")).write_bytes(text)
+    facts = measure(discover([str(tmp_path)]).sources, lambda: spark).facts
+    spark.catalog.clearCache()
+    for truth in recording.jobs:
+        known = {(late["checkpoint"], late["attempt_id"]): late for late in truth["late"]}
+        found = [
+            late
+            for job in facts.jobs
+            if job.key.job_id == truth["job"]["job_id"]
+            for late in job.late
+        ]
+        assert found
+        for late in found:
+            expected = known[late.checkpoint, late.attempt.attempt_id]
+            assert (
+                late.attempt.task,
+                late.attempt.subtask_index,
+                late.attempt.taskmanager,
+                late.attempt.host,
+            ) == tuple(expected[key] for key in _LATE[2:])
