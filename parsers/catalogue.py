@@ -33,6 +33,8 @@ from flowdiag.parsers.schema import Event
 FILES: Final = (
     "formats/flink-checkpoints.toml",
     "formats/flink-jobs.toml",
+    "formats/flink-cluster.toml",
+    "formats/flink-taskmanager.toml",
 )
 
 # A message is tried at this many of its anchors in the line, and from this many occurrences of its
@@ -80,6 +82,7 @@ _NAMED_GROUP = re.compile(r"\(\?<([a-z])")
 _BLANKS = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]| [?]?")
 _HEAD = re.compile(r"[A-Za-z0-9_:,'-]+")
 _LEVEL = re.compile(r"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)\b")
+_SEPARATORS = re.compile(r"[\s:\]]{0,64}(?:-\s{1,16})?")
 _LEADING_TIME = re.compile(r"[\s\d:.,/TZ+\[\]-]{5,40}\s")
 
 
@@ -95,6 +98,7 @@ class Template:
     versions: str  # first and last Flink version with this wording, as far as sampled
     levels: tuple[str, ...] = ()
     trace: bool = False  # the stack trace below the line belongs to the message
+    begins: tuple[str, ...] = ()  # first words, where the pattern does not begin with a literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,11 @@ def _logger_end(loggers: tuple[str, ...]) -> re.Pattern[str]:
     )
 
 
+def _past_separators(text: str, position: int) -> int:
+    found = _SEPARATORS.match(text, position)
+    return found.end() if found is not None else position
+
+
 def _message_begin(text: str, loggers: tuple[str, ...]) -> int:
     """Guess where the message begins in a line of unknown layout.
 
@@ -144,15 +153,9 @@ def _message_begin(text: str, loggers: tuple[str, ...]) -> int:
     level = _LEVEL.search(text, 0, 512)
     if level is not None:
         dash = text.find(" - ", level.end(), level.end() + 256)
-        if dash >= 0:
-            return dash + 3
-        begin = level.end()
-    else:
-        time = _LEADING_TIME.match(text)
-        begin = time.end() if time is not None else 0
-    while begin < len(text) and text[begin] in " \t:-]":
-        begin += 1
-    return begin
+        return _past_separators(text, dash if dash >= 0 else level.end())
+    time = _LEADING_TIME.match(text)
+    return _past_separators(text, time.end()) if time is not None else 0
 
 
 class Catalogue:
@@ -207,44 +210,50 @@ class Catalogue:
         return None
 
 
-@functools.cache
-def _head(pattern: str) -> str:
-    """Return the literal that a pattern begins with; empty if it begins with a group."""
-    found = _HEAD.match(pattern)
+def _heads(template: Template) -> tuple[str, ...]:
+    """Return the words that a message may begin with; none if it begins with a free text."""
+    if template.begins:
+        return template.begins
+    found = _HEAD.match(template.pattern)
     if found is None:
-        return ""
-    head = found[0]
+        return ()
     # A quantifier behind the literal belongs to its last character.
-    return head[:-1] if pattern[found.end() : found.end() + 1] in ("?", "*", "{") else head
+    quantified = template.pattern[found.end() : found.end() + 1] in ("?", "*", "{")
+    return (found[0][:-1] if quantified else found[0],)
 
 
-def _starts(text: str, head: str, anchor: str) -> Iterator[int]:
+def _starts(text: str, heads: tuple[str, ...], anchor: str) -> Iterator[int]:
     """Yield where a message with this first word and anchor may begin, likely places first."""
     position = text.find(anchor)
     for _ in range(_MAX_ANCHORS):
         if position < 0:
             return
-        before = position + len(head)
-        for _ in range(_MAX_HEADS):
-            start = text.rfind(head, 0, before)
-            if start < 0:
-                break
-            if start == 0 or not text[start - 1].isalnum():
-                yield start
-            before = start + len(head) - 1
+        for head in heads:
+            before = position + len(head)
+            for _ in range(_MAX_HEADS):
+                start = text.rfind(head, 0, before)
+                if start < 0:
+                    break
+                if start == 0 or not text[start - 1].isalnum():
+                    yield start
+                before = start + len(head) - 1
         position = text.find(anchor, position + len(anchor))
 
 
 def _find(template: Template, text: str, anchor: str, begin: int | None) -> re.Match[str] | None:
     pattern = _compile(template.pattern)
-    head = _head(template.pattern)
-    if not head:
+    heads = _heads(template)
+    if not heads:
         position = text.find(anchor)
         if position < 0:
             return None
         start = begin if begin is not None else _message_begin(text, template.loggers)
-        return pattern.match(text, start if start <= position else 0)
-    for start in _starts(text, head, anchor):
+        if start > position:
+            start = 0
+        while start < position and text[start].isspace():
+            start += 1
+        return pattern.match(text, start)
+    for start in _starts(text, heads, anchor):
         match = pattern.match(text, start)
         if match is not None:
             return match
@@ -261,6 +270,7 @@ def _template(entry: dict[str, Any]) -> Template:
         versions=entry["versions"],
         levels=tuple(entry.get("levels", ())),
         trace=entry.get("trace", False),
+        begins=tuple(entry.get("begins", ())),
     )
 
 

@@ -137,6 +137,7 @@ class Event(StrEnum):
     WORKER = "worker"
     SLOTS = "slots"
     LEADERSHIP = "leadership"
+    MEMORY = "memory"  # sizes of memory pools as a process prints them
     RESOURCE_FAILURE = "resource_failure"  # out of memory, network buffers, container killed
     # checkpoints as a TaskManager sees them
     BARRIER_RECEIVED = "barrier_received"
