@@ -36,6 +36,8 @@ def as_string(value: object) -> str | None:
 
 def as_integer(value: object, largest: int = 2**63 - 1) -> int | None:
     """A whole number within bounds, also where it is written as a text or a float."""
+    if type(value) is int:
+        return value if -largest - 1 <= value <= largest else None
     if isinstance(value, bool):
         return None
     if isinstance(value, float):
@@ -76,6 +78,8 @@ def microseconds(moment_ms: int | None) -> int | None:
 
 def as_text(value: object) -> str | None:
     """Any plain value as the text of a `fields` entry; the empty text says nothing."""
+    if type(value) is int:
+        return str(value)
     if value is None or value == "":
         return None
     if isinstance(value, bool):

@@ -192,6 +192,7 @@ def _batches(
     rows: Iterable[tuple[int, Row]], source: int, counts: DocumentCounts
 ) -> Iterator[pa.RecordBatch]:
     pending: list[Row] = []
+    trouble: ValueError | None = None
     try:
         for offset, row in rows:
             counts.saw(row.get("utc_us"))
@@ -199,12 +200,28 @@ def _batches(
             row["fields"] = list(row["fields"].items())
             pending.append(row)
             if len(pending) >= BATCH_ROWS:
-                yield pa.RecordBatch.from_pylist(pending, schema=EVENTS)
+                yield _batch(pending)
                 pending = []
-    finally:
-        # What was read before a damaged part is good.
-        if pending:
-            yield pa.RecordBatch.from_pylist(pending, schema=EVENTS)
+    except ValueError as error:
+        trouble = error
+    # What was read before a damaged part is good.
+    if pending:
+        yield _batch(pending)
+    if trouble is not None:
+        raise trouble
+
+
+def _batch(rows: list[Row]) -> pa.RecordBatch:
+    used = frozenset().union(*rows)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([row.get(column.name) for row in rows], column.type)
+            if column.name in used
+            else pa.nulls(len(rows), column.type)
+            for column in EVENTS
+        ],
+        schema=EVENTS,
+    )
 
 
 def _rows_of(data: bytes, source: Source, counts: DocumentCounts) -> Iterator[tuple[int, Row]]:

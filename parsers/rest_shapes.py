@@ -6,6 +6,7 @@ section 6). Ids that a body lacks may stand in the file's name or in the folders
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +14,14 @@ from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import unquote
 
-from flowdiag.parsers.json_values import as_integer, completed, decode_json, object_at, objects_at
+from flowdiag.parsers.json_values import (
+    as_integer,
+    as_string,
+    completed,
+    decode_json,
+    object_at,
+    objects_at,
+)
 
 
 class Kind(StrEnum):
@@ -114,17 +122,28 @@ def recognise(head: bytes, file_name: str = "") -> tuple[str, str | None] | None
         return "archive", None
     if head[:1] not in (b"{", b"["):
         return None
-    try:
-        document = decode_json(head)
-    except ValueError:
-        try:
-            document = decode_json(completed(head[:65536]))
-        except ValueError:
-            return None
+    document = _first_of(head)
     if isinstance(document, Mapping) and is_har(document):
         return "rest", None
     path = rest_path_of(document, file_name)
     return None if path is None else ("rest", path)
+
+
+def _first_of(head: bytes) -> object:
+    """The first JSON value of a text that may be cut, or go on with a second one; None if none."""
+    try:
+        return decode_json(head)
+    except ValueError:
+        pass
+    text = head[:65536].decode("utf-8", "replace")
+    try:
+        return json.JSONDecoder().raw_decode(text)[0]
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return decode_json(completed(head[:65536]))
+    except ValueError:
+        return None
 
 
 ARCHIVE_HEAD = re.compile(rb'\{\s*"archive"\s*:\s*\[')
@@ -221,7 +240,7 @@ def ids_of(document: object, file_name: str) -> Ids:
     """
     words = _words(unquote(file_name))
     job_id = vertex_id = None
-    checkpoint = subtask = None
+    checkpoint = subtask = taskmanager = None
     for before, word in zip(["", *(w.lower() for w in words)], words, strict=False):
         if _JOB_ID.fullmatch(word):
             if before in ("jobs", "job", "jid", "jobid"):
@@ -240,10 +259,12 @@ def ids_of(document: object, file_name: str) -> Ids:
         body_id = document.get("id")
         if isinstance(body_id, str) and _JOB_ID.fullmatch(body_id) and "name" in document:
             vertex_id = body_id
+        elif "dataPort" in document:
+            taskmanager = as_string(body_id)
         elif "num_subtasks" in document:
             number = as_integer(body_id)
             checkpoint = checkpoint if number is None else number
-    ids = Ids(job_id, checkpoint, vertex_id, subtask)
+    ids = Ids(job_id, checkpoint, vertex_id, subtask, taskmanager)
     return _with_loose_ids(ids, kind_of(document, file_name), unquote(file_name))
 
 
