@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.USAGE
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the last place that can say it is our bug
         usage = getattr(error, "format_message", None)
         if usage is not None:
             return _wrong_usage(str(usage()), getattr(error, "ctx", None))
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "please report it with the command line; --debug shows the traceback",
         )
         if "--debug" in given:
-            raise
+            traceback.print_exc()
         return ExitCode.BUG
     return int(result or 0)
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from flowdiag.analyses.checkpoints import Wishes, diagnose
 from flowdiag.analyses.checkpoints_data import nothing_read
-from flowdiag.analyses.report import Note, Privacy, Report, failed_report
+from flowdiag.analyses.report import Privacy, Report, failed_report
 from flowdiag.analyses.rules import ALL_RULES
 from flowdiag.analyses.selection import Selection, parse_moment
-from flowdiag.cli.console import Progress, can_show, say, wants_colour, width_of, write_report
+from flowdiag.cli.console import Progress, write_report
 from flowdiag.cli.exit_codes import ExitCode, exit_code
-from flowdiag.cli.render import RENDERERS
-from flowdiag.cli.render.page import Page
-from flowdiag.cli.render.words import plural, size, verdict_sentence
+from flowdiag.cli.output import render_report, tell
+from flowdiag.cli.render.words import plural, size
 from flowdiag.cli.settings import Format, Settings, rule_overrides
 from flowdiag.parsers.errors import FlowdiagError, InputError
 
@@ -112,37 +110,6 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
         tell(report)
     write_report(text, settings.output)
     return exit_code(report, settings)
-
-
-def render_report(report: Report, settings: Settings) -> str:
-    """The report in the wanted format, for the place where it goes."""
-    to_file = settings.output not in (None, "-")
-    page = Page(
-        width=width_of(sys.stdout),
-        colour=not to_file and wants_colour(sys.stdout, settings.no_color),
-        unicode=to_file or can_show(sys.stdout),
-        verbose=settings.verbose,
-    )
-    return RENDERERS[settings.format](report, page)
-
-
-def tell(report: Report) -> None:
-    """Warnings and errors of the run, on stderr, where every format leaves room for them."""
-    for kind, notes in (("warning", report.warnings), ("error", report.errors)):
-        for note in notes:
-            say(kind, _with_source(note), note.hint)
-    if not report.summary.assessed and not report.errors:
-        read = sum(item.kind != "not-read" for item in report.inputs)
-        say(
-            "warning",
-            f"{verdict_sentence(report)}: {plural(len(report.inputs), 'input')}, {read} read, and"
-            " none holds a checkpoint event",
-            "give it the JobManager's log, an archive, or saved answers of /jobs/:id/checkpoints",
-        )
-
-
-def _with_source(note: Note) -> str:
-    return f"{note.source}: {note.message}" if note.source else note.message
 
 
 def zone_name(text: str | None) -> str | None:

@@ -44,8 +44,8 @@ def render(
 
     from flowdiag.analyses.report import redacted
     from flowdiag.cli.console import write_report
+    from flowdiag.cli.output import render_report
     from flowdiag.cli.reading import read_report
-    from flowdiag.cli.run import render_report
 
     saved = read_report(report)
     shown = redacted(saved) if settings.redact else saved

@@ -1,0 +1,43 @@
+"""From a report to the bytes that somebody reads. Imports nothing that diagnoses."""
+
+from __future__ import annotations
+
+import sys
+
+from flowdiag.analyses.report import Note, Report
+from flowdiag.cli.console import can_show, say, wants_colour, width_of
+from flowdiag.cli.render import RENDERERS
+from flowdiag.cli.render.page import Page
+from flowdiag.cli.render.words import plural, verdict_sentence
+from flowdiag.cli.settings import Settings
+
+
+def render_report(report: Report, settings: Settings) -> str:
+    """The report in the wanted format, for the place where it goes."""
+    to_file = settings.output not in (None, "-")
+    page = Page(
+        width=width_of(sys.stdout),
+        colour=not to_file and wants_colour(sys.stdout, settings.no_color),
+        unicode=to_file or can_show(sys.stdout),
+        verbose=settings.verbose,
+    )
+    return RENDERERS[settings.format](report, page)
+
+
+def tell(report: Report) -> None:
+    """Warnings and errors of the run, on stderr, where every format leaves room for them."""
+    for kind, notes in (("warning", report.warnings), ("error", report.errors)):
+        for note in notes:
+            say(kind, _with_source(note), note.hint)
+    if not report.summary.assessed and not report.errors:
+        read = sum(item.kind != "not-read" for item in report.inputs)
+        say(
+            "warning",
+            f"{verdict_sentence(report)}: {plural(len(report.inputs), 'input')}, {read} read, and"
+            " none holds a checkpoint event",
+            "give it the JobManager's log, an archive, or saved answers of /jobs/:id/checkpoints",
+        )
+
+
+def _with_source(note: Note) -> str:
+    return f"{note.source}: {note.message}" if note.source else note.message

@@ -1,0 +1,328 @@
+"""The command as a whole, without Spark: streams, exit codes, errors, files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Self
+
+import pytest
+
+from flowdiag.analyses.report import Note, Report, encode
+from flowdiag.cli import run
+from flowdiag.cli.app import main
+from flowdiag.parsers.errors import FlowdiagError
+
+from . import reports
+
+ROOT = Path(__file__).parents[2]
+LOG = "2018-11-29 18:43:04,123 INFO  CheckpointCoordinator - Triggering checkpoint 1 @ 1543488184123\n"
+
+
+class NoSpark:
+    """Stands in for Spark: nothing here measures anything."""
+
+    @classmethod
+    def begin(cls) -> NoSpark:
+        return cls()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def session(self) -> None: ...
+
+    def tune(self, *, small: bool) -> None: ...
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> str:
+    path = tmp_path / "jobmanager.log"
+    path.write_text(LOG * 50)
+    return str(path)
+
+
+@pytest.fixture
+def diagnosed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], list[Any]]]:
+    """Make a diagnosis say what a test wants; gives the wishes that it was called with."""
+    monkeypatch.setattr("flowdiag.cli.session.SparkStarter", NoSpark)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+    def be(result: Any) -> list[Any]:
+        seen: list[Any] = []
+
+        def diagnose(discovery: Any, session: Any, wishes: Any, **_: Any) -> Report:
+            seen.append(wishes)
+            if isinstance(result, BaseException):
+                raise result
+            return result  # type: ignore[no-any-return]
+
+        monkeypatch.setattr(run, "diagnose", diagnose)
+        return seen
+
+    yield be
+
+
+def test_json_on_stdout_parses_while_warnings_go_to_stderr(
+    log: str, diagnosed: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    diagnosed(reports.failing(warnings=(Note(message="ends early", source="a.gz"),)))
+    assert main(["checkpoints", log, "--format", "json"]) == 1
+    out, err = capfdbinary.readouterr()
+    assert json.loads(out)["warnings"][0]["message"] == "ends early"
+    assert err == b"warning: a.gz: ends early\n"
+
+
+def test_quiet(
+    log: str, diagnosed: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    diagnosed(reports.failing(warnings=(Note(message="ends early"),)))
+    assert main(["checkpoints", log, "-q", "--fail-on", "never"]) == 0
+    out, err = capfdbinary.readouterr()
+    assert out.startswith(b"Inputs  2 inputs") and err == b""
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"), [("healthy", 0), ("failing", 1), ("inconclusive", 3), ("nothing", 3)]
+)
+def test_each_verdict_prints_a_document(
+    kind: str,
+    code: int,
+    log: str,
+    diagnosed: Callable[[Any], Any],
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    diagnosed(getattr(reports, kind)())
+    assert main(["checkpoints", log, "--format", "json"]) == code
+    assert json.loads(capfdbinary.readouterr().out)["schema"] == "flowdiag.report/1"
+
+
+def test_a_bug_says_so_and_leaves_a_document(
+    log: str, diagnosed: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    diagnosed(ZeroDivisionError("oops"))
+    assert main(["checkpoints", log, "--format", "json"]) == 4
+    out, err = capfdbinary.readouterr()
+    document = json.loads(out)
+    assert document["errors"][0]["message"] == "this is a bug in flowdiag: ZeroDivisionError: oops"
+    assert document["summary"]["verdict"] == "inconclusive"
+    assert err.decode() == (
+        "error: this is a bug in flowdiag: ZeroDivisionError: oops\n"
+        "  hint: please report it with the command line; --debug shows the traceback\n"
+    )
+
+
+def test_debug_shows_the_traceback_of_a_bug(
+    log: str, diagnosed: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    diagnosed(ZeroDivisionError("oops"))
+    assert main(["checkpoints", log, "--debug"]) == 4
+    assert b"Traceback (most recent call last):" in capfdbinary.readouterr().err
+
+
+def test_errors_of_the_user(
+    log: str, diagnosed: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    diagnosed(FlowdiagError("no usable Java", hint="pip install 'flowdiag[java]'"))
+    assert main(["checkpoints", log, "--format", "json"]) == 2
+    out, err = capfdbinary.readouterr()
+    assert (out, err) == (
+        b"",
+        b"error: no usable Java\n  hint: pip install 'flowdiag[java]'\n",
+    )
+
+
+def test_interrupted(log: str, diagnosed: Callable[[Any], Any]) -> None:
+    diagnosed(KeyboardInterrupt())
+    assert main(["checkpoints", log]) == 130
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["checkpoints"], "error: missing argument 'PATH...'"),
+        (["checkpoints", "x", "--formt", "json"], "error: no such option: --formt"),
+        (["checkpoints", "x", "--format", "yaml"], "'yaml' is not one of"),
+        (["checkpoints", "/no/such/file"], "error: /no/such/file: no such file or directory"),
+        (["checkpoints", "x", "--since", "soon"], "error: 'soon' is no time"),
+        (["checkpoints", "x", "--tz", "Mars/Base"], "error: there is no zone 'Mars/Base'"),
+        (["checkpoints", "x", "--config", "none.toml"], "no configuration file 'none.toml'"),
+        (["checkpoint"], "error: no such command 'checkpoint'"),
+        (["explain", "CP999"], "error: there is no rule 'CP999'"),
+        (["render", "none.json"], "error: cannot read 'none.json'"),
+        (["render", str(ROOT / "pyproject.toml")], "is not a flowdiag report"),
+    ],
+)
+def test_wrong_usage(
+    arguments: list[str], error: str, diagnosed: Any, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    diagnosed(reports.healthy())
+    assert main(arguments) == 2
+    out, err = capfdbinary.readouterr()
+    assert out == b""
+    assert error.lower() in err.decode().lower()
+    assert "Traceback" not in err.decode()
+
+
+def test_a_missing_input_among_others(
+    log: str, diagnosed: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    diagnosed(reports.healthy())
+    assert main(["checkpoints", log, "/no/such/file"]) == 0
+    assert main(["checkpoints", log, "/no/such/file", "--strict-inputs"]) == 2
+    assert b"error: /no/such/file: no such file" in capfdbinary.readouterr().err
+
+
+def test_a_damaged_input_with_strict_inputs(log: str, diagnosed: Callable[[Any], Any]) -> None:
+    diagnosed(
+        reports.build(
+            reports.job_facts(sick=False), reports.outcome("CP101", "x"), error="ends early"
+        )
+    )
+    assert main(["checkpoints", log]) == 0
+    assert main(["checkpoints", log, "--strict-inputs"]) == 2
+
+
+def test_inputs_that_are_no_logs(
+    tmp_path: Path, diagnosed: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    diagnosed(AssertionError("nothing to diagnose, so Spark must not be asked"))
+    (tmp_path / "image.bin").write_bytes(bytes(range(256)) * 40)
+    assert main(["checkpoints", str(tmp_path), "--format", "json"]) == 3
+    out, err = capfdbinary.readouterr()
+    document = json.loads(out)
+    assert [item["kind"] for item in document["inputs"]] == ["not-read"]
+    assert document["inputs"][0]["reason"]
+    assert b"nothing to diagnose: 1 input, 0 read" in err
+
+
+def test_options_reach_the_diagnosis(log: str, diagnosed: Callable[[Any], Any]) -> None:
+    seen = diagnosed(reports.healthy())
+    main(["checkpoints", log, "--since", "2h", "--job", "or*", "--tz", "+08:00", "--no-excerpts"])
+    wishes = seen[0]
+    assert wishes.selection.since.before_end_us == 7_200_000_000
+    assert (wishes.selection.job, wishes.tz, wishes.privacy.excerpts) == ("or*", "Etc/GMT-8", False)
+
+
+def test_output_appears_complete_or_not_at_all(
+    log: str, tmp_path: Path, diagnosed: Callable[[Any], Any], capfdbinary: Any
+) -> None:
+    diagnosed(reports.failing())
+    target = tmp_path / "report.json"
+    assert main(["checkpoints", log, "-f", "json", "-o", str(target)]) == 1
+    assert json.loads(target.read_text())["summary"]["verdict"] == "failing"
+    assert capfdbinary.readouterr().out == b""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["jobmanager.log", "report.json"]
+    assert main(["checkpoints", log, "-o", str(tmp_path / "none" / "report.json")]) == 2
+    assert b"error: cannot write" in capfdbinary.readouterr().err
+
+
+def test_render_shows_a_saved_report(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    saved = tmp_path / "report.json"
+    saved.write_bytes(encode(reports.failing()))
+    assert main(["render", str(saved), "-f", "markdown"]) == 0
+    assert capfdbinary.readouterr().out.startswith(b"# flowdiag checkpoints: failing")
+    assert main(["render", str(saved), "-f", "json"]) == 0
+    assert capfdbinary.readouterr().out == saved.read_bytes()
+    assert main(["render", str(saved), "-f", "json", "--redact"]) == 0
+    assert b"worker-3" not in capfdbinary.readouterr().out
+
+
+def test_render_refuses_another_schema(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    saved = tmp_path / "report.json"
+    saved.write_text('{"schema": "flowdiag.report/9"}')
+    assert main(["render", str(saved)]) == 2
+    assert b"is a 'flowdiag.report/9'" in capfdbinary.readouterr().err
+
+
+def test_rules_and_explain(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["rules"]) == 0
+    listed = capfdbinary.readouterr().out.decode()
+    code = listed.split()[0]
+    assert main(["explain", code.lower()]) == 0
+    page = capfdbinary.readouterr().out.decode()
+    assert page.startswith(code)
+    for heading in ("What it reports", "How it decides", "False alarms"):
+        assert f"\n{heading}\n" in page
+
+
+def test_version(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert main(["--version"]) == 0
+    assert capfdbinary.readouterr().out.decode() == f"flowdiag {version}\n"
+
+
+HEAVY = "pyspark|py4j|pandas|pyarrow|numpy|regex"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["checkpoints", "--help"], ["rules"], ["explain", "CP101"], ["render"]],
+)
+def test_light_commands_import_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:
+    if arguments == ["render"]:
+        (tmp_path / "report.json").write_bytes(encode(reports.failing()))
+        arguments = ["render", "report.json"]
+    code = (
+        "import sys; from flowdiag.cli.app import main; code = main(sys.argv[1:]);"
+        f"heavy = {set(HEAVY.split('|'))!r} & set(sys.modules);"
+        "sys.exit(f'imported {heavy}' if heavy else code)"
+    )
+    done = subprocess.run(  # noqa: PLW1510 - the code is asserted
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    saved = tmp_path / "report.json"
+    saved.write_bytes(encode(reports.failing()))
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(  # noqa: PLW1510 - the code is asserted
+        [sys.executable, "-m", "flowdiag.cli", "render", str(saved)],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_stdout_of_an_ascii_terminal(tmp_path: Path) -> None:
+    saved = tmp_path / "report.json"
+    saved.write_bytes(encode(reports.failing()))
+    done = subprocess.run(  # noqa: PLW1510 - the code is asserted
+        [sys.executable, "-m", "flowdiag.cli", "render", str(saved)],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == 0 and done.stdout.isascii()
+    assert b"EEEE.D.~" in done.stdout
+
+
+def test_no_colour_off_a_terminal_and_against_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    from flowdiag.cli.console import wants_colour
+
+    screen: Any = SimpleNamespace(isatty=lambda: True)
+    pipe: Any = SimpleNamespace(isatty=lambda: False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert wants_colour(screen, no_color=False)
+    assert not wants_colour(screen, no_color=True) and not wants_colour(pipe, no_color=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not wants_colour(screen, no_color=False)
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert not wants_colour(screen, no_color=False)
