@@ -68,7 +68,7 @@ def excerpt(record: bytes) -> str:
     """
     from flowdiag.parsers.envelopes import unwrap_json
 
-    line = record.split(b"\n", 1)[0]
+    line = record.split(b"\n", 1)[0].rstrip(b"\r")
     unwrapped = unwrap_json(line) if line.lstrip()[:1] == b"{" else None
     text = unwrapped.text.split("\n", 1)[0] if unwrapped else line.decode("utf-8", "replace")
     return clean(text, EXCERPT_CHARACTERS)

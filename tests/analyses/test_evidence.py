@@ -1,0 +1,74 @@
+"""Lines are counted right wherever a record lies, and nothing that fails takes the report along."""
+
+from __future__ import annotations
+
+import io
+from typing import BinaryIO
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flowdiag.analyses import evidence
+from flowdiag.analyses.evidence import Located, excerpt, locate
+from flowdiag.analyses.findings import Evidence
+
+
+class Dribble(io.BytesIO):
+    """A stream that gives less than asked for, as decoders do."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(min(7, size) if size and size > 0 else 7)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.text("ab \t{é", max_size=12), max_size=30), st.booleans())
+def test_lines_and_excerpts(texts: list[str], crlf: bool) -> None:
+    end = "\r\n" if crlf else "\n"
+    lines = [f"{text}{end}".encode() for text in texts]
+    offsets = [sum(map(len, lines[:number])) for number in range(len(lines))]
+    found, problems = locate(
+        [Evidence(0, offset) for offset in reversed(offsets)], lambda _: Dribble(b"".join(lines))
+    )
+    assert problems == []
+    assert [found[0, offset].line for offset in offsets] == list(range(1, len(lines) + 1))
+    for offset, text in zip(offsets, texts, strict=True):
+        if not text.lstrip().startswith("{"):
+            assert found[0, offset].excerpt.split() == text.split()
+
+
+def test_across_chunks(monkeypatch: object) -> None:
+    line = b"x" * 999 + b"\n"
+    stream = line * 3000
+    found, _ = locate(
+        [Evidence(0, 0), Evidence(0, 1_048_000), Evidence(0, 2_999_000)],
+        lambda _: io.BytesIO(stream),
+    )
+    assert [place.line for place in found.values()] == [1, 1049, 3000]
+
+
+def test_a_source_that_is_gone_is_a_note_not_an_error() -> None:
+    def open_stream(source: int) -> BinaryIO:
+        if source == 1:
+            raise OSError("gone")
+        return io.BytesIO(b"first\nsecond\n")
+
+    found, problems = locate([Evidence(0, 6), Evidence(1, 0)], open_stream)
+    assert found == {(0, 6): Located(2, "second")}
+    assert problems == [(1, "cannot be read again for line numbers: gone")]
+
+
+def test_a_record_beyond_the_end_is_left_out() -> None:
+    assert locate([Evidence(0, 100)], lambda _: io.BytesIO(b"short\n")) == ({}, [])
+
+
+def test_excerpts_are_short_and_clean() -> None:
+    text = excerpt(b"\x1b[31mERROR\x1b[0m password=hunter2 \x00" + b"y" * 900)
+    assert text.startswith(r"ERROR password=*** \x00yyy")
+    assert len(text) == evidence.EXCERPT_CHARACTERS and text.endswith("…")
+
+
+def test_a_json_line_shows_its_message() -> None:
+    line = (
+        b'{"@timestamp":"2026-01-31T18:43:04Z","message":"Checkpoint 7 expired","log.level":"INFO"}'
+    )
+    assert "Checkpoint 7 expired" in excerpt(line)

@@ -1,0 +1,106 @@
+"""Secrets and control characters never pass; names go on request, everywhere alike."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from flowdiag.analyses.redact import clean, mask_secrets, printable, pseudonymise
+
+SECRET = "hunter2ABCDEFghij"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"password={SECRET}",
+        f"sasl.password: '{SECRET}'",
+        f'{{"apiKey": "{SECRET}", "x": 1}}',
+        f'{{\\"api_key\\":\\"{SECRET}\\"}}',
+        f"fs.s3a.secret.key = {SECRET}",
+        f"fs.azure.account.key.x.core.windows.net={SECRET}",
+        f"Authorization: Bearer {SECRET}",
+        f"authorization: Basic {SECRET}==",
+        f"jdbc:mysql://root:{SECRET}@db:3306/orders",
+        f"s3n://AKIA1:{SECRET}/x@bucket/path",
+        f"https://host/x?sig={SECRET}&se=2026",
+        f"https://host/x?X-Amz-Signature={SECRET}&X-Amz-Date=1",
+        f'PlainLoginModule required username="u" password="{SECRET}";',
+        f'password="{SECRET}',  # the closing quote is cut off
+        f"eyJhbGciOiJIUzI1NiJ9.{SECRET}.x",
+        f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n",
+        f"ghp_{SECRET}{SECRET}",
+        f"access token => {SECRET}",
+    ],
+)
+def test_secrets(text: str) -> None:
+    assert SECRET not in mask_secrets(text)
+    assert SECRET not in clean(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Checkpoint 7 of job 0123456789abcdef0123456789abcdef expired before completing.",
+        "Deploying Map (3/6) (attempt #0) to container_e05_1_01_000002 @ worker-3 (dataPort=40090)",
+        "akka.tcp://flink@jobmanager:6123/user/rpc/jobmanager_2",
+        "Key group 5 is not in KeyGroupRange{startKeyGroup=0, endKeyGroup=1}",
+        "http://host:8081/jobs/overview",
+        "signal: SIGTERM, design=1, author=me",
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert mask_secrets(text) == text
+
+
+@given(st.text())
+@example("\x1b]0;title\x07text\x1b[2J\u202ereversed\ud800")
+def test_nothing_invisible_passes(text: str) -> None:
+    shown = printable(text)
+    shown.encode()
+    assert all(
+        character == " " or character.isprintable() or ord(character) > 0xA0 for character in shown
+    )
+    assert not set(shown) & set("\x1b\u202e\u2066\ufeff\n\r")
+
+
+def test_names_go_everywhere_alike() -> None:
+    document = {
+        "inputs": [{"source": "/srv/logs/jm.log", "reason": "x"}],
+        "findings": [
+            {
+                "code": "CP101",
+                "name": "checkpoint-expired",
+                "severity": "warning",
+                "subject": {
+                    "kind": "task",
+                    "task": "warning",
+                    "host": "worker-3",
+                    "job_name": "orders",
+                },
+                "title": "task warning of job orders on worker-3 writes hdfs://nn.corp/user/ann/x",
+                "evidence": [
+                    {"source": "/srv/logs/jm.log", "excerpt": "10.0.0.7 /home/ann/app.jar"}
+                ],
+                "measurements": [{"name": "late-ratio", "value": 3, "population": "worker-3"}],
+            }
+        ],
+        "data": {"checkpoints": {"jobs": [{"name": "orders", "verdict": "degraded"}]}},
+    }
+    redacted = pseudonymise(document)
+    finding = redacted["findings"][0]
+    assert finding["code"] == "CP101" and finding["name"] == "checkpoint-expired"
+    assert finding["severity"] == "warning"  # the word of the contract, not the task
+    assert finding["subject"] == {
+        "kind": "task",
+        "task": "task-1",
+        "host": "host-1",
+        "job_name": "job-1",
+    }
+    assert finding["title"] == "task task-1 of job job-1 on host-1 writes url-1"
+    assert redacted["data"]["checkpoints"]["jobs"][0]["name"] == "job-1"
+    assert redacted["inputs"][0]["source"] == finding["evidence"][0]["source"] == "input-1"
+    assert "ann" not in finding["evidence"][0]["excerpt"]
+    assert "10.0.0.7" not in finding["evidence"][0]["excerpt"]
+    assert finding["measurements"][0]["population"] == "host-1"

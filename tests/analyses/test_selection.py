@@ -1,0 +1,65 @@
+"""What is judged: times as people write them, jobs as people call them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowdiag.analyses.selection import Moment, Selection, parse_moment
+from flowdiag.parsers.errors import FlowdiagError
+
+HOUR_US = 3_600_000_000
+UTC_18_43 = 1_543_516_980_000_000  # 2018-11-29T18:43:00Z
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2018-11-29T18:43Z", Moment(utc_us=UTC_18_43)),
+        ("2018-11-29 18:43:00,500+00:00", Moment(utc_us=UTC_18_43 + 500_000)),
+        ("2018-11-30T02:43+08:00", Moment(utc_us=UTC_18_43)),
+        ("2018-11-29 18:43", Moment(local_us=UTC_18_43)),
+        ("2h", Moment(before_end_us=2 * HOUR_US)),
+        ("-90m", Moment(before_end_us=HOUR_US * 3 // 2)),
+        ("1d1h", Moment(before_end_us=25 * HOUR_US)),
+        ("0.5h", Moment(before_end_us=HOUR_US // 2)),
+    ],
+)
+def test_moments(text: str, moment: Moment) -> None:
+    assert parse_moment(text) == moment
+
+
+def test_a_wall_clock_is_read_in_the_zone_of_the_log() -> None:
+    zone_ms = 8 * 3_600_000
+    assert parse_moment("2018-11-30 02:43").at(end_us=0, zone_offset_ms=zone_ms) == UTC_18_43
+    assert parse_moment("1h").at(end_us=UTC_18_43, zone_offset_ms=zone_ms) == UTC_18_43 - HOUR_US
+    assert parse_moment("2018-11-29T18:43Z").at(end_us=0, zone_offset_ms=zone_ms) == UTC_18_43
+
+
+@given(st.text(max_size=20))
+def test_whatever_is_written_is_a_time_or_a_clear_error(text: str) -> None:
+    try:
+        parse_moment(text)
+    except FlowdiagError as error:
+        assert error.hint
+
+
+def test_jobs() -> None:
+    known = [("a1b2", "orders"), ("ffff", "clicks"), (None, None)]
+    for pattern, wanted in [
+        ("a1", ["orders"]),
+        ("A1B2", ["orders"]),
+        ("*c*", ["clicks"]),
+        ("orders", ["orders"]),
+        (None, ["orders", "clicks", None]),
+    ]:
+        selection = Selection(job=pattern)
+        assert [name for job_id, name in known if selection.wants(job_id, name)] == wanted
+        selection.require(known)
+
+
+def test_no_such_job_lists_those_there_are() -> None:
+    with pytest.raises(FlowdiagError) as error:
+        Selection(job="payments").require([("a1b2", "orders"), ("ff", None)])
+    assert error.value.hint == "the input holds: orders (a1b2), unnamed (ff)"
