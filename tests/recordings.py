@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,3 +50,86 @@ def recordings() -> list[Recording]:
         Recording(folder=path.parent, truth=json.loads(path.read_text()))
         for path in sorted(RECORDINGS.glob("*/*/truth.json"))
     ]
+
+
+# What people have: the name, what it leaves out, and whether the logs' metric reports are kept.
+VARIANTS = (
+    "everything",
+    "logs",
+    "logs without metrics",
+    "jobmanager log",
+    "taskmanager logs",
+    "without the culprit's log",
+    "without another taskmanager's log",
+    "rest",
+    "archive",
+)
+
+
+def variant(recording: Recording, name: str, folder: Path) -> list[str] | None:
+    """Lay out the files that a variant of a recording keeps.
+
+    Args:
+        recording: the whole.
+        name: one of `VARIANTS`.
+        folder: an empty one to put changed logs into.
+
+    Returns:
+        paths to diagnose; None where the recording cannot be varied like this.
+    """
+    logs = recording.log_files
+    jobmanagers = [path for path in logs if "jobmanager" in path.name]
+    taskmanagers = [path for path in logs if path not in jobmanagers]
+    if name == "everything":
+        return [str(recording.folder / part) for part in ("logs", "rest", "archive")]
+    if name in ("rest", "archive"):
+        part = recording.folder / name
+        return [str(part)] if part.is_dir() and any(part.iterdir()) else None
+    if name == "logs":
+        return [str(path) for path in logs]
+    if name == "logs without metrics":
+        for path in logs:
+            text = gzip.decompress(path.read_bytes())
+            (folder / path.name.removesuffix(".gz")).write_bytes(_METRICS.sub(b"", text))
+        return [str(folder)]
+    if name == "jobmanager log":
+        return [str(path) for path in jobmanagers]
+    if name == "taskmanager logs":
+        return [str(path) for path in taskmanagers]
+    culprits = [job["expected"]["culprit"] for job in recording.jobs if job["expected"]["culprit"]]
+    if not culprits or not culprits[0].get("host"):
+        return None
+    label = culprits[0]["host"].split(".")[0]
+    mine = [path for path in taskmanagers if label in path.name]
+    others = [path for path in taskmanagers if path not in mine]
+    if not mine or not others:
+        return None
+    dropped = mine if name == "without the culprit's log" else others[:1]
+    return [str(path) for path in logs if path not in dropped]
+
+
+_METRICS = re.compile(
+    rb"^[^\n]*\n=+ Starting metrics report =+\n.*?=+ Finished metrics report =+\n",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def judged(expected: dict[str, Any], verdict: str, cause: str | None, culprits: list[Any]) -> str:
+    """`right`, `inconclusive` or `wrong` (with the confidence), by the truth of one job.
+
+    A culprit is right when nothing that is named contradicts the truth and, where the truth names a
+    subtask, the task is named; an answer without a culprit is inconclusive, never right or wrong.
+    """
+    if expected["culprit"] is None and expected["verdict"] == "healthy":
+        return "right" if not culprits and verdict in ("healthy", "inconclusive") else "wrong"
+    if not culprits:
+        return "inconclusive"
+    first = culprits[0]
+    named = {key: getattr(first.subject, key, None) for key in expected["culprit"] or {}}
+    agrees = all(
+        value is None or expected["culprit"][key] is None or value == expected["culprit"][key]
+        for key, value in named.items()
+    )
+    if agrees and any(value is not None for value in named.values()):
+        return "right"
+    return f"wrong ({first.confidence})"
