@@ -249,6 +249,28 @@ class RuleOutcome:
         return Status.INCONCLUSIVE if self.inconclusive else Status.CLEAR
 
 
+CAUSES: Final = {
+    "data-skew": "one subtask gets more data than its siblings",
+    "slow-taskmanager": "all subtasks of one machine are slow, those of the others are not",
+    "slow-operator": "all subtasks of one operator are slow",
+    "task-hangs": "a task makes no progress at all",
+    "slow-sync-snapshot": "the synchronous part of a snapshot holds up processing",
+    "slow-async-snapshot": "the asynchronous part of a snapshot (the upload) takes too long",
+    "slow-checkpoint-storage": "writing to the checkpoint storage is slow or throttled everywhere",
+    "snapshot-exception": "user code or the state backend throws while it takes a snapshot",
+    "checkpoint-lock-held": "a source does not let go of the checkpoint lock",
+    "task-failure": "a task failed, and the job with it or its region",
+    "taskmanager-lost": "a TaskManager died, or could not be reached",
+    "jobmanager-stalled": "the JobManager itself stood still",
+    "out-of-memory": "a process ran out of memory, or was killed for using too much",
+    "insufficient-network-buffers": "too few network buffers for the job's channels",
+    "not-enough-slots": "fewer slots than the job needs",
+    "finished-tasks": "tasks that are finished or not running keep checkpoints from starting",
+    "checkpointing-disabled": "the job runs without checkpoints",
+    "overloaded": "more data comes in than the job can process",
+}
+"""The words of `summary.cause`, stable, each with its meaning. A rule adds its own here."""
+
 WARNING_SHARE: Final = 0.01  # of the checkpoints or batches: what is rarer and over is `info`
 
 

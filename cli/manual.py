@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
+from flowdiag.analyses.findings import CAUSES
 from flowdiag.analyses.rules import ALL_RULES
 from flowdiag.analyses.rules.base import HEADINGS, Rule, page, sections
 from flowdiag.cli.console import wants_colour, write_report
@@ -59,10 +60,14 @@ def rules_document() -> str:
         "A core rule that cannot tell makes the verdict inconclusive.",
         "",
     ]
+    lines += ["## Causes", "", "The words of `summary.cause`; new ones may be added.", ""]
+    lines += ["| cause | meaning |", "|---|---|"]
+    lines += [f"| `{word}` | {meaning} |" for word, meaning in CAUSES.items()]
+    lines += [""]
     for rule in ALL_RULES:
         lines += [f"## {rule.code} {rule.name}", ""]
         lines += [*_lines(rule, heading="### {}", item="- {}", title=False), ""]
-    return "\n".join(lines)
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def show(text: str) -> None:

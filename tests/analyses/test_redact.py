@@ -60,7 +60,7 @@ def test_nothing_invisible_passes(text: str) -> None:
     shown = printable(text)
     shown.encode()
     assert all(
-        character == " " or character.isprintable() or ord(character) > 0xA0 for character in shown
+        character == " " or character.isprintable() or ord(character) >= 0xA0 for character in shown
     )
     assert not set(shown) & set("\x1b\u202e\u2066\ufeff\n\r")
 

@@ -1,0 +1,70 @@
+"""The documents that are made from the code: `python -m flowdiag.cli.docs` in the repository.
+
+A test compares them with what lies there, so that they cannot fall behind.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+from flowdiag.analyses.report import json_schema
+from flowdiag.cli.app import app
+from flowdiag.cli.exit_codes import MEANINGS
+from flowdiag.cli.help import help_text
+from flowdiag.cli.manual import rules_document
+
+_BLOCK = re.compile(r"(<!-- (\w[\w-]*): generated -->\n).*?(<!-- /\2 -->)", re.DOTALL)
+
+
+def documents(root: Path) -> Iterator[tuple[Path, str]]:
+    """Every generated document, with what it should hold."""
+    yield root / "docs" / "rules.md", rules_document()
+    schema = json.dumps(json_schema(), indent=2, ensure_ascii=False, sort_keys=True)
+    yield root / "docs" / "report.schema.json", schema + "\n"
+    readme = root / "README.md"
+    yield readme, with_blocks(readme.read_text(encoding="utf-8"))
+
+
+def with_blocks(text: str) -> str:
+    """A text, its generated blocks made anew.
+
+    A block stands between `<!-- name: generated -->` and `<!-- /name -->`.
+    """
+    blocks = {"help": _help(), "exit-codes": _exit_codes()}
+    return _BLOCK.sub(lambda hit: f"{hit[1]}{blocks[hit[2]]}{hit[3]}", text)
+
+
+def _help() -> str:
+    group: Any = get_command(app)
+    with group.make_context("flowdiag", [], resilient_parsing=True) as parent:
+        command = group.get_command(parent, "checkpoints")
+        with command.make_context(
+            "checkpoints", [], parent=parent, resilient_parsing=True
+        ) as context:
+            return f"```text\n{help_text(command, context, width=100)}```\n"
+
+
+def _exit_codes() -> str:
+    rows = "".join(f"| {int(code)} | {meaning} |\n" for code, meaning in MEANINGS.items())
+    return f"| code | meaning |\n|--:|---|\n{rows}"
+
+
+def main() -> int:
+    """Write every document that is not current; name it."""
+    for path, text in documents(Path()):
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"{path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

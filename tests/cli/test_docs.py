@@ -1,0 +1,58 @@
+"""Documents that are made from the code are current, and rules explain themselves."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from flowdiag.analyses.findings import CAUSES
+from flowdiag.analyses.rules import ALL_RULES
+from flowdiag.analyses.rules.base import HEADINGS, Rule, page, sections
+from flowdiag.cli.docs import documents, with_blocks
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    "path, text", list(documents(ROOT)), ids=lambda value: Path(value).name[:20]
+)
+def test_generated_documents_are_current(path: Path, text: str) -> None:
+    assert path.read_text(encoding="utf-8") == text, "run python -m flowdiag.cli.docs"
+
+
+def test_the_readme_has_its_blocks() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert {"help", "exit-codes"} == set(re.findall(r"<!-- ([\w-]+): generated -->", readme))
+
+
+def test_a_block_is_made_anew() -> None:
+    made = with_blocks("a\n<!-- exit-codes: generated -->\nold\n<!-- /exit-codes -->\nb\n")
+    assert made.startswith("a\n<!-- exit-codes: generated -->\n| code | meaning |\n")
+    assert made.endswith("| 130 | interrupted |\n<!-- /exit-codes -->\nb\n")
+
+
+@pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.code)
+def test_every_rule_explains_itself(rule: Rule[object]) -> None:
+    parts = sections(page(rule))
+    assert [heading for heading in HEADINGS if not parts.get(heading)] == []
+    assert re.fullmatch(r"CP\d{3}", rule.code)
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", rule.name)
+    assert rule.title and not rule.title.endswith(".")
+    for threshold in rule.thresholds:
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", threshold.name) and threshold.why
+
+
+def test_codes_and_names_are_unique() -> None:
+    words = [word for rule in ALL_RULES for word in (rule.code, rule.name)]
+    assert len(words) == len(set(words))
+
+
+def test_every_cause_that_a_rule_names_is_documented() -> None:
+    named = {
+        word
+        for file in (ROOT / "analyses" / "rules").glob("*.py")
+        for word in re.findall(r'cause="([\w-]+)"', file.read_text())
+    }
+    assert named <= set(CAUSES)
