@@ -17,7 +17,7 @@ What a row means follows `flowdiag.parsers.schema`; more about the rows of this 
 | job_state | jobs | `to_state` at `utc_us`; fields.at_STATE: when it was last in each, ms |
 | vertex, edge | job, vertex, plan | fields.order counts from the sources |
 | placed | vertex, subtask times | a subtask's attempt and its place; fields.status, io metrics as in the JSON, ms_STATE: time spent |
-| task_state | exceptions | to FAILED, with `cause`, place and time; without a task: a failure of the job |
+| task_state | exceptions | to FAILED, with `cause`, place and time; fields.exception, user_frame; without a task: a failure of the job |
 | taskmanager_registered | taskmanagers | no time: fields.last_heartbeat_ms is when it was last heard of |
 | metric | backpressure, metrics | as in metrics reports, one sample |
 | configuration | configurations | fields.key, fields.value |

@@ -25,10 +25,9 @@ from flowdiag.parsers.messages import parse_task
 from flowdiag.parsers.metric_reports import recognise_metric
 from flowdiag.parsers.rest_shapes import Ids, Kind
 from flowdiag.parsers.schema import Event
+from flowdiag.parsers.traces import CAUSE_CHARACTERS, Trace, read_trace
 
 Row = dict[str, Any]
-
-CAUSE_CHARACTERS: Final = 500
 
 
 @dataclass(slots=True)
@@ -57,21 +56,19 @@ class Context:
         return {"event": event.value, "template": template, "fields": texts, **columns}
 
 
-def deepest_cause(trace: str) -> str | None:
-    """The last `Caused by:` of a stack trace, or its first line.
+MAX_TRACE_CHARACTERS: Final = 1024 * 1024
 
-    >>> deepest_cause("java.lang.Exception: a\\n\\tat x\\nCaused by: java.io.IOException: b\\n\\tat y")
-    'java.io.IOException: b'
+
+def trace_of(text: str) -> Trace:
+    """What a stack trace or a message in an answer says; its first line where it is no trace.
+
+    >>> trace_of("Checkpoint expired before completing.").cause
+    'Checkpoint expired before completing.'
     """
-    first = deepest = None
-    for line in trace[: 1024 * 1024].splitlines():
-        line = line.strip()
-        if line.startswith("Caused by: "):
-            deepest = line.removeprefix("Caused by: ")
-        elif first is None and line:
-            first = line
-    cause = deepest or first
-    return None if cause is None else cause[:CAUSE_CHARACTERS]
+    lines = text[:MAX_TRACE_CHARACTERS].splitlines()
+    first = next((line.strip() for line in lines if line.strip()), "")[:CAUSE_CHARACTERS] or None
+    trace = read_trace(lines)
+    return replace(trace, exception=trace.exception or first, cause=trace.cause or first)
 
 
 _ENDPOINT = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\s]+):(?P<port>-?[0-9]{1,5})\Z")
@@ -221,9 +218,9 @@ def _exceptions(body: Any, context: Context) -> Iterator[Row]:
 
 
 def _failure(
-    item: Mapping[str, Any], context: Context, trace: str, task: str, *, concurrent: bool
+    item: Mapping[str, Any], context: Context, text: str, task: str, *, concurrent: bool
 ) -> Row:
-    text = as_string(item.get(trace)) or ""
+    trace = trace_of(as_string(item.get(text)) or as_string(item.get("exceptionName")) or "")
     name = as_string(item.get(task))
     known = parse_task(name.replace(" - execution #", "#")) if name else None
     place = place_of(item)
@@ -231,7 +228,8 @@ def _failure(
         Event.TASK_STATE,
         "rest-exception",
         {
-            "exception": item.get("exceptionName") or text.strip().partition("\n")[0].strip(),
+            "exception": trace.exception,
+            "user_frame": trace.user_frame,
             "scope": "task" if known else "job",
             "concurrent": concurrent,
             "data_port": place["port"],
@@ -246,7 +244,7 @@ def _failure(
         host=place["host"],
         taskmanager=place["taskmanager"],
         to_state="FAILED",
-        cause=deepest_cause(text),
+        cause=trace.cause,
         utc_us=microseconds(as_moment(item.get("timestamp"))),
     )
 
@@ -322,7 +320,7 @@ def checkpoint_rows(body: Mapping[str, Any], context: Context, *, detail: str) -
         duration_ms=as_amount(body.get("end_to_end_duration")),
         bytes=as_amount(body.get("state_size")),
         to_state=as_string(body.get("status")),
-        cause=deepest_cause(message) if message else None,
+        cause=trace_of(message).cause if message else None,
     )
     for vertex_id, task in object_at(body, "tasks").items():
         if isinstance(task, Mapping):

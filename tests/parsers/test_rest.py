@@ -437,6 +437,8 @@ def test_exceptions_before_the_history() -> None:
     assert row["cause"] == "java.lang.IllegalStateException: boom: really"
     assert row["utc_us"] == 1_600_000_000_000_000
     assert row["fields"]["scope"] == "task"
+    assert row["fields"]["exception"].endswith("JobException: Recovery is suppressed")
+    assert row["fields"]["user_frame"] == "a.b(C.java:1)"
 
 
 def test_a_failure_of_the_whole_job() -> None:
