@@ -1,12 +1,31 @@
-"""What a file is, judged by its content: never by its name or extension."""
+"""What a file is, judged by its content: never by its name or extension.
+
+`sniff` looks at the first bytes, at a few from the middle and the end of large files, and decodes
+whole JSON documents. Whatever may be a log is called one, since a log that is skipped is worse
+than a text that is read in vain: `not-read` needs a reason that can be told to the user.
+"""
 
 from __future__ import annotations
 
+import codecs
 import re
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from flowdiag.parsers import envelopes
+from flowdiag.parsers.rest_shapes import recognise
 
 HEAD_BYTES: Final = 256 * 1024
+"""So many first bytes are looked at."""
+
+DOCUMENT_BYTES: Final = 256 * 1024 * 1024
+"""A JSON document must fit into memory, decoded: a larger one is not read."""
+
+_DOUBTFUL_BYTES: Final = 8 * 1024 * 1024  # of a text without a sign of a log, searched for messages
+_LINES: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +40,437 @@ class Sniffed:
     reason: str | None = None
 
 
-def sniff(head: bytes) -> Sniffed:
-    """Judge by the first bytes."""
-    if not head:
-        return Sniffed(kind="not-read", reason="empty file")
-    if head.count(b"\0") > len(head) // 10:
-        return Sniffed(kind="not-read", reason="binary file")
-    engine = "flink" if re.search(rb"flink|o\.a\.f\.|checkpoint", head) else "unknown"
-    return Sniffed(kind="log", engine=engine)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What `sniff` may look at of a file, decompressed.
+
+    Attributes:
+        name: path and name; only ids in names of REST answers are taken from it.
+        head: the first `HEAD_BYTES`, or all there is.
+        complete: `head` is all there is.
+        elsewhere: some lines from the middle and the end, if they are cheap to get.
+        read: gives the first n bytes.
+    """
+
+    name: str
+    head: bytes
+    complete: bool
+    elsewhere: bytes
+    read: Callable[[int], bytes]
+
+
+def sniff(sample: Sample) -> Sniffed:
+    """Judge one file that is no container and not compressed any more."""
+    if not sample.head:
+        return _not_read("empty file")
+    if reason := _binary_format(sample.head):
+        return _not_read(reason)
+    encoding = _encoding(sample.head)
+    if encoding.startswith(("utf-16", "utf-32")):
+        read = sample.read
+        sample = replace(
+            sample,
+            head=_to_utf8(sample.head, encoding),
+            elsewhere=b"",
+            read=lambda size: _to_utf8(read(2 * size), encoding)[:size],
+        )
+    elif not sample.complete:
+        # Whole lines: a character that is cut is not a wrong one.
+        encoding = _encoding(sample.head[: sample.head.rfind(b"\n") + 1] + sample.elsewhere)
+    verdict = _sniff_text(sample)
+    return replace(verdict, encoding=encoding)
+
+
+def _not_read(reason: str, engine: str = "unknown") -> Sniffed:
+    return Sniffed(kind="not-read", reason=reason, engine=engine)
+
+
+# -- bytes ---------------------------------------------------------------------------------
+
+_FORMATS: Final = (
+    (b"\xca\xfe\xba\xbe", "Java class file"),
+    (b"JAVA PROFILE 1.0", "Java heap dump"),
+    (b"FLR\0", "Java Flight Recorder file: `jfr print` makes text of it"),
+    (b"\xca\xfe\xd0\x0d", "packed Java archive"),
+    (b"\xac\xed\0\x05", "serialized Java object"),
+    (b"\x49\x60\x67\x2d", "metadata of a Flink checkpoint or savepoint"),
+    (b"LPKSHHRH", "systemd journal: `journalctl -o short-iso` makes text of it"),
+    (b"\x7fELF", "program or core dump"),
+    (b"MZ", "Windows program"),
+    (b"\x89PNG", "image"),
+    (b"\xff\xd8\xff", "image"),
+    (b"GIF8", "image"),
+    (b"%PDF-", "PDF document"),
+    (b"PAR1", "Parquet file"),
+    (b"Obj\x01", "Avro file"),
+    (b"ORC", "ORC file"),
+    (b"SQLite format 3\0", "SQLite database"),
+    (b"7z\xbc\xaf\x27\x1c", "7z archive: unpack it first"),
+    (b"Rar!\x1a\x07", "rar archive: unpack it first"),
+    (b"\x1f\x9d", "compressed with `compress`: unpack it first"),
+    (b"LZIP", "compressed with lzip: unpack it first"),
+    (b"\x89LZO", "compressed with lzop: unpack it first"),
+    (b"\x02\x21\x4c\x18", "compressed with lz4's legacy format: unpack it first"),
+    (b"!<arch>\n", "ar archive"),
+    (b"\xd4\xc3\xb2\xa1", "packet capture"),
+)
+# Tab, line ends, form feed, backspace and the escape of terminal codes are no sign of binary data.
+_CONTROLS: Final = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b\0"))
+_SPEAKING: Final = frozenset(b"MZ ORC LZIP".split())
+
+
+def _binary_format(head: bytes) -> str | None:
+    for magic, reason in _FORMATS:
+        if head.startswith(magic):
+            # Short magic words may begin a text as well.
+            if magic in _SPEAKING and not _is_binary(head[:4096]):
+                continue
+            return reason
+    return None
+
+
+def _is_binary(data: bytes, share: float = 0.05) -> bool:
+    """Whether there are too many control characters; runs of NUL, as in holes, do not count."""
+    rest = data.replace(b"\0", b"")
+    return len(rest) - len(rest.translate(None, _CONTROLS)) > share * len(rest)
+
+
+def _encoding(data: bytes) -> str:
+    """The encoding by byte-order mark, by where the NUL bytes stand, or by what is valid.
+
+    >>> [_encoding(text.encode(name)) for text, name in (("a log", "utf-16-be"), ("é!", "latin-1"))]
+    ['utf-16-be', 'latin-1']
+    """
+    for mark, name in (
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF32_LE, "utf-32-le"),
+        (codecs.BOM_UTF32_BE, "utf-32-be"),
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+    ):
+        if data.startswith(mark):
+            return name
+    piece = data[: 64 * 1024]
+    even, odd = piece[0::2], piece[1::2]
+    # Mostly ASCII, so that every other byte is NUL; a file with holes has NUL in both places.
+    if odd and odd.count(0) > 0.4 * len(odd) and even.count(0) < 0.05 * len(even):
+        return "utf-16-le"
+    if odd and even.count(0) > 0.4 * len(even) and odd.count(0) < 0.05 * len(odd):
+        return "utf-16-be"
+    if data.isascii():
+        return "utf-8"
+    text = data.decode("utf-8", "replace")
+    # A piece cut in the middle of a character, or a few stray bytes, do not make it latin-1.
+    stray = text.count("\ufffd")
+    return "latin-1" if stray > 1 + (sum(not c.isascii() for c in text) - stray) else "utf-8"
+
+
+def _to_utf8(data: bytes, encoding: str) -> bytes:
+    text = data.decode(encoding, "replace").removeprefix("\ufeff")
+    return text.encode("utf-8", "replace")
+
+
+# -- signs of logs, engines and roles --------------------------------------------------------
+
+# What a running Flink says, and prose about Flink hardly ever.
+_MESSAGE: Final = re.compile(
+    rb"[Cc]heckpoint \d+|switched from (?:state )?[A-Z_]{4,12} to |Deploying .{1,300}?\(\d+/\d+\)"
+    rb"|Registering TaskManager with |Source: .{1,300}?\(\d+/\d+\)"
+)
+_TIME: Final = re.compile(rb".{0,80}?\d\d:\d\d:\d\d")
+_LEVEL: Final = re.compile(rb"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)\b")
+_TRACE: Final = re.compile(
+    rb"\s+at [\w.$/@]+\([^)\n]*\)|(?:Caused by: )?[\w.$]+(?:Exception|Error)\b"
+)
+
+_FLINK: Final = re.compile(
+    rb"org[./]apache[./]flink|\bo\.a\.f\.[a-z]|\b(?:CheckpointCoordinator|ExecutionGraph|JobMaster"
+    rb"|TaskExecutor|TaskManagerRunner|StreamTask|\w*ClusterEntrypoint)\b|[Ff]link[ -]\d"
+)
+_SPARK: Final = re.compile(
+    rb"org[./]apache[./]spark|\bo\.a\.s\.[a-df-z]|\b(?:SparkContext|DAGScheduler|TaskSetManager"
+    rb"|MicroBatchExecution|JobGenerator|ReceiverTracker|CoarseGrainedExecutorBackend"
+    rb"|BlockManager(?:Master|Info)?|SparkListener\w+)\b"
+)
+# SeaTunnel's own engine has a CheckpointCoordinator, too; run on Flink it leaves Flink's logs.
+_SEATUNNEL: Final = re.compile(
+    rb"org\.apache\.seatunnel\.engine\.|\bo\.a\.s\.e\.s\.|hz\.main\.seaTunnel"
+)
+
+_HEADERS: Final = re.compile(rb"(?m)^(?:Container: container_\w+ on |LogType: ?\S)")
+
+
+def _loggers(names: str) -> re.Pattern[bytes]:
+    """Match these classes where a layout puts the logger, not in stack frames."""
+    return re.compile(
+        rb"(?:^|[.\s\[\"$(])(?:%b)(?::\d+)?(?=\s*(?:\[[^\]\n]{0,120}\]\s*)?[-:|] |\"|\])"
+        % names.encode(),
+        re.MULTILINE,
+    )
+
+
+_ROLES: Final = {
+    "flink": {
+        "jobmanager": _loggers(
+            r"CheckpointCoordinator|CheckpointFailureManager|ExecutionGraph|JobMaster"
+            r"|\w*Dispatcher|\w*ClusterEntrypoint|\w+SlotManager(?:Impl)?|\w+ResourceManager"
+            r"|DefaultScheduler|AdaptiveScheduler|DispatcherRestEndpoint|jobmanager\.JobManager"
+            r"|DefaultSlotPoolServiceSchedulerFactory|DeclarativeSlotPoolBridge|SlotPoolImpl"
+        ),
+        "taskmanager": _loggers(
+            r"\w*TaskExecutor\w*|\w*TaskManagerRunner|taskmanager\.TaskManager|o\.a\.f\.r\.t\.Task"
+            r"|taskmanager\.Task|StreamTask|TaskSlotTableImpl|NettyShuffleEnvironment"
+            r"|SubtaskCheckpointCoordinatorImpl|AsyncCheckpointRunnable|TaskManagerServices"
+            r"|DefaultJobLeaderService|JobLeaderService"
+        ),
+        "client": _loggers(r"CliFrontend|RestClusterClient|\w+ClusterDescriptor"),
+    },
+    "spark": {
+        "driver": _loggers(
+            r"SparkContext|DAGScheduler|TaskSetManager|TaskSchedulerImpl|JobScheduler"
+            r"|JobGenerator|ReceiverTracker|MicroBatchExecution|ContinuousExecution|InputInfoTracker"
+        ),
+        "executor": _loggers(
+            r"\w*CoarseGrainedExecutorBackend|Executor|ReceiverSupervisorImpl|BlockGenerator"
+        ),
+    },
+}
+
+
+def _engine(data: bytes) -> str:
+    flink, spark = len(_FLINK.findall(data)), len(_SPARK.findall(data))
+    if not flink and not spark:
+        return "flink" if _MESSAGE.search(data) else "unknown"
+    return "flink" if flink >= spark else "spark"
+
+
+def _role(data: bytes, engine: str) -> str:
+    if engine == "flink" and _HEADERS.search(data):
+        return "mixed"
+    counts = {role: len(logger.findall(data)) for role, logger in _ROLES.get(engine, {}).items()}
+    servers = sorted((n for role, n in counts.items() if n and role != "client"), reverse=True)
+    if len(servers) > 1 and servers[1] > 1:
+        return "mixed"
+    if servers:
+        return max((role for role in counts if role != "client"), key=lambda role: counts[role])
+    return "client" if counts.get("client") else "unknown"
+
+
+def _log(data: bytes, kind: str = "log") -> Sniffed:
+    engine = _engine(data)
+    return Sniffed(kind=kind, engine=engine, role=_role(data, engine))
+
+
+# -- text ----------------------------------------------------------------------------------
+
+_TEXTS: Final = tuple(
+    (re.compile(pattern, re.MULTILINE), reason)
+    for pattern, reason in (
+        (rb"\A\s*<(?:!DOCTYPE )?html", "HTML page"),
+        (rb"\A\s*<\?xml", "XML"),
+        (rb"^# (?:HELP|TYPE) \w+ ", "Prometheus metrics"),
+        (rb"^# A fatal error has been detected by the Java Runtime", "crash report of a JVM"),
+        (rb"^Full thread dump ", "thread dump"),
+        (
+            (
+                rb"^\[[^\]\n]{1,60}\]\[[^\n]{0,60}\bgc\b|: \[(?:Full )?GC[ (]|\[GC pause"
+                rb"|^(?:Java HotSpot|OpenJDK)[^\n]{0,80} for \w+-\w+ JRE"
+            ),
+            "looks like a GC log",
+        ),
+    )
+)
+_SETTING: Final = re.compile(
+    rb"\s*(?:#|!|;|//|- )|\s*[\w.\-\"'*/${}\[\]]+\s*[:=](?:\s|$)|\s*[\w.\-]+="
+)
+_CODE: Final = re.compile(
+    rb"\A#!|^(?:package|import) [\w.*]+;?\r?$|^[ \t]*(?:public |abstract |final ){0,3}(?:class"
+    rb"|interface|object|trait) \w[^\n]{0,200}\{\r?$|^[ \t]*(?:def|func) \w+\([^\n]{0,200}[:{]\r?$",
+    re.MULTILINE,
+)
+
+
+def _sniff_text(sample: Sample) -> Sniffed:
+    head = sample.head.removeprefix(codecs.BOM_UTF8)
+    data = head + b"\n" + sample.elsewhere
+    if not data.strip(b"\0 \t\r\n"):
+        return _not_read("nothing but blanks" if data.strip(b"\0") else "nothing but NUL bytes")
+    says = bool(_MESSAGE.search(data))
+    if _is_binary(data, 0.3 if says else 0.05):
+        return _not_read("binary file")
+    start = head.lstrip(b"\0 \t\r\n")
+    if re.match(rb'\{\s*["}]|\[\s*[\[{"\]]', start):
+        return _sniff_json(sample, start, says)
+    if verdict := _sniff_export(sample, start):
+        return verdict
+    if _SEATUNNEL.search(data) and not re.search(rb"org\.apache\.flink|\bo\.a\.f\.", data):
+        return _not_read("a log of Apache SeaTunnel, which borrows Flink's class names")
+    lines = [line for line in data.split(b"\n") if line.strip(b"\0 \t\r")]
+    lines = lines[:400] + lines[-200:] if len(lines) > 600 else lines
+    engine = _engine(data)
+    looks_like_log = _looks_like_log(lines)
+    if says and (looks_like_log or engine != "unknown"):
+        return _log(data)
+    for pattern, reason in _TEXTS:
+        if pattern.search(start) and not _FLINK.search(data) and not _SPARK.search(data):
+            return _not_read(reason)
+    if not any(_TIME.match(line) for line in lines):
+        settings = sum(bool(_SETTING.match(line)) for line in lines)
+        if settings > 0.8 * len(lines):
+            return _doubtful(sample, "looks like a configuration file")
+        if _CODE.search(data):
+            return _doubtful(sample, "looks like source code")
+    if looks_like_log:
+        return _log(data)
+    return _doubtful(sample, "text, but it does not look like a log")
+
+
+def _looks_like_log(lines: Sequence[bytes]) -> bool:
+    """Times at the beginning of lines, levels or stack traces, on more than a few lines."""
+    if not lines:
+        return False
+    timed = sum(bool(_TIME.match(line)) for line in lines)
+    levelled = sum(bool(_LEVEL.search(line, 0, 200)) for line in lines)
+    traced = sum(bool(_TRACE.match(line)) for line in lines)
+    few = len(lines) < 5
+    return (
+        timed >= (1 if few else max(2, 0.05 * len(lines)))
+        or levelled >= (1 if few else max(3, 0.1 * len(lines)))
+        or traced >= max(1, 0.3 * len(lines))
+    )
+
+
+def _doubtful(sample: Sample, reason: str) -> Sniffed:
+    """Search a text without a sign of a log for known messages, before it is put aside."""
+    data = sample.head if sample.complete else sample.read(_DOUBTFUL_BYTES + 1)
+    if len(data) > _DOUBTFUL_BYTES:
+        return _log(sample.head + sample.elsewhere)
+    from flowdiag.parsers.catalogue import load_catalogue
+
+    recognise_message = load_catalogue().recognise
+    for line in data.split(b"\n"):
+        line = line[:4096]
+        may_be = _MESSAGE.search(line) or _FLINK.search(line)
+        if may_be and recognise_message(line.decode("utf-8", "replace")) is not None:
+            return _log(data)
+    return _not_read(reason)
+
+
+# -- JSON and other exports ------------------------------------------------------------------
+
+
+def _sniff_json(sample: Sample, start: bytes, says: bool) -> Sniffed:
+    if reason := _spark_event_log(start):
+        return _not_read(reason, "spark")
+    lines = start.split(b"\n")
+    if not sample.complete:
+        lines = lines[:-1]
+    objects = [_object(line) for line in lines[:_LINES] if line.strip()]
+    found = [value for value in objects if value is not None]
+    if objects and objects[0] is not None and len(objects) > 1 and len(found) > 0.5 * len(objects):
+        return _sniff_lines(sample, start, lines, found, says)
+    return _sniff_document(sample, says)
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        value = msgspec.json.decode(line.strip(b" \t\r,[]") if line[:1] != b"{" else line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+_BATCHES: Final = ("logEvents", "resourceLogs", "streams", "hits", "data", "events")
+
+
+def _sniff_lines(
+    sample: Sample, start: bytes, lines: list[bytes], found: list[dict[str, Any]], says: bool
+) -> Sniffed:
+    """One JSON object per line: log records, batches of them, answers, or something else."""
+    if start[:1] == b"[" or any(isinstance(found[0].get(key), (list, dict)) for key in _BATCHES):
+        verdict = _sniff_document(sample, says)
+        if verdict.kind != "not-read":
+            return verdict
+    if recognise(lines[0], sample.name) is not None:
+        return Sniffed(kind="rest", engine="flink")
+    if any(envelopes.unwrap_json(line) is not None for line in lines[:_LINES]):
+        if _SEATUNNEL.search(start) and not re.search(rb"org\.apache\.flink", start):
+            return _not_read("a log of Apache SeaTunnel, which borrows Flink's class names")
+        return _log(start + sample.elsewhere, "json-lines")
+    if says:
+        return _log(start + sample.elsewhere)
+    return _not_read("JSON lines, but no log records")
+
+
+def _sniff_document(sample: Sample, says: bool) -> Sniffed:
+    data = sample.head if sample.complete else sample.read(DOCUMENT_BYTES + 1)
+    if len(data) > DOCUMENT_BYTES:
+        return _too_large()
+    if (answer := recognise(data, sample.name)) is not None:
+        return Sniffed(kind=answer[0], engine="flink", url=answer[1])
+    if verdict := _sniff_events(data):
+        return verdict
+    values = envelopes.json_values(data.removeprefix(codecs.BOM_UTF8))
+    if not values:
+        return _log(sample.head) if says else _not_read("damaged JSON")
+    first = values[0]
+    if isinstance(first, dict) and str(first.get("schema", "")).startswith("flowdiag."):
+        return _not_read("a report of flowdiag")
+    return _not_read("JSON, but neither log events nor an answer of Flink's REST interface")
+
+
+def _too_large() -> Sniffed:
+    return _not_read(
+        f"a document of more than {DOCUMENT_BYTES // 2**20} MB:"
+        " split it, or write one event per line (`jq -c '.[]'`)"
+    )
+
+
+def _sniff_events(data: bytes) -> Sniffed | None:
+    """A document of log events, if its texts look like those of a log."""
+    events = envelopes.read_document(data)
+    if not events:
+        return None
+    texts = [
+        b"%b %b - %b"
+        % tuple(
+            (part or "").encode("utf-8", "replace")
+            for part in (event.level, event.logger, event.text)
+        )
+        for event in _some(events)
+    ]
+    joined = b"\n".join(texts)
+    if _SEATUNNEL.search(joined) and not re.search(rb"org\.apache\.flink|\bo\.a\.f\.", joined):
+        return _not_read("a log of Apache SeaTunnel, which borrows Flink's class names")
+    if _engine(joined) == "unknown" and not _looks_like_log(texts):
+        return None
+    return _log(joined, "document")
+
+
+def _some(events: list[envelopes.Unwrapped]) -> Iterable[envelopes.Unwrapped]:
+    return events if len(events) < 6000 else [*events[:4000], *events[-2000:]]
+
+
+_EXPORT_COLUMN: Final = re.compile(
+    rb"(?i)(?:^|[,;\t])\"?(?:_raw|line|@?message|log|msg|textPayload|LogMessage|LogEntry|content"
+    rb"|body|jsonPayload\.message|_source\.message)\"?(?:[,;\t]|\s*$)"
+)
+_GRAFANA_LINE: Final = re.compile(rb"(?m)^\d{13}\t\d{4}-\d\d-\d\dT[\d:.]+Z\t")
+
+
+def _sniff_export(sample: Sample, start: bytes) -> Sniffed | None:
+    """Tables of log lines, and what Grafana downloads as text."""
+    first = start.split(b"\n", 1)[0].rstrip(b"\r")
+    is_table = len(first) < 4096 and len(_EXPORT_COLUMN.findall(first)) > 0 and len(first) > 8
+    if not is_table and not _GRAFANA_LINE.search(start, 0, 16 * 1024):
+        return None
+    data = sample.head if sample.complete else sample.read(DOCUMENT_BYTES + 1)
+    if len(data) > DOCUMENT_BYTES:
+        return _too_large()
+    return _sniff_events(data)
+
+
+def _spark_event_log(start: bytes) -> str | None:
+    if re.match(rb'\{"Event":\s?"(?:SparkListener|org\.apache\.spark\.)', start):
+        return "Spark event log: read by `flowdiag rate`"
+    return None

@@ -2,26 +2,45 @@
 
 `discover` walks files, directories, globs and standard input, looks into containers, and says
 for every file it finds what it is, or why it is not read. `open_source` gives the decoded
-stream of one of them. Both know nothing of what the lines mean.
+stream of one of them. Neither knows what the lines mean.
+
+Standard input, members of tar archives and of containers within containers are copied to a
+private temporary directory, since they can be read but once; it is removed when the process
+ends. What a hostile archive calls its members is shown, and never used as a path.
 """
 
 from __future__ import annotations
 
 import atexit
+import functools
 import glob
+import io
+import lzma
 import os
+import re
 import shutil
 import stat
 import sys
+import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import BinaryIO, Final, cast
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import IO, BinaryIO, Final, cast
 
-from flowdiag.parsers import codecs
-from flowdiag.parsers.sniff import HEAD_BYTES, Sniffed, sniff
+from flowdiag.parsers import codecs, envelopes
+from flowdiag.parsers.rolling import group_of
+from flowdiag.parsers.sniff import DOCUMENT_BYTES, HEAD_BYTES, Sample, Sniffed, sniff
 
 STDIN: Final = "-"
+
+_NESTED: Final = 3  # containers within containers
+_MEMBERS: Final = 20_000  # of one container
+_PROBE: Final = 64 * 1024
+_TAR_BLOCK: Final = 512
+_COPIED: Final = 4 * 1024  # at once: what fails in the middle of a read is lost
+_ZIP_MAGIC: Final = (b"PK\x03\x04", b"PK\x05\x06")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,76 +50,378 @@ class Source:
     index: int  # position in the input list, = EVENTS.source
     name: str  # what the user sees: path as given, `archive.zip!member`, `-`
     path: str  # what is opened (standard input is spooled to a private temporary file)
-    member: str | None  # member of a zip or tar container
+    member: str | None  # member of a zip container
     codec: str  # none or a name from codecs.CODECS, by magic bytes
-    encoding: str  # utf-8 | utf-16-le | utf-16-be | latin-1
+    encoding: str  # utf-8 | utf-16-le | utf-16-be | utf-32-le | utf-32-be | latin-1
     size: int  # bytes on disk; of a member, when unpacked
     kind: str  # log | json-lines | document | rest | archive | not-read
-    engine: str  # flink | spark | unknown
-    role: str  # jobmanager | taskmanager | client | driver | executor | mixed | unknown
+    engine: str  # flink | spark | unknown: what the first and some later lines look like
+    role: str  # jobmanager | taskmanager | client | driver | executor | mixed | unknown: a hint
     group: str  # name without rolling suffix: files of one process share it
-    url: str | None  # for rest files: the REST path it answers if known
-    splittable: bool  # plain bytes that can be cut at any byte
-    reason: str | None  # why it is not read: one clause for the user
+    url: str | None  # of rest files: the REST path, unknown ids as `:jobid`
+    splittable: bool  # plain bytes in UTF-8 or latin-1 that can be cut at any byte
+    reason: str | None  # why it is not read (kind not-read): one clause for the user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """What was found, and what could not be looked at: one clear line each."""
+    """What was found.
+
+    Attributes:
+        sources: every file, the unread ones too, in the order of the arguments and sorted by
+            path within each; `sources[i].index == i`. Each real file is listed once.
+        warnings: one line each about what could not be looked at or looks wrong.
+        errors: one line for each argument of the user that gives nothing to read at all:
+            it does not exist, matches nothing, or cannot be read.
+        hidden: files and folders that were passed over since their names begin with a dot.
+    """
 
     sources: tuple[Source, ...]
     warnings: tuple[str, ...]
     errors: tuple[str, ...]
+    hidden: int = 0
 
 
-def discover(paths: Sequence[str]) -> Discovery:
-    """Find every file below `paths` and say what it is."""
-    found: list[Source] = []
-    errors: list[str] = []
-    warnings: list[str] = []
-    for given in paths:
+def discover(paths: Sequence[str], *, stdin: BinaryIO | None = None) -> Discovery:
+    """Find every file below `paths` and say what each is; never raises for what it finds.
+
+    Args:
+        paths: files, directories (read recursively), glob patterns, and `-` for standard input.
+        stdin: what `-` reads; by default the standard input of the process.
+    """
+    search = _Search(stdin)
+    for path in paths:
+        search.add(path)
+    return search.discovery()
+
+
+# -- finding ---------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Search:
+    stdin: BinaryIO | None
+    found: list[Source] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    hidden: int = 0
+    files: set[tuple[int, int] | str] = field(default_factory=set)
+    folders: set[tuple[int, int] | str] = field(default_factory=set)
+
+    def add(self, given: str) -> None:
+        """Add what one argument stands for."""
         if given == STDIN:
-            path = _spool(sys.stdin.buffer)
-            found.append(_look(len(found), STDIN, path))
-        elif os.path.isdir(given):
-            for path in _walk(given):
-                found.append(_look(len(found), path, path))
-        elif os.path.exists(given):
-            found.append(_look(len(found), given, given))
-        elif matches := sorted(glob.glob(given, recursive=True)):
-            for path in matches:
-                if not os.path.isdir(path):
-                    found.append(_look(len(found), path, path))
+            self._add_stdin()
+            return
+        try:
+            exists = os.path.lexists(given)
+        except ValueError:  # a NUL character
+            exists = False
+        if not exists and given.startswith("~"):
+            given = os.path.expanduser(given)
+            exists = os.path.lexists(given)
+        if exists:
+            self._add_path(given)
+        elif matches := self._glob(given):
+            for match in matches:
+                self._add_path(match)
+        elif re.match(r"[a-z][a-z0-9+.-]+://", given):
+            self.errors.append(f"{_shown(given)}: URLs are not read; copy the files first")
+        elif glob.has_magic(given):
+            self.errors.append(f"{_shown(given)}: no file matches")
         else:
-            errors.append(f"{given}: no such file or directory")
-    return Discovery(sources=tuple(found), warnings=tuple(warnings), errors=tuple(errors))
+            self.errors.append(f"{_shown(given)}: no such file or directory")
 
+    def _glob(self, pattern: str) -> list[str]:
+        try:
+            return sorted(glob.glob(pattern, recursive=True)) if glob.has_magic(pattern) else []
+        except (OSError, ValueError, re.error, RecursionError):
+            return []
 
-def _walk(top: str) -> Iterator[str]:
-    for folder, folders, files in os.walk(top):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (os.path.join(folder, name) for name in sorted(files) if name[0] != ".")
+    def _add_stdin(self) -> None:
+        if STDIN in self.files:
+            return
+        self.files.add(STDIN)
+        try:
+            stream = self.stdin or sys.stdin.buffer
+            path = _spool(stream.read)
+        except (OSError, ValueError, AttributeError) as trouble:
+            self.errors.append(f"standard input: {_why(trouble)}")
+            return
+        self._look_into(STDIN, path)
 
+    def _add_path(self, path: str) -> None:
+        before = len(self.found)
+        if not os.path.isdir(path):
+            self._add_file(path, self.errors)
+            return
+        visited = self._walk(path)
+        new = self.found[before:]
+        if not visited:
+            self.warnings.append(f"{_shown(path)}: no files in it")
+        elif new and all(source.kind == "not-read" for source in new):
+            self.warnings.append(f"{_shown(path)}: none of its {len(new)} files is read")
 
-def _look(index: int, name: str, path: str) -> Source:
-    codec, size = "none", 0
-    try:
+    def _walk(self, top: str) -> int:
+        """Visit the files below a folder, sorted; each real folder once, whatever links say."""
+        pending, visited = [top], 0
+        while pending:
+            path = pending.pop()
+            try:
+                if os.path.isdir(path):
+                    if self._seen(path, self.folders):
+                        continue
+                    names = sorted(os.listdir(path), reverse=True)
+                    shown = [name for name in names if not name.startswith(".")]
+                    self.hidden += len(names) - len(shown)
+                    pending.extend(os.path.join(path, name) for name in shown)
+                else:
+                    visited += 1
+                    self._add_file(path, self.warnings)
+            except OSError as trouble:
+                self.warnings.append(f"{_shown(path)}: {_why(trouble)}")
+        return visited
+
+    def _seen(self, path: str, seen: set[tuple[int, int] | str]) -> bool:
         status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode):
-            verdict = Sniffed(kind="not-read", reason="not a regular file")
-        else:
-            size = status.st_size
-            with open(path, "rb", buffering=0) as file:
-                codec = codecs.codec_of(file.read(codecs.MAGIC_BYTES))
-                file.seek(0)
-                verdict = sniff(codecs.decode(cast(BinaryIO, file), codec).read(HEAD_BYTES) or b"")
-    except OSError as trouble:
-        verdict = Sniffed(kind="not-read", reason=f"unreadable: {trouble.strerror}")
+        # Some file systems have no inode numbers.
+        key = (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
+        if key in seen:
+            return True
+        seen.add(key)
+        return False
+
+    def _add_file(self, path: str, complaints: list[str]) -> None:
+        """Add one path that is no folder; complain if it cannot be opened."""
+
+        def refuse(reason: str) -> None:
+            complaints.append(f"{name}: {reason}")
+            self._put(_refused(name, path, reason))
+
+        name = _shown(path)
+        try:
+            if self._seen(path, self.files):
+                return
+            mode = os.stat(path).st_mode
+            if stat.S_ISREG(mode):
+                self._look_into(name, path)
+            elif stat.S_ISFIFO(mode) and re.match(r"/dev/(?:fd/\d|stdin)|/proc/self/fd/\d", path):
+                # A pipe that the shell opened for us, as in `<(kubectl logs …)`, does not block.
+                with open(path, "rb", buffering=0) as pipe:
+                    self._look_into(name, _spool(pipe.read))
+            else:
+                refuse(_special(mode))
+        except FileNotFoundError as trouble:
+            refuse("dangling symbolic link" if os.path.islink(path) else _why(trouble))
+        except OSError as trouble:
+            refuse(_why(trouble))
+
+    def _look_into(self, name: str, path: str, depth: int = _NESTED) -> None:
+        """Add one file, or the members of the container it is; raises OSError."""
+        with codecs.PlainFile(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            head = file.read(_TAR_BLOCK)
+            if file.error is not None:
+                raise OSError(file.error)
+        codec = codecs.codec_of(head)
+        if codec == "none" and head.startswith(_ZIP_MAGIC):
+            self._add_zip(name, path, size, depth)
+            return
+        if codec != "none":
+            with _decoded(path, codec) as stream:
+                head = _read(stream, _TAR_BLOCK)
+        if _is_tar(head):
+            self._add_tar(name, path, codec, size, depth)
+            return
+        self._put(_look(name, path, None, codec, size, lambda: _decoded(path, codec)))
+
+    def _add_zip(self, name: str, path: str, size: int, depth: int) -> None:
+        try:
+            with zipfile.ZipFile(path) as container:
+                infos = [info for info in container.infolist() if not info.is_dir()]
+                if any(info.filename == "META-INF/MANIFEST.MF" for info in infos):
+                    self._put(_refused(name, path, "Java archive", size=size))
+                    return
+                if any(info.filename == "[Content_Types].xml" for info in infos):
+                    self._put(_refused(name, path, "office document", size=size))
+                    return
+                if not infos:
+                    self._put(_refused(name, path, "empty zip archive", size=size))
+                if len(infos) > _MEMBERS:
+                    self.warnings.append(
+                        f"{name}: only the first {_MEMBERS} of its {len(infos)} members are read"
+                    )
+                for info in sorted(infos[:_MEMBERS], key=lambda info: info.filename):
+                    if not self._is_hidden(info.filename):
+                        self._add_zip_member(container, name, path, info, depth)
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, zlib.error):
+            self._put(_refused(name, path, "damaged zip archive", size=size))
+
+    def _add_zip_member(
+        self, container: zipfile.ZipFile, name: str, path: str, info: zipfile.ZipInfo, depth: int
+    ) -> None:
+        shown = f"{name}!{_shown(info.filename)}"
+
+        def refuse(reason: str) -> None:
+            self._put(_refused(shown, path, reason, member=info.filename, size=info.file_size))
+
+        if info.flag_bits & 1:
+            refuse("encrypted: unpack it first")
+            return
+        codec = "none"
+
+        def reopen() -> codecs.ByteStream:
+            return codecs.decode(cast(BinaryIO, _ZipMember(container.open(info))), codec)
+
+        try:
+            with reopen() as stream:
+                head = _read(stream, _TAR_BLOCK)
+            codec = codecs.codec_of(head)
+            if codec != "none":
+                with reopen() as stream:
+                    head = _read(stream, _TAR_BLOCK)
+            if head.startswith(_ZIP_MAGIC) or _is_tar(head):
+                if not depth:
+                    refuse("a container within too many others: unpack it first")
+                    return
+                codec = "none"
+                with reopen() as stream:
+                    copy = _spool(stream.read)
+                self._look_into(shown, copy, depth - 1)
+                return
+            self._put(_look(shown, path, info.filename, codec, info.file_size, reopen))
+        except NotImplementedError:
+            refuse("compressed with a method that Python's zip reader does not know")
+        except (zipfile.BadZipFile, OSError, EOFError, ValueError, RuntimeError, zlib.error):
+            refuse("damaged member of a zip archive")  # its own header disagrees
+
+    def _add_tar(self, name: str, path: str, codec: str, size: int, depth: int) -> None:
+        """Copy the members of a tar out, in one pass: a compressed one cannot be jumped in."""
+        before = len(self.found)
+        members: dict[str, str] = {}
+        with _decoded(path, codec) as stream:
+            trouble: str | None = None
+            try:
+                with tarfile.open(fileobj=io.BufferedReader(stream, _PROBE), mode="r|") as tar:
+                    for info in tar:
+                        if not info.isreg() or self._is_hidden(info.name):
+                            continue
+                        if len(members) >= _MEMBERS:
+                            trouble = f"only its first {_MEMBERS} members are read"
+                            break
+                        file = tar.extractfile(info)
+                        if file is None:
+                            continue
+                        copy, cut = _spool_what_there_is(file.read)
+                        if info.name in members:  # appended again: the last one counts
+                            os.unlink(members[info.name])
+                        members[info.name] = copy
+                        if cut:
+                            raise tarfile.ReadError
+            except (tarfile.TarError, EOFError, ValueError):
+                trouble = "truncated or damaged tar archive"
+            except OSError as problem:
+                trouble = f"not unpacked completely: {_why(problem)}"
+            trouble = stream.error or trouble
+        for member, copy in sorted(members.items()):
+            at = len(self.found)
+            shown = f"{name}!{_shown(member)}"
+            if depth or not _is_container(copy):
+                self._look_into(shown, copy, depth - 1 if depth else 0)
+            else:
+                self._put(_refused(shown, copy, "a container within too many others"))
+            if all(source.kind == "not-read" for source in self.found[at:]):
+                os.unlink(copy)
+        if trouble and members:
+            self.warnings.append(f"{name}: {trouble}; its first {len(members)} members are read")
+        elif len(self.found) == before:
+            self._put(_refused(name, path, trouble or "empty tar archive", codec=codec, size=size))
+
+    def _is_hidden(self, member: str) -> bool:
+        parts = member.replace("\\", "/").split("/")
+        hidden = "__MACOSX" in parts or parts[-1].startswith(".")
+        self.hidden += hidden
+        return hidden
+
+    def _put(self, source: Source) -> None:
+        self.found.append(replace(source, index=len(self.found)))
+
+    def discovery(self) -> Discovery:
+        names = {source.name for source in self.found}
+        return Discovery(
+            sources=tuple(
+                replace(source, group=group_of(source.name, beside=names)) for source in self.found
+            ),
+            warnings=tuple(self.warnings),
+            errors=tuple(self.errors),
+            hidden=self.hidden,
+        )
+
+
+def _shown(path: str) -> str:
+    """A path as it can be printed: no control characters, no lone surrogates."""
+    text = os.fsencode(path).decode("utf-8", "replace") if os.name == "posix" else path
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def _why(trouble: BaseException) -> str:
+    if isinstance(trouble, OSError) and trouble.strerror:
+        return trouble.strerror[:1].lower() + trouble.strerror[1:]
+    return str(trouble) or type(trouble).__name__
+
+
+def _special(mode: int) -> str:
+    if stat.S_ISFIFO(mode):
+        return "a named pipe: redirect it to standard input (`-`)"
+    if stat.S_ISSOCK(mode):
+        return "a socket"
+    return "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "not a regular file"
+
+
+def _is_tar(head: bytes) -> bool:
+    """Whether this is the first block of a tar archive, of any age."""
+    if len(head) < _TAR_BLOCK or not head[0]:
+        return False
+    try:
+        tarfile.TarInfo.frombuf(head[:_TAR_BLOCK], "utf-8", "surrogateescape")
+    except (tarfile.TarError, ValueError):
+        return False
+    return True
+
+
+def _is_container(path: str) -> bool:
+    with codecs.PlainFile(path) as file:
+        head = file.read(_TAR_BLOCK)
+    codec = codecs.codec_of(head)
+    if codec != "none":
+        with _decoded(path, codec) as stream:
+            head = _read(stream, _TAR_BLOCK)
+    return head.startswith(_ZIP_MAGIC) or _is_tar(head)
+
+
+# -- looking ---------------------------------------------------------------------------------
+
+
+def _refused(
+    name: str,
+    path: str,
+    reason: str,
+    *,
+    member: str | None = None,
+    codec: str = "none",
+    size: int = 0,
+) -> Source:
+    return _source(name, path, member, codec, size, Sniffed(kind="not-read", reason=reason))
+
+
+def _source(
+    name: str, path: str, member: str | None, codec: str, size: int, verdict: Sniffed
+) -> Source:
     return Source(
-        index=index,
+        index=-1,
         name=name,
         path=path,
-        member=None,
+        member=member,
         codec=codec,
         encoding=verdict.encoding,
         size=size,
@@ -109,17 +430,100 @@ def _look(index: int, name: str, path: str) -> Source:
         role=verdict.role,
         group=name,
         url=verdict.url,
-        splittable=verdict.kind in ("log", "json-lines") and codec == "none",
+        splittable=(
+            verdict.kind in ("log", "json-lines")
+            and codec == "none"
+            and member is None
+            and verdict.encoding in ("utf-8", "latin-1")
+        ),
         reason=verdict.reason,
     )
 
 
+def _look(
+    name: str,
+    path: str,
+    member: str | None,
+    codec: str,
+    size: int,
+    reopen: Callable[[], codecs.ByteStream | codecs.PlainFile],
+) -> Source:
+    """Sniff one file; `reopen` gives its decompressed stream."""
+
+    def read(count: int) -> bytes:
+        with reopen() as stream:
+            return _read(stream, count)
+
+    with reopen() as stream:
+        head = _read(stream, HEAD_BYTES + 1)
+        error = stream.error
+    complete = len(head) <= HEAD_BYTES
+    elsewhere = b""
+    if not complete and codec == "none" and member is None:
+        elsewhere = _lines_at(path, size // 2) + _lines_at(path, size - _PROBE)
+    sample = Sample(
+        name=name, head=head[:HEAD_BYTES], complete=complete, elsewhere=elsewhere, read=read
+    )
+    verdict = sniff(sample)
+    if error is not None and not head:
+        verdict = Sniffed(kind="not-read", reason=error)
+    return _source(name, path, member, codec, size, verdict)
+
+
+def _read(stream: codecs.ByteStream | codecs.PlainFile, count: int) -> bytes:
+    # Reading allocates what it is asked for: ask for little.
+    parts: list[bytes] = []
+    while count > 0 and (part := stream.read(min(count, 1024 * 1024))):
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+def _lines_at(path: str, offset: int) -> bytes:
+    """Whole lines of a plain file from this offset on."""
+    with codecs.PlainFile(path) as file:
+        file.seek(max(0, offset))
+        data = file.read(_PROBE)
+    return data[data.find(b"\n") + 1 : data.rfind(b"\n") + 1]
+
+
+# -- opening ---------------------------------------------------------------------------------
+
+
 def open_source(source: Source) -> BinaryIO:
-    """Open the decoded stream; read it to its end, then ask `stream_error`."""
-    if source.codec == "none":
-        return cast(BinaryIO, codecs.PlainFile(source.path, expected=source.size))
-    raw = cast(BinaryIO, codecs.PlainFile(source.path))
-    return cast(BinaryIO, codecs.decode(raw, source.codec))
+    """Open the decoded stream of a source that is read.
+
+    A plain file is opened unbuffered as it is: read it with `readinto` on a buffer of your own.
+    Other streams are decompressed and, if UTF-16 or UTF-32, turned into UTF-8. Line ends are
+    kept, and so is a byte-order mark of UTF-8 in front of logs, so that offsets are those of the
+    file; latin-1 stays as it is.
+
+    For kind `document` the stream has one JSON object per line and event, as `encode_event` of
+    `flowdiag.parsers.envelopes` writes and `unwrap_json` there reads: keys `message`,
+    `timestamp_us`, `process`, `level`, `logger`, `thread`, and where known `trace` and
+    `local_us`; the events of one process stand together, oldest first. If such a document is
+    found damaged meanwhile, the stream is its bytes.
+
+    Reading never raises for bad data: the stream ends early, and `stream_error` says why. It is
+    not seekable unless the source is splittable.
+
+    Raises:
+        OSError: the file cannot be opened any more.
+    """
+    if source.codec == "none" and source.member is None:
+        plain = codecs.PlainFile(source.path, expected=source.size)
+        if source.kind in ("log", "json-lines") and source.encoding in ("utf-8", "latin-1"):
+            return cast(BinaryIO, plain)
+        stream = codecs.decode(cast(BinaryIO, plain), "none")
+    elif source.member is None:
+        stream = codecs.decode(cast(BinaryIO, codecs.PlainFile(source.path)), source.codec)
+    else:
+        stream = _open_member(source.path, source.member, source.codec)
+    if source.encoding.startswith("utf-") and source.encoding != "utf-8":
+        stream = codecs.transcode(stream, source.encoding)
+    if source.kind == "document":
+        stream = _open_document(stream)
+    return cast(BinaryIO, stream)
 
 
 def stream_error(stream: BinaryIO) -> str | None:
@@ -127,14 +531,107 @@ def stream_error(stream: BinaryIO) -> str | None:
     return cast("str | None", getattr(stream, "error", None))
 
 
+def _decoded(path: str, codec: str) -> codecs.ByteStream:
+    return codecs.decode(cast(BinaryIO, codecs.PlainFile(path)), codec)
+
+
+def _open_member(path: str, member: str, codec: str) -> codecs.ByteStream:
+    try:
+        status = os.stat(path)
+        file = _zip(path, status.st_mtime_ns, status.st_size).open(member)
+    except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError) as trouble:
+        raise OSError(f"the zip archive cannot be read any more ({trouble})") from None
+    return codecs.decode(cast(BinaryIO, _ZipMember(file)), codec)
+
+
+@functools.lru_cache(maxsize=2)
+def _zip(path: str, mtime_ns: int, size: int) -> zipfile.ZipFile:
+    """The opened container: reading its directory again for each member would be quadratic."""
+    return zipfile.ZipFile(path)
+
+
+class _ZipMember(io.RawIOBase):
+    """A member whose damages are reported as such."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        try:
+            return self._file.read(-1 if size is None else size)
+        except EOFError:
+            raise codecs.Damaged("truncated zip member") from None
+        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError):
+            raise codecs.Damaged("damaged zip member") from None
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+def _open_document(stream: codecs.ByteStream) -> codecs.ByteStream:
+    result: codecs.ByteStream
+
+    def lines() -> Iterator[bytes]:
+        data = _read(stream, DOCUMENT_BYTES + 1)
+        events = envelopes.read_document(data) if len(data) <= DOCUMENT_BYTES else None
+        if stream.error:
+            result.note(stream.error)
+        if events is None:
+            result.note("damaged document: it is read as text")
+            yield data
+            return
+        for event in events:
+            yield envelopes.encode_event(event)
+
+    result = codecs.ByteStream(lines(), label="document", close=stream.close)
+    return result
+
+
+# -- spooling --------------------------------------------------------------------------------
+
 _private: list[str] = []
 
 
-def _spool(stream: Iterable[bytes] | BinaryIO) -> str:
+def _private_directory() -> str:
+    """A directory that only this user can enter, removed when the process ends."""
     if not _private:
-        _private.append(tempfile.mkdtemp(prefix="flowdiag-"))
-        atexit.register(shutil.rmtree, _private[0], ignore_errors=True)
-    handle, path = tempfile.mkstemp(dir=_private[0])
+        folder = tempfile.mkdtemp(prefix="flowdiag-")  # mkdtemp makes it 0700
+        _private.append(folder)
+        atexit.register(_remove, folder, os.getpid())
+    return _private[0]
+
+
+def _remove(folder: str, owner: int) -> None:
+    # A forked child must not take its parent's files away.
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _spool(read: Callable[[int], bytes | None]) -> str:
+    """Copy a stream to a private file; raises what reading or writing raises."""
+    handle, path = tempfile.mkstemp(dir=_private_directory())
     with open(handle, "wb") as copy:
-        shutil.copyfileobj(cast(BinaryIO, stream), copy)
+        while data := read(_COPIED):
+            copy.write(data)
     return path
+
+
+def _spool_what_there_is(read: Callable[[int], bytes | None]) -> tuple[str, bool]:
+    """Copy a stream up to where it is damaged; tell whether it is."""
+    cut = False
+
+    def careful(size: int) -> bytes | None:
+        nonlocal cut
+        try:
+            return read(size)
+        except (tarfile.TarError, EOFError, ValueError):
+            cut = True
+            return b""
+
+    return _spool(careful), cut
