@@ -61,7 +61,7 @@ def inputs(**changes: object) -> list[wire.Input]:
         reason="binary data",
     )
     changed = {**{name: getattr(manager, name) for name in manager.__struct_fields__}, **changes}
-    return [wire.Input(**changed), worker, other]  # type: ignore[arg-type]
+    return [wire.Input(**changed), worker, other]
 
 
 def checkpoint(number: int, status: x.Status = x.Status.COMPLETED, **more: object) -> x.Checkpoint:

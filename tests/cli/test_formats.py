@@ -205,7 +205,7 @@ def test_redaction_is_consistent_and_leaves_the_contract_alone() -> None:
     for name in ("orders", "worker-3", "tm-3", "Map", "Sink: out", "jobmanager.log"):
         assert name not in document, name
     culprit = redacted.summary.culprits[0]
-    assert culprit.subject.taskmanager in document
+    assert str(culprit.subject.taskmanager) in document
     assert redacted.data.checkpoints is not None
     manager = redacted.data.checkpoints.jobs[0].taskmanagers[0]
     assert culprit.subject.taskmanager == manager.taskmanager

@@ -23,8 +23,8 @@ Inputs  2 inputs, 3.2 MB · 1 not read · 2018-11-29 18:30:00 to 19:02:11 UTC+08
 """
 
 
-def at_100(report: Report, **page: int) -> str:
-    return table.render(report, Page(width=100, **page))
+def at_100(report: Report, *, verbose: int = 0) -> str:
+    return table.render(report, Page(width=100, verbose=verbose))
 
 
 def test_failing_job() -> None:
