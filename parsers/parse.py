@@ -44,6 +44,7 @@ SAMPLE_CHARACTERS: Final = 300
 SAMPLES: Final = 3
 MAX_ENVELOPES: Final = 4
 WRAPPED_LINES: Final = 3
+INNER_LINES: Final = 4000
 
 _REPORT_BEGIN: Final = "Starting metrics report"
 _REPORT_END: Final = b"Finished metrics report"
@@ -270,22 +271,25 @@ class _Record:
     partial: bool = False  # the container runtime cut the line; its rest is on the next one
 
 
-_JSON: Final = ("{", '"', "[{")
-
-
 def _open(text: str, depth: int = 0) -> _Record:
     """Take carriers and envelopes off a line, however they are nested."""
     head = prefix.parse(text)
-    if head.complete or depth == MAX_ENVELOPES or not head.text.startswith(_JSON, head.inner):
+    if (
+        head.complete
+        or depth == MAX_ENVELOPES
+        or not head.text.startswith(prefix.JSON_BEGINS, head.inner)
+    ):
         return _Record(head)
     if head.text.startswith('"', head.inner):
         inner = _string(head.text[head.inner :])
         if inner is None:
+            prefix.search(head)
             return _Record(head)
         record = _open_lines(inner, depth)
     else:
         unwrapped = unwrap_json(head.text[head.inner :].encode("utf-8", "surrogatepass"))
         if unwrapped is None:
+            prefix.search(head)
             return _Record(head)
         if unwrapped.logger and not unwrapped.logger.isspace():
             record = _bare(unwrapped.text, depth)
@@ -345,7 +349,7 @@ def _bare(text: str, depth: int) -> _Record:
         if record.head.complete:
             record.more = [*more, *(record.more or ())] if more or record.more else None
             return record
-    return _Record(Prefix(first, 0, 0, len(first), complete=True), more or None)
+    return _Record(Prefix(first, 0, 0, len(first), complete=True, dated=True), more or None)
 
 
 def _split_lines(text: str) -> list[str]:
@@ -457,12 +461,14 @@ class _Reader:
                 yield section
                 continue
             yield from self._record(line, record)
+            if record.more is not None:
+                yield from self._inner_lines(line, record)
 
     def _record(self, line: Line, record: _Record) -> Iterator[dict[str, Any]]:
         offset = line.offset
         head = record.head
         found: Recognised | None = None
-        if not head.complete and not head.stamped and (above := self._above()) is not None:
+        if not head.complete and not head.dated and (above := self._above()) is not None:
             # No header of its own: the message of one that stands above it, or part of its text.
             joined = _join(above[1], record)
             if above[1].head.alone or not _body(above[1].head).strip():
@@ -491,6 +497,7 @@ class _Reader:
             and simple in self._knowledge.drift
             and not _foreign(head.logger or "")
             and not is_trace_line(body)
+            and not is_exception_line(body)
         )
         if found is None and head.complete and record.more is None:
             wrapped = self._with_lines(record)
@@ -509,6 +516,30 @@ class _Reader:
             return
         self._tally.recognised += 1
         self._tally.saw(head)
+        row = self._row(offset, head, found)
+        if found.template.trace:
+            self._add_trace(record, row)
+        fields = row.get("fields")
+        if fields and "dump" in fields:
+            yield from self._explode(row)
+        yield row
+
+    def _inner_lines(self, line: Line, record: _Record) -> Iterator[dict[str, Any]]:
+        """Messages among the further lines of one JSON line, judged as if they were lines."""
+        for text in (record.more or ())[:INNER_LINES]:
+            if not self._knowledge.finder.which(text) or is_trace_line(text):
+                continue
+            head = prefix.parse(text)
+            found = self._recognise(head)
+            if found is None or (found.template.loggers and not head.complete):
+                continue
+            self._tally.recognised += 1
+            row = self._row(line.offset, head, found)
+            if record.head.process is not None:
+                row["process"] = record.head.process
+            yield row
+
+    def _row(self, offset: int, head: Prefix, found: Recognised) -> dict[str, Any]:
         row: dict[str, Any] = {
             "source": self._source,
             "offset": offset,
@@ -526,12 +557,7 @@ class _Reader:
             row["thread"] = head.thread
         if head.process is not None:
             row["process"] = head.process
-        if found.template.trace:
-            self._add_trace(record, row)
-        fields = row.get("fields")
-        if fields and "dump" in fields:
-            yield from self._explode(row)
-        yield row
+        return row
 
     def _above(self) -> tuple[int, _Record] | None:
         """The record on the line before, if that line has a header."""
@@ -539,7 +565,7 @@ class _Reader:
         if before is None:
             return None
         above = _open(before.data.decode("utf-8", "replace"))
-        return (before.offset, above) if above.head.complete and above.head.stamped else None
+        return (before.offset, above) if above.head.complete and above.head.dated else None
 
     def _stands_alone(self, head: Prefix) -> bool:
         """Whether a line without header, below a record, is a message: not one of a logger's."""
@@ -647,6 +673,8 @@ class _Reader:
             if record.json:
                 unwrapped = _open(text)
                 if not unwrapped.json:
+                    if text.startswith(prefix.JSON_BEGINS):
+                        continue  # an empty line in its envelope
                     return
                 if head.process is not None and unwrapped.head.process not in (
                     None,
@@ -677,7 +705,7 @@ class _Reader:
     def _follows(line: Prefix, head: Prefix, first: bool) -> str | None:
         """What a line adds to the record above it; None if it begins a record of its own."""
         text = line.text[line.begin : line.end]
-        if line.complete or line.local_us is not None:
+        if line.complete or line.dated:
             # Some layouts put a header in front of every line of a stack trace.
             if line.complete and (is_trace_line(text) or (first and is_exception_line(text))):
                 return text
@@ -707,7 +735,7 @@ class _Reader:
         scanner = self._scanner
         offset = line.offset
         header = record
-        if not record.head.stamped and (before := scanner.preceding()) is not None:
+        if not record.head.complete and (before := scanner.preceding()) is not None:
             above = _open(before.data.decode("utf-8", "replace"))
             if above.head.complete and not above.head.text[above.head.begin :].strip():
                 offset, header = before.offset, above
@@ -752,6 +780,8 @@ class _Reader:
             if record.json:
                 opened = _open(text)
                 if not opened.json:
+                    if text.startswith(prefix.JSON_BEGINS):
+                        continue  # an empty line in its envelope
                     return
                 text = opened.head.text[opened.head.inner :]
             if prefix.read_stamp(text) is not None and prefix.parse(text).complete:

@@ -26,6 +26,9 @@ HEADER_CHARACTERS: Final = 16 * 1024
 MAX_CARRIERS: Final = 8
 """A line with more carriers in front is left as it is."""
 
+JSON_BEGINS: Final = ("{", '"', "[{")
+"""What a line begins with, behind its carriers, that may be JSON."""
+
 _SEARCH_CHARACTERS: Final = 256  # an unknown carrier may be this long
 
 _MICROS: Final = 1_000_000
@@ -56,6 +59,7 @@ class Prefix:
         end: where the message ends in `text`.
         complete: the shape of the header is known, so that `begin` is exact.
         alone: the line is a header whose message stands on the next line.
+        dated: a timestamp of the record's own stands in front of the header or message.
         local_us: printed wall clock, see `EVENTS`.
         utc_us: the instant, if the line says it.
         clock: null, `time-of-day` or `elapsed`.
@@ -72,6 +76,7 @@ class Prefix:
     end: int
     complete: bool = False
     alone: bool = False
+    dated: bool = False
     local_us: int | None = None
     utc_us: int | None = None
     clock: str | None = None
@@ -147,6 +152,7 @@ class Layouts:
     loose: tuple[_Layout, ...]
     suffixes: tuple[_Layout, ...]
     stampish: re.Pattern[str]
+    headerish: re.Pattern[str]
     leading_level: re.Pattern[str]
 
 
@@ -186,7 +192,10 @@ def load_layouts() -> Layouts:
     def carrier(entry: dict[str, Any]) -> Carrier:
         again = expand(entry["pattern"])
         # JSON in front of which something stands is a record too.
-        ahead = expand(r"(?={stampish}|\{[ \t]*\"|\[\")") if "before" in entry else ""
+        ahead = r"(?={stampish}|\{[ \t]*\"|\[\""
+        if entry.get("after") != "stamp":  # there, it would take a thread's name
+            ahead += "|{headerish}"
+        ahead = expand(ahead + ")") if "before" in entry else ""
         return Carrier(
             entry["name"],
             re.compile(again + ahead),
@@ -215,6 +224,7 @@ def load_layouts() -> Layouts:
         loose=tuple(layout(entry) for entry in document["layout"] if entry.get("loose")),
         suffixes=tuple(layout(entry) for entry in document["suffix"]),
         stampish=compiled("{stampish}"),
+        headerish=compiled("{headerish}"),
         leading_level=compiled("{lvl}(?:[:|]?{s}|[:|]?$)(?:[-:|]{s})?"),
     )
 
@@ -361,10 +371,13 @@ def parse(line: str) -> Prefix:
             if stamp.clock == "elapsed":  # a number is a time only in front of a header
                 stamp, behind = None, position
             _set_time(head, stamp, outer)
+            head.dated = stamp is not None
             head.begin = behind
             break
-        step = _carrier(layouts.carriers, line, position)
-        if step is not None and len(taken) < MAX_CARRIERS and step[1].end() > position:
+        step = None
+        if not line.startswith(JSON_BEGINS, position) and len(taken) < MAX_CARRIERS:
+            step = _carrier(layouts.carriers, line, position)
+        if step is not None and step[1].end() > position:
             taken.append(step[0])
             position = step[1].end()
             _label(head, step[1], layouts)
@@ -375,11 +388,44 @@ def parse(line: str) -> Prefix:
         break
     head.inner = position
     head.carriers = tuple(taken)
-    if not head.complete:
-        _search(head, position, layouts)
+    if head.complete:
+        _nested(head, layouts)
+    elif not line.startswith(JSON_BEGINS, position):
+        search(head)
+    return head
+
+
+def search(head: Prefix) -> None:
+    """Look further for the header of a line where none was found: behind the unknown, at the end.
+
+    `parse` does so itself, save for lines that may be JSON.
+    """
+    layouts = load_layouts()
+    _search(head, head.inner, layouts)
     if not head.complete:
         _suffix(head, layouts)
-    return head
+
+
+def _nested(head: Prefix, layouts: Layouts) -> None:
+    """Look for a second header where the message should be: programs log what others printed."""
+    line, begin = head.text, head.begin
+    if layouts.stampish.match(line, begin):
+        stamp = read_stamp(line, begin)
+        if stamp is None or stamp.clock == "elapsed":
+            return
+        position = _behind_stamp(line, stamp.end)
+    elif layouts.headerish.match(line, begin):
+        stamp, position = None, begin
+    else:
+        return
+    outer = Stamp(0, head.local_us, head.utc_us, head.clock)
+    logger, thread = head.logger, head.thread
+    head.logger = head.thread = None
+    if _apply(head, layouts.strict, position, stamp, outer, layouts):
+        head.carriers = (*head.carriers, Carrier("header", None, None, False))
+        head.inner = begin
+    else:
+        head.logger, head.thread = logger, thread
 
 
 def strip_like(line: str, head: Prefix) -> str:
@@ -393,7 +439,11 @@ def strip_like(line: str, head: Prefix) -> str:
     position = 0
     for carrier in head.carriers:
         if carrier.again is None:
-            if line.startswith(carrier.literal, position):
+            if carrier.name == "header":
+                header = parse(line[position:])
+                if header.complete:
+                    position += header.begin
+            elif line.startswith(carrier.literal, position):
                 position += len(carrier.literal)
             continue
         begin = position
@@ -504,6 +554,7 @@ def _apply(
                 thread = context
         head.thread = (thread.strip() or None) if thread else None
         _set_time(head, stamp, outer)
+        head.dated = stamp is not None
         head.begin = found.end()
         head.complete = True
         head.alone = shape.alone
@@ -536,8 +587,8 @@ def _suffix(head: Prefix, layouts: Layouts) -> None:
     """Look for a logger that closes the line; the message then begins behind the level."""
     line = head.text
     last = line.rfind(" [", max(head.begin, len(line) - 512))
-    if last < 0:
-        return
+    if last < 0 or not head.dated:
+        return  # a bracket at the end of any line is no layout
     for shape in layouts.suffixes:
         found = shape.pattern.match(line, last)
         if found is None:
@@ -546,8 +597,6 @@ def _suffix(head: Prefix, layouts: Layouts) -> None:
         if begin is not None:
             head.level = layouts.levels.get(begin["level"].upper())
             head.begin = begin.end()
-        elif not head.stamped:
-            return  # a bracket at the end of any line is no layout
         head.logger = found[shape.logger]
         thread = found[shape.thread]
         head.thread = thread.strip() or None if thread else None

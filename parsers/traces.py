@@ -23,7 +23,8 @@ _TRACE_LINE = re.compile(
 )
 _EXCEPTION_LINE = re.compile(
     r"\s*(?:Exception in thread \"[^\"\n]*\" |\[)?"
-    r"(?:[\w$]+\.)+[A-Z][\w$]*(?:Exception|Error|Throwable|Failure|Abort|Interrupt)[\w$]*(?::|\s*$)"
+    r"(?:[\w$]+\.)+(?=[A-Z])[\w$]*?(?:Exception|Error|Throwable|Failure|Abort|Interrupt)[\w$]*"
+    r"(?::|\s*$)"
 )
 _SERIALIZED = re.compile(
     r"(?:(?:[\w$]+\.)*SerializedThrowable(?:: |\s*$)|\(?Serialized Throwable: ?)+"

@@ -1,0 +1,108 @@
+"""Real logs, laid out in every way that we know: the same facts each time."""
+
+from __future__ import annotations
+
+import gzip
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowdiag.parsers.parse import parse_split, plan_splits
+from flowdiag.parsers.sources import discover
+from tests import relay
+from tests.recordings import RECORDINGS
+
+CASES = {
+    "1.9.3": "1.9.3/async-failure/logs/flink-flink-standalonesession-0-jobmanager.log.gz",
+    "2.3.0": "2.3.0/hot-key/logs/flink-flink-standalonesession-0-jobmanager.log.gz",
+}
+
+ABOUT_THE_LINE = ("source", "offset", "local_us", "utc_us", "clock", "thread", "process")
+
+
+@cache
+def records(case: str) -> list[relay.Record]:
+    text = gzip.decompress((RECORDINGS / CASES[case]).read_bytes()).decode()
+    return relay.sample(relay.read(text))
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    found = []
+    for task in plan_splits(discover([str(path)]).sources):
+        for split in task:
+            for batch in parse_split(split):
+                found += batch.to_pylist()
+    return [
+        {
+            name: dict(value) if name == "fields" else value
+            for name, value in row.items()
+            if value is not None
+        }
+        for row in found
+    ]
+
+
+def facts(rows: list[dict[str, Any]], logger: bool) -> list[dict[str, Any]]:
+    """The rows without what only says where and how the line stands."""
+    left_out = (*ABOUT_THE_LINE, "level", *(() if logger else ("logger",)))
+    return [
+        {name: value for name, value in row.items() if name not in left_out}
+        for row in rows
+        if row["event"] not in ("split", "metric", "placed", "section")
+    ]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    folder = tmp_path_factory.mktemp("plain")
+    found = {}
+    for case in CASES:
+        path = folder / f"{case}.log"
+        path.write_bytes(relay.LAYOUTS[0].render(records(case)))
+        found[case] = rows_of(path)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("layout", relay.LAYOUTS, ids=lambda layout: layout.name)
+def test_same_facts_in_every_layout(
+    layout: relay.Layout, case: str, plain: dict[str, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    path = tmp_path / "relaid.log"
+    path.write_bytes(layout.render(records(case)))
+    rows = rows_of(path)
+    split = rows[-1]["fields"]
+    assert "error" not in split
+    assert split["not_understood"] == "0", split
+    assert facts(rows, layout.logger) == facts(plain[case], layout.logger)
+
+    events = [row for row in rows if row["event"] not in ("split", "section", "metric", "placed")]
+    expected = [row for row in plain[case] if row["event"] not in ("split", "metric", "placed")]
+    offset = int(relay.ZONE.utcoffset(None).total_seconds()) * 1_000_000
+    first = next(number for number, row in enumerate(expected) if "local_us" in row)
+    for row, real in zip(events, expected, strict=True):
+        if "local_us" not in real:
+            continue
+        local, shown = real["local_us"], row.get("local_us")
+        if layout.time in ("local", "both"):
+            assert abs(shown - local) < 1000
+        elif layout.time == "seconds":
+            assert shown == local // 1_000_000 * 1_000_000
+        elif layout.time == "time-of-day":
+            assert (shown, row["clock"]) == (local % 86_400_000_000, "time-of-day")
+        elif layout.time == "elapsed":
+            assert row["clock"] == "elapsed"
+            assert shown - events[first]["local_us"] == local - expected[first]["local_us"]
+        if layout.time in ("instant", "both"):
+            assert abs(row["utc_us"] + offset - local) < 2000
+        if layout.thread:
+            assert row["thread"] in relay.THREADS
+        assert row.get("process") == layout.process or layout.process is None
+
+    counted = [
+        sum(row["metric"]["count"] for row in found if row["event"] == "metric")
+        for found in (rows, plain[case])
+    ]
+    assert counted[0] == counted[1] or not layout.reports
