@@ -68,6 +68,8 @@ MAX_FILE_BYTES: Final = 512 * 1024 * 1024
 """A larger file is not read: nobody's cluster answers that much, and it must fit in memory."""
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 """One answer, in a file or in an archive; decoded it takes about ten times as much memory."""
+MAX_ANSWERS: Final = 1_000_000
+"""Answers in an archive: five thousand subtasks with all their attempts are not a tenth of it."""
 BATCH_ROWS: Final = 8192
 SAMPLES: Final = 3
 
@@ -364,6 +366,8 @@ def _answers(data: bytes) -> Iterator[_Answer]:
 
 
 def _archived(data: bytes, text: memoryview, start: int) -> Iterator[_Answer]:
+    if data.count(b'"path"') > MAX_ANSWERS:
+        raise ValueError("the archive has more than a million answers")
     try:
         entries = msgspec.json.decode(text, type=_Archive).archive
     except (msgspec.DecodeError, RecursionError) as error:

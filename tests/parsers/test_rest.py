@@ -776,6 +776,12 @@ def test_a_file_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
         read(path)
 
 
+def test_an_archive_of_countless_answers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rest, "MAX_ANSWERS", 1)
+    with pytest.raises(ValueError, match="more than a million answers"):
+        rows_of_bytes(archive(("/jobs/overview", {}), ("/jobs/overview", {})))
+
+
 def test_byte_order_mark_and_odd_numbers() -> None:
     text = "\ufeff" + json.dumps(checkpoint(state_size=float("nan"), end_to_end_duration="NaN"))
     row = only(rows_of_bytes(text.encode(), ""), "checkpoint_status")
