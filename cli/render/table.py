@@ -111,39 +111,66 @@ def _prose(text: str, page: Page, indent: int, style: str = "") -> RenderableTyp
 def _inputs(report: Report, page: Page, clock: words.Clock) -> RenderableType:
     read = [item for item in report.inputs if item.kind != "not-read"]
     unread = [item for item in report.inputs if item.kind == "not-read"]
+    folder = words.common_folder([item.source for item in read])
     total = words.size(sum(item.bytes for item in read))
     parts = [f"{words.plural(len(read), 'input')}, {total}"]
-    if unread:
-        parts.append(f"{len(unread)} not read")
-    parts.append(words.span(read, clock))
+    parts += [f"{len(unread)} not read"] if unread else []
+    parts += [words.span(read, clock)]
+    parts += [f"in {printable(folder)}"] if folder else []
     blocks: list[RenderableType] = [_heading("Inputs", " · ".join(parts))]
-    shown = read if page.verbose else read[:INPUTS_SHOWN]
+    rows = list(_input_rows(read, len(folder), grouped=not page.verbose))
+    shown = rows if page.verbose else rows[:INPUTS_SHOWN]
     if shown:
         blocks.append(_under(_input_table(shown, page)))
-    if len(shown) < len(read):
-        blocks.append(_under(_text(f"… and {len(read) - len(shown)} more (-v lists all)", "dim")))
+    if len(shown) < len(rows):
+        blocks.append(_under(_text(f"… and {len(rows) - len(shown)} more (-v lists all)", "dim")))
     blocks += [_under(note) for note in _input_notes(report.inputs, unread, page)]
     return Group(*blocks)
 
 
-def _input_table(inputs: list[Input], page: Page) -> RenderableType:
-    """Role, name and facts: side by side, or where that is too wide, the facts below the name."""
-    facts = [_input_facts(item) for item in inputs]
-    roles = max(len(item.role) for item in inputs)
-    names = max(len(printable(item.source)) for item in inputs)
-    beside = 2 + roles + 2 + names + 2 + max(map(len, facts)) <= page.width
-    table = _grid(3 if beside else 2)
-    for item, told in zip(inputs, facts, strict=True):
-        role, name = _text(item.role, "dim"), _text(item.source)
-        if beside:
-            table.add_row(role, name, _text(told, "dim"))
+InputRow = tuple[str, str, str]  # what it is, its name, facts about it
+
+
+def _input_rows(inputs: Iterable[Input], prefix: int, *, grouped: bool) -> Iterator[InputRow]:
+    """JobManagers first; saved answers of the REST interface, of which there may be hundreds, last.
+
+    Args:
+        inputs: what was read.
+        prefix: characters of the names that all share.
+        grouped: whether the saved answers of one folder share a row.
+    """
+    answers: dict[str, list[Input]] = {}
+    for item in sorted(inputs, key=lambda item: item.role != "jobmanager"):
+        if item.kind == "rest" and grouped:
+            answers.setdefault(words.common_folder([item.source, item.source]), []).append(item)
+            continue
+        what = {"rest": "REST", "archive": "archive"}.get(item.kind, item.role)
+        yield printable(what), printable(item.source[prefix:]), _input_facts(item)
+    for folder, items in answers.items():
+        facts = [words.size(sum(item.bytes for item in items))]
+        facts += [words.plural(sum(item.recognised for item in items), "record")]
+        if len(items) == 1:
+            name = items[0].source[prefix:]
         else:
-            table.add_row(role, Group(name, _text(told, "dim")))
+            name = f"{len(items)} answers in {folder[prefix:] or folder or '.'}"
+        yield "REST", printable(name), " · ".join(facts)
+
+
+def _input_table(rows: list[InputRow], page: Page) -> RenderableType:
+    """Side by side, or where that is too wide, the facts below the name."""
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    beside = 2 + sum(widths) + 4 <= page.width
+    table = _grid(3 if beside else 2)
+    for what, name, facts in rows:
+        if beside:
+            table.add_row(_text(what, "dim"), _text(name), _text(facts, "dim"))
+        else:
+            table.add_row(_text(what, "dim"), Group(_text(name), _text(facts, "dim")))
     return table
 
 
 def _input_facts(item: Input) -> str:
-    zone = item.zone or ""
+    zone = item.zone or "" if item.kind not in ("rest", "archive") else ""  # those are in UTC
     if zone and item.zone_from:
         zone += f" ({item.zone_from.replace('-', ' ')})"
     if item.clock_offset_ms:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -136,7 +137,7 @@ def quantity(value: float | str | None, unit: str | None) -> str:
     """A value with its unit.
 
     >>> quantity(1200, "ms"), quantity(0.125, "share"), quantity(3.04, "ratio")
-    ('1.2 s', '12.5 %', '3.04×')
+    ('1.2 s', '12.5 %', '3×')
     >>> quantity(4, "checkpoints"), quantity("rocksdb", None), quantity(None, "ms")
     ('4 checkpoints', 'rocksdb', 'unknown')
     """
@@ -152,7 +153,7 @@ def quantity(value: float | str | None, unit: str | None) -> str:
         case "share":
             return f"{number(round(value * 100, 1) if value >= 0.001 else value * 100)} %"
         case "ratio":
-            return f"{number(value)}×"
+            return f"{number(value) if abs(value) >= 10 else f'{value:.2g}'}×"
         case None | "":
             return number(value)
     return f"{number(value)} {singular(unit) if value == 1 else unit}"
@@ -179,9 +180,11 @@ def measurement(item: Measurement) -> str:
     ...                         threshold=None, population=None))
     'expired checkpoints: 7'
     """
+    counted = item.unit not in ("ms", "bytes", "share", "ratio")
     said = item.unit in (*item.name.split("-"), f"{item.name}s")
-    unit = None if said and item.unit not in ("ms", "bytes", "share", "ratio") else item.unit
-    limit = [] if item.threshold is None else [f"threshold {quantity(item.threshold, unit)}"]
+    unit = None if counted and said else item.unit
+    threshold = quantity(item.threshold, None if counted else unit)
+    limit = [] if item.threshold is None else [f"threshold {threshold}"]
     details = [*limit, *([item.population] if item.population else [])]
     suffix = f" ({'; '.join(details)})" if details else ""
     return f"{item.name.replace('-', ' ')}: {quantity(item.value, unit)}{suffix}"
@@ -285,6 +288,18 @@ def span(inputs: Iterable[Input], clock: Clock) -> str:
         return "no dated records"
     start, end = clock.show(first), clock.show(last)
     return f"{start} to {end[11:] if start[:10] == end[:10] else end} {clock.name}"
+
+
+def common_folder(names: Sequence[str]) -> str:
+    """The folders that all names begin with, with the last slash; empty for a single name.
+
+    >>> common_folder(["logs/a/jm.log", "logs/tm.log"]), common_folder(["jm.log", "tm.log"])
+    ('logs/', '')
+    """
+    if len(names) < 2:
+        return ""
+    shared = os.path.commonprefix(list(names))  # noqa: RUF071 - cut at the slash below
+    return shared[: shared.rfind("/") + 1]
 
 
 STATUS_WORDS: Final = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flowdiag.analyses import facts as x
-from flowdiag.analyses.report import Report
+from flowdiag.analyses.report import Input, Report
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.render.timeline import timeline
@@ -14,10 +14,10 @@ from flowdiag.cli.render.words import clock_of
 from . import reports
 
 HEADER = """\
-Inputs  2 inputs, 3.2 MB · 1 not read · 2018-11-29 18:30:00 to 19:02:11 UTC+08:00
-  jobmanager   logs/jobmanager.log
+Inputs  2 inputs, 3.2 MB · 1 not read · 2018-11-29 18:30:00 to 19:02:11 UTC+08:00 · in logs/
+  jobmanager   jobmanager.log
                Flink 1.18.1 · 3.2 MB · 412 records · UTC+08:00 (trigger timestamps)
-  taskmanager  logs/taskmanager-3.log.gz
+  taskmanager  taskmanager-3.log.gz
                Flink 1.18.1 · 45 kB · 61 records · UTC+08:00 (transitions), clock 1.2 s behind
   not read: logs/core.4711: binary data
 """
@@ -199,3 +199,19 @@ def test_several_jobs_are_told_apart() -> None:
     shown = at_100(report)
     assert "about     job orders" in shown
     assert "placement, job orders CP201" in " ".join(shown.split())
+
+
+def test_saved_answers_share_a_row() -> None:
+    report = reports.healthy()
+    answer = {
+        **{name: getattr(report.inputs[0], name) for name in report.inputs[0].__struct_fields__},
+        "kind": "rest",
+        "role": "unknown",
+        "recognised": 3,
+        "bytes": 500,
+    }
+    for number in range(40):
+        report.inputs.append(Input(**{**answer, "source": f"logs/rest/{number}.json"}))
+    assert "  REST         40 answers in rest/" in at_100(report)
+    assert "20 kB · 120 records" in at_100(report)
+    assert "  REST         rest/39.json" in at_100(report, verbose=1)
