@@ -18,7 +18,11 @@ Row = dict[str, Any]
 
 
 def recordings() -> list[Path]:
-    return sorted(path for path in RECORDINGS.glob("*/*") if (path / "archive").is_dir())
+    return sorted(
+        path.parent
+        for path in RECORDINGS.glob("*/*/truth.json")
+        if (path.parent / "archive").is_dir()
+    )
 
 
 recorded = pytest.mark.parametrize(
