@@ -491,6 +491,10 @@ class _Reader:
         without_message = head.complete and not body.strip()
         if found is None and not without_message:
             found = self._recognise(head)
+        if found is None and head.complete and (other := prefix.message_first(head)) is not None:
+            found = self._recognise(other)
+            if found is not None:
+                head = record.head = other
         simple = simple_name(head.logger) if head.logger else None
         drift = (
             head.complete
@@ -707,9 +711,8 @@ class _Reader:
         text = line.text[line.begin : line.end]
         if line.complete or line.dated:
             # Some layouts put a header in front of every line of a stack trace.
-            if line.complete and (is_trace_line(text) or (first and is_exception_line(text))):
-                return text
-            return None
+            belongs = is_trace_line(text) or (first and is_exception_line(text))
+            return text if belongs and line.complete and line.logger == head.logger else None
         text = line.text[line.inner :]
         if head.local_us is not None or head.utc_us is not None:
             return text

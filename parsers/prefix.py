@@ -16,7 +16,7 @@ import pkgutil
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Final, NamedTuple
 
@@ -581,6 +581,24 @@ def _search(head: Prefix, position: int, layouts: Layouts) -> None:
             head.carriers = (*head.carriers, Carrier("", None, None, False, literal))
             head.inner = begin
             return
+
+
+def message_first(head: Prefix) -> Prefix | None:
+    """The other reading of a line that has a header *and* ends like a message-first layout.
+
+    `DEBUG Map (1/2) - finished … [StreamTask main]`: `Map` looks like a logger.
+    """
+    if not head.dated or not head.text.endswith("]"):
+        return None
+    stamp = read_stamp(head.text, head.inner)
+    if stamp is None:
+        return None
+    begin = _behind_stamp(head.text, stamp.end)
+    other = replace(
+        head, begin=begin, complete=False, level=None, logger=None, thread=None, alone=False
+    )
+    _suffix(other, load_layouts())
+    return other if other.complete else None
 
 
 def _suffix(head: Prefix, layouts: Layouts) -> None:

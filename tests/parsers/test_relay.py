@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flowdiag.parsers.catalogue import FILES, load_catalogue, read_format
 from flowdiag.parsers.parse import parse_split, plan_splits
 from flowdiag.parsers.sources import discover
 from tests import relay
@@ -106,3 +108,57 @@ def test_same_facts_in_every_layout(
         for found in (rows, plain[case])
     ]
     assert counted[0] == counted[1] or not layout.reports
+
+
+@cache
+def sample_records() -> tuple[list[relay.Record], list[tuple[str, dict[str, Any]]]]:
+    """One record per sample of the catalogue, and what each must give."""
+    catalogue = load_catalogue()
+    templates = {template.id: template for template in catalogue.templates}
+    time = datetime(2024, 3, 5, 17, 4, 9, 123000)
+    found, expected = [], []
+    for name in FILES:
+        for entry in read_format(name)["message"]:
+            template = templates[entry["id"]]
+            logger = template.loggers[0] if template.loggers else "Whatever"
+            for sample in entry["sample"]:
+                level = template.levels[0] if template.levels else "INFO"
+                text = sample["text"]
+                if "\n" in text or not text.strip():
+                    continue
+                time += timedelta(milliseconds=7)
+                found.append(
+                    relay.Record(
+                        time,
+                        level,
+                        f"org.apache.flink.runtime.{logger}",
+                        relay.THREADS[len(found) % len(relay.THREADS)],
+                        (text,),
+                    )
+                )
+                values = catalogue.recognise(text, begin=0)
+                assert values is not None
+                expected.append((values.template.id, said(values.values)))
+    return found, expected
+
+
+# What the lines around a message add to it.
+ADDED = ("exception", "user_frame", "dump")
+
+
+def said(row: dict[str, Any]) -> dict[str, Any]:
+    """What the message itself says, with single blanks."""
+    left_out = (*ABOUT_THE_LINE, "level", "logger", "event", "template", "fields")
+    values = {name: value for name, value in row.items() if name not in left_out}
+    values |= {n: v for n, v in row.get("fields", {}).items() if n not in ADDED}
+    return {n: " ".join(v.split()) if isinstance(v, str) else v for n, v in values.items()}
+
+
+@pytest.mark.parametrize("layout", relay.LAYOUTS, ids=lambda layout: layout.name)
+def test_every_message_in_every_layout(layout: relay.Layout, tmp_path: Path) -> None:
+    given, expected = sample_records()
+    path = tmp_path / "relaid.log"
+    path.write_bytes(layout.render(given))
+    rows = [row for row in rows_of(path) if row["event"] not in ("split", "section")]
+    found = [(row["template"], said(row)) for row in rows]
+    assert found == expected
