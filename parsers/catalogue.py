@@ -39,8 +39,8 @@ FILES: Final = (
 
 # A message is tried at this many of its anchors in the line, and from this many occurrences of its
 # first word left of each. Bounded, so that a hostile line costs a constant number of passes.
-_MAX_ANCHORS: Final = 4
-_MAX_HEADS: Final = 3
+_MAX_ANCHORS: Final = 3
+_MAX_HEADS: Final = 2
 
 _ID = r"[0-9A-Za-z][0-9A-Za-z_-]{3,80}"
 _LOCATION = (
@@ -225,6 +225,7 @@ def _heads(template: Template) -> tuple[str, ...]:
 def _starts(text: str, heads: tuple[str, ...], anchor: str) -> Iterator[int]:
     """Yield where a message with this first word and anchor may begin, likely places first."""
     position = text.find(anchor)
+    tried: set[int] = set()
     for _ in range(_MAX_ANCHORS):
         if position < 0:
             return
@@ -234,7 +235,8 @@ def _starts(text: str, heads: tuple[str, ...], anchor: str) -> Iterator[int]:
                 start = text.rfind(head, 0, before)
                 if start < 0:
                     break
-                if start == 0 or not text[start - 1].isalnum():
+                if start not in tried and (start == 0 or not text[start - 1].isalnum()):
+                    tried.add(start)
                     yield start
                 before = start + len(head) - 1
         position = text.find(anchor, position + len(anchor))

@@ -126,7 +126,7 @@ def parse_resource_id(text: str) -> Location:
     >>> parse_resource_id("container_1_000002(worker-3:34772)")
     Location(taskmanager='container_1_000002', host='worker-3', data_port=None)
     """
-    text = text.strip()
+    text = text.strip().rstrip(".")
     found = _RESOURCE.match(text)
     if found is None:
         return Location(text or None)
