@@ -39,6 +39,9 @@ from flowdiag.parsers.schema import Event
 
 Row = Mapping[str, Any]
 
+# A failure that REST and a log tell this near to each other is one.
+REPEATED_US: Final = 2_000_000
+
 # Which end a reason means, where no line of its own says it (catalogue/flink.md 1.5).
 _ENDS: Final = {
     "expired": Status.EXPIRED,
@@ -109,7 +112,7 @@ def assemble(
     checkpoints = _close(checkpoints, incidents)
     graphs = _graphs(records, by_what["attempt"], attempts, jobs)
     parts = _parts(by_what["part"], attempts, graphs, jobs)
-    loads = _loads(load_rows, jobs)
+    loads = _loads(load_rows, jobs, attempts)
     settings = _settings(records, checkpoints, jobs)
     found = [
         _job(
@@ -446,11 +449,22 @@ def _incidents(
     told_by_jobmanager = {
         row["attempt_id"]
         for row in records
-        if row["event"] == Event.TASK_STATE and row["role"] != "taskmanager"
+        if row["event"] == Event.TASK_STATE and row["role"] != "taskmanager" and row["attempt_id"]
+    }
+    # REST repeats the failures of the log without attempt ids, some milliseconds apart.
+    told_by_logs = {
+        (row["task"], row["subtask_index"], (row["time_us"] or 0) // REPEATED_US + step)
+        for row in records
+        if row["event"] == Event.TASK_STATE and row["attempt_id"]
+        for step in (-1, 0, 1)
     }
     for row in records:
         event = Event(row["event"])
-        told_twice = row["role"] == "taskmanager" and row["attempt_id"] in told_by_jobmanager
+        told_twice = (row["role"] == "taskmanager" and row["attempt_id"] in told_by_jobmanager) or (
+            row["attempt_id"] is None
+            and (row["task"], row["subtask_index"], (row["time_us"] or 0) // REPEATED_US)
+            in told_by_logs
+        )
         if event is Event.TASK_STATE and told_twice:
             continue
         kind = _incident_kind(event, row)
@@ -653,7 +667,7 @@ def _parts(
     graphs: Mapping[JobKey, Graph],
     jobs: _Jobs,
 ) -> list[SubtaskCheckpoint]:
-    names: dict[tuple[JobKey, str | None], str] = {
+    names: dict[tuple[JobKey | None, str | None], str] = {
         (graph.job, vertex.vertex_id): vertex.task
         for graph in graphs.values()
         for vertex in graph.vertices
@@ -734,17 +748,28 @@ def _number(text: str | None, other: int | None) -> int | None:
         return None
 
 
-def _loads(rows: Iterable[Row], jobs: _Jobs) -> list[SubtaskLoad]:
+def _loads(rows: Iterable[Row], jobs: _Jobs, attempts: Mapping[str, Attempt]) -> list[SubtaskLoad]:
+    # Metric scopes print the dots of names as `_` from 1.13 on.
+    real = {
+        _scoped(name): name
+        for attempt in attempts.values()
+        for name in (attempt.taskmanager, attempt.host, attempt.task)
+        if name
+    }
     found = []
     for row in rows:
         ref = row["ref"]
+        taskmanager, host, task = (
+            real.get(_scoped(row[name] or ""), row[name])
+            for name in ("taskmanager", "host", "task")
+        )
         found.append(
             SubtaskLoad(
                 job=jobs.of_name(row["job_name"]) or jobs.only,
-                task=row["task"] or "",
+                task=task or "",
                 subtask_index=row["subtask_index"],
-                taskmanager=row["taskmanager"],
-                host=row["host"],
+                taskmanager=taskmanager,
+                host=host,
                 samples=row["samples"],
                 busy=row["busy"],
                 idle=row["idle"],
@@ -764,6 +789,11 @@ def _loads(rows: Iterable[Row], jobs: _Jobs) -> list[SubtaskLoad]:
             )
         )
     return sorted(found, key=lambda load: (load.task, load.subtask_index, load.taskmanager or ""))
+
+
+def _scoped(name: str) -> str:
+    """A name as metric scopes print it."""
+    return name.replace(".", "_")
 
 
 # REST keys of /checkpoints/config and the options they are (catalogue/flink.md 6.2).

@@ -8,7 +8,7 @@ thousand of them, a good second of a run that should last three.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.resolve import ZERO_JOB
 from flowdiag.parsers.schema import Event
@@ -110,7 +110,8 @@ def _in(*events: Event) -> str:
 def _query(text: str, **frames: DataFrame) -> DataFrame:
     """Run one SQL text over frames that it names in braces."""
     spark = next(iter(frames.values())).sparkSession
-    return spark.sql(text, **frames)
+    named: dict[str, Any] = dict(frames)
+    return spark.sql(text, **named)
 
 
 def once(events: DataFrame) -> DataFrame:
@@ -195,7 +196,7 @@ def checkpoints(lives: DataFrame) -> DataFrame:
           min(bytes) {completed} AS bytes,
           min(fields['type']) {status} AS rest_type,
           min(fields['is_savepoint']) {status} AS rest_savepoint,
-          max(fields['status']) {status} AS rest_status,
+          max_by(fields['status'], fields['status'] <> 'IN_PROGRESS') {status} AS rest_status,
           max(cause) {status} AS rest_reason,
           max(duration_ms) {status} AS rest_duration_ms,
           max(bytes) {status} AS rest_bytes,
