@@ -110,7 +110,7 @@ def assemble(
     late, ignored = _late(by_what["late"], checkpoints, jobs)
     declines = _declines(by_what["decline"], jobs)
     checkpoints = _close(checkpoints, incidents)
-    graphs = _graphs(records, by_what["attempt"], attempts, jobs)
+    graphs = _graphs(records, attempts, jobs)
     parts = _parts(by_what["part"], attempts, graphs, jobs)
     loads = _loads(load_rows, jobs, attempts)
     settings = _settings(records, checkpoints, jobs)
@@ -366,7 +366,7 @@ def _attempts(rows: Iterable[Row], jobs: _Jobs) -> dict[str, Attempt]:
 
 def _name_by_vertex(attempts: dict[str, Attempt]) -> dict[str, Attempt]:
     """Four-part ids carry the vertex: one named attempt names all the others of its vertex."""
-    names = {
+    names: dict[tuple[JobKey | None, str | None], Attempt] = {
         (attempt.job, attempt.vertex_id): attempt
         for attempt in attempts.values()
         if attempt.vertex_id and attempt.task
@@ -575,10 +575,7 @@ def _close(
 
 
 def _graphs(
-    records: Iterable[Row],
-    attempt_rows: Iterable[Row],
-    attempts: Mapping[str, Attempt],
-    jobs: _Jobs,
+    records: Iterable[Row], attempts: Mapping[str, Attempt], jobs: _Jobs
 ) -> dict[JobKey, Graph]:
     """Graphs from plans where there are some, else the vertices in the order of their deployment."""
     vertices: dict[JobKey, dict[str, Vertex]] = defaultdict(dict)
@@ -965,4 +962,5 @@ def _processes(writers: Iterable[Writer]) -> tuple[Process, ...]:
             events=writer.events,
         )
         for writer in writers
+        if writer.logged
     )

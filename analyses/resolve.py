@@ -106,6 +106,7 @@ class Writer:
     lacks_job: bool
     clock: Clock
     events: int
+    logged: bool
     dated: bool
     first_us: int | None = None
     last_us: int | None = None
@@ -117,8 +118,10 @@ def _words(words: Iterable[str]) -> str:
 
 
 # JobManager or TaskManager, by the class that logs; without one, by the `#n` of TaskManagers' names.
+# Rows with an origin (REST, archive, dump) were logged by nobody.
 _ROLE: Final = f"""
-    CASE WHEN logger IN {_words(JOBMANAGER_LOGGERS)} THEN 'jobmanager'
+    CASE WHEN fields['origin'] IS NOT NULL THEN NULL
+         WHEN logger IN {_words(JOBMANAGER_LOGGERS)} THEN 'jobmanager'
          WHEN logger IN {_words(TASKMANAGER_LOGGERS)} THEN 'taskmanager'
          WHEN logger IS NULL AND attempt IS NOT NULL THEN 'taskmanager' END"""
 
@@ -171,6 +174,7 @@ def survey(events: DataFrame) -> DataFrame:
         SELECT 'stream' AS what, source, owner, count(*) AS n,
           count_if({_ROLE} = 'jobmanager') AS as_jobmanager,
           count_if({_ROLE} = 'taskmanager') AS as_taskmanager,
+          count_if(fields['origin'] IS NULL) AS logged,
           count(shown_us) AS dated,
           count(utc_us) AS with_instant,
           count_if(checkpoint IS NOT NULL AND job_id IS NULL
@@ -453,6 +457,7 @@ def _writer(
         lacks_job=bool(row["without_job"]),
         clock=clock,
         events=row["n"],
+        logged=bool(row["logged"]),
         dated=bool(row["dated"] or row["with_instant"]),
         first_us=_bound(min, row["utc_us"], row["shown_us"], clock.segments[0].shift_ms),
         last_us=_bound(max, row["last_utc_us"], row["last_shown_us"], clock.segments[-1].shift_ms),
