@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -93,7 +95,7 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
         FlowdiagError: from the diagnosis, or the report cannot be written.
     """
     try:
-        with Progress(quiet=settings.quiet) as progress:
+        with _silence(unless=settings.debug), Progress(quiet=settings.quiet) as progress:
             report = diagnosis(progress)
         text = render_report(report, settings)
     except FlowdiagError:
@@ -110,6 +112,18 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
         tell(report)
     write_report(text, settings.output)
     return exit_code(report, settings)
+
+
+@contextmanager
+def _silence(*, unless: bool) -> Iterator[None]:
+    """Keep libraries from logging to stderr: py4j logs a traceback when Ctrl-C ends a query."""
+    before = logging.root.manager.disable
+    if not unless:
+        logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def zone_name(text: str | None) -> str | None:
