@@ -26,7 +26,7 @@ MAGIC_BYTES: Final = 16
 
 _MAX_BLOCK: Final = 64 * 1024 * 1024  # of formats that state a block's size: more is damage
 _MAX_WINDOW: Final = 256 * 1024 * 1024  # zstd --long=28; beyond it memory would not be bounded
-_ZSTD_PIECE: Final = 2 * 1024  # its decoder has no output limit: 2 KiB give 85 MB at the very most
+_ZSTD_PIECE: Final = 512  # its decoder has no output limit: these give 22 MB at the very most
 
 
 class Damaged(Exception):

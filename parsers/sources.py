@@ -37,7 +37,7 @@ STDIN: Final = "-"
 
 _NESTED: Final = 3  # containers within containers
 _MEMBERS: Final = 20_000  # of one container
-_PROBE: Final = 64 * 1024
+_PROBE: Final = 32 * 1024
 _TAR_BLOCK: Final = 512
 _COPIED: Final = 4 * 1024  # at once: what fails in the middle of a read is lost
 _ZIP_MAGIC: Final = (b"PK\x03\x04", b"PK\x05\x06")
@@ -360,6 +360,8 @@ class _Search:
 
 def _shown(path: str) -> str:
     """A path as it can be printed: no control characters, no lone surrogates."""
+    if path.isprintable():
+        return path
     text = os.fsencode(path).decode("utf-8", "replace") if os.name == "posix" else path
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
