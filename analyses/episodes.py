@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from flowdiag.analyses.facts import Checkpoint, Incident, JobFacts, JobKey, Status
@@ -166,12 +166,16 @@ class Episode:
     @property
     def first_us(self) -> int | None:
         """When the first of them was triggered (or ended, where the trigger is cut off)."""
+        if not self.checkpoints:
+            return self.since_us
         first = self.checkpoints[0]
         return first.triggered_us if first.triggered_us is not None else first.ended_us
 
     @property
     def last_us(self) -> int | None:
         """When the last of them ended."""
+        if not self.checkpoints:
+            return None
         last = self.checkpoints[-1]
         return last.ended_us if last.ended_us is not None else last.triggered_us
 
@@ -199,7 +203,7 @@ _BEGINNINGS: Final = frozenset(
         "rescaled",
         "restart",
         "job-restarting",
-        "scheduler-switched",
+        "job-running",
         "leadership",
     }
 )
@@ -217,7 +221,13 @@ def beginnings(job: JobFacts) -> list[int]:
 
 def finished_us(job: JobFacts) -> int | None:
     """When the job finished by itself or by stop-with-savepoint; a cancel is no good end."""
-    times = [i.time_us for i in job.incidents if i.kind == "finished" and i.time_us is not None]
+    times = [
+        incident.time_us
+        for incident in job.incidents
+        if incident.kind == "finished"
+        and incident.time_us is not None
+        and incident.text.get("to_state", "FINISHED").upper() == "FINISHED"
+    ]
     return max(times, default=None)
 
 
@@ -273,6 +283,36 @@ def _episode(
         since_us=begun if fresh else since,
         ended_well=ended_well,
     )
+
+
+# Failing, completing once or twice, failing again is one sickness.
+BRIDGE: Final = 3
+
+
+def spells(series: Sequence[Episode], job: JobFacts) -> list[Episode]:
+    """Join episodes that at most `BRIDGE` completed checkpoints lie between.
+
+    A culprit is looked for in a spell: single failed checkpoints say little, their series much.
+    """
+    completed = [c for c in in_order(job.checkpoints) if c.status is Status.COMPLETED]
+    joined: list[Episode] = []
+    for episode in series:
+        if joined and episode.checkpoints[0].run == joined[-1].checkpoints[-1].run:
+            last, first = joined[-1].checkpoints[-1], episode.checkpoints[0]
+            between = sum(
+                (last.run, last.id) < (c.run, c.id) < (first.run, first.id) for c in completed
+            )
+            if between <= BRIDGE:
+                joined[-1] = replace(
+                    joined[-1],
+                    checkpoints=joined[-1].checkpoints + episode.checkpoints,
+                    recovered=episode.recovered,
+                    warm_up=joined[-1].warm_up and episode.warm_up,
+                    ended_well=episode.ended_well,
+                )
+                continue
+        joined.append(episode)
+    return joined
 
 
 def concluded(job: JobFacts) -> list[Checkpoint]:

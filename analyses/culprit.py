@@ -1,0 +1,868 @@
+"""Who makes the checkpoints fail: every signal votes, with a published weight.
+
+No single signal suffices. In 27 recorded runs with expired checkpoints and a known culprit, the
+TaskManager with most late messages was right 19 times, wrong 5 times and silent 3 times; the subtask
+with most of them 16 / 8 / 3; the busiest subtask of the metric reports 21 / 2 / 4; per-subtask
+details of REST and archives, read naively, 22 / 5. So each signal that has something to say accuses
+subtasks, a whole vertex or a TaskManager; the accused with most weight is convicted, what speaks
+against it lowers the confidence, and where nothing speaks nobody is named.
+
+`SIGNALS` is the voting table, shown in reports and docs; the functions named after the signals say
+when each speaks. Finding the cause is a second step (`_cause`): it needs evidence of its own, and
+stays None without.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from flowdiag.analyses import judging as j
+from flowdiag.analyses.acknowledgements import (
+    Reading,
+    Shape,
+    late_readings,
+    reported_readings,
+)
+from flowdiag.analyses.episodes import Episode
+from flowdiag.analyses.facts import (
+    Attempt,
+    CheckpointFacts,
+    Incident,
+    JobFacts,
+    Ref,
+    Status,
+    SubtaskCheckpoint,
+)
+from flowdiag.analyses.findings import Confidence, Subject, Vote, weigh
+from flowdiag.analyses.options import at_least
+from flowdiag.analyses.placement import Pattern, Placement, SubtaskKey, place, places_at
+from flowdiag.analyses.pressure import (
+    COSTLY,
+    IDLE,
+    QUEUE_TIMES,
+    SKEWED,
+    Load,
+    Root,
+    SlowMachine,
+    busiest,
+    cost_ratio,
+    queue_ratio,
+    read_loads,
+    records_ratio,
+    roots,
+    slow_machine,
+    stalled,
+)
+from flowdiag.analyses.rules.base import Signal
+from flowdiag.analyses.topology import Topology
+
+SIGNALS: Final = (
+    Signal(
+        "late-acknowledgements",
+        2,
+        "the most upstream subtasks that lag behind their siblings in the late messages of each "
+        "expired checkpoint; 1 with a single checkpoint, or where the subtasks change",
+    ),
+    Signal(
+        "subtask-acknowledgements",
+        2,
+        "the same from REST, an archive or a DEBUG dump, where missing acknowledgements are seen "
+        "too; 1 with a single checkpoint, or where the subtasks change",
+    ),
+    Signal(
+        "snapshot-duration",
+        3,
+        "a subtask whose synchronous or asynchronous part lasted for half of the time-out or longer, "
+        "as measured by itself",
+    ),
+    Signal(
+        "snapshot-cut-off",
+        2,
+        "a subtask whose asynchronous part was still running when the checkpoint was aborted, by "
+        "its TaskManager's log",
+    ),
+    Signal(
+        "end-of-back-pressure",
+        2,
+        "busy subtasks that are not back-pressured while those before them are (busy and "
+        "back-pressured time, 1.13+); 1 where buffer usage stands in for time",
+    ),
+    Signal(
+        "busiest-subtask",
+        1,
+        "the subtask works most of the time while all its siblings are idle (1.13+); a hint only, "
+        "since a busy subtask that nobody waits for is harmless",
+    ),
+    Signal(
+        "records-in",
+        1,
+        "the subtask takes in at least twice the records of its median sibling; only of subtasks "
+        "that another signal accuses, since skew alone is common and harmless",
+    ),
+    Signal(
+        "input-queue",
+        1,
+        "the subtask's input queue is at least three times as long as its median sibling's",
+    ),
+    Signal(
+        "time-per-record",
+        2,
+        "every comparable subtask of one TaskManager takes at least three times as long per record "
+        "as its siblings elsewhere, in two vertices or more: the machine, not the data",
+    ),
+    Signal(
+        "placement",
+        1,
+        "the late and missing subtasks that stand out are (nearly) all that one TaskManager runs "
+        "of their vertices",
+    ),
+    Signal(
+        "stuck-stack",
+        3,
+        "a task that does not react to cancelling, with the method it is stuck in",
+    ),
+)
+_WEIGHTS: Final = {signal.name: signal.weight for signal in SIGNALS}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Suspect:
+    """Who can be accused: a subtask, a whole task (no index), or a TaskManager (no task)."""
+
+    task: str = ""
+    subtask_index: int = -1
+    taskmanager: str = ""
+
+    @property
+    def kind(self) -> str:
+        """`subtask`, `task` or `taskmanager`."""
+        if not self.task:
+            return "taskmanager"
+        return "task" if self.subtask_index < 0 else "subtask"
+
+    @classmethod
+    def of(cls, key: SubtaskKey) -> Suspect:
+        """A subtask."""
+        return cls(task=key.task, subtask_index=key.subtask_index)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accusation:
+    """What one signal says: any of these did it, with that weight; `about` is its measured number."""
+
+    signal: str
+    weight: int
+    suspects: frozenset[Suspect]
+    says: str
+    about: str
+    refs: tuple[Ref, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conviction:
+    """The answer for one spell of failed checkpoints.
+
+    Without `suspect` it is inconclusive: `missing` says why, `remedy` what would tell. `half` is
+    where the time goes: `barrier`, `sync`, `async` or None.
+    """
+
+    episode: Episode
+    suspect: Suspect | None = None
+    cause: str | None = None
+    half: str | None = None
+    votes: tuple[Vote, ...] = ()
+    confidence: Confidence = Confidence.LOW
+    subject: Subject | None = None
+    why: str | None = None
+    numbers: dict[str, float] = field(default_factory=dict)
+    refs: tuple[Ref, ...] = ()
+    missing: str | None = None
+    remedy: str | None = None
+
+
+class Case:
+    """Everything the signals look at for one spell, read once."""
+
+    def __init__(self, job: JobFacts, episode: Episode) -> None:
+        """Collect it."""
+        self.job = job
+        self.episode = episode
+        self.topology = Topology(job)
+        self.late = late_readings(job, episode, self.topology)
+        self.reported = reported_readings(job, episode, self.topology)
+        self.loads = read_loads(job, self.topology)
+        self.roots = roots(self.loads, self.topology)
+        self.machine = slow_machine(self.loads)
+        self.placement = place(job, [episode])
+        self.timeout_ms = j.timeout_ms(job)
+        self.where = {
+            key: attempt for key, attempt in places_at(job.attempts, episode.last_us).items()
+        }
+
+    def manager_of(self, key: SubtaskKey) -> str | None:
+        """Where a subtask ran."""
+        attempt = self.where.get(key)
+        if attempt is not None and (attempt.taskmanager or attempt.host):
+            return attempt.taskmanager or attempt.host
+        load = self.loads.get(key)
+        if load is not None and load.taskmanager:
+            return load.taskmanager
+        return next(
+            (
+                row.taskmanager
+                for row in self.job.subtask_checkpoints
+                if (row.task, row.subtask_index) == key and row.taskmanager
+            ),
+            None,
+        )
+
+    def size(self, task: str) -> int:
+        """Parallelism of a task."""
+        return self.topology.parallelism.get(task, 0)
+
+    def name(self, suspect: Suspect) -> str:
+        """A suspect as people know it."""
+        if suspect.kind == "taskmanager":
+            return suspect.taskmanager
+        index = suspect.subtask_index if suspect.kind == "subtask" else None
+        return j.subtask_text(suspect.task, index, self.size(suspect.task) or None)
+
+
+def convict(job: JobFacts, episode: Episode) -> Conviction:
+    """Let every signal vote on one spell of failed checkpoints."""
+    case = Case(job, episode)
+    accusations = [item for signal in _SPEAKERS for item in signal(case)]
+    suspect = _most_accused(case, accusations)
+    if suspect is None:
+        missing, remedy = _what_would_tell(case)
+        return Conviction(episode=episode, missing=missing, remedy=remedy)
+    accusations += _seconded(case, suspect)
+    votes = tuple(_vote(case, suspect, item) for item in accusations)
+    pro = [item for item, vote in zip(accusations, votes, strict=True) if vote.weight > 0]
+    cause, half, reason = _cause(case, suspect)
+    return Conviction(
+        episode=episode,
+        suspect=suspect,
+        cause=cause,
+        half=half,
+        votes=tuple(sorted(votes, key=lambda vote: (-vote.weight, vote.signal, vote.says))),
+        confidence=_confidence(case, votes),
+        subject=subject_of(case, suspect),
+        why=_why(case, suspect, pro, reason),
+        numbers=_numbers(case, suspect),
+        refs=tuple(dict.fromkeys(ref for item in pro for ref in item.refs)),
+    )
+
+
+def hot_spot(job: JobFacts) -> Conviction | None:
+    """A saturated subtask whose upstream waits, in a job whose checkpoints complete all the same."""
+    episode = Episode(
+        job=job.key, checkpoints=(), recovered=None, warm_up=False, since_us=job.first_us
+    )
+    case = Case(job, episode)
+    accusations = [*end_of_back_pressure(case), *time_per_record(case)]
+    suspect = _most_accused(case, accusations)
+    measured = [root for root in case.roots if root.measured]
+    if suspect is None or not measured:
+        return None
+    accusations += _seconded(case, suspect)
+    votes = tuple(_vote(case, suspect, item) for item in accusations)
+    pro = [item for item, vote in zip(accusations, votes, strict=True) if vote.weight > 0]
+    cause, half, reason = _cause(case, suspect)
+    return Conviction(
+        episode=episode,
+        suspect=suspect,
+        cause=cause,
+        half=half,
+        votes=tuple(sorted(votes, key=lambda vote: (-vote.weight, vote.signal, vote.says))),
+        confidence=_confidence(case, votes),
+        subject=subject_of(case, suspect),
+        why=_why(case, suspect, pro, reason),
+        numbers=_numbers(case, suspect),
+        refs=tuple(dict.fromkeys(ref for item in pro for ref in item.refs)),
+    )
+
+
+# --- the signals ----------------------------------------------------------------------------------
+
+
+def late_acknowledgements(case: Case) -> Iterator[Accusation]:
+    """Who lags behind its siblings in the late messages."""
+    yield from _from_readings(
+        case, case.late, "late-acknowledgements", "late messages", "acknowledged late"
+    )
+
+
+def subtask_acknowledgements(case: Case) -> Iterator[Accusation]:
+    """Who lags behind its siblings in REST, archive or dump."""
+    yield from _from_readings(
+        case,
+        case.reported,
+        "subtask-acknowledgements",
+        "per-subtask acknowledgements",
+        "late or missing",
+    )
+
+
+def _from_readings(
+    case: Case, readings: Sequence[Reading], signal: str, source: str, verb: str
+) -> Iterator[Accusation]:
+    telling = [reading for reading in readings if reading.laggards]
+    if len(telling) == 1 and telling[0].task in case.topology.sources:
+        return  # sources of the old kind wait for the checkpoint lock now and then
+    if not telling:
+        return
+    tally: Counter[SubtaskKey] = Counter()
+    for reading in telling:
+        tally.update(reading.laggards)
+    often = max(tally.values())
+    # Those that lag nearly as often as the one that lags most; victims change, culprits stay.
+    chosen = frozenset(key for key, count in tally.items() if count * 4 >= often * 3)
+    agreed = often * 5 >= len(telling) * 3
+    strong = agreed and len(telling) >= 2 and len(chosen) == 1 and case.topology.known_from
+    suspects, text = _as_suspects(case, chosen)
+    refs = tuple(ref for reading in telling for ref in reading.refs)
+    yield Accusation(
+        signal=signal,
+        weight=_WEIGHTS[signal] if strong else 1,
+        suspects=suspects,
+        says=f"{text} {verb} in {often} of {j.count_text(len(telling), 'checkpoint')} with {source}",
+        about=f"{verb} in {often} of {j.count_text(len(telling), 'checkpoint')}",
+        refs=refs,
+    )
+
+
+def _as_suspects(case: Case, keys: frozenset[SubtaskKey]) -> tuple[frozenset[Suspect], str]:
+    """Subtasks as suspects; all subtasks of a task are the task."""
+    tasks: dict[str, set[int]] = defaultdict(set)
+    for key in keys:
+        tasks[key.task].add(key.subtask_index)
+    suspects: set[Suspect] = set()
+    for task, indexes in tasks.items():
+        if len(indexes) > 1 and len(indexes) >= case.size(task) > 0:
+            suspects.add(Suspect(task=task))
+        else:
+            suspects |= {Suspect(task=task, subtask_index=index) for index in indexes}
+    ranked = sorted(suspects)
+    text = ", ".join(case.name(suspect) for suspect in ranked[:3])
+    if len(ranked) > 3:
+        text += f" and {len(ranked) - 3} more"
+    return frozenset(suspects), text
+
+
+def snapshot_duration(case: Case) -> Iterator[Accusation]:
+    """Synchronous or asynchronous parts that ate the time-out."""
+    for key, (part, longest, times, refs) in sorted(slow_parts(case).items()):
+        yield Accusation(
+            signal="snapshot-duration",
+            weight=_WEIGHTS["snapshot-duration"],
+            suspects=frozenset({Suspect.of(key)}),
+            says=(
+                f"the {part}hronous part of {case.name(Suspect.of(key))} took up to "
+                f"{j.duration_text(longest)} ({times}×)"
+            ),
+            about=f"its {part}hronous part took {j.duration_text(longest)}",
+            refs=refs,
+        )
+
+
+def slow_parts(case: Case) -> dict[SubtaskKey, tuple[str, float, int, tuple[Ref, ...]]]:
+    """Subtasks whose own snapshot lasted for half of the time-out: part, longest ms, how often."""
+    limit = (case.timeout_ms or 0.0) / 2
+    if limit <= 0:
+        return {}
+    low = min((c.id for c in case.episode.checkpoints), default=0)
+    high = max((c.id for c in case.episode.checkpoints), default=-1)
+    rows: dict[SubtaskKey, list[tuple[str, SubtaskCheckpoint, float]]] = defaultdict(list)
+    for row in case.job.subtask_checkpoints:
+        task = case.topology.canonical(row.task)
+        if task is None or not low <= row.checkpoint <= high:
+            continue
+        for part, took in (("sync", row.sync_ms), ("async", row.async_ms)):
+            if took is not None and took >= limit:
+                rows[SubtaskKey(task, row.subtask_index)].append((part, row, float(took)))
+    found = {}
+    for key, members in rows.items():
+        part, _, longest = max(members, key=lambda item: item[2])
+        mine = [(row, took) for name, row, took in members if name == part]
+        found[key] = (
+            part,
+            longest,
+            len({row.checkpoint for row, _ in mine}),
+            tuple(row.ref for row, _ in mine if row.ref is not None),
+        )
+    return found
+
+
+def snapshot_cut_off(case: Case) -> Iterator[Accusation]:
+    """Asynchronous parts that an abort interrupted."""
+    cut: dict[SubtaskKey, list[Incident]] = defaultdict(list)
+    for incident in cut_off(case):
+        task = case.topology.canonical(incident.task)
+        if task is not None and incident.subtask_index is not None:
+            cut[SubtaskKey(task, incident.subtask_index)].append(incident)
+    if not cut:
+        return
+    often = max(len(members) for members in cut.values())
+    chosen = frozenset(key for key, members in cut.items() if len(members) * 4 >= often * 3)
+    suspects, text = _as_suspects(case, chosen)
+    yield Accusation(
+        signal="snapshot-cut-off",
+        weight=_WEIGHTS["snapshot-cut-off"] if often >= 2 and len(chosen) == 1 else 1,
+        suspects=suspects,
+        says=f"{text}: asynchronous part still running when the checkpoint was aborted, {often}×",
+        about=f"its asynchronous part was still running at the abort {often} times",
+        refs=tuple(i.ref for key in sorted(chosen) for i in cut[key] if i.ref is not None),
+    )
+
+
+def cut_off(case: Case) -> list[Incident]:
+    """Aborted asynchronous parts within the spell (not those that failed by themselves)."""
+    expired = {c.id for c in case.episode.checkpoints if c.status is Status.EXPIRED}
+    return [
+        incident
+        for incident in case.job.incidents
+        if incident.kind == "async-failure"
+        and incident.checkpoint in expired
+        and was_cancelled(incident)
+    ]
+
+
+def was_cancelled(incident: Incident) -> bool:
+    """Whether an asynchronous part ended since somebody else aborted the checkpoint."""
+    text = incident.cause or ""
+    return not text or "CancellationException" in text or "was closed" in text.lower()
+
+
+def end_of_back_pressure(case: Case) -> Iterator[Accusation]:
+    """Where back pressure ends."""
+    for root in case.roots[:1]:
+        suspects, text = _as_suspects(case, frozenset(load.key for load in root.subtasks))
+        busiest = root.subtasks[0]
+        share = f"{(busiest.busy or 0) * 100:.0f} %"
+        measure = "busy" if root.measured else "input buffers in use"
+        weight = _WEIGHTS["end-of-back-pressure"] if root.measured else 1
+        if len(root.subtasks) > 1 and not root.whole:
+            weight = 1
+        yield Accusation(
+            signal="end-of-back-pressure",
+            weight=weight,
+            suspects=suspects,
+            says=(
+                f"{text}: {measure} {share} and not back-pressured, while those before wait up to "
+                f"{root.pressed_before * 100:.0f} % of the time"
+            ),
+            about=f"{measure} {share} while upstream waits",
+            refs=tuple(load.ref for load in root.subtasks if load.ref is not None),
+        )
+
+
+def busiest_subtask(case: Case) -> Iterator[Accusation]:
+    """Busy among idle siblings."""
+    found = busiest(case.loads)
+    if found and len(found) <= 3:
+        suspects, text = _as_suspects(case, frozenset(load.key for load in found))
+        share = f"{(found[0].busy or 0) * 100:.0f} %"
+        yield Accusation(
+            signal="busiest-subtask",
+            weight=_WEIGHTS["busiest-subtask"],
+            suspects=suspects,
+            says=f"{text}: busy {share} of the time among idle siblings",
+            about=f"busy {share} among idle siblings",
+            refs=tuple(load.ref for load in found if load.ref is not None),
+        )
+
+
+def time_per_record(case: Case) -> Iterator[Accusation]:
+    """One machine slow at everything."""
+    machine = case.machine
+    if machine is not None:
+        yield Accusation(
+            signal="time-per-record",
+            weight=_WEIGHTS["time-per-record"],
+            suspects=frozenset({Suspect(taskmanager=machine.taskmanager)}),
+            says=(
+                f"subtasks on {machine.taskmanager} take {machine.ratio:.1f} times as long per "
+                f"record as their siblings, in {j.count_text(len(machine.vertices), 'vertex', 'vertices')}"
+            ),
+            about=f"{machine.ratio:.1f} times the siblings' time per record",
+            refs=tuple(
+                load.ref
+                for load in case.loads.values()
+                if load.taskmanager == machine.taskmanager and load.ref is not None
+            ),
+        )
+
+
+def placement_signal(case: Case) -> Iterator[Accusation]:
+    """Late subtasks that are one TaskManager's."""
+    placed = case.placement
+    if placed.pattern is Pattern.ONE_TASKMANAGER and placed.taskmanager is not None:
+        share = next(s for s in placed.shares if s.taskmanager == placed.taskmanager)
+        number = f"{share.late} late, {share.expected} expected" if share.expected else "all of its"
+        if share.p_value is not None:
+            number += f", p = {share.p_value}"
+        yield Accusation(
+            signal="placement",
+            weight=_WEIGHTS["placement"],
+            suspects=frozenset({Suspect(taskmanager=placed.taskmanager)}),
+            says=f"the late subtasks that stand out all run on {placed.taskmanager} ({number})",
+            about=f"{number} subtasks",
+        )
+
+
+def stuck_stack(case: Case) -> Iterator[Accusation]:
+    """Tasks that do not react to cancelling."""
+    seen: dict[SubtaskKey, Incident] = {}
+    for incident in case.job.incidents:
+        task = case.topology.canonical(incident.task)
+        if incident.kind != "task-stuck" or task is None or incident.subtask_index is None:
+            continue
+        if case.episode.last_us is None or (incident.time_us or 0) < (case.episode.first_us or 0):
+            continue
+        seen.setdefault(SubtaskKey(task, incident.subtask_index), incident)
+    for key, incident in sorted(seen.items()):
+        method = incident.text.get("method") or incident.cause or "an unknown method"
+        yield Accusation(
+            signal="stuck-stack",
+            weight=_WEIGHTS["stuck-stack"],
+            suspects=frozenset({Suspect.of(key)}),
+            says=f"{case.name(Suspect.of(key))} did not react to cancelling, stuck in {method}",
+            about=f"stuck in {j.shorten(method, 60)}",
+            refs=(incident.ref,) if incident.ref is not None else (),
+        )
+
+
+_SPEAKERS: Final[tuple[Callable[[Case], Iterable[Accusation]], ...]] = (
+    late_acknowledgements,
+    subtask_acknowledgements,
+    snapshot_duration,
+    snapshot_cut_off,
+    end_of_back_pressure,
+    busiest_subtask,
+    time_per_record,
+    placement_signal,
+    stuck_stack,
+)
+
+
+def _seconded(case: Case, suspect: Suspect) -> list[Accusation]:
+    """Signals that only second an accusation: skew and queues are common where nobody is sick."""
+    if suspect.kind != "subtask":
+        return []
+    load = case.loads.get(SubtaskKey(suspect.task, suspect.subtask_index))
+    if load is None:
+        return []
+    found = []
+    ratio = records_ratio(load, case.loads)
+    if ratio is not None and ratio >= SKEWED:
+        found.append(
+            Accusation(
+                signal="records-in",
+                weight=_WEIGHTS["records-in"],
+                suspects=frozenset({suspect}),
+                says=f"{case.name(suspect)} takes in {ratio:.1f} times the records of its siblings",
+                about=f"{ratio:.1f} times the records of its siblings",
+                refs=(load.ref,) if load.ref is not None else (),
+            )
+        )
+    queue = queue_ratio(load, case.loads)
+    if queue is not None and queue >= QUEUE_TIMES:
+        found.append(
+            Accusation(
+                signal="input-queue",
+                weight=_WEIGHTS["input-queue"],
+                suspects=frozenset({suspect}),
+                says=(
+                    f"{load.queue or 0:.0f} buffers wait before {case.name(suspect)}, {queue:.1f} "
+                    "times as many as before its siblings"
+                ),
+                about=f"{queue:.1f} times the queue of its siblings",
+                refs=(load.ref,) if load.ref is not None else (),
+            )
+        )
+    return found
+
+
+# --- the vote -------------------------------------------------------------------------------------
+
+
+def _most_accused(case: Case, accusations: Sequence[Accusation]) -> Suspect | None:
+    """The suspect with most weight; a tie goes to the one that stronger single signals name.
+
+    A TaskManager is taken only if a signal names it that looks at the machine itself, or if several
+    subtasks on it are accused. An accusation of many splits: each of them gets its weight, but one
+    that is named alone elsewhere wins.
+    """
+    scores: dict[Suspect, list[float]] = {}
+    for item in accusations:
+        for suspect in item.suspects:
+            score = scores.setdefault(suspect, [0.0, 0.0])
+            score[0] += item.weight / (1 if len(item.suspects) == 1 else 2)
+            score[1] = max(score[1], item.weight / len(item.suspects))
+    for suspect, score in scores.items():
+        for item in accusations:
+            if suspect not in item.suspects and _agrees(case, suspect, item):
+                score[0] += min(1.0, item.weight / 2)
+    if not scores:
+        return None
+    ranked = sorted(scores, key=lambda s: (-scores[s][0], -scores[s][1], s))
+    best = ranked[0]
+    tied = [s for s in ranked[1:] if scores[s] == scores[best]]
+    if tied:
+        # Nobody stands out: the vertex they share, or nobody.
+        together = {best, *tied}
+        tasks = {s.task for s in together}
+        managers = {_manager(case, s) for s in together}
+        if len(managers) == 1 and None not in managers and len(together) > 1:
+            return Suspect(taskmanager=str(next(iter(managers))))
+        if len(tasks) == 1 and "" not in tasks:
+            return Suspect(task=next(iter(tasks)))
+        return None
+    return best
+
+
+def _manager(case: Case, suspect: Suspect) -> str | None:
+    if suspect.kind == "taskmanager":
+        return suspect.taskmanager
+    if suspect.kind == "task":
+        return None
+    return case.manager_of(SubtaskKey(suspect.task, suspect.subtask_index))
+
+
+def _agrees(case: Case, suspect: Suspect, item: Accusation) -> bool:
+    """Whether an accusation of somebody else fits: the vertex, or the TaskManager, of the suspect."""
+    return any(_goes_with(case, suspect, other) for other in item.suspects)
+
+
+def _goes_with(case: Case, one: Suspect, other: Suspect) -> bool:
+    kinds = {one.kind, other.kind}
+    if kinds == {"subtask", "task"}:
+        return one.task == other.task
+    if kinds == {"subtask", "taskmanager"}:
+        return _manager(case, one) == _manager(case, other)
+    return False
+
+
+def _vote(case: Case, suspect: Suspect, item: Accusation) -> Vote:
+    if suspect in item.suspects:
+        weight = item.weight if len(item.suspects) == 1 else max(1, item.weight - 1)
+    elif _agrees(case, suspect, item):
+        weight = 1
+    else:
+        weight = -item.weight
+    return Vote(signal=item.signal, says=item.says, weight=weight)
+
+
+def _confidence(case: Case, votes: Sequence[Vote]) -> Confidence:
+    """What the votes add up to; never high on a single failed checkpoint without a measurement."""
+    confidence = weigh(votes)
+    measured = any(
+        vote.weight > 0
+        and vote.signal
+        in ("snapshot-duration", "end-of-back-pressure", "time-per-record", "stuck-stack")
+        for vote in votes
+    )
+    few = 0 < len(case.episode.checkpoints) < 2
+    if confidence is Confidence.HIGH and few and not measured:
+        return Confidence.MEDIUM
+    return confidence
+
+
+# --- the cause ------------------------------------------------------------------------------------
+
+
+def _cause(case: Case, suspect: Suspect) -> tuple[str | None, str | None, str | None]:
+    """What ails the suspect: cause word, slow half, and the number behind it; None where unknown."""
+    if suspect.kind == "taskmanager":
+        return "slow-taskmanager", None, None
+    if suspect.kind == "task":
+        if any(root.task == suspect.task and root.whole for root in case.roots):
+            return "slow-operator", "barrier", None
+        return None, None, None
+    key = SubtaskKey(suspect.task, suspect.subtask_index)
+    part = slow_parts(case).get(key)
+    if part is not None:
+        return f"slow-{part[0]}-snapshot", part[0], None
+    if any(
+        case.topology.canonical(i.task) == key.task and i.subtask_index == key.subtask_index
+        for i in cut_off(case)
+    ):
+        return "slow-async-snapshot", "async", None
+    shape = _shape_of(case, key)
+    load = case.loads.get(key)
+    rooted = any(load.key == key for root in case.roots for load in root.subtasks)
+    works = load is not None and load.measured and load.works
+    ratio = records_ratio(load, case.loads) if load is not None else None
+    skewed = ratio is not None and ratio >= SKEWED
+    if shape is Shape.SLOW_SNAPSHOT or (shape is Shape.ONE_LATE and load and not rooted):
+        if load is None or not load.measured or load.busy is None:
+            return None, "snapshot", None
+        if works and not skewed:
+            return "slow-sync-snapshot", "sync", None
+        if load.busy <= IDLE:
+            return "slow-async-snapshot", "async", None
+        return None, "snapshot", None
+    if load is not None:
+        if skewed and (rooted or shape is Shape.STUCK_BARRIER):
+            return "data-skew", "barrier", f"{ratio:.1f} times the records of its siblings"
+        if load.measured and stalled([load]):
+            return "task-hangs", "barrier", "busy without taking in a single record"
+        cost = cost_ratio(load, case.loads)
+        if rooted and cost is not None and cost >= COSTLY:
+            return "slow-subtask", "barrier", f"{cost:.1f} times its siblings' time per record"
+    if any(
+        case.topology.canonical(i.task) == key.task and i.subtask_index == key.subtask_index
+        for i in case.job.incidents
+        if i.kind == "task-stuck"
+    ):
+        return "task-hangs", "barrier", None
+    return None, "barrier" if shape is Shape.STUCK_BARRIER or rooted else None, None
+
+
+def _shape_of(case: Case, key: SubtaskKey) -> Shape:
+    """The shape most of the suspect's checkpoints have; reported acknowledgements before messages."""
+    for readings in (case.reported, case.late):
+        shapes = Counter(reading.shape for reading in readings if key in reading.laggards)
+        if shapes[Shape.SLOW_SNAPSHOT] or shapes[Shape.STUCK_BARRIER]:
+            slow, stuck = shapes[Shape.SLOW_SNAPSHOT], shapes[Shape.STUCK_BARRIER]
+            if slow != stuck:
+                return Shape.SLOW_SNAPSHOT if slow > stuck else Shape.STUCK_BARRIER
+        if shapes[Shape.ONE_LATE]:
+            return Shape.ONE_LATE
+    return Shape.UNKNOWN
+
+
+# --- the answer -----------------------------------------------------------------------------------
+
+
+def subject_of(case: Case, suspect: Suspect) -> Subject:
+    """The suspect as a subject, with what is known of it."""
+    job = case.job
+    if suspect.kind == "taskmanager":
+        hosts = {a.taskmanager or a.host: a.host for a in job.attempts if a.host}
+        return Subject(
+            kind="taskmanager",
+            job_id=job.key.job_id or None,
+            job_name=job.name,
+            taskmanager=suspect.taskmanager,
+            host=hosts.get(suspect.taskmanager),
+        )
+    vertex = next(
+        (
+            v.vertex_id
+            for v in (job.graph.vertices if job.graph is not None else ())
+            if v.task == suspect.task
+        ),
+        None,
+    )
+    size = case.size(suspect.task) or None
+    if suspect.kind == "task":
+        return Subject(
+            kind="task",
+            job_id=job.key.job_id or None,
+            job_name=job.name,
+            task=suspect.task,
+            vertex_id=vertex,
+            parallelism=size,
+        )
+    key = SubtaskKey(suspect.task, suspect.subtask_index)
+    attempt = case.where.get(key) or Attempt(job=job.key, attempt_id="")
+    load = case.loads.get(key)
+    return Subject(
+        kind="subtask",
+        job_id=job.key.job_id or None,
+        job_name=job.name,
+        task=suspect.task,
+        vertex_id=attempt.vertex_id or vertex,
+        subtask_index=suspect.subtask_index,
+        parallelism=attempt.parallelism or size,
+        attempt_id=attempt.attempt_id or None,
+        taskmanager=attempt.taskmanager or (load.taskmanager if load else None),
+        host=attempt.host,
+    )
+
+
+def _why(case: Case, suspect: Suspect, pro: Sequence[Accusation], reason: str | None) -> str:
+    """Who, in one line, with the number that convicts."""
+    told = [item.about for item in sorted(pro, key=lambda item: -item.weight)]
+    if reason is not None:
+        told.insert(0, reason)
+    name = case.name(suspect)
+    if suspect.kind == "subtask":
+        subject = subject_of(case, suspect)
+        if subject.taskmanager or subject.host:
+            name += f" on {j.place_text(subject.taskmanager, subject.host)}"
+    return f"{name}: {', '.join(dict.fromkeys(told[:3]))}"
+
+
+def _numbers(case: Case, suspect: Suspect) -> dict[str, float]:
+    found: dict[str, float] = {}
+    if suspect.kind == "subtask":
+        load = case.loads.get(SubtaskKey(suspect.task, suspect.subtask_index))
+        if load is not None:
+            for name, value in (
+                ("busy", load.busy if load.measured else None),
+                ("back-pressured", load.pressed if load.measured else None),
+                ("records-ratio", records_ratio(load, case.loads)),
+                ("queue-ratio", queue_ratio(load, case.loads)),
+            ):
+                if value is not None:
+                    found[name] = round(value, 3)
+    if suspect.kind == "taskmanager" and case.machine is not None:
+        found["time-per-record-ratio"] = round(case.machine.ratio, 2)
+    return found
+
+
+def _what_would_tell(case: Case) -> tuple[str, str]:
+    """Why nobody was named, and the file or setting that would."""
+    job = case.job
+    readings = [*case.late, *case.reported]
+    if readings and all(reading.shape is Shape.UNIFORM for reading in readings):
+        reason = "whole vertices are late and no subtask stands out"
+    elif readings or case.roots:
+        reason = "the signals name different subtasks with the same weight"
+    else:
+        reason = "no input says which subtask held the checkpoints up"
+    wanted = []
+    if not case.loads:
+        busy = at_least(job.version, 1, 13)
+        wanted.append(
+            "TaskManager logs with metric reports (the Slf4jReporter)"
+            + ("" if busy is not False else ", which tell buffer usage before 1.13")
+        )
+    if not case.reported:
+        wanted.append(
+            "the answers of /jobs/:id/checkpoints/details/:checkpoint/subtasks/:vertex while the "
+            "job runs, or its archive"
+        )
+    if not wanted:
+        wanted.append(
+            "DEBUG for org.apache.flink.streaming.runtime.tasks and "
+            "org.apache.flink.runtime.checkpoint"
+        )
+    return reason, " or ".join(wanted)
+
+
+def any_signal(facts: CheckpointFacts) -> bool:
+    """Whether the input holds anything but the JobManager's view."""
+    return facts.has_metrics or facts.has_rest or facts.has_debug or facts.has_taskmanager_log
+
+
+__all__ = [
+    "SIGNALS",
+    "Accusation",
+    "Case",
+    "Conviction",
+    "Load",
+    "Placement",
+    "Root",
+    "SlowMachine",
+    "Suspect",
+    "convict",
+    "hot_spot",
+    "subject_of",
+]

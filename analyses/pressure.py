@@ -1,0 +1,270 @@
+"""What the metrics of subtasks say: where the pressure comes from, who is skewed, which machine is slow.
+
+Back pressure is followed from the sources down to its end: the first vertex that is not itself
+back-pressured although the one before it is, and in it the subtasks that are busy. A subtask that is
+busy while nobody upstream waits for it is harmless.
+
+Metrics differ by version (catalogue/flink.md 5.3): busy and back-pressured time from 1.13, idle time
+from 1.11, `isBackPressured` from 1.10; before, buffer usage must do, and weighs less.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from flowdiag.analyses.facts import JobFacts, Ref, SubtaskLoad
+from flowdiag.analyses.placement import SubtaskKey
+from flowdiag.analyses.topology import Topology
+
+BUSY: Final = (
+    0.6  # share of the time; means over minutes blur a saturated subtask, seldom below this
+)
+PRESSED: Final = 0.5  # Flink's own limit between low and high back pressure
+FULL: Final = 0.85  # buffers in use, where they stand in for time: half full is their usual state
+IDLE: Final = 0.25  # what is busy for less of the time has nothing to do
+CALM: Final = 0.3  # back-pressured less than this: what it is busy with is its own work
+SKEWED: Final = 2.0  # times the records of the median sibling; key groups alone give up to 1.5
+WORKING: Final = 0.1  # less is no work worth comparing
+COSTLY: Final = 3.0  # times the siblings' time per record
+MANY_RECORDS: Final = 20.0  # fewer records say nothing about a ratio
+QUEUE_TIMES: Final = 3.0
+QUEUE_BUFFERS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One subtask, shares from 0 to 1. `measured` is False where buffer usage stands in for time."""
+
+    key: SubtaskKey
+    taskmanager: str | None
+    busy: float | None
+    pressed: float | None
+    records: float | None
+    queue: float | None
+    measured: bool
+    ref: Ref | None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for those downstream most of the time."""
+        return self.pressed is not None and self.pressed >= (PRESSED if self.measured else FULL)
+
+    @property
+    def works(self) -> bool:
+        """Whether it is busy most of the time, and not for waiting."""
+        if self.busy is None or (self.pressed or 0.0) > (CALM if self.measured else PRESSED):
+            return False
+        return self.busy >= (BUSY if self.measured else FULL)
+
+    @property
+    def cost(self) -> float | None:
+        """Busy time per record, in shares of the window: comparable between siblings only."""
+        if self.busy is None or self.records is None or not self.measured:
+            return None
+        return self.busy / max(self.records, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Where back pressure ends: the busy subtasks of one vertex, and the pressure before it."""
+
+    task: str
+    subtasks: tuple[Load, ...]
+    siblings: int
+    pressed_before: float
+    measured: bool
+
+    @property
+    def whole(self) -> bool:
+        """Whether every subtask of the vertex is busy."""
+        return len(self.subtasks) == self.siblings and self.siblings > 1
+
+
+Loads = Mapping[SubtaskKey, Load]
+
+
+def read_loads(job: JobFacts, topology: Topology) -> dict[SubtaskKey, Load]:
+    """Loads by subtask, under the names of the graph; the longest-observed place of each counts."""
+    best: dict[SubtaskKey, SubtaskLoad] = {}
+    for row in job.loads:
+        task = topology.canonical(row.task)
+        if task is None:
+            continue
+        key = SubtaskKey(task, row.subtask_index)
+        if key not in best or row.samples > best[key].samples:
+            best[key] = row
+    return {key: _load(key, row) for key, row in sorted(best.items())}
+
+
+def _load(key: SubtaskKey, row: SubtaskLoad) -> Load:
+    pressed = None if row.back_pressured is None else row.back_pressured / 1000
+    if pressed is None:
+        pressed = row.is_back_pressured
+    busy = None if row.busy is None else row.busy / 1000
+    measured = True
+    if busy is None and row.idle is not None:
+        busy = max(0.0, 1 - row.idle / 1000 - (pressed or 0.0))
+        # Idle without back pressure (1.11, 1.12 with a blocked task) is no measure of work.
+        measured = pressed is not None
+    if busy is None:
+        busy, measured = row.in_pool_usage, False
+    if pressed is None:
+        pressed, measured = row.out_pool_usage, False
+    return Load(
+        key=key,
+        taskmanager=row.taskmanager or row.host,
+        busy=busy,
+        pressed=pressed,
+        records=row.records_in,
+        queue=row.input_queue,
+        measured=measured,
+        ref=row.ref,
+    )
+
+
+def by_task(loads: Loads) -> dict[str, list[Load]]:
+    """Loads of each vertex, in the order of the subtasks."""
+    found: dict[str, list[Load]] = defaultdict(list)
+    for key in sorted(loads):
+        found[key.task].append(loads[key])
+    return dict(found)
+
+
+def roots(loads: Loads, topology: Topology) -> list[Root]:
+    """The ends of back pressure, the most convincing first."""
+    grouped = by_task(loads)
+    found = []
+    for task, members in grouped.items():
+        before = [
+            load
+            for name in topology.upstream.get(task, ())
+            for load in grouped.get(name, ())
+            if load.waits
+        ]
+        if not before or any(load.waits for load in members):
+            continue
+        busy = [load for load in members if load.works]
+        if busy:
+            found.append(
+                Root(
+                    task=task,
+                    subtasks=tuple(sorted(busy, key=lambda load: (-(load.busy or 0), load.key))),
+                    siblings=max(len(members), topology.parallelism.get(task, 0)),
+                    pressed_before=max(load.pressed or 0.0 for load in before),
+                    measured=all(load.measured for load in (*busy, *before)),
+                )
+            )
+    return sorted(
+        found,
+        key=lambda root: (-(root.pressed_before + (root.subtasks[0].busy or 0.0)), root.task),
+    )
+
+
+def busiest(loads: Loads) -> list[Load]:
+    """Subtasks that work while all their siblings are idle, without a word about back pressure."""
+    found = []
+    for members in by_task(loads).values():
+        if len(members) < 2:
+            continue
+        working = [load for load in members if load.measured and load.works]
+        idle = [load for load in members if load.busy is not None and load.busy <= IDLE]
+        if len(working) == 1 and len(idle) == len(members) - 1:
+            found.append(working[0])
+    return found
+
+
+def median(values: Iterable[float]) -> float | None:
+    """The lower median; None of nothing."""
+    ranked = sorted(values)
+    return ranked[(len(ranked) - 1) // 2] if ranked else None
+
+
+def records_ratio(load: Load, loads: Loads) -> float | None:
+    """Records of a subtask, in multiples of its median sibling; None where that says nothing."""
+    others = [
+        other.records
+        for key, other in loads.items()
+        if key.task == load.key.task and key != load.key and other.records is not None
+    ]
+    middle = median(others)
+    if middle is None or load.records is None or load.records < MANY_RECORDS:
+        return None
+    return load.records / max(middle, 1.0)
+
+
+def cost_ratio(load: Load, loads: Loads) -> float | None:
+    """Time per record of a subtask, in multiples of its median sibling on other TaskManagers."""
+    others = [
+        other.cost
+        for key, other in loads.items()
+        if key.task == load.key.task
+        and key != load.key
+        and other.taskmanager != load.taskmanager
+        and other.cost is not None
+        and (other.records or 0.0) >= MANY_RECORDS
+    ]
+    middle = median(others)
+    if not middle or load.cost is None or (load.records or 0.0) < MANY_RECORDS:
+        return None
+    return load.cost / middle
+
+
+def queue_ratio(load: Load, loads: Loads) -> float | None:
+    """Queued buffers of a subtask, in multiples of its median sibling."""
+    others = [
+        other.queue
+        for key, other in loads.items()
+        if key.task == load.key.task and key != load.key and other.queue is not None
+    ]
+    middle = median(others)
+    if middle is None or load.queue is None or load.queue < QUEUE_BUFFERS:
+        return None
+    return load.queue / max(middle, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SlowMachine:
+    """A TaskManager whose subtasks take longer per record than their siblings, in several vertices."""
+
+    taskmanager: str
+    vertices: tuple[str, ...]
+    ratio: float  # the median over its vertices
+
+
+def slow_machine(loads: Loads) -> SlowMachine | None:
+    """The one TaskManager that is slow at everything; None unless there is exactly one.
+
+    At least two vertices must show it, in every subtask that the TaskManager runs of them: a machine
+    is slow at all it does, a hot key is slow nowhere per record, a slow snapshot in one place only.
+    """
+    members: dict[str, dict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
+    for load in loads.values():
+        if load.taskmanager is not None and (load.records or 0.0) >= MANY_RECORDS:
+            members[load.taskmanager][load.key.task].append(load)
+    found = []
+    for manager, tasks in sorted(members.items()):
+        slow: dict[str, float] = {}
+        compared = 0
+        for task, mine in tasks.items():
+            ratios = [cost_ratio(load, loads) for load in mine]
+            known = [ratio for ratio in ratios if ratio is not None]
+            # Idle subtasks spend their busy time on barriers and timers, not on records.
+            if not known or max(load.busy or 0.0 for load in mine) < WORKING:
+                continue
+            compared += 1
+            if min(known) >= COSTLY:
+                slow[task] = median(known) or 0.0
+        if len(slow) >= 2 and len(slow) * 3 >= compared * 2:
+            found.append(SlowMachine(manager, tuple(sorted(slow)), median(slow.values()) or 0.0))
+    return found[0] if len(found) == 1 else None
+
+
+def stalled(loads: Sequence[Load]) -> bool:
+    """Whether subtasks are busy without taking in anything at all."""
+    return bool(loads) and all(
+        load.records is not None and load.records <= 1.0 and (load.busy or 0.0) >= BUSY
+        for load in loads
+    )
