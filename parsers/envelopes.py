@@ -465,17 +465,16 @@ def _zone(text: str | None) -> int | None:
 
 def _time_of(value: Fields) -> Times:
     """The first instant, and the first wall clock, that any of the usual keys has."""
-    local = None
+    instant = local = None
     for key in _TIME:
         found = value.get(key)
-        if found is None:
-            continue
-        this_instant, this_local = read_time(found)
-        if local is None:
-            local = this_local
-        if this_instant is not None:
-            return this_instant, local
-    return None, local
+        if found is not None:
+            this_instant, this_local = read_time(found)
+            instant = this_instant if instant is None else instant
+            local = this_local if local is None else local
+            if instant is not None and local is not None:
+                break
+    return instant, local
 
 
 # -- documents of many events ----------------------------------------------------------------
