@@ -528,6 +528,8 @@ def _incident_kind(event: Event, row: Row) -> str | None:
             "FINISHED": "finished",
             "SUSPENDED": "suspended",
         }.get(row["to_state"] or "")
+    if event is Event.JOB_FINISHED and row["to_state"] not in (None, "FINISHED"):
+        return None  # its transition says how it ended
     if event is Event.RESOURCE_FAILURE:
         kind = failure_kind(row["cause"] or (row["fields"] or {}).get("text", ""))
         return kind or "resource-failure"

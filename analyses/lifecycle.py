@@ -346,6 +346,7 @@ def parts(events: DataFrame) -> DataFrame:
           SELECT *, event NOT IN {_in(Event.CHECKPOINT_SUBTASK, Event.CHECKPOINT_VERTEX)} AS debug
           FROM {{events}}
           WHERE event IN {_in(*PARTS)} AND checkpoint IS NOT NULL
+            AND fields['outcome'] IS NULL -- a part that "could not be completed" is no report
         )
         SELECT 'part' AS what, job_id, checkpoint, vertex_id, task, subtask_index,
           IF(debug, attempt_id, NULL) AS attempt_id,
