@@ -45,6 +45,7 @@ START_TIMEOUT_S: Final = 180.0
 _LOG_LIMIT: Final = 64 * 1024  # characters of the JVM's output that are kept
 _GATEWAY: Final = "org.apache.spark.api.python.PythonGatewayServer"
 _PREFIX: Final = "flowdiag-"
+_LOCK: Final = "in-use"
 # The JVM's own words about an archive that it does not take (17 to 25). Other warnings of the same
 # part of the JVM are harmless.
 _REFUSED: Final = re.compile(
@@ -117,6 +118,39 @@ _SMALL: Final[Mapping[str, str]] = {
     "spark.sql.adaptive.enabled": "false",
 }
 
+_UNUSED_JARS: Final = (
+    # other parts of Spark, and what only they depend on
+    "spark-connect_",
+    "spark-graphx",
+    "spark-hive",
+    "spark-kubernetes",
+    "spark-mllib",
+    "spark-pipelines",
+    "spark-repl",
+    "spark-yarn",
+    "JLargeArrays",
+    "JTransforms",
+    "algebra_",
+    "arpack",
+    "blas",
+    "breeze",
+    "cats-kernel",
+    "curator-",
+    "datanucleus-",
+    "derby",
+    "hive-",
+    "jline",
+    "kubernetes-",
+    "lapack",
+    "libfb303",
+    "libthrift",
+    "rocksdbjni",
+    "spire",
+    "vertx-",
+    "volcano-",
+    "zookeeper",
+)
+
 # Variables of the user's own Spark or Java set-up that would lead a local session astray.
 _FOREIGN: Final = (
     "JAVA_TOOL_OPTIONS",
@@ -170,6 +204,7 @@ class SparkStarter:
 
     cores: int
     folder: Path
+    _lock: IO[bytes]
     java: Java | None = None
     archive: Archive | None = None  # in use, not merely wanted
     process: subprocess.Popen[bytes] | None = None
@@ -196,7 +231,8 @@ class SparkStarter:
             use_archive: take Spark's classes from the archive of `flowdiag warm` if there is one.
             jvm_flags: more flags, behind the fixed ones.
         """
-        starter = cls(cores=cores or _processors(), folder=_private_folder())
+        folder, lock = _private_folder()
+        starter = cls(cores=cores or _processors(), folder=folder, _lock=lock)
         atexit.register(starter.close)
         starter._catch_signals()
         starter._set_environment()
@@ -272,10 +308,11 @@ class SparkStarter:
             return
         self._closed = True
         atexit.unregister(self.close)
-        if self._thread is not None:
+        if self._session is None:
             # Killed first, so that a session that is still starting fails instead of going on.
             self._kill()
-            self._thread.join(timeout=10)
+            if self._thread is not None:
+                self._thread.join(timeout=10)
         self._forget_session()
         self._kill()
         for name, value in self._environ.items():
@@ -285,6 +322,7 @@ class SparkStarter:
                 os.environ[name] = value
         for number, handler in self._restore_signals:
             signal.signal(number, handler)
+        self._lock.close()
         # The Python workers end with the JVM, but a moment later.
         shutil.rmtree(self.folder, ignore_errors=True)
         if self.folder.exists():
@@ -463,9 +501,11 @@ class SparkStarter:
         session_class: Any = modules["pyspark.sql.session"].SparkSession
         context_class: Any = modules["pyspark.core.context"].SparkContext
         gateway = context_class._gateway
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(AttributeError):
+            # It waits for the JVM's next word, and would complain on stderr of its sudden end.
             accumulators = context_class._active_spark_context._accumulatorServer
-            accumulators.shutdown()
+            accumulators.server_shutdown = True
+            accumulators.handle_error = lambda request, client_address: None
         if gateway is not None:
             with contextlib.suppress(Exception):
                 gateway.close()
@@ -514,8 +554,15 @@ def wanted_archive(java: Java) -> Archive | None:
 
 
 def class_path(home: Path) -> str:
-    """Every jar of Spark, in a fixed order: an archive is only valid for the path it was made on."""
-    return os.pathsep.join(sorted(str(jar) for jar in (home / "jars").glob("*.jar")))
+    """Spark's jars, in a fixed order: an archive is only valid for the path it was made on.
+
+    Left out is what a local session never needs. That is not only a matter of size: MLlib registers
+    functions whenever a session starts, which took a tenth of the JVM's work in a small diagnosis.
+    Spark and Scala come first, since a class is looked for in one jar after the other.
+    """
+    jars = [jar for jar in (home / "jars").glob("*.jar") if not jar.name.startswith(_UNUSED_JARS)]
+    jars.sort(key=lambda jar: (not jar.name.startswith(("spark-", "scala-")), jar.name))
+    return os.pathsep.join(map(str, jars))
 
 
 def _processors() -> int:
@@ -524,9 +571,34 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-def _private_folder() -> Path:
-    """A folder only we can read (mkdtemp's mode is 0700)."""
-    return Path(tempfile.mkdtemp(prefix=_PREFIX))
+def _private_folder() -> tuple[Path, IO[bytes]]:
+    """A folder only we can read (mkdtemp's mode is 0700), and the lock that says it is in use."""
+    parent = Path(tempfile.gettempdir())
+    _remove_left_overs(parent)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    lock = (folder / _LOCK).open("wb")
+    if os.name == "posix":
+        import fcntl
+
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    return folder, lock
+
+
+def _remove_left_overs(parent: Path) -> None:
+    """Remove the folders of our own earlier processes that were killed: their locks are free."""
+    if os.name != "posix":
+        return
+    import fcntl
+
+    for folder in parent.glob(_PREFIX + "*"):
+        try:
+            if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+                continue
+            with (folder / _LOCK).open("r+b") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue  # in use, gone meanwhile, or none of ours
 
 
 def _drain(stream: IO[bytes], lines: deque[str]) -> None:

@@ -11,20 +11,17 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from flowdiag.cli.archive import KEPT, archives, cache_folder
 from flowdiag.cli.java import find_java
 from flowdiag.cli.session import SparkStarter, usable_archive, wanted_archive
 from flowdiag.parsers.errors import FlowdiagError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 _DUMP_TIMEOUT_S: Final = 300.0
 _ROOM_BYTES: Final = 1_000_000_000  # an ahead-of-time cache needs about twice its size for a while
@@ -121,71 +118,71 @@ def warm_in_background(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def _train(flags: tuple[str, ...]) -> None:
-    with SparkStarter.begin(use_archive=False, jvm_flags=flags) as starter:
-        session = starter.session()
-        for small in (True, False):
-            starter.tune(small=small)
-            _rehearse(session)
+    with (
+        SparkStarter.begin(use_archive=False, jvm_flags=flags) as starter,
+        tempfile.TemporaryDirectory(prefix="flowdiag-") as folder,
+    ):
+        _rehearse(starter, Path(folder))
         status = starter.finish(_DUMP_TIMEOUT_S)
         if status is None:
             raise FlowdiagError(f"Java wrote no archive within {_DUMP_TIMEOUT_S:.0f} s")
 
 
-def _rehearse(spark: SparkSession) -> None:
-    """Do once what a diagnosis does: Arrow in both directions, Python tasks, the usual plans."""
+def _rehearse(starter: SparkStarter, folder: Path) -> None:
+    """Diagnose a small log of our own: what Java loads for that is what every diagnosis needs."""
+    from flowdiag.analyses.checkpoints import Wishes, diagnose
+    from flowdiag.parsers.parse import plan_splits
+    from flowdiag.parsers.sources import discover
+    from flowdiag.parsers.spark import events_frame
 
-    import pyarrow as pa
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
+    log = folder / "jobmanager.log"
+    log.write_text(_rehearsal_log())
+    discovery = discover([str(log)])
+    diagnose(
+        discovery,
+        starter.session,
+        Wishes(),
+        tune=lambda small: starter.tune(small=small),
+    )
+    # Large inputs: parsed by Python workers, with generated code.
+    starter.tune(small=False)
+    scanned = events_frame(starter.session(), plan_splits(discovery.sources))
+    scanned.groupBy("event").count().orderBy("event").collect()
 
-    from flowdiag.parsers.schema import EVENTS, empty_row
-    from flowdiag.parsers.spark import EVENTS as SCHEMA
 
-    rows = [
-        empty_row()
-        | {
-            "source": 0,
-            "offset": number,
-            "event": "checkpoint_triggered" if number % 2 else "task_state",
-            "local_us": number,
-            "checkpoint": number // 2,
-            "task": "map",
-            "subtask_index": number % 3,
-            "fields": {"reason": "none"},
-        }
-        for number in range(64)
+def _rehearsal_log() -> str:
+    """A JobManager's log in which one checkpoint completes and the next ones expire."""
+    attempt = f"{'a' * 32}_{'b' * 32}_0_0"
+    job = "c" * 32
+    coordinator = "INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] - "
+    graph = "INFO  org.apache.flink.runtime.executiongraph.ExecutionGraph [] - "
+    lines = [
+        f"{graph}Job rehearsal ({job}) switched from state CREATED to RUNNING.",
+        f"{graph}Deploying map (1/1) (attempt #0) with attempt id {attempt} and vertex id {'b' * 32}"
+        " to tm-1 @ localhost (dataPort=1) with allocation id " + "d" * 32,
+        f"{graph}map (1/1) ({attempt}) switched from DEPLOYING to RUNNING.",
     ]
-    table = pa.Table.from_pylist(rows, schema=EVENTS)
-
-    def repeat(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:
-            yield from table.to_batches()
-
-    scanned = spark.range(2, numPartitions=2).mapInArrow(repeat, schema=SCHEMA)
-    events = spark.createDataFrame(table, schema=SCHEMA).unionByName(scanned).cache()
-    by_task = Window.partitionBy("task", "subtask_index").orderBy("source", "offset")
-    numbered = events.select(
-        "*",
-        F.lag("local_us").over(by_task).alias("before"),
-        F.row_number().over(by_task).alias("number"),
-        F.col("fields")["reason"].alias("reason"),
-        F.coalesce("utc_us", "local_us").alias("at"),
+    for number in range(1, 6):
+        lines.append(
+            f"{coordinator}Triggering checkpoint {number} (type=CheckpointType{{name='Checkpoint',"
+            " sharingFilesStrategy=FORWARD_BACKWARD}) @ "
+            f"{1_767_607_200_000 + 10_000 * len(lines)} for job {job}."
+        )
+        if number == 1:
+            lines.append(
+                f"{coordinator}Completed checkpoint {number} for job {job} (1024 bytes,"
+                " checkpointDuration=10 ms, finalizationTime=1 ms)."
+            )
+            continue
+        lines += [
+            f"{coordinator}Checkpoint {number} of job {job} expired before completing.",
+            f"{coordinator}Received late message for now expired checkpoint attempt {number}"
+            + f" from task {attempt} of job {job} at tm-1 @ localhost (dataPort=1).",
+        ]
+    return "".join(
+        f"2026-01-05 10:{number * 10 // 60:02d}:{number * 10 % 60:02d},000 {line}\n"
+        for number, line in enumerate(lines)
     )
-    triggered = numbered.where(F.col("event") == "checkpoint_triggered").alias("triggered")
-    summary = numbered.groupBy("task", "checkpoint").agg(
-        F.count("*").alias("n"),
-        F.min("at").alias("first"),
-        F.max_by("reason", "at").alias("last_reason"),
-        F.collect_list(F.struct("subtask_index", "at")).alias("subtasks"),
-        F.percentile("at", 0.5).alias("median"),
-        F.sum("bytes").alias("bytes"),
-    )
-    joined = triggered.join(summary.alias("summary"), on="checkpoint", how="left")
-    broadcast = triggered.join(F.broadcast(summary), on="checkpoint", how="left_anti")
-    joined.orderBy("checkpoint", "offset").collect()
-    broadcast.select(F.explode_outer("fields")).distinct().toArrow()
-    events.groupBy("event").pivot("subtask_index", [0, 1]).count().collect()
-    events.unpersist()
 
 
 def _check_room(folder: Path) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import stat
+import subprocess
 import sys
+import tempfile
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -170,3 +174,63 @@ def test_sockets_of_workers_are_private(spark: SparkSession) -> None:
 
 def test_the_java_in_use_is_supported() -> None:
     assert find_java().major >= 17
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_no_jvm_and_no_folder_survive(number: signal.Signals, tmp_path: Path) -> None:
+    program = (
+        "import time\n"
+        "from flowdiag.cli.session import SparkStarter\n"
+        "with SparkStarter.begin() as starter:\n"
+        "    print(starter.process.pid, flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as python:
+        assert python.stdout is not None
+        jvm = int(python.stdout.readline())
+        python.send_signal(number)
+    _wait_until(lambda: not _runs(jvm))
+    left = list(tmp_path.glob("flowdiag-*"))
+    if number is signal.SIGKILL:
+        # Nobody was left to remove it: the next session does.
+        assert len(left) == 1
+        session_module._remove_left_overs(tmp_path)
+        left = list(tmp_path.glob("flowdiag-*"))
+    assert not left
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    # In a container nobody may collect orphans: a zombie is as good as gone.
+    status = Path(f"/proc/{process}/stat")
+    try:
+        return ") Z " not in status.read_text()
+    except FileNotFoundError:
+        return not Path("/proc").is_dir()
+
+
+def _wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_folders_in_use_are_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder, lock = session_module._private_folder()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    session_module._remove_left_overs(tmp_path)
+    assert folder.is_dir()
+    lock.close()
+    session_module._remove_left_overs(tmp_path)
+    assert not folder.exists()
