@@ -735,7 +735,43 @@ def _parts(
                 ref=_ref(row),
             )
         )
-    return found
+    return _merge_parts(found)
+
+
+def _merge_parts(parts: Iterable[SubtaskCheckpoint]) -> list[SubtaskCheckpoint]:
+    """One report per checkpoint and subtask: an archive and saved answers tell the same twice.
+
+    An acknowledgement wins over its absence (an answer may have been saved before it), the later kinds
+    of `_ORIGINS` fill in what the earlier do not say.
+    """
+    merged: dict[tuple[JobKey, int, str | None, int], SubtaskCheckpoint] = {}
+    for part in sorted(parts, key=lambda p: (not p.acknowledged, _ORIGINS.index(p.source))):
+        key = (part.job, part.checkpoint, part.task or part.vertex_id, part.subtask_index)
+        known = merged.get(key)
+        if known is None:
+            merged[key] = part
+            continue
+        merged[key] = replace(
+            known,
+            **{name: getattr(part, name) for name in _PART_VALUES if getattr(known, name) is None},
+        )
+    return sorted(
+        merged.values(), key=lambda p: (p.checkpoint, p.vertex_id or p.task or "", p.subtask_index)
+    )
+
+
+_ORIGINS: Final = ("archive", "rest", "dump", "debug")
+_PART_VALUES: Final = (
+    "vertex_id",
+    "task",
+    "end_to_end_ms",
+    "sync_ms",
+    "async_ms",
+    "alignment_ms",
+    "start_delay_ms",
+    "bytes",
+    "taskmanager",
+)
 
 
 def _number(text: str | None, other: int | None) -> int | None:
