@@ -21,7 +21,7 @@ from flowdiag.parsers.errors import FlowdiagError
 app = typer.Typer(
     name="flowdiag",
     cls=HelpfulGroup,
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,  # locals may hold secrets out of logs; `main` does it
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -41,6 +41,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def flowdiag(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", "-V", help="Show the version.", callback=_version, is_eager=True),
@@ -55,6 +56,9 @@ def flowdiag(
       flowdiag checkpoints logs/ --format json | jq .summary
       flowdiag explain CP101
     """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(ExitCode.USAGE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -89,11 +93,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _wrong_usage(message: str, context: object) -> ExitCode:
-    """Say what is wrong with the command line; without any argument that is the help itself."""
+    """Say what is wrong with the command line."""
     from flowdiag.cli.console import say
 
-    if message.strip():
-        path = getattr(context, "command_path", "flowdiag")
-        text = message.strip().rstrip(".").replace("\n", " ")
-        say("error", text[:1].lower() + text[1:], f"see {path} --help")
+    path = getattr(context, "command_path", "flowdiag")
+    text = message.strip().rstrip(".").replace("\n", " ")
+    say("error", text[:1].lower() + text[1:], f"see {path} --help")
     return ExitCode.USAGE

@@ -65,7 +65,7 @@ def run_checkpoints(
                 spark.session,
                 wishes,
                 tune=lambda small: spark.tune(small=small),
-                say=lambda stage: progress(f"{stage}: {told}"),
+                say=lambda stage: progress(f"{stage} {told}" if stage == "reading" else stage),
             )
 
     return deliver("checkpoints", settings, diagnosis)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -26,6 +27,7 @@ INPUTS_SHOWN: Final = 12
 EVIDENCE_SHOWN: Final = 3
 TASKMANAGERS_SHOWN: Final = 12
 CULPRITS_SHOWN: Final = 5
+DRIFT_SHOWN_MS: Final = 1_000  # less is as likely the time that a message takes
 
 _SEVERITY: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 _VERDICT: Final = {
@@ -158,7 +160,7 @@ def _input_rows(inputs: Iterable[Input], prefix: int, *, grouped: bool) -> Itera
 
 def _input_table(rows: list[InputRow], page: Page) -> RenderableType:
     """Side by side, or where that is too wide, the facts below the name."""
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    widths = [max(cell_len(row[column]) for row in rows) for column in range(3)]
     beside = 2 + sum(widths) + 4 <= page.width
     table = _grid(3 if beside else 2)
     for what, name, facts in rows:
@@ -173,7 +175,7 @@ def _input_facts(item: Input) -> str:
     zone = item.zone or "" if item.kind not in ("rest", "archive") else ""  # those are in UTC
     if zone and item.zone_from:
         zone += f" ({item.zone_from.replace('-', ' ')})"
-    if item.clock_offset_ms:
+    if item.clock_offset_ms and abs(item.clock_offset_ms) >= DRIFT_SHOWN_MS:
         ahead = item.clock_offset_ms > 0
         zone += f", clock {words.duration(abs(item.clock_offset_ms))}"
         zone += " ahead" if ahead else " behind"

@@ -257,6 +257,33 @@ def test_rules_and_explain(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
         assert f"\n{heading}\n" in page
 
 
+def test_without_arguments_help_goes_to_stderr(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    assert main([]) == 2
+    out, err = capfdbinary.readouterr()
+    assert out == b"" and err.startswith(b"Find the culprit in Flink and Spark streaming logs.\n")
+
+
+def test_help_begins_with_examples(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["checkpoints", "--help"]) == 0
+    assert (
+        capfdbinary.readouterr()
+        .out.decode()
+        .startswith("""\
+Why do Flink's checkpoints fail, and who is it?
+
+Examples
+  flowdiag checkpoints logs/
+  flowdiag checkpoints jobmanager.log taskmanager-*.log.gz --since 2h
+  kubectl logs my-jobmanager | flowdiag checkpoints -
+  flowdiag checkpoints logs/ --job 'orders-*' --format json | jq .summary
+
+Usage  flowdiag checkpoints [OPTIONS] PATH...
+""")
+    )
+
+
 def test_version(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert main(["--version"]) == 0
