@@ -1,0 +1,160 @@
+"""The rate estimator of Spark Streaming, replayed to the last bit.
+
+`org.apache.spark.streaming.scheduler.rate.PIDRateEstimator` has had the same arithmetic from 1.5.0 to
+4.3.0 (catalogue/spark.md 1.2). Python's floats are the JVM's doubles, so that the same operations in
+the same order give the same bits; do not "simplify" an expression here.
+
+Rates are records per second, times and delays milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gains:
+    """The options `spark.streaming.backpressure.pid.*` with their defaults (catalogue/spark.md 1.3).
+
+    Raises:
+        ValueError: a value that Spark refuses to start with.
+    """
+
+    proportional: float = 1.0
+    integral: float = 0.2
+    derived: float = 0.0
+    min_rate: float = 100.0
+
+    def __post_init__(self) -> None:
+        """Refuse what Spark's `require` refuses."""
+        for name in ("proportional", "integral", "derived"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} should be >= 0")
+        if self.min_rate <= 0:
+            raise ValueError("minRate should be > 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What the estimator is told when a batch completes.
+
+    Args:
+        time_ms: when its processing ended.
+        elements: records of this stream in the batch.
+        processing_delay_ms: of the whole batch.
+        scheduling_delay_ms: of the whole batch, from its submission (not from its batch time).
+    """
+
+    time_ms: int
+    elements: int
+    processing_delay_ms: int
+    scheduling_delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What the estimator made of one observation.
+
+    `outcome` is `new-rate`, `first-run` or `skipped`; only the first publishes. The terms are null when
+    the observation was skipped, as then nothing is computed.
+    """
+
+    observation: Observation
+    outcome: str
+    processing_rate: float | None = None
+    error: float | None = None
+    historical_error: float | None = None
+    d_error: float | None = None
+    delay_since_update_s: float | None = None
+    latest_rate: float | None = None
+    unclamped_rate: float | None = None
+    new_rate: float | None = None
+
+    @property
+    def at_floor(self) -> bool:
+        """Whether `minRate` alone decided the rate."""
+        return (
+            self.new_rate is not None
+            and self.unclamped_rate is not None
+            and self.unclamped_rate < self.new_rate
+        )
+
+    @property
+    def published(self) -> int | None:
+        """The limit that receivers get: `RateController` truncates to a long."""
+        return None if self.new_rate is None else int(self.new_rate)
+
+
+class Estimator:
+    """One estimator: one input stream has one.
+
+    >>> estimator = Estimator(batch_interval_ms=20, gains=Gains(integral=0.0, min_rate=10.0))
+    >>> told = Observation(time_ms=0, elements=10, processing_delay_ms=10, scheduling_delay_ms=0)
+    >>> estimator.compute(told).outcome
+    'first-run'
+    >>> estimator.compute(Observation(
+    ...     time_ms=10, elements=10, processing_delay_ms=10, scheduling_delay_ms=0)).new_rate
+    1000.0
+    """
+
+    def __init__(self, *, batch_interval_ms: int, gains: Gains) -> None:
+        """Begin as Spark does: no rate, no error, nothing seen.
+
+        Raises:
+            ValueError: the batch interval is not above zero.
+        """
+        if batch_interval_ms <= 0:
+            raise ValueError("batch interval should be > 0")
+        self._interval_ms = batch_interval_ms
+        self._gains = gains
+        self._first_run = True
+        self._latest_time = -1
+        self._latest_rate = -1.0
+        self._latest_error = -1.0
+
+    def compute(self, told: Observation) -> Step:
+        """Take one completed batch into account."""
+        accepted = (
+            told.time_ms > self._latest_time and told.elements > 0 and told.processing_delay_ms > 0
+        )
+        if not accepted:
+            return Step(observation=told, outcome="skipped")
+        gains = self._gains
+        delay_since_update = float(told.time_ms - self._latest_time) / 1000
+        processing_rate = float(told.elements) / told.processing_delay_ms * 1000
+        latest_rate = self._latest_rate
+        error = latest_rate - processing_rate
+        historical_error = float(told.scheduling_delay_ms) * processing_rate / self._interval_ms
+        d_error = (error - self._latest_error) / delay_since_update
+        unclamped = (
+            latest_rate
+            - gains.proportional * error
+            - gains.integral * historical_error
+            - gains.derived * d_error
+        )
+        new_rate = max(unclamped, gains.min_rate)
+        self._latest_time = told.time_ms
+        first, self._first_run = self._first_run, False
+        self._latest_rate = processing_rate if first else new_rate
+        self._latest_error = 0.0 if first else error
+        return Step(
+            observation=told,
+            outcome="first-run" if first else "new-rate",
+            processing_rate=processing_rate,
+            error=error,
+            historical_error=historical_error,
+            d_error=d_error,
+            delay_since_update_s=delay_since_update,
+            latest_rate=latest_rate,
+            unclamped_rate=unclamped,
+            new_rate=None if first else new_rate,
+        )
+
+
+def replay(
+    observations: Iterable[Observation], *, batch_interval_ms: int, gains: Gains
+) -> Iterator[Step]:
+    """Run one stream's completed batches through a fresh estimator, in the order of their completion."""
+    estimator = Estimator(batch_interval_ms=batch_interval_ms, gains=gains)
+    return (estimator.compute(told) for told in observations)
