@@ -20,10 +20,11 @@ import msgspec
 from flowdiag.analyses import findings as f
 from flowdiag.analyses.evidence import Located
 from flowdiag.analyses.facts import JobKey
-from flowdiag.analyses.redact import clean, printable, pseudonymise, visible_json
+from flowdiag.analyses.redact import clean, printable, pseudonymise, shorten, visible_json
 
 SCHEMA: Final = "flowdiag.report/1"
 MAX_EVIDENCE: Final = 10
+DOCUMENTS: Final = ("rest", "archive")  # kinds of input that are JSON for programs, not lines
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -111,7 +112,10 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """A record of the input. `line` counts from 1 in the decoded stream, `offset` in its bytes."""
+    """A record of the input, by line (from 1) and byte of the decoded stream.
+
+    `line` is null in documents without lines and where the input could not be read again.
+    """
 
     source: str
     line: int | None
@@ -551,12 +555,17 @@ def _evidence(
     privacy: Privacy,
 ) -> Evidence:
     place = located.get((item.source, item.offset))
+    line, excerpt = (place.line, place.excerpt) if place else (None, None)
+    if inputs[item.source].kind in DOCUMENTS:
+        # One line that holds everything: its number says nothing, and its text little.
+        line = None
+        excerpt = shorten(excerpt.replace('\\"', '"'), 200) if excerpt else None
     return Evidence(
         source=inputs[item.source].source,
-        line=place.line if place else None,
+        line=line,
         offset=item.offset,
         timestamp=iso(item.time_us),
-        excerpt=place.excerpt if place and privacy.excerpts else None,
+        excerpt=excerpt if privacy.excerpts else None,
     )
 
 

@@ -34,7 +34,7 @@ def _lines(report: Report, page: Page) -> Iterator[str]:
     if report.summary.culprits:
         yield ""
     read = [item for item in report.inputs if item.kind != "not-read"]
-    yield _say(f"{words.plural(len(read), 'input')}, {words.span(read, clock)}")
+    yield _say(f"{words.plural(len(read), 'input')}, {words.span(report, clock)}")
     yield ""
     missing = [item for item in report.inputs if item.kind == "not-read" or item.error]
     for item in missing:

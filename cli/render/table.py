@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flowdiag.analyses.redact import printable
-from flowdiag.analyses.report import CheckpointJob, Culprit, Finding, Input, Report, Rule
+from flowdiag.analyses.report import DOCUMENTS, CheckpointJob, Culprit, Finding, Input, Report, Rule
 from flowdiag.cli.render import words
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.render.timeline import GLYPHS, Timeline, bucket_note, legend_word, timeline
@@ -117,7 +117,7 @@ def _inputs(report: Report, page: Page, clock: words.Clock) -> RenderableType:
     total = words.size(sum(item.bytes for item in read))
     parts = [f"{words.plural(len(read), 'input')}, {total}"]
     parts += [f"{len(unread)} not read"] if unread else []
-    parts += [words.span(read, clock)]
+    parts += [words.span(report, clock)]
     parts += [f"in {printable(folder)}"] if folder else []
     blocks: list[RenderableType] = [_heading("Inputs", " · ".join(parts))]
     rows = list(_input_rows(read, len(folder), grouped=not page.verbose))
@@ -154,7 +154,7 @@ def _input_rows(inputs: Iterable[Input], prefix: int, *, grouped: bool) -> Itera
         if len(items) == 1:
             name = items[0].source[prefix:]
         else:
-            name = f"{len(items)} answers in {folder[prefix:] or folder or '.'}"
+            name = f"{len(items)} answers" + (f" in {folder[prefix:]}" if folder[prefix:] else "")
         yield "REST", printable(name), " · ".join(facts)
 
 
@@ -172,7 +172,7 @@ def _input_table(rows: list[InputRow], page: Page) -> RenderableType:
 
 
 def _input_facts(item: Input) -> str:
-    zone = item.zone or "" if item.kind not in ("rest", "archive") else ""  # those are in UTC
+    zone = item.zone or "" if item.kind not in DOCUMENTS else ""  # those are in UTC
     if zone and item.zone_from:
         zone += f" ({item.zone_from.replace('-', ' ')})"
     if item.clock_offset_ms and abs(item.clock_offset_ms) >= DRIFT_SHOWN_MS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
@@ -16,7 +16,6 @@ from flowdiag.analyses.report import (
     Culprit,
     Evidence,
     Finding,
-    Input,
     Measurement,
     Report,
     Rule,
@@ -279,14 +278,17 @@ def seen(finding: Finding, clock: Clock) -> str:
     return f"{first} to {last[11:] if first[:10] == last[:10] else last}"
 
 
-def span(inputs: Iterable[Input], clock: Clock) -> str:
-    """From the first to the last record of all inputs."""
-    inputs = list(inputs)
-    first = min((item.first for item in inputs if item.first), default=None)
-    last = max((item.last for item in inputs if item.last), default=None)
-    if first is None or last is None:
+def span(report: Report, clock: Clock) -> str:
+    """From the first to the last record of all inputs; saved answers are dated by their content."""
+    firsts = [item.first for item in report.inputs if item.first]
+    lasts = [item.last for item in report.inputs if item.last]
+    if not firsts and report.data.checkpoints:
+        for job in report.data.checkpoints.jobs:
+            firsts += [item.triggered_at for item in job.checkpoints if item.triggered_at]
+            lasts += [item.ended_at for item in job.checkpoints if item.ended_at]
+    if not firsts or not lasts:
         return "no dated records"
-    start, end = clock.show(first), clock.show(last)
+    start, end = clock.show(min(firsts)), clock.show(max(lasts))
     return f"{start} to {end[11:] if start[:10] == end[:10] else end} {clock.name}"
 
 

@@ -215,3 +215,27 @@ def test_saved_answers_share_a_row() -> None:
     assert "  REST         40 answers in rest/" in at_100(report)
     assert "20 kB · 120 records" in at_100(report)
     assert "  REST         rest/39.json" in at_100(report, verbose=1)
+
+
+def test_documents_are_cited_by_byte_and_date_themselves() -> None:
+    report = reports.build(
+        reports.job_facts(sick=True),
+        reports.outcome("CP101", "checkpoint-expired", reports.expired()),
+        kind="archive",
+        source="archive.json",
+    )
+    undated = [
+        Input(
+            **{
+                **{name: getattr(item, name) for name in item.__struct_fields__},
+                "first": None,
+                "last": None,
+                "zone": None,
+            }
+        )
+        for item in report.inputs
+    ]
+    report.inputs[:] = undated
+    shown = at_100(report)
+    assert "evidence  archive.json at byte 1000\n" in shown
+    assert "2018-11-29 10:30:00 to 11:07:00 UTC" in shown
