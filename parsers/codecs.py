@@ -14,7 +14,7 @@ import io
 import lzma
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Final, Protocol, cast
 
@@ -70,20 +70,33 @@ class ByteStream(io.RawIOBase):
     """A readable, not seekable stream of pieces whose troubles end it instead of raising.
 
     `error` is None or one clause for the user, for example `truncated gzip after 4096 bytes`
-    (decoded bytes). It is complete once the stream has been read to its end.
+    (decoded bytes), its own or that of the stream `below`. It is complete once the stream has
+    been read to its end.
     """
 
     def __init__(
-        self, pieces: Iterable[bytes], *, label: str = "stream", close: Callable[[], None] | None
+        self,
+        pieces: Iterable[bytes],
+        *,
+        label: str = "stream",
+        close: Callable[[], None] | None,
+        below: ByteStream | None = None,
     ) -> None:
         """Read `pieces` as they are asked for; call `close` when the stream is closed."""
         super().__init__()
-        self.error: str | None = None
+        self._error: str | None = None
+        self._below = below
         self._pieces = iter(pieces)
         self._rest = memoryview(b"")
         self._label = label
         self._close = close
         self._produced = 0
+
+    @property
+    def error(self) -> str | None:
+        """What went wrong so far, or None."""
+        # What ended the stream below is the reason why this one found itself cut.
+        return (self._below.error if self._below is not None else None) or self._error
 
     def readable(self) -> bool:
         """Tell `io` that this stream can be read."""
@@ -119,14 +132,13 @@ class ByteStream(io.RawIOBase):
         except (ValueError, EOFError, RuntimeError, MemoryError, OverflowError) as trouble:
             what = f"damaged ({type(trouble).__name__})"
         self._pieces = iter(())
-        if self.error is None:
-            self.error = f"{what.format(label=self._label)} after {self._produced} bytes"
+        self.note(f"{what.format(label=self._label)} after {self._produced} bytes")
         return None
 
     def note(self, error: str) -> None:
         """Report a trouble that does not end the stream; the first one is kept."""
-        if self.error is None:
-            self.error = error
+        if self._error is None:
+            self._error = error
 
     def close(self) -> None:
         """Close the file below, too."""
@@ -202,7 +214,8 @@ def decode(raw: BinaryIO, codec: str, *, close: Callable[[], None] | None = None
         pieces = _pieces(raw)
     else:
         pieces = {known.name: known for known in CODECS}[codec].decode(raw)
-    return ByteStream(pieces, label=codec, close=close or raw.close)
+    below = raw if isinstance(raw, ByteStream) else None
+    return ByteStream(pieces, label=codec, close=close or raw.close, below=below)
 
 
 def transcode(stream: ByteStream, encoding: str) -> ByteStream:
@@ -210,7 +223,6 @@ def transcode(stream: ByteStream, encoding: str) -> ByteStream:
 
     What is not valid becomes U+FFFD. `error` is that of the stream below.
     """
-    result: ByteStream
 
     def pieces() -> Iterator[bytes]:
         decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
@@ -221,11 +233,8 @@ def transcode(stream: ByteStream, encoding: str) -> ByteStream:
                 text, at_start = text.removeprefix("\ufeff"), False
             yield text.encode("utf-8", "replace")
         yield decoder.decode(b"", final=True).encode("utf-8", "replace")
-        if stream.error:
-            result.note(stream.error)
 
-    result = ByteStream(pieces(), label=encoding, close=stream.close)
-    return result
+    return ByteStream(pieces(), label=encoding, close=stream.close, below=stream)
 
 
 def _pieces(raw: BinaryIO) -> Iterator[bytes]:
@@ -246,6 +255,21 @@ def _gzip(raw: BinaryIO) -> Iterator[bytes]:
             yield from _inflate(member, data)
             data = member.unused_data
         data = _skip_padding(data, raw, b"\x1f\x8b")
+
+
+def deflated(raw: BinaryIO) -> Generator[bytes, None, bytes]:
+    """Decode one raw deflate stream, as a zip member is, up to its end.
+
+    The generator returns what was read of `raw` behind that end.
+    """
+    member = zlib.decompressobj(wbits=-15)
+    while not member.eof:
+        data = raw.read(CHUNK)
+        if not data:
+            yield member.flush()
+            raise Damaged("truncated {label}")
+        yield from _inflate(member, data)
+    return member.unused_data
 
 
 def _inflate(member: zlib._Decompress, data: bytes) -> Iterator[bytes]:

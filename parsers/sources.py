@@ -20,14 +20,15 @@ import os
 import re
 import shutil
 import stat
+import struct
 import sys
 import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import IO, BinaryIO, Final, cast
+from typing import BinaryIO, Final, cast
 
 from flowdiag.parsers import codecs, envelopes
 from flowdiag.parsers.rolling import group_of
@@ -170,6 +171,7 @@ class _Search:
             try:
                 if os.path.isdir(path):
                     if self._seen(path, self.folders):
+                        visited += 1
                         continue
                     names = sorted(os.listdir(path), reverse=True)
                     shown = [name for name in names if not name.startswith(".")]
@@ -195,8 +197,11 @@ class _Search:
         """Add one path that is no folder; complain if it cannot be opened."""
 
         def refuse(reason: str) -> None:
-            complaints.append(f"{name}: {reason}")
-            self._put(_refused(name, path, reason))
+            key = os.path.abspath(path)
+            if key not in self.files:  # it has no inode, or none that we may see
+                self.files.add(key)
+                complaints.append(f"{name}: {reason}")
+                self._put(_refused(name, path, reason))
 
         name = _shown(path)
         try:
@@ -253,13 +258,29 @@ class _Search:
                     )
                 for info in sorted(infos[:_MEMBERS], key=lambda info: info.filename):
                     if not self._is_hidden(info.filename):
-                        self._add_zip_member(container, name, path, info, depth)
-        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, zlib.error):
+                        self._add_zip_member(name, path, info, depth)
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+            self._add_cut_zip(name, path, size, depth)
+
+    def _add_cut_zip(self, name: str, path: str, size: int, depth: int) -> None:
+        """Copy the members of a zip archive out that has lost its directory, which is its end."""
+        members: dict[str, str] = {}
+        with codecs.PlainFile(path) as file:
+            try:
+                for member, read in _members_in_order(cast(BinaryIO, file)):
+                    if not self._is_hidden(member) and len(members) < _MEMBERS:
+                        members[member] = _spool_what_there_is(read)[0]
+            except OSError as trouble:
+                self.warnings.append(f"{name}: not unpacked completely: {_why(trouble)}")
+        if members:
+            self.warnings.append(
+                f"{name}: truncated zip archive; its first {len(members)} members are read"
+            )
+            self._add_copies(name, members, depth)
+        else:
             self._put(_refused(name, path, "damaged zip archive", size=size))
 
-    def _add_zip_member(
-        self, container: zipfile.ZipFile, name: str, path: str, info: zipfile.ZipInfo, depth: int
-    ) -> None:
+    def _add_zip_member(self, name: str, path: str, info: zipfile.ZipInfo, depth: int) -> None:
         shown = f"{name}!{_shown(info.filename)}"
 
         def refuse(reason: str) -> None:
@@ -271,7 +292,7 @@ class _Search:
         codec = "none"
 
         def reopen() -> codecs.ByteStream:
-            return codecs.decode(cast(BinaryIO, _ZipMember(container.open(info))), codec)
+            return _open_member(path, info.filename, codec)
 
         try:
             with reopen() as stream:
@@ -290,10 +311,8 @@ class _Search:
                 self._look_into(shown, copy, depth - 1)
                 return
             self._put(_look(shown, path, info.filename, codec, info.file_size, reopen))
-        except NotImplementedError:
-            refuse("compressed with a method that Python's zip reader does not know")
-        except (zipfile.BadZipFile, OSError, EOFError, ValueError, RuntimeError, zlib.error):
-            refuse("damaged member of a zip archive")  # its own header disagrees
+        except OSError as trouble:
+            refuse(_why(trouble))
 
     def _add_tar(self, name: str, path: str, codec: str, size: int, depth: int) -> None:
         """Copy the members of a tar out, in one pass: a compressed one cannot be jumped in."""
@@ -323,6 +342,13 @@ class _Search:
             except OSError as problem:
                 trouble = f"not unpacked completely: {_why(problem)}"
             trouble = stream.error or trouble
+        self._add_copies(name, members, depth)
+        if trouble and members:
+            self.warnings.append(f"{name}: {trouble}; its first {len(members)} members are read")
+        elif len(self.found) == before:
+            self._put(_refused(name, path, trouble or "empty tar archive", codec=codec, size=size))
+
+    def _add_copies(self, name: str, members: dict[str, str], depth: int) -> None:
         for member, copy in sorted(members.items()):
             at = len(self.found)
             shown = f"{name}!{_shown(member)}"
@@ -332,10 +358,6 @@ class _Search:
                 self._put(_refused(shown, copy, "a container within too many others"))
             if all(source.kind == "not-read" for source in self.found[at:]):
                 os.unlink(copy)
-        if trouble and members:
-            self.warnings.append(f"{name}: {trouble}; its first {len(members)} members are read")
-        elif len(self.found) == before:
-            self._put(_refused(name, path, trouble or "empty tar archive", codec=codec, size=size))
 
     def _is_hidden(self, member: str) -> bool:
         parts = member.replace("\\", "/").split("/")
@@ -538,12 +560,21 @@ def _decoded(path: str, codec: str) -> codecs.ByteStream:
 
 
 def _open_member(path: str, member: str, codec: str) -> codecs.ByteStream:
+    """Open a member of a zip archive; raises OSError with a clause for the user."""
     try:
         status = os.stat(path)
-        file = _zip(path, status.st_mtime_ns, status.st_size).open(member)
-    except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError) as trouble:
-        raise OSError(f"the zip archive cannot be read any more ({trouble})") from None
-    return codecs.decode(cast(BinaryIO, _ZipMember(file)), codec)
+        container = _zip(path, status.st_mtime_ns, status.st_size)
+        info = container.getinfo(member)
+        if info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            pieces = _member_pieces(path, info)
+        else:
+            pieces = _odd_member_pieces(container, info)
+    except (zipfile.BadZipFile, KeyError, ValueError):
+        raise OSError("the zip archive is damaged or has changed") from None
+    except (NotImplementedError, RuntimeError):
+        raise OSError("a member compressed by a method that is not known") from None
+    stream = codecs.ByteStream(pieces, label="zip member", close=None)
+    return stream if codec == "none" else codecs.decode(cast(BinaryIO, stream), codec)
 
 
 @functools.lru_cache(maxsize=2)
@@ -552,28 +583,97 @@ def _zip(path: str, mtime_ns: int, size: int) -> zipfile.ZipFile:
     return zipfile.ZipFile(path)
 
 
-class _ZipMember(io.RawIOBase):
-    """A member whose damages are reported as such."""
+def _member_pieces(path: str, info: zipfile.ZipInfo) -> Iterator[bytes]:
+    """Decode a member by hand: Python's reader keeps back what stands before a damage."""
+    with codecs.PlainFile(path) as file:
+        file.seek(info.header_offset)
+        head = file.read(_LOCAL_HEADER.size)
+        if len(head) < _LOCAL_HEADER.size or not head.startswith(_ZIP_MAGIC):
+            raise codecs.Damaged("damaged {label}")
+        *_, name_length, extra_length = _LOCAL_HEADER.unpack(head)
+        file.seek(name_length + extra_length, os.SEEK_CUR)
+        raw = cast(BinaryIO, file)
+        stored = info.compress_type == zipfile.ZIP_STORED
+        check, size = 0, 0
+        for piece in _stored(raw, info.compress_size) if stored else codecs.deflated(raw):
+            check = zlib.crc32(piece, check)
+            size += len(piece)
+            yield piece
+    if check != info.CRC or size != info.file_size:
+        raise codecs.Damaged("damaged {label}")
 
-    def __init__(self, file: IO[bytes]) -> None:
-        super().__init__()
-        self._file = file
 
-    def readable(self) -> bool:
-        return True
+def _odd_member_pieces(container: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
+    file = container.open(info)
 
-    def read(self, size: int | None = -1, /) -> bytes:
-        try:
-            return self._file.read(-1 if size is None else size)
-        except EOFError:
-            raise codecs.Damaged("truncated zip member") from None
-        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError):
-            raise codecs.Damaged("damaged zip member") from None
+    def pieces() -> Iterator[bytes]:
+        with file:
+            try:
+                while piece := file.read(_COPIED):
+                    yield piece
+            except EOFError:
+                raise codecs.Damaged("truncated {label}") from None
+            except (zipfile.BadZipFile, zlib.error, lzma.LZMAError):
+                raise codecs.Damaged("damaged {label}") from None
 
-    def close(self) -> None:
-        if not self.closed:
-            self._file.close()
-        super().close()
+    return pieces()
+
+
+def _stored(raw: BinaryIO, size: int) -> Iterator[bytes]:
+    while size > 0:
+        piece = raw.read(min(size, codecs.CHUNK))
+        if not piece:
+            raise codecs.Damaged("truncated {label}")
+        size -= len(piece)
+        yield piece
+
+
+_LOCAL_HEADER: Final = struct.Struct("<4s5H3I2H")
+
+
+def _members_in_order(file: BinaryIO) -> Iterator[tuple[str, Callable[[int], bytes | None]]]:
+    """The members of a zip archive by the headers in front of them, as far as they go."""
+    at = 0
+    while True:
+        file.seek(at)
+        head = file.read(_LOCAL_HEADER.size)
+        if len(head) < _LOCAL_HEADER.size or not head.startswith(b"PK\x03\x04"):
+            return
+        _, _, flags, method, *_, packed, _, name_length, extra_length = _LOCAL_HEADER.unpack(head)
+        name = file.read(name_length).decode("utf-8" if flags & 0x800 else "cp437", "replace")
+        at += _LOCAL_HEADER.size + name_length + extra_length
+        file.seek(at)
+        # Written as a stream: the sizes follow the data, which itself tells where it ends.
+        unknown = bool(flags & 8) or packed == 0xFFFFFFFF
+        if flags & 1 or method not in (0, 8) or (unknown and method == 0):
+            return
+        behind = [b""]
+        if method == 0:
+            pieces = _stored(file, packed)
+        else:
+            pieces = _remember(codecs.deflated(file), behind)
+        stream = codecs.ByteStream(pieces, label="zip member", close=None)
+        if not name.endswith("/"):
+            yield name, stream.read
+        while stream.read(codecs.CHUNK):
+            pass
+        if stream.error is not None:
+            return
+        if unknown:
+            at = file.tell() - len(behind[0])
+            at += _descriptor_length(behind[0] + file.read(32))
+        else:
+            at += packed
+
+
+def _remember(pieces: Generator[bytes, None, bytes], behind: list[bytes]) -> Iterator[bytes]:
+    behind[0] = yield from pieces
+
+
+def _descriptor_length(data: bytes) -> int:
+    """How many bytes of sizes and checksum stand before the next header."""
+    found = re.search(rb"PK(?:\x03\x04|\x01\x02)", data[4:32], re.DOTALL)
+    return found.start() + 4 if found else len(data)
 
 
 def _open_document(stream: codecs.ByteStream) -> codecs.ByteStream:
@@ -582,8 +682,6 @@ def _open_document(stream: codecs.ByteStream) -> codecs.ByteStream:
     def lines() -> Iterator[bytes]:
         data = _read(stream, DOCUMENT_BYTES + 1)
         events = envelopes.read_document(data) if len(data) <= DOCUMENT_BYTES else None
-        if stream.error:
-            result.note(stream.error)
         if events is None:
             result.note("damaged document: it is read as text")
             yield data
@@ -591,7 +689,7 @@ def _open_document(stream: codecs.ByteStream) -> codecs.ByteStream:
         for event in events:
             yield envelopes.encode_event(event)
 
-    result = codecs.ByteStream(lines(), label="document", close=stream.close)
+    result = codecs.ByteStream(lines(), label="document", close=stream.close, below=stream)
     return result
 
 
