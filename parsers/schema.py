@@ -144,6 +144,7 @@ class Event(StrEnum):
     CHECKPOINT_STARTED = "checkpoint_started"
     SYNCHRONOUS_PART = "synchronous_part"
     ASYNCHRONOUS_PART = "asynchronous_part"
+    SNAPSHOT_FAILED = "snapshot_failed"  # the synchronous part threw; the task fails from 1.11 on
     ABORT_NOTIFIED = "abort_notified"
     DECLINE_IGNORED = "decline_ignored"
     BARRIER_DELAYED = "barrier_delayed"
