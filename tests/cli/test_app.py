@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -10,13 +11,14 @@ import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import pytest
 
 from flowdiag.analyses.report import Note, Report, encode
 from flowdiag.cli import run
 from flowdiag.cli.app import main
+from flowdiag.cli.console import Progress
 from flowdiag.parsers.errors import FlowdiagError
 
 from . import reports
@@ -310,6 +312,36 @@ def test_light_commands_import_nothing_heavy(arguments: list[str], tmp_path: Pat
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=tmp_path
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_help_takes_a_moment() -> None:
+    """Processor time, since the wall clock of a busy machine says nothing about us."""
+    code = (
+        "import sys, time; from flowdiag.cli.app import main; main(['--help']);"
+        "sys.exit(f'{time.process_time()} s' if time.process_time() > 0.4 else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+class Screen(io.StringIO):
+    """A terminal, as far as anybody can tell."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_on_a_terminal_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setattr(sys, "stderr", Screen())
+    with Progress() as progress:
+        progress("reading 14 inputs, 3.2 GB of logs")
+    shown = cast(Screen, sys.stderr).getvalue()
+    assert shown == "\r\x1b[2Kreading 14 inputs, 3.2 GB of \r\x1b[2K"
+    with Progress(quiet=True) as progress:
+        progress("reading")
+    assert cast(Screen, sys.stderr).getvalue() == shown
 
 
 def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
