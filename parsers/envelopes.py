@@ -520,32 +520,33 @@ def encode_event(event: Unwrapped) -> bytes:
     return msgspec.json.encode(own) + b"\n"
 
 
-def json_values(data: bytes) -> list[object]:
-    """The JSON values that a file consists of: one, or several one after the other.
+def json_values(data: bytes) -> tuple[list[object], bool]:
+    """The JSON values that a file consists of, one behind the other, and whether that is all.
 
-    What follows the first damage is left out; nothing is given if the first value is damaged.
+    What follows the first damage is left out.
     """
     value = _decode(data)
     if value is not None:
-        return [value]
+        return [value], True
     text = data.decode("utf-8", "replace")
     decoder = json.JSONDecoder(strict=False)
     values: list[object] = []
     at = 0
-    while found := _VALUE.search(text, at):
+    while found := _VALUE.match(text, at):
         try:
-            value, at = decoder.raw_decode(text, found.start())
+            value, at = decoder.raw_decode(text, found.end() - 1)
         except (ValueError, RecursionError):
             break
         values.append(value)
-    return values
+    return values, not text[at:].strip(_BETWEEN)
 
 
-_VALUE: Final = re.compile(r"[{\[]")
+_BETWEEN: Final = " \t\r\n,\0"
+_VALUE: Final = re.compile(rf"[{_BETWEEN}]*[{{\[]")
 
 
 def _json_events(data: bytes) -> Iterator[Unwrapped]:
-    for value in json_values(data):
+    for value in json_values(data)[0]:
         for event, labels in _events_in(value, {}, _DEPTH):
             if isinstance(event, str):
                 process = _process_of({"labels": labels})

@@ -312,7 +312,9 @@ _TEXTS: Final = tuple(
     )
 )
 _SETTING: Final = re.compile(
-    rb"\s*(?:#|!|;|//|- )|\s*[\w.\-\"'*/${}\[\]]+\s*[:=](?:\s|$)|\s*[\w.\-]+="
+    rb"\s*(?:#|!|;|//|- )"
+    rb"|(?!\s*(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)\b)"
+    rb"\s*(?:[\w.\-\"'*/$]+\s*[:=](?:\s|$)|[\w.\-]+=)"
 )
 _CODE: Final = re.compile(
     rb"\A#!|^(?:package|import) [\w.*]+;?\r?$|^[ \t]*(?:public |abstract |final ){0,3}(?:class"
@@ -325,14 +327,14 @@ def _sniff_text(sample: Sample) -> Sniffed:
     head = sample.head.removeprefix(codecs.BOM_UTF8)
     data = head + b"\n" + sample.elsewhere
     if not data.strip(b"\0 \t\r\n"):
-        return _not_read("nothing but blanks" if data.strip(b"\0") else "nothing but NUL bytes")
+        return _not_read("nothing but NUL bytes" if b"\0" in data else "nothing but blanks")
     says = _says_something(data)
     if _is_binary(data, 0.3 if says else 0.05):
         return _not_read("binary file")
     start = head.lstrip(b"\0 \t\r\n")
-    if re.match(rb'\{\s*["}]|\[\s*[\[{"\]]', start):
-        return _sniff_json(sample, start, says)
-    if verdict := _sniff_export(sample, start):
+    is_json = re.match(rb'\{\s*["}]|\[\s*[\[{"\]]', start)
+    verdict = _sniff_json(sample, start) if is_json else _sniff_export(sample, start)
+    if verdict is not None:
         return verdict
     if _is_seatunnel(data):
         return _not_read("a log of Apache SeaTunnel, which borrows Flink's class names")
@@ -347,13 +349,13 @@ def _sniff_text(sample: Sample) -> Sniffed:
             return _not_read(reason)
     if not any(_TIME.match(line) for line in lines):
         settings = sum(bool(_SETTING.match(line)) for line in lines)
-        if settings > 0.8 * len(lines):
+        if settings > 0.8 * len(lines) and not is_json:
             return _doubtful(sample, "looks like a configuration file")
         if _CODE.search(data):
             return _doubtful(sample, "looks like source code")
     if looks_like_log:
         return _log(data)
-    return _doubtful(sample, "text, but it does not look like a log")
+    return _doubtful(sample, "damaged JSON" if is_json else "text, but it does not look like a log")
 
 
 def _looks_like_log(lines: Sequence[bytes]) -> bool:
@@ -390,7 +392,8 @@ def _doubtful(sample: Sample, reason: str) -> Sniffed:
 # -- JSON and other exports ------------------------------------------------------------------
 
 
-def _sniff_json(sample: Sample, start: bytes, says: bool) -> Sniffed:
+def _sniff_json(sample: Sample, start: bytes) -> Sniffed | None:
+    """Judge what begins like JSON; None if it is none, or damaged."""
     if reason := _spark_event_log(start):
         return _not_read(reason, "spark")
     lines = start.split(b"\n")
@@ -399,8 +402,8 @@ def _sniff_json(sample: Sample, start: bytes, says: bool) -> Sniffed:
     objects = [_object(line) for line in lines[:_LINES] if line.strip()]
     found = [value for value in objects if value is not None]
     if objects and objects[0] is not None and len(objects) > 1 and len(found) > 0.5 * len(objects):
-        return _sniff_lines(sample, start, lines, found, says)
-    return _sniff_document(sample, says)
+        return _sniff_lines(sample, start, lines, found)
+    return _sniff_document(sample)
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
@@ -415,12 +418,13 @@ _BATCHES: Final = ("logEvents", "resourceLogs", "streams", "hits", "data", "even
 
 
 def _sniff_lines(
-    sample: Sample, start: bytes, lines: list[bytes], found: list[dict[str, Any]], says: bool
+    sample: Sample, start: bytes, lines: list[bytes], found: list[dict[str, Any]]
 ) -> Sniffed:
     """One JSON object per line: log records, batches of them, answers, or something else."""
-    if start[:1] == b"[" or any(isinstance(found[0].get(key), (list, dict)) for key in _BATCHES):
-        verdict = _sniff_document(sample, says)
-        if verdict.kind != "not-read":
+    batches = any(isinstance(found[0].get(key), (list, dict)) for key in _BATCHES)
+    if start[:1] == b"[" or (batches and envelopes.unwrap_json(lines[0]) is None):
+        verdict = _sniff_document(sample)
+        if verdict is not None and verdict.kind != "not-read":
             return verdict
     if recognise(lines[0], sample.name) is not None:
         return Sniffed(kind="rest", engine="flink")
@@ -428,12 +432,12 @@ def _sniff_lines(
         if _is_seatunnel(start):
             return _not_read("a log of Apache SeaTunnel, which borrows Flink's class names")
         return _log(start + sample.elsewhere, "json-lines")
-    if says:
+    if _says_something(start + sample.elsewhere):
         return _log(start + sample.elsewhere)
     return _not_read("JSON lines, but no log records")
 
 
-def _sniff_document(sample: Sample, says: bool) -> Sniffed:
+def _sniff_document(sample: Sample) -> Sniffed | None:
     data = sample.head if sample.complete else sample.read(DOCUMENT_BYTES + 1)
     if len(data) > DOCUMENT_BYTES:
         return _too_large()
@@ -441,9 +445,9 @@ def _sniff_document(sample: Sample, says: bool) -> Sniffed:
         return Sniffed(kind=answer[0], engine="flink", url=answer[1])
     if verdict := _sniff_events(data):
         return verdict
-    values = envelopes.json_values(data.removeprefix(codecs.BOM_UTF8))
-    if not values:
-        return _log(sample.head) if says else _not_read("damaged JSON")
+    values, whole = envelopes.json_values(data.removeprefix(codecs.BOM_UTF8))
+    if not values or not whole:
+        return None
     first = values[0]
     if isinstance(first, dict) and str(first.get("schema", "")).startswith("flowdiag."):
         return _not_read("a report of flowdiag")
