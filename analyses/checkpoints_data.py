@@ -43,7 +43,7 @@ def checkpoint_data(
     )
 
 
-def nothing_read(discovery: Discovery) -> wire.Report:
+def nothing_read(discovery: Discovery, privacy: wire.Privacy) -> wire.Report:
     """The document where no input is of a kind that can be read: it still says why, for each."""
     return wire.build_report(
         command="checkpoints",
@@ -54,6 +54,7 @@ def nothing_read(discovery: Discovery) -> wire.Report:
         located={},
         assessed=False,
         warnings=[wire.Note(message=clean(text)) for text in discovery.errors],
+        privacy=privacy,
     )
 
 

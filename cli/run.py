@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from flowdiag.analyses.checkpoints import Wishes, diagnose
 from flowdiag.analyses.checkpoints_data import nothing_read
+from flowdiag.analyses.redact import clean
 from flowdiag.analyses.report import Privacy, Report, failed_report
 from flowdiag.analyses.rules import ALL_RULES
 from flowdiag.analyses.selection import Selection, parse_moment
@@ -58,7 +59,7 @@ def run_checkpoints(
             discovery = find(paths, strict=settings.strict_inputs)
             readable = [source for source in discovery.sources if source.kind != "not-read"]
             if not readable:
-                return nothing_read(discovery)
+                return nothing_read(discovery, wishes.privacy)
             told = f"{plural(len(readable), 'input')}, {size(sum(s.size for s in readable))}"
             return diagnose(
                 discovery,
@@ -81,10 +82,12 @@ def find(paths: Sequence[str], *, strict: bool) -> Discovery:
 
     discovery = discover(paths)
     unreadable = [s for s in discovery.sources if (s.reason or "").startswith("unreadable")]
-    if discovery.errors and (strict or len(discovery.sources) == len(unreadable)):
-        raise InputError(discovery.errors[0], hint="nothing else can be read either")
-    if unreadable and len(unreadable) == len(discovery.sources):
-        raise InputError(f"{unreadable[0].name}: {unreadable[0].reason}")
+    missing = [*discovery.errors, *(f"{source.name}: {source.reason}" for source in unreadable)]
+    none_left = len(unreadable) == len(discovery.sources)
+    if missing and (none_left or strict):
+        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+        hint = "no input can be read" if none_left else "--strict-inputs is set"
+        raise InputError(missing[0] + more, hint=hint)
     return discovery
 
 
@@ -102,7 +105,7 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
         raise
     except Exception as error:
         if settings.format is Format.JSON:
-            told = f"this is a bug in flowdiag: {type(error).__name__}: {error}"
+            told = clean(f"this is a bug in flowdiag: {type(error).__name__}: {error}")
             write_report(render_report(failed_report(command, told), settings), settings.output)
         raise
     damaged = [item for item in report.inputs if item.error]
