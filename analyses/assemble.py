@@ -197,13 +197,13 @@ class _Jobs:
             for key in known:
                 if writer.role in ("jobmanager", "mixed"):
                     self.clusters.setdefault(key, writer.cluster)
-                    if writer.version:
-                        self.versions.setdefault(key, writer.version)
+                    if writer.version or writer.wording:
+                        self.versions.setdefault(key, writer.version or writer.wording or "")
         if not self.versions:
-            versions = {writer.version for writer in writers if writer.version}
+            versions = {writer.version or writer.wording for writer in writers} - {None}
             if len(versions) == 1:
                 only = versions.pop()
-                self.versions = {key: only for key in self.keys}
+                self.versions = {key: only for key in self.keys if only}
         self._by_name: dict[str, set[JobKey]] = defaultdict(set)
         for key, name in self.names.items():
             self._by_name[name].add(key)

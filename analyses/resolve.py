@@ -100,6 +100,7 @@ class Writer:
     role: str
     cluster: str
     version: str | None
+    wording: str | None
     taskmanager: str | None
     host: str | None
     job_ids: tuple[str, ...]
@@ -124,6 +125,25 @@ _ROLE: Final = f"""
          WHEN logger IN {_words(JOBMANAGER_LOGGERS)} THEN 'jobmanager'
          WHEN logger IN {_words(TASKMANAGER_LOGGERS)} THEN 'taskmanager'
          WHEN logger IS NULL AND attempt IS NOT NULL THEN 'taskmanager' END"""
+
+
+# What a record's wording tells of the version: (condition, first, last), as major * 100 + minor.
+# Sources: catalogue/flink.md 1.1 to 1.4, 2.1 to 2.3; open ends are 0 and 999; chr(123) is a brace.
+_WORDING: Final = (
+    ("event = 'checkpoint_triggered' AND contains(fields['type'], chr(123))", 115, 999),
+    ("event = 'checkpoint_triggered' AND fields['type'] IS NOT NULL", 111, 999),
+    ("event = 'checkpoint_triggered' AND NOT contains(fields['type'], chr(123))", 111, 114),
+    ("event = 'checkpoint_triggered' AND fields['type'] IS NULL", 0, 110),
+    ("event IN ('checkpoint_triggered', 'checkpoint_expired') AND job_id IS NULL", 0, 105),
+    ("event = 'checkpoint_completed' AND fields['finalization_ms'] IS NOT NULL", 114, 999),
+    ("event = 'checkpoint_completed' AND fields['finalization_ms'] IS NULL", 0, 113),
+    ("event = 'late_acknowledgement' AND coalesce(taskmanager, host) IS NOT NULL", 109, 999),
+    ("event = 'deployed' AND attempt_id IS NOT NULL", 112, 999),
+    ("event = 'deployed' AND attempt_id IS NULL", 0, 111),
+    ("event = 'task_state' AND to_state = 'INITIALIZING'", 113, 999),
+    ("event = 'task_state' AND contains(attempt_id, '_')", 116, 999),
+    ("event = 'abort_notified'", 111, 999),
+)
 
 
 def located(events: DataFrame) -> DataFrame:
@@ -169,12 +189,25 @@ def survey(events: DataFrame) -> DataFrame:
     def rows(query: str) -> DataFrame:
         return events.sparkSession.sql(query, events=events)
 
+    logged = "fields['origin'] IS NULL"
+    oldest = ", ".join(
+        f"max(IF({logged} AND {condition}, {first}, 0))"
+        for condition, first, _ in _WORDING
+        if first
+    )
+    newest = ", ".join(
+        f"min(IF({logged} AND {condition}, {last}, 999))"
+        for condition, _, last in _WORDING
+        if last < 999
+    )
     streams = rows(
         f"""
         SELECT 'stream' AS what, source, owner, count(*) AS n,
           count_if({_ROLE} = 'jobmanager') AS as_jobmanager,
           count_if({_ROLE} = 'taskmanager') AS as_taskmanager,
-          count_if(fields['origin'] IS NULL) AS logged,
+          count_if({logged}) AS logged,
+          greatest({oldest}) AS oldest,
+          least({newest}) AS newest,
           count(shown_us) AS dated,
           count(utc_us) AS with_instant,
           count_if(checkpoint IS NOT NULL AND job_id IS NULL
@@ -451,6 +484,7 @@ def _writer(
         role=role,
         cluster=cluster,
         version=version,
+        wording=version_by_wording(row["oldest"], row["newest"]),
         taskmanager=taskmanager,
         host=host,
         job_ids=tuple(row["job_ids"] or ()),
@@ -462,6 +496,24 @@ def _writer(
         first_us=_bound(min, row["utc_us"], row["shown_us"], clock.segments[0].shift_ms),
         last_us=_bound(max, row["last_utc_us"], row["last_shown_us"], clock.segments[-1].shift_ms),
     )
+
+
+def version_by_wording(oldest: int, newest: int) -> str | None:
+    """The range of versions that words its messages like this; None where it says too little.
+
+    What matters to rules is the side of 1.11, from which on tasks are told of aborted checkpoints.
+
+    >>> version_by_wording(111, 113), version_by_wording(116, 999), version_by_wording(0, 999)
+    ('1.11 to 1.13', '1.16 or later', None)
+    >>> version_by_wording(0, 105)
+    '1.4 to 1.5'
+    """
+    if newest <= 110 or oldest >= 111:
+        low, high = (f"{bound // 100}.{bound % 100}" for bound in (max(oldest, 104), newest))
+        if newest >= 999:
+            return f"{low} or later"
+        return low if low == high else f"{low} to {high}"
+    return None
 
 
 def _bound(

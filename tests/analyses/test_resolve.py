@@ -210,3 +210,16 @@ def test_a_stray_zone_is_no_change_of_summer_time() -> None:
     assert resolve._marked_clock(rows) == Clock(
         segments=(Segment(0, -(2**62), 0),), known_from="trigger-timestamps"
     )
+
+
+def test_without_a_banner_the_wording_tells_the_version(events: Events) -> None:
+    frame = events(
+        trigger("2018-11-29T18:43:44.624", "2018-11-29T10:43:44.622", 225),
+        {"event": "checkpoint_completed", "checkpoint": 225, "job_id": "a" * 32},
+    )
+    assert settle(frame)[Stream(0, None)].wording == "1.4 to 1.10"
+    typed = events(
+        trigger("2026-01-01T00:00:00", "2026-01-01T00:00:00", 1, fields={"type": "CHECKPOINT"}),
+        {"event": "deployed", "attempt_id": "1" * 32},
+    )
+    assert settle(typed)[Stream(0, None)].wording == "1.12 to 1.14"
