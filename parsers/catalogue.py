@@ -173,11 +173,6 @@ class Catalogue:
             by_anchor.setdefault(name, [])
         self.anchors: tuple[str, ...] = tuple(by_anchor)
         self._by_anchor = tuple(tuple(group) for group in by_anchor.values())
-        self._drift = frozenset(drift_loggers)
-
-    def is_drift_logger(self, anchor: int) -> bool:
-        """Whether this anchor is the name of a class whose every line should be understood."""
-        return self.anchors[anchor] in self._drift
 
     def recognise(
         self, text: str, anchor: int | None = None, *, begin: int | None = None
@@ -189,8 +184,8 @@ class Catalogue:
             anchor: index into `anchors` of the literal that was found in the line: only its
                 templates are tried. None tries every anchor that the line holds and returns the
                 message that begins first.
-            begin: where the message begins, if the layout tells; used for messages that begin
-                with a name and so have no beginning of their own.
+            begin: where the message begins, if the layout tells: tried first, and the only way
+                to be sure of messages that begin with a name.
         """
         if anchor is not None:
             return self._recognise(text, anchor, begin)
@@ -247,7 +242,7 @@ def _starts(text: str, heads: tuple[str, ...], anchor: str) -> Iterator[int]:
 def _find(template: Template, text: str, anchor: str, begin: int | None) -> re.Match[str] | None:
     pattern = _compile(template.pattern)
     heads = _heads(template)
-    if not heads:
+    if begin is not None or not heads:
         position = text.find(anchor)
         if position < 0:
             return None
@@ -256,9 +251,9 @@ def _find(template: Template, text: str, anchor: str, begin: int | None) -> re.M
             start = 0
         while start < position and text[start].isspace():
             start += 1
-        return pattern.match(text, start)
-    if begin is not None and (match := pattern.match(text, begin)) is not None:
-        return match
+        match = pattern.match(text, start)
+        if match is not None or not heads:
+            return match
     for start in _starts(text, heads, anchor):
         match = pattern.match(text, start)
         if match is not None:

@@ -89,8 +89,8 @@ def failure_kind(text: str) -> str | None:
 
     Returns:
         network-buffers, out-of-memory, no-resource, task-stuck, taskmanager-lost, transaction,
-        expired, declined, snapshot, user-code, or one of the consequences: jobmanager-lost,
-        cancelled, checkpoint-failures. None if it names no exception.
+        storage, expired, declined, snapshot, user-code, or one of the consequences:
+        jobmanager-lost, cancelled, checkpoint-failures. None if it names no exception.
 
     >>> failure_kind("java.io.IOException: Insufficient number of network buffers: required 5")
     'network-buffers'

@@ -104,6 +104,7 @@ def test_unknown_reasons_stay_unknown() -> None:
             "checkpoint-failures",
         ),
         ("java.io.IOException: Could not perform checkpoint 5 for operator a (1/2)#0.", "snapshot"),
+        ("java.io.IOException: No space left on device", "storage"),
         ("java.util.concurrent.CancellationException", "cancelled"),
         ("o.a.f.runtime.execution.CancelTaskException: Buffer pool destroyed", "cancelled"),
         ("java.lang.RuntimeException: price is negative", "user-code"),

@@ -1,0 +1,43 @@
+"""Every line of a checkpoint class in every recorded log is understood, whatever else changes."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from flowdiag.parsers.catalogue import load_catalogue
+
+RECORDINGS = Path(__file__).parents[2] / "fixtures" / "recordings" / "flink"
+VERSIONS = sorted(path.name for path in RECORDINGS.glob("[0-9]*")) if RECORDINGS.exists() else []
+CATALOGUE = load_catalogue()
+RECORD = re.compile(r"\S+ \S+ +(?P<level>[A-Z]+) +(?P<logger>\S+) +(?:\[\] )?- (?P<message>.*)")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_nothing_that_checkpoint_classes_say_is_unknown(version: str) -> None:
+    unknown: list[str] = []
+    known: Counter[str] = Counter()
+    for path in sorted((RECORDINGS / version).glob("*/logs/*.gz")):
+        with gzip.open(path, "rt", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if "heckpoint" not in line and "Barrier" not in line:
+                    continue
+                record = RECORD.match(line)
+                if record is None:
+                    continue
+                if record["logger"].rpartition(".")[2] not in CATALOGUE.drift_loggers:
+                    continue
+                found = CATALOGUE.recognise(record["message"], begin=0)
+                if found is None:
+                    unknown.append(line)
+                else:
+                    known[found.template.id] += 1
+                    assert record["level"] in found.template.levels
+    assert not unknown
+    if known:
+        # What a plain text search finds is the least that must have been understood.
+        assert known["checkpoint-triggered"] > 0
