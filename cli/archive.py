@@ -61,6 +61,11 @@ class Archive:
 def archive_for(java: Java, flags: Iterable[str], jars: Path) -> Archive | None:
     """The archive that fits exactly this Java, these flags and these jars.
 
+    Args:
+        java: the runtime.
+        flags: everything else on the JVM's command line that the archive depends on.
+        jars: the folder of Spark's jars: installing pyspark anew changes its time.
+
     Returns:
         None where Java cannot make one: a runtime before 25 without a base archive of its own.
     """
