@@ -243,6 +243,8 @@ def _checkpoint(row: Row, key: JobKey) -> Checkpoint:
     status, reason, kind, end = _end(row)
     duration = row["duration_ms"]
     ended_us = end["time_us"] if end else None
+    if end is not None and end == row["status_record"]:  # an answer is dated by its trigger
+        ended_us = row["rest_failure_ms"] * 1000 if row["rest_failure_ms"] else None
     if status is Status.COMPLETED and duration is None:
         duration = row["rest_duration_ms"]
     if (

@@ -106,7 +106,7 @@ def diagnose(
         outcomes=outcomes,
         names={job.key: job.name for job in facts.jobs},
         data=Data(
-            checkpoints=checkpoint_data(
+            jobs=checkpoint_data(
                 facts, outcomes, max_rows=wishes.max_rows, excerpts=wishes.privacy.excerpts
             )
         ),

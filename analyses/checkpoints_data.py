@@ -1,4 +1,4 @@
-"""From the facts of `flowdiag checkpoints` to `data.checkpoints` of the report."""
+"""From the facts of `flowdiag checkpoints` to `data.jobs` of the report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def checkpoint_data(
     *,
     max_rows: int = MAX_ROWS,
     excerpts: bool = True,
-) -> wire.CheckpointData:
+) -> list[wire.CheckpointJob]:
     """The tables of every job, each job with its own verdict.
 
     Args:
@@ -38,9 +38,7 @@ def checkpoint_data(
         max_rows: longest list; what is sick is kept before what is not.
         excerpts: False drops the reasons, which are log text.
     """
-    return wire.CheckpointData(
-        jobs=[_job(job, outcomes, max_rows, excerpts) for job in sorted(facts.jobs, key=_by_key)]
-    )
+    return [_job(job, outcomes, max_rows, excerpts) for job in sorted(facts.jobs, key=_by_key)]
 
 
 def nothing_read(discovery: Discovery, privacy: wire.Privacy) -> wire.Report:
@@ -50,7 +48,7 @@ def nothing_read(discovery: Discovery, privacy: wire.Privacy) -> wire.Report:
         inputs=describe_inputs(discovery.sources, ()),
         outcomes=(),
         names={},
-        data=wire.Data(checkpoints=wire.CheckpointData(jobs=[])),
+        data=wire.Data(jobs=[]),
         located={},
         assessed=False,
         warnings=[wire.Note(message=clean(text)) for text in discovery.errors],

@@ -54,7 +54,9 @@ class Checkpoint:
     run: int
     id: int
     status: Status
-    type: str  # checkpoint | unaligned-checkpoint | full-checkpoint | savepoint | stop-with-savepoint
+    type: (
+        str  # checkpoint | unaligned-checkpoint | full-checkpoint | savepoint | stop-with-savepoint
+    )
     triggered_us: int | None = None
     ended_us: int | None = None
     duration_ms: int | None = None
@@ -257,7 +259,9 @@ class Process:
     taskmanager: str | None = None
     host: str | None = None
     zone_offset_ms: int | None = None
-    zone_from: str | None = None  # printed | trigger-timestamps | carrier | transitions | --tz | assumed
+    zone_from: str | None = (
+        None  # printed | trigger-timestamps | carrier | transitions | --tz | assumed
+    )
     clock_offset_ms: int | None = None  # against the JobManager's clock, after the zone
     first_us: int | None = None
     last_us: int | None = None

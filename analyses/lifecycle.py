@@ -200,6 +200,7 @@ def checkpoints(lives: DataFrame) -> DataFrame:
           max(cause) {status} AS rest_reason,
           max(duration_ms) {status} AS rest_duration_ms,
           max(bytes) {status} AS rest_bytes,
+          max(CAST(fields['failure_ms'] AS LONG)) {status} AS rest_failure_ms,
           max(CAST(fields['num_acknowledged_subtasks'] AS INT)) {status} AS acknowledged,
           max(CAST(fields['num_subtasks'] AS INT)) {status} AS subtasks,
           max(cause) {where(Event.CHECKPOINT_FAILED)} AS failed_cause,

@@ -290,16 +290,10 @@ class CheckpointJob(msgspec.Struct, frozen=True, kw_only=True):
     truncated: bool
 
 
-class CheckpointData(msgspec.Struct, frozen=True, kw_only=True):
-    """`data.checkpoints`."""
-
-    jobs: list[CheckpointJob]
-
-
 class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the command found out, beside the findings: one key per command."""
+    """What the command found out, beside the findings; a command's own keys, the others absent."""
 
-    checkpoints: CheckpointData | None = None
+    jobs: list[CheckpointJob] | None = None  # checkpoints
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

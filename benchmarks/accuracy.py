@@ -37,7 +37,7 @@ def outcome(recording: Recording, name: str, spark: SparkSession) -> str | None:
         report = diagnose(discover(paths), lambda: spark, Wishes())
     spark.catalog.clearCache()
     jobs = (
-        {job.job_id: job for job in report.data.checkpoints.jobs} if report.data.checkpoints else {}
+        {job.job_id: job for job in report.data.jobs or ()}
     )
     said = []
     for truth in recording.jobs:

@@ -42,7 +42,7 @@ def _lines(report: Report, page: Page) -> Iterator[str]:
         yield f"- {state}: {_code(item.source)}: {_say(item.error or item.reason or '')}"
     if missing:
         yield ""
-    for job in report.data.checkpoints.jobs if report.data.checkpoints else ():
+    for job in report.data.jobs or ():
         yield from _job(job)
     for finding in report.findings:
         yield from _finding(finding, page, clock)

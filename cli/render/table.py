@@ -64,8 +64,8 @@ def render(report: Report, page: Page) -> str:
     )
     clock = words.clock_of(report)
     blocks = [_inputs(report, page, clock)]
-    if report.data.checkpoints:
-        blocks += [_job(job, page, clock) for job in report.data.checkpoints.jobs]
+    if report.data.jobs:
+        blocks += [_job(job, page, clock) for job in report.data.jobs]
     blocks += [_findings(report, page, clock)] if report.findings else []
     blocks += [_rules(report.rules, page)] if _worth_listing(report.rules, page) else []
     blocks.append(_verdict(report, page))
@@ -281,7 +281,7 @@ def _findings(report: Report, page: Page, clock: words.Clock) -> RenderableType:
 
 
 def _several_jobs(report: Report) -> bool:
-    return report.data.checkpoints is not None and len(report.data.checkpoints.jobs) > 1
+    return len(report.data.jobs or ()) > 1
 
 
 def _finding(

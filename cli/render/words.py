@@ -282,8 +282,8 @@ def span(report: Report, clock: Clock) -> str:
     """From the first to the last record of all inputs; saved answers are dated by their content."""
     firsts = [item.first for item in report.inputs if item.first]
     lasts = [item.last for item in report.inputs if item.last]
-    if not firsts and report.data.checkpoints:
-        for job in report.data.checkpoints.jobs:
+    if not firsts:
+        for job in report.data.jobs or ():
             firsts += [item.triggered_at for item in job.checkpoints if item.triggered_at]
             lasts += [item.ended_at for item in job.checkpoints if item.ended_at]
     if not firsts or not lasts:

@@ -99,7 +99,7 @@ def test_names_go_everywhere_alike() -> None:
         "job_name": "job-1",
     }
     assert finding["title"] == "task task-1 of job job-1 on host-1 writes url-1"
-    assert redacted["data"]["checkpoints"]["jobs"][0]["name"] == "job-1"
+    assert redacted["data"]["jobs"][0]["name"] == "job-1"
     assert redacted["inputs"][0]["source"] == finding["evidence"][0]["source"] == "input-1"
     assert "ann" not in finding["evidence"][0]["excerpt"]
     assert "10.0.0.7" not in finding["evidence"][0]["excerpt"]

@@ -126,11 +126,11 @@ def test_long_lists_keep_the_sick() -> None:
     facts = CheckpointFacts(
         jobs=(JobFacts(key=ONE, name=None, version=None, checkpoints=checkpoints),), processes=()
     )
-    job = checkpoint_data(facts, (), max_rows=4).jobs[0]
+    job = checkpoint_data(facts, (), max_rows=4)[0]
     assert [c.id for c in job.checkpoints] == [0, 1, 3, 97]
     assert job.truncated and job.total.checkpoints == 100
     assert job.counts == {"completed": 98, "expired": 2}
-    assert not checkpoint_data(facts, (), max_rows=100).jobs[0].truncated
+    assert not checkpoint_data(facts, (), max_rows=100)[0].truncated
 
 
 def source(index: int, **changes: Any) -> Any:

@@ -250,7 +250,7 @@ def build(
         inputs=inputs(**changes),
         outcomes=outcomes,
         names={JOB: "orders"},
-        data=wire.Data(checkpoints=checkpoint_data(facts, outcomes)),
+        data=wire.Data(jobs=checkpoint_data(facts, outcomes)),
         located=located,
         assessed=job is not None,
         warnings=warnings,

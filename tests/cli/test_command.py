@@ -31,7 +31,7 @@ def test_a_sick_recording(tmp_path: Path) -> None:
     report = json.loads(done.stdout)
     jsonschema.validate(report, json_schema())
     assert done.returncode == 1
-    job = report["data"]["checkpoints"]["jobs"][0]
+    job = report["data"]["jobs"][0]
     assert job["name"] == "orders" and job["counts"]["expired"] == 9
     cited = next(item for finding in report["findings"] for item in finding["evidence"])
     assert cited["line"] > 1 and cited["excerpt"]

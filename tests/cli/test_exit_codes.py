@@ -69,8 +69,8 @@ def test_matrix(report: Report, settings: Settings, expected: ExitCode) -> None:
 )
 def test_verdict(report: Report, verdict: str) -> None:
     assert report.summary.verdict == verdict
-    if report.data.checkpoints and report.data.checkpoints.jobs:
-        assert report.data.checkpoints.jobs[0].verdict == verdict
+    if report.data.jobs:
+        assert report.data.jobs[0].verdict == verdict
 
 
 def test_every_code_has_a_meaning() -> None:

@@ -76,7 +76,7 @@ def test_unknown_keys_of_a_subject_are_absent() -> None:
 
 def test_a_lone_surrogate_does_not_break_the_document() -> None:
     report = reports.build(reports.job_facts(sick=False, name="or\udc80ders"))
-    assert "or\\udc80ders" in json.loads(encode(report))["data"]["checkpoints"]["jobs"][0]["name"]
+    assert "or\\udc80ders" in json.loads(encode(report))["data"]["jobs"][0]["name"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -206,11 +206,11 @@ def test_redaction_is_consistent_and_leaves_the_contract_alone() -> None:
         assert name not in document, name
     culprit = redacted.summary.culprits[0]
     assert str(culprit.subject.taskmanager) in document
-    assert redacted.data.checkpoints is not None
-    manager = redacted.data.checkpoints.jobs[0].taskmanagers[0]
+    assert redacted.data.jobs is not None
+    manager = redacted.data.jobs[0].taskmanagers[0]
     assert culprit.subject.taskmanager == manager.taskmanager
     assert culprit.subject.host == manager.host
-    assert culprit.subject.job_name == redacted.data.checkpoints.jobs[0].name == "job-1"
+    assert culprit.subject.job_name == redacted.data.jobs[0].name == "job-1"
     assert [f.fingerprint for f in redacted.findings] == [f.fingerprint for f in plain.findings]
     assert [f.code for f in redacted.findings] == [f.code for f in plain.findings]
     jsonschema.validate(json.loads(document), json_schema())

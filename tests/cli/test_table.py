@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from flowdiag.analyses import facts as x
@@ -174,9 +175,9 @@ def test_many_checkpoints_share_cells_and_the_worst_is_shown() -> None:
 
 def test_restarts_part_the_timeline() -> None:
     runs = [reports.checkpoint(n, run=1 + n // 3) for n in range(6)]
-    job = reports.build(reports.job_facts(sick=False, checkpoints=tuple(runs))).data.checkpoints
+    job = reports.build(reports.job_facts(sick=False, checkpoints=tuple(runs))).data.jobs
     assert job is not None
-    picture = timeline(job.jobs[0].checkpoints, clock_of(reports.healthy()), 80)
+    picture = timeline(job[0].checkpoints, clock_of(reports.healthy()), 80)
     assert [cell.kind for cell in picture.rows[0].cells] == [
         *["completed"] * 3,
         "break",
@@ -187,15 +188,9 @@ def test_restarts_part_the_timeline() -> None:
 def test_several_jobs_are_told_apart() -> None:
     other = x.JobKey("", "b" * 32)
     report = reports.failing()
-    data = report.data.checkpoints
-    assert data is not None
-    twin = data.jobs[0].__class__(
-        **{
-            **{name: getattr(data.jobs[0], name) for name in data.jobs[0].__struct_fields__},
-            "job_id": other.job_id,
-        }
-    )
-    data.jobs.append(twin)
+    jobs = report.data.jobs
+    assert jobs is not None
+    jobs.append(msgspec.structs.replace(jobs[0], job_id=other.job_id))
     shown = at_100(report)
     assert "about     job orders" in shown
     assert "placement, job orders CP201" in " ".join(shown.split())
