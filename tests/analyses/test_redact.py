@@ -86,7 +86,7 @@ def test_names_go_everywhere_alike() -> None:
                 "measurements": [{"name": "late-ratio", "value": 3, "population": "worker-3"}],
             }
         ],
-        "data": {"checkpoints": {"jobs": [{"name": "orders", "verdict": "degraded"}]}},
+        "data": {"jobs": [{"name": "orders", "verdict": "degraded"}]},
     }
     redacted = pseudonymise(document)
     finding = redacted["findings"][0]
