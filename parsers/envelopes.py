@@ -550,14 +550,25 @@ def _json_events(data: bytes) -> Iterator[Unwrapped]:
         for event, labels in _events_in(value, {}, _DEPTH):
             if isinstance(event, str):
                 process = _process_of({"labels": labels})
-                for line in event.rstrip("\r\n").split("\n"):
-                    yield Unwrapped(line.rstrip("\r"), process=process)
+                for record in _records_in(event):
+                    yield Unwrapped(record, process=process)
             else:
                 own = event.get("labels")
                 named = labels | own if isinstance(own, dict) else labels
                 unwrapped = _unwrap(event | {"labels": named} if named else event, _DEPTH)
                 if unwrapped is not None and _is_event(unwrapped):
                     yield unwrapped
+
+
+def _records_in(text: str) -> Iterator[str]:
+    """Cut a text where a line begins with a time: it may be a record, or a whole log."""
+    record: list[str] = []
+    for line in text.rstrip("\r\n").split("\n"):
+        if record and read_time(line[:32])[1] is not None:
+            yield "\n".join(record)
+            record.clear()
+        record.append(line.rstrip("\r"))
+    yield "\n".join(record)
 
 
 def _is_event(unwrapped: Unwrapped) -> bool:

@@ -852,6 +852,14 @@ def test_pieces_that_docker_cut_are_joined() -> None:
     assert [event["text"] for event in events] == ["one two three", "next"]
 
 
+def test_a_whole_log_in_one_string_is_cut_into_records() -> None:
+    log = "2026-01-01 00:00:01 INFO a\r\n\tat x.Y.z\r\n2026-01-01 00:00:02 INFO b\n"
+    assert [event["text"] for event in document([log])] == [
+        "2026-01-01 00:00:01 INFO a\n\tat x.Y.z",
+        "2026-01-01 00:00:02 INFO b",
+    ]
+
+
 def test_several_documents_in_one_file() -> None:
     one = json.dumps(DOCUMENTS["CloudWatch subscription"])
     events = read_document((one + one + "\n" + one + '{"logEv').encode())
