@@ -25,6 +25,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -141,7 +142,7 @@ _FILE: Final = ("log.file.path", "filename", "file", "path", "source", "log_file
 _SERVICE: Final = ("service_name", "service", "component", "app", "job", "unit")
 _LABELS: Final = ("labels", "stream", "fields", "tags", "metadata", "structuredMetadata")
 # Every pod of a native Kubernetes cluster calls its container so.
-_NO_LABEL: Final = frozenset({"flink-main-container", "stdout", "stderr"})
+_NO_LABELS: Final = ("flink-main-container", "stdout", "stderr")
 
 _LEVELS: Final = {
     "WARNING": "WARN", "ERR": "ERROR", "CRITICAL": "FATAL", "SEVERE": "ERROR", "FINE": "DEBUG",
@@ -158,33 +159,74 @@ _INNER: Final = (
 _DOCKER: Final = frozenset({"log", "stream", "time"})
 
 
-def _get(value: Fields, key: str) -> Any:
-    """Look a path up: `a.b` as a key of that name, or as the key b of the object a."""
-    found = value.get(key)
-    if found is not None or "." not in key:
-        return found
-    head, _, tail = key.partition(".")
-    while True:
-        below = value.get(head)
-        if isinstance(below, dict):
-            found = _get(below, tail)
-            if found is not None:
-                return found
-        more, dot, tail = tail.partition(".")
-        if not dot:
-            return None
-        head = f"{head}.{more}"
+_WORDS: Final = (
+    _TEXT, _TIME, _LEVEL, _LOGGER, _THREAD, _TRACE, _POD, _CONTAINER, _STREAM, _HOST, _FILE,
+    _SERVICE,
+)  # fmt: skip
+(
+    _IS_TEXT, _IS_TIME, _IS_LEVEL, _IS_LOGGER, _IS_THREAD, _IS_TRACE, _IS_POD, _IS_CONTAINER,
+    _IS_STREAM, _IS_HOST, _IS_FILE, _IS_SERVICE,
+) = range(len(_WORDS))  # fmt: skip
+
+# What a key means, and its rank among those that mean the same: one look-up per key of an object
+# costs a tenth of asking for every known key.
+_MEANING: Final = {
+    key: (what, rank)
+    for what, keys in enumerate(_WORDS)
+    if what != _IS_SERVICE
+    for rank, key in enumerate(keys)
+}
+_LABEL_MEANING: Final = {
+    key: (what, 1000 + rank)
+    for what, keys in enumerate(_WORDS)
+    if what >= _IS_POD
+    for rank, key in enumerate(keys)
+}
+# Not looked into for keys such as `log.level`: they hold an event or a stack trace.
+_CLOSED: Final = frozenset(_INNER) - {"fields", "event"} | {"thrown", "exception", "instant"}
+
+_Found = list[list[tuple[int, Any]]]
+_rank = itemgetter(0)
+
+
+def _sorted_out(value: Fields) -> _Found:
+    """The values of an object by their meaning, the best first."""
+    found: _Found = [[] for _ in _WORDS]
+    for key, inner in value.items():
+        if (meaning := _MEANING.get(key)) is not None:
+            found[meaning[0]].append((meaning[1], inner))
+        if inner.__class__ is dict and key not in _CLOSED:
+            _sort_nested(inner, f"{key}.", key in _LABELS, found, 3)
+    for hits in found:
+        if len(hits) > 1:
+            hits.sort(key=_rank)
+    return found
+
+
+def _sort_nested(value: Fields, path: str, labels: bool, found: _Found, depth: int) -> None:
+    for key, inner in value.items():
+        meaning = _MEANING.get(path + key)
+        if meaning is None and labels:
+            meaning = _LABEL_MEANING.get(key)
+        if meaning is not None:
+            found[meaning[0]].append((meaning[1], inner))
+        if inner.__class__ is dict and depth:
+            _sort_nested(inner, f"{path}{key}.", False, found, depth - 1)
+
+
+def _first(hits: list[tuple[int, Any]]) -> str | None:
+    """The best string with anything in it."""
+    for _, value in hits:
+        if isinstance(value, list):  # Kibana and Elasticsearch give fields as lists
+            value = value[0] if len(value) == 1 else None
+        if isinstance(value, str) and value and not value.isspace():
+            return value
+    return None
 
 
 def _text_of(value: Fields, keys: Sequence[str]) -> str | None:
     """The first of these keys that holds a string with anything in it."""
-    for key in keys:
-        found = _get(value, key)
-        if isinstance(found, list):  # Kibana and Elasticsearch give fields as lists
-            found = found[0] if len(found) == 1 else None
-        if isinstance(found, str) and found.strip():
-            return found
-    return None
+    return _first([(0, value.get(key)) for key in keys])
 
 
 def _unwrap(value: Fields, depth: int) -> Unwrapped | None:
@@ -193,7 +235,8 @@ def _unwrap(value: Fields, depth: int) -> Unwrapped | None:
     if depth <= 0:
         return None
     inner: Unwrapped | None = None
-    text = _text_of(value, _TEXT)
+    found = _sorted_out(value)
+    text = _first(found[_IS_TEXT])
     if text is None:
         for key in _INNER:
             below = value.get(key)
@@ -207,21 +250,21 @@ def _unwrap(value: Fields, depth: int) -> Unwrapped | None:
             below = _decode(stripped)
             if isinstance(below, dict):
                 inner = _unwrap(below, depth - 1)
-    instant, local = _time_of(value)
-    process = _process_of(value)
+    instant, local = _time_of(found[_IS_TIME])
+    process = _process_of(found)
     if inner is not None:
         if inner.timestamp_us is None:
             inner.timestamp_us = instant
         if inner.local_us is None:
             inner.local_us = local
         inner.process = process or inner.process
-        inner.level = inner.level or _level_of(value)
-        inner.logger = inner.logger or _text_of(value, _LOGGER)
-        inner.thread = inner.thread or _text_of(value, _THREAD)
-        inner.trace = inner.trace or _trace_of(value)
+        inner.level = inner.level or _level_of(found[_IS_LEVEL], value)
+        inner.logger = inner.logger or _first(found[_IS_LOGGER])
+        inner.thread = inner.thread or _first(found[_IS_THREAD])
+        inner.trace = inner.trace or _trace_of(found[_IS_TRACE])
         return inner
     assert text is not None
-    trace = _trace_of(value)
+    trace = _trace_of(found[_IS_TRACE])
     full = value.get("full_message")
     if isinstance(full, str) and full.startswith(text.rstrip()):
         # Some GELF writers repeat the message in front of the trace, and cut the short one.
@@ -231,9 +274,9 @@ def _unwrap(value: Fields, depth: int) -> Unwrapped | None:
         text=text.rstrip("\r\n"),
         timestamp_us=instant,
         process=process,
-        level=_level_of(value),
-        logger=_text_of(value, _LOGGER),
-        thread=_text_of(value, _THREAD),
+        level=_level_of(found[_IS_LEVEL], value),
+        logger=_first(found[_IS_LOGGER]),
+        thread=_first(found[_IS_THREAD]),
         trace=trace,
         local_us=local,
         partial=not text.endswith("\n") and _DOCKER <= value.keys() <= _DOCKER | {"attrs"},
@@ -273,38 +316,34 @@ class _Own(msgspec.Struct, omit_defaults=True):
         )
 
 
-def _level_of(value: Fields) -> str | None:
-    for key in _LEVEL:
-        found = _get(value, key)
+def _level_of(hits: list[tuple[int, Any]], value: Fields) -> str | None:
+    for _, found in hits:
         if isinstance(found, str) and (level := _LEVELS.get(found.strip().upper())):
             return level
-    number = value.get("level")
-    if isinstance(number, int) and "short_message" in value and 0 <= number < len(_SYSLOG):
-        return _SYSLOG[number]
+        if isinstance(found, int) and "short_message" in value and 0 <= found < len(_SYSLOG):
+            return _SYSLOG[found]
     return None
 
 
-def _process_of(value: Fields) -> str | None:
-    scopes = [value, *(below for key in _LABELS if isinstance(below := value.get(key), dict))]
-    for keys in (_POD, _CONTAINER, _STREAM):
-        for scope in scopes:
-            if (found := _text_of(scope, keys)) and found not in _NO_LABEL:
-                return found.lstrip("/")
-    host = next((found for scope in scopes if (found := _text_of(scope, _HOST))), None)
+def _process_of(found: _Found) -> str | None:
+    for hits in found[_IS_POD : _IS_STREAM + 1]:
+        if hits and (name := _first([hit for hit in hits if hit[1] not in _NO_LABELS])):
+            return name.lstrip("/")
+    host = _first(found[_IS_HOST])
     # Several processes may log on one host, each to files of its own.
-    for scope in scopes:
-        path = _text_of(scope, _FILE)
-        if path and ("/" in path or "\\" in path):
-            return f"{host}:{group_of(path)}" if host else group_of(path)
-    if host:
-        return host
-    return next((found for scope in scopes[1:] if (found := _text_of(scope, _SERVICE))), None)
+    path = _first([hit for hit in found[_IS_FILE] if re.search(r"[/\\]", str(hit[1]))])
+    if path:
+        return f"{host}:{group_of(path)}" if host else group_of(path)
+    return host or _first(found[_IS_SERVICE])
 
 
-def _trace_of(value: Fields) -> str | None:
-    for key in _TRACE:
-        found = _get(value, key)
-        if isinstance(found, str) and found.strip():
+def _process_of_labels(labels: Fields) -> str | None:
+    return _process_of(_sorted_out({"labels": labels}))
+
+
+def _trace_of(hits: list[tuple[int, Any]]) -> str | None:
+    for _, found in hits:
+        if isinstance(found, str) and found and not found.isspace():
             return found.rstrip()
         if isinstance(found, dict) and (trace := "\n".join(_throwable(found, _DEPTH))):
             return trace
@@ -463,17 +502,15 @@ def _zone(text: str | None) -> int | None:
     return (-ahead if text[0] == "-" else ahead) * 1_000_000
 
 
-def _time_of(value: Fields) -> Times:
+def _time_of(hits: list[tuple[int, Any]]) -> Times:
     """The first instant, and the first wall clock, that any of the usual keys has."""
     instant = local = None
-    for key in _TIME:
-        found = value.get(key)
-        if found is not None:
-            this_instant, this_local = read_time(found)
-            instant = this_instant if instant is None else instant
-            local = this_local if local is None else local
-            if instant is not None and local is not None:
-                break
+    for _, found in hits:
+        this_instant, this_local = read_time(found)
+        instant = this_instant if instant is None else instant
+        local = this_local if local is None else local
+        if instant is not None and local is not None:
+            break
     return instant, local
 
 
@@ -549,7 +586,7 @@ def _json_events(data: bytes) -> Iterator[Unwrapped]:
     for value in json_values(data)[0]:
         for event, labels in _events_in(value, {}, _DEPTH):
             if isinstance(event, str):
-                process = _process_of({"labels": labels})
+                process = _process_of_labels(labels)
                 for record in _records_in(event):
                     yield Unwrapped(record, process=process)
             else:
@@ -684,13 +721,18 @@ def _opentelemetry(value: dict[str, Any], labels: dict[str, Any], depth: int) ->
     for resource in resources:
         if not isinstance(resource, dict):
             continue
-        named = labels | _attributes(_get(resource, "resource.attributes"))
+        named = labels | _attributes(_below(resource, "resource", "attributes"))
         for scope in resource.get("scopeLogs") or resource.get("instrumentationLibraryLogs") or ():
             records = scope.get("logRecords") if isinstance(scope, dict) else None
             for record in records if isinstance(records, list) else ():
                 if isinstance(record, dict):
                     found.append((record, named | _attributes(record.get("attributes"))))
     return found
+
+
+def _below(value: Fields, outer: str, inner: str) -> object:
+    below = value.get(outer)
+    return below.get(inner) if isinstance(below, dict) else None
 
 
 def _attributes(attributes: object) -> dict[str, Any]:
@@ -711,7 +753,7 @@ def _columns(value: dict[str, Any], labels: dict[str, Any], depth: int) -> Found
     if isinstance(columns, list) and isinstance(rows, list):
         names = [column.get("name") if isinstance(column, dict) else column for column in columns]
         return _rows(names, (row for row in rows if isinstance(row, list)), labels)
-    fields, columns = _get(value, "schema.fields"), _get(value, "data.values")
+    fields, columns = _below(value, "schema", "fields"), _below(value, "data", "values")
     if isinstance(fields, list) and isinstance(columns, list):
         names = [field.get("name") if isinstance(field, dict) else field for field in fields]
         if all(isinstance(column, list) for column in columns):
@@ -798,7 +840,7 @@ def _grafana_text(text: str) -> list[Unwrapped]:
             labels = _decode(line.removeprefix("Common labels: "))
         elif len(line) > 4096:
             break
-    process = _process_of({"labels": labels}) if isinstance(labels, dict) else None
+    process = _process_of_labels(labels) if isinstance(labels, dict) else None
     for event in events:
         event.process = event.process or process
         event.text = event.text.rstrip("\n")
