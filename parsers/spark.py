@@ -87,6 +87,42 @@ def events_frame(spark: SparkSession, events: pa.Table | Sequence[Sequence[Split
     return spark.range(len(tasks), numPartitions=len(tasks)).mapInArrow(parse, schema=EVENTS)
 
 
+def check_executors(spark: SparkSession, paths: Sequence[str] = (), *, tasks: int = 8) -> list[str]:
+    """What stands in the way of parsing where Spark runs its tasks.
+
+    Args:
+        spark: a session on a cluster.
+        paths: local paths that the tasks will open.
+        tasks: how many to send: a few more than there are executors meet most of them.
+
+    Returns:
+        One clause per host and problem, sorted; empty if nothing was found.
+    """
+    needed = tuple(paths)
+
+    def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import os
+        import socket
+
+        import pyarrow
+
+        found = []
+        for _ in batches:
+            try:
+                import flowdiag.parsers.parse  # noqa: F401
+            except ImportError as error:
+                found.append(f"cannot import {error.name}")
+            found += [f"has no file {path}" for path in needed if not os.path.exists(path)][:3]
+        host = socket.gethostname()
+        yield pyarrow.RecordBatch.from_pydict(
+            {"problem": [f"{host} {problem}" for problem in found]},
+            schema=pyarrow.schema([("problem", pyarrow.string())]),
+        )
+
+    frame = spark.range(tasks, numPartitions=tasks).mapInArrow(probe, schema="problem string")
+    return sorted({row["problem"] for row in frame.collect()})
+
+
 def _anchored(split: Split) -> Split:
     """The split with an absolute path: Spark's workers run in another folder."""
     path = os.path.abspath(split.source.path)
