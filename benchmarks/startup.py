@@ -1,0 +1,116 @@
+"""How long until the first answer: `flowdiag checkpoints` beside a bare PySpark script.
+
+    python benchmarks/startup.py fixtures/recordings/flink/1.20.5/hot-key
+
+Every round runs each contender once, in turn, so that a busy machine is unfair to all of them
+alike; medians and their ratios to the bare script are printed as a Markdown table. Processor time
+(of the process and everything it started) is given too, since it is hardly disturbed by others.
+
+The contenders: a bare script (session, `read.text`, filter, count), `flowdiag checkpoints` without
+an archive, and with the one that `flowdiag warm` makes. `--java` repeats the last two for other
+runtimes. Archives go to a folder of this run's own, which is removed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+BARE = """
+import sys
+from pyspark.sql import SparkSession, functions as F
+spark = SparkSession.builder.getOrCreate()
+lines = spark.read.option("recursiveFileLookup", True).text(sys.argv[1])
+relevant = lines.where(F.col("value").contains("checkpoint"))
+print(relevant.groupBy(F.substring("value", 1, 10)).count().collect())
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """A command to measure."""
+
+    name: str
+    command: Sequence[str]
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+
+def measure(contender: Contender) -> tuple[float, float]:
+    """Wall and processor time of one run, in seconds.
+
+    Raises:
+        SystemExit: the command failed (1 means findings, which is what it is there for).
+    """
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = time.perf_counter()
+    done = subprocess.run(
+        contender.command,
+        env={**os.environ, "FLOWDIAG_WARM": "never", **contender.environ},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    wall = time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"{contender.name}: {done.stderr.decode(errors='replace')[-2000:]}")
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("logs", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--java", type=Path, nargs="*", default=[], help="homes of other runtimes")
+    options = parser.parse_args()
+    flowdiag = shutil.which("flowdiag", path=str(Path(sys.executable).parent)) or "flowdiag"
+    ours = [flowdiag, "checkpoints", str(options.logs), "--format", "json"]
+
+    with tempfile.TemporaryDirectory() as folder:
+        contenders = [
+            Contender(name="bare script", command=[sys.executable, "-c", BARE, str(options.logs)])
+        ]
+        for home in [None, *options.java]:
+            java = {} if home is None else {"JAVA_HOME": str(home)}
+            label = "" if home is None else f", {home.name}"
+            empty = {**java, "FLOWDIAG_CACHE_DIR": str(Path(folder) / "empty")}
+            warm = {**java, "FLOWDIAG_CACHE_DIR": str(Path(folder) / "warm")}
+            started = time.perf_counter()
+            subprocess.run([flowdiag, "warm"], env={**os.environ, **warm}, check=True)
+            print(f"warm{label}: {time.perf_counter() - started:.0f} s", file=sys.stderr)
+            contenders += [
+                Contender(name=f"flowdiag, no archive{label}", command=ours, environ=empty),
+                Contender(name=f"flowdiag, archive{label}", command=ours, environ=warm),
+            ]
+        times: dict[str, list[tuple[float, float]]] = {each.name: [] for each in contenders}
+        for number in range(options.rounds):
+            for each in contenders:
+                times[each.name].append(measure(each))
+                print(f"{number + 1}. {each.name}: {times[each.name][-1]}", file=sys.stderr)
+
+    rows = {
+        name: [statistics.median(column) for column in zip(*found, strict=True)]
+        for name, found in times.items()
+    }
+    wall, processor = rows["bare script"]
+    print("| | wall | of bare | processor | of bare |\n|---|---|---|---|---|")
+    for name, (own_wall, own_processor) in rows.items():
+        print(
+            f"| {name} | {own_wall:.1f} s | {own_wall / wall:.2f} "
+            f"| {own_processor:.1f} s | {own_processor / processor:.2f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
