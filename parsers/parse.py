@@ -310,6 +310,9 @@ def _open(text: str, depth: int = 0) -> _Record:
     record.head.process = record.head.process or head.process
     if record.head.utc_us is None:
         record.head.utc_us = head.utc_us
+    if record.head.local_us is None and record.head.utc_us is None:
+        # A carrier's wall clock is better than none (`aws logs tail` in front of JSON).
+        record.head.local_us, record.head.clock = head.local_us, head.clock
     # What was in front of the JSON is in front of the lines that follow, too.
     record.head.carriers = head.carriers
     record.json = True

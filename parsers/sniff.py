@@ -342,7 +342,7 @@ def _sniff_text(sample: Sample) -> Sniffed:
     lines = lines[:150] + lines[-50:] if len(lines) > 200 else lines
     engine = _engine(data)
     looks_like_log = _looks_like_log(lines)
-    if says and (looks_like_log or engine != "unknown"):
+    if says and looks_like_log:
         return _log(data)
     for pattern, reason in _TEXTS:
         if engine == "unknown" and pattern.search(start):

@@ -188,13 +188,16 @@ README = (
         (YAML, "looks like a configuration file"),
         (PROPERTIES, "looks like a configuration file"),
         (README, "text, but it does not look like a log"),
+        (
+            README + "The CheckpointCoordinator lost checkpoint 7 for good.\n",
+            "text, but it does not look like a log",
+        ),
         ("just some words\n", "text, but it does not look like a log"),
         ("#!/bin/sh\nset -e\necho 1\n", "looks like source code"),
         ("<!DOCTYPE html>\n<html></html>", "HTML page"),
         ("# HELP flink_x y\n# TYPE flink_x gauge\nflink_x 1\n", "Prometheus metrics"),
         ('{"schema": "flowdiag.report/1", "findings": []}', "a report of flowdiag"),
         ('{\n "schema": "flowdiag.report/1"\n}', "a report of flowdiag"),
-        ('{"Event":"SparkListenerLogStart","Spark Version":"3.5.1"}\n', "Spark event log: read by `flowdiag rate`"),
         ('{"a": 1', "damaged JSON"),
         ('{"a":1}\n{"a":2}\n', "JSON lines, but no log records"),
         ("[]", "JSON, but neither log events nor an answer of Flink's REST interface"),
@@ -344,7 +347,7 @@ def test_hostile_texts_take_no_time(hostile: bytes) -> None:
 
 
 def test_recordings_are_sorted_out() -> None:
-    found = discover([str(FIXTURES)])
+    found = discover([str(FIXTURES / "flink")])
     if not found.sources:
         pytest.skip("no recordings yet")
     for source in found.sources:
