@@ -30,12 +30,16 @@ from flowdiag.parsers.rest import DocumentCounts, read_document
 from flowdiag.parsers.scan import Line, LineScanner, LiteralFinder, Matcher, make_matcher
 from flowdiag.parsers.schema import EVENTS, Event
 from flowdiag.parsers.sources import Source, open_source, stream_error
+from flowdiag.parsers.spark_events import EventReader, event_matcher
+from flowdiag.parsers.spark_rest import answer_rows
 from flowdiag.parsers.statistics_dump import explode
 from flowdiag.parsers.traces import is_exception_line, is_trace_line, read_trace
 
 TASK_BYTES: Final = 96 * 1024 * 1024
 """Bytes per task: a reused Spark worker stalls some 40 ms for each, so not many small ones."""
-BATCH_ROWS: Final = 8192
+BATCH_ROWS: Final = 2048
+"""Rows per batch: with more, their memory is fresh each time, and its page faults cost more."""
+UNPACKED: Final = 10  # logs shrink about so much
 TRACE_LINES: Final = 400
 TRACE_BYTES: Final = 64 * 1024
 REPORT_BYTES: Final = 16 * 1024 * 1024
@@ -63,8 +67,9 @@ class Split:
 def plan_splits(sources: Sequence[Source], target_bytes: int = TASK_BYTES) -> list[list[Split]]:
     """Cut the sources into tasks of about `target_bytes` each; small files are packed together.
 
-    Sources that cannot be cut (compressed, UTF-16, documents) are one split each. Sources that are
-    not read get no split. The order of tasks and of splits within them follows the sources.
+    Sources that cannot be cut (compressed, UTF-16, documents) are one split each; a compressed one
+    counts as `UNPACKED` times its size. Sources that are not read get no split. Small files are
+    packed in the order of the sources.
     """
     tasks: list[list[Split]] = []
     current: list[Split] = []
@@ -81,11 +86,12 @@ def plan_splits(sources: Sequence[Source], target_bytes: int = TASK_BYTES) -> li
                 [Split(source, start, end)] for start, end in zip(edges, ends, strict=True)
             )
             continue
-        if current and current_bytes + source.size > target_bytes:
+        weight = source.size if source.codec == "none" else source.size * UNPACKED
+        if current and current_bytes + weight > target_bytes:
             tasks.append(current)
             current, current_bytes = [], 0
         current.append(Split(source, 0, -1))
-        current_bytes += source.size
+        current_bytes += weight
     if current:
         tasks.append(current)
     return tasks
@@ -134,7 +140,7 @@ def parse_split(split: Split, *, catalogue: Catalogue | None = None) -> Iterator
         catalogue: messages to recognise; by default all that flowdiag knows.
 
     Yields:
-        batches of at most 8192 rows; the very last row is the only one of event `split`, with
+        batches of at most 2048 rows (of metrics: 8192); the very last row is the only one of event `split`, with
         fields bytes, candidates (lines with an anchor), recognised, not_understood (lines of a
         checkpoint class that match no message), sample_1 to sample_3 of them, logger_hits (lines
         of a checkpoint class), truncated_lines, first_us and last_us (wall clock as printed, or
@@ -143,6 +149,12 @@ def parse_split(split: Split, *, catalogue: Catalogue | None = None) -> Iterator
     source = split.source
     if source.kind in ("rest", "archive"):
         yield from _read_whole(split)
+        return
+    if source.kind == "spark-rest":
+        yield from _read_answer(split)
+        return
+    if source.kind == "spark-events":
+        yield from _read_spark_events(split)
         return
     tally = _Tally()
     builder = RowBuilder()
@@ -193,6 +205,53 @@ def _read_whole(split: Split) -> Iterator[pa.RecordBatch]:
     yield builder.take()
 
 
+def _read_answer(split: Split) -> Iterator[pa.RecordBatch]:
+    """A saved answer of Spark's REST interface, with the same last row."""
+    tally = _Tally()
+    builder = RowBuilder()
+    error: str | None = None
+    try:
+        with open_source(split.source) as stream:
+            data = stream.read()
+            tally.bytes = len(data)
+            error = stream_error(stream)
+        for row in answer_rows(data, split.source.name):
+            builder.add({**row, "source": split.source.index})
+            tally.candidates += 1
+            tally.recognised += 1
+            tally.saw_instant(row.get("utc_us"))
+    except (OSError, ValueError, FlowdiagError) as problem:
+        error = error or _clause(problem)
+    builder.add(tally.row(split, error))
+    yield builder.take()
+
+
+def _read_spark_events(split: Split) -> Iterator[pa.RecordBatch]:
+    """A Spark event log or the lines of flowdiag's listener, with the same last row."""
+    tally = _Tally()
+    builder = RowBuilder()
+    reader = EventReader(split.source.index)
+    error: str | None = None
+    scanner: LineScanner | None = None
+    try:
+        with open_source(split.source) as stream:
+            scanner = LineScanner(stream, event_matcher(), split.start, split.end)
+            for row in reader.rows(scanner):
+                builder.add(row)
+                if len(builder) == BATCH_ROWS:
+                    yield builder.take()
+            error = stream_error(stream) or scanner.error
+    except (OSError, ValueError, FlowdiagError) as problem:
+        error = _clause(problem)
+    if scanner is not None:
+        tally.bytes, tally.truncated = scanner.bytes_read, scanner.truncated_lines
+    tally.candidates, tally.recognised = reader.candidates, reader.recognised
+    tally.not_understood, tally.samples = reader.not_understood, reader.samples
+    tally.first_us, tally.last_us = reader.first_us, reader.last_us
+    builder.add(tally.row(split, error))
+    yield builder.take()
+
+
 def _clause(problem: BaseException) -> str:
     if isinstance(problem, OSError) and problem.strerror:
         return problem.strerror[:1].lower() + problem.strerror[1:]
@@ -226,6 +285,11 @@ class _Tally:
             self.first_us = time
         if self.last_us is None or time > self.last_us:
             self.last_us = time
+
+    def saw_instant(self, time: int | None) -> None:
+        if time is not None:
+            self.first_us = time if self.first_us is None else min(self.first_us, time)
+            self.last_us = time if self.last_us is None else max(self.last_us, time)
 
     def saw_edges(self, scanner: LineScanner) -> None:
         """Take in the first and last timestamps of the range, relevant lines or not."""
@@ -382,16 +446,20 @@ class _Knowledge:
 
     catalogue: Catalogue
     matcher: Matcher  # finds lines that hold any anchor
-    finder: LiteralFinder  # finds which anchors a line holds
+    finder: LiteralFinder  # finds which anchors of messages a line holds
+    anchors: tuple[int, ...]  # position in the finder -> position in the catalogue
     drift: frozenset[str]
 
 
 @functools.lru_cache(maxsize=4)
 def _knowledge(catalogue: Catalogue) -> _Knowledge:
+    known = {template.anchor for template in catalogue.templates}
+    anchors = tuple(number for number, one in enumerate(catalogue.anchors) if one in known)
     return _Knowledge(
         catalogue,
         make_matcher((*catalogue.anchors, *_STRUCTURE)),
-        LiteralFinder(catalogue.anchors),
+        LiteralFinder([catalogue.anchors[number] for number in anchors]),
+        anchors,
         frozenset(catalogue.drift_loggers),
     )
 
@@ -459,15 +527,21 @@ class _Reader:
             if b" metrics report" in data and _REPORT_BEGIN in text:
                 yield from self._report(line, record)
                 continue
-            section = self._section(line, record)
-            if section is not None:
-                yield section
-                continue
-            yield from self._record(line, record)
+            if record.head.text.startswith(_SECTION_BEGINS, record.head.inner):
+                section = self._section(line, record)
+                if section is not None:
+                    yield section
+                    continue
+            row = self._record(line, record)
+            if row is not None:
+                fields = row.get("fields")
+                if fields and "dump" in fields:
+                    yield from self._explode(row)
+                yield row
             if record.more is not None:
                 yield from self._inner_lines(line, record)
 
-    def _record(self, line: Line, record: _Record) -> Iterator[dict[str, Any]]:
+    def _record(self, line: Line, record: _Record) -> dict[str, Any] | None:
         offset = line.offset
         head = record.head
         found: Recognised | None = None
@@ -475,19 +549,19 @@ class _Reader:
             # No header of its own: the message of one that stands above it, or part of its text.
             joined = _join(above[1], record)
             if above[1].head.alone or not _body(above[1].head).strip():
-                offset, record = above[0], joined
+                offset, record = above[0].offset, joined
                 head = record.head
             else:
                 # A record that is a candidate itself reads its own lines.
-                if not self._knowledge.finder.which(above[1].head.text):
+                if not self._knowledge.matcher.find(above[0].data):
                     found = self._recognise(joined.head)
                 if found is not None and found.end > len(_body(above[1].head)) + joined.head.begin:
-                    offset, record = above[0], joined
+                    offset, record = above[0].offset, joined
                     head = record.head
                 elif self._stands_alone(head):
                     found = None
                 else:
-                    return
+                    return None
         if record.partial or head.text.endswith(" P ", 0, head.inner):
             self._add_partials(record)
         body = _body(head)
@@ -503,15 +577,14 @@ class _Reader:
             head.complete
             and simple in self._knowledge.drift
             and not _foreign(head.logger or "")
-            and not is_trace_line(body)
-            and not is_exception_line(body)
+            and (found is not None or not (is_trace_line(body) or is_exception_line(body)))
         )
         if found is None and head.complete and record.more is None:
             wrapped = self._with_lines(record)
             if wrapped is not None:
                 found = self._recognise(wrapped)
                 if found is not None and without_message:
-                    return  # the line with the message is a candidate, and looks up to this one
+                    return None  # the line with the message looks up to this one
         self._tally.logger_hits += drift
         if found is None:
             if drift and (not without_message or head.alone):
@@ -520,16 +593,13 @@ class _Reader:
                 if len(self._tally.samples) < SAMPLES:
                     sample = head.text[head.inner : head.inner + SAMPLE_CHARACTERS]
                     self._tally.samples.append(sample)
-            return
+            return None
         self._tally.recognised += 1
         self._tally.saw(head)
         row = self._row(offset, head, found)
         if found.template.trace:
             self._add_trace(record, row)
-        fields = row.get("fields")
-        if fields and "dump" in fields:
-            yield from self._explode(row)
-        yield row
+        return row
 
     def _inner_lines(self, line: Line, record: _Record) -> Iterator[dict[str, Any]]:
         """Messages among the further lines of one JSON line, judged as if they were lines."""
@@ -550,7 +620,7 @@ class _Reader:
         row: dict[str, Any] = {
             "source": self._source,
             "offset": offset,
-            "event": found.template.event.value,
+            "event": found.template.event,
             "template": found.template.id,
             "local_us": head.local_us,
             "utc_us": head.utc_us,
@@ -566,13 +636,13 @@ class _Reader:
             row["process"] = head.process
         return row
 
-    def _above(self) -> tuple[int, _Record] | None:
+    def _above(self) -> tuple[Line, _Record] | None:
         """The record on the line before, if that line has a header."""
         before = self._scanner.preceding()
         if before is None:
             return None
         above = _open(before.data.decode("utf-8", "replace"))
-        return (before.offset, above) if above.head.complete and above.head.dated else None
+        return (before, above) if above.head.complete and above.head.dated else None
 
     def _stands_alone(self, head: Prefix) -> bool:
         """Whether a line without header, below a record, is a message: not one of a logger's."""
@@ -584,9 +654,10 @@ class _Reader:
     def _recognise(self, head: Prefix) -> Recognised | None:
         """The message of a record, if it is one that is known and plausible where it stands."""
         text = head.text if head.end == len(head.text) else head.text[: head.end]
-        anchors = self._knowledge.finder.which(text)
-        if not anchors:
+        which = self._knowledge.finder.which(text)
+        if not which:
             return None
+        anchors = [self._knowledge.anchors[number] for number in which]
         recognise = self._knowledge.catalogue.recognise
         best: Recognised | None = None
         if head.complete:
@@ -798,8 +869,7 @@ class _Reader:
 
     def _section(self, line: Line, record: _Record) -> dict[str, Any] | None:
         """A header inside the stream: YARN's aggregated logs, or `tail` of several files."""
-        text = record.head.text
-        found = _STRUCTURE_LINE.match(text)
+        found = _STRUCTURE_LINE.match(record.head.text, record.head.inner)
         if found is None:
             return None
         row: dict[str, Any] = {
@@ -839,11 +909,12 @@ _STRUCTURE_LINE = re.compile(
     r"|LogType: ?(?P<file>\S+)"
     r"|==> (?P<tail>\S.*) <==$)"
 )
+_SECTION_BEGINS: Final = ("Container: ", "LogType:", "End of LogType:", "==> ")
 _PORT = re.compile(r"[_:]\d{1,5}$")
 
 
 def _is_structure(text: str) -> bool:
-    return text.startswith(("Container: ", "LogType:", "End of LogType", "==> ", "LogLength:"))
+    return text.startswith((*_SECTION_BEGINS, "LogLength:"))
 
 
 @functools.cache

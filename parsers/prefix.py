@@ -26,6 +26,8 @@ HEADER_CHARACTERS: Final = 16 * 1024
 MAX_CARRIERS: Final = 8
 """A line with more carriers in front is left as it is."""
 
+USUAL_LAYOUTS: Final = 2  # the first ones of the file, Flink's own log4j and logback
+
 JSON_BEGINS: Final = ("{", '"', "[{")
 """What a line begins with, behind its carriers, that may be JSON."""
 
@@ -39,6 +41,8 @@ _MONTHS: Final = {
         ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1
     )
 }
+
+_LEVEL_WORDS: Final = ("INFO ", "WARN ", "ERROR ", "DEBUG ", "TRACE ", "FATAL ")
 
 _ANSI = re.compile(
     r"\x1b(?:\[[0-9;:?]{0,32}[ -/]?[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\^_])"
@@ -151,6 +155,9 @@ class Layouts:
     strict: tuple[_Layout, ...]
     loose: tuple[_Layout, ...]
     suffixes: tuple[_Layout, ...]
+    # The usual timestamp and the usual shapes in one pattern each: the first things that would be
+    # tried anyway, three times faster.
+    usual: tuple[tuple[re.Pattern[str], _Layout], ...]
     stampish: re.Pattern[str]
     headerish: re.Pattern[str]
     leading_level: re.Pattern[str]
@@ -203,6 +210,11 @@ def load_layouts() -> Layouts:
             entry.get("after") == "stamp",
         )
 
+    def usual(entry: dict[str, Any]) -> tuple[re.Pattern[str], _Layout]:
+        joined = document["stamp"][0]["pattern"] + _AFTER_STAMP.pattern + entry["pattern"]
+        shape = layout({**entry, "pattern": joined})
+        return shape.pattern, shape
+
     stamps: dict[str, list[_StampShape]] = {"digit": [], "letter": []}
     for entry in document["stamp"]:
         pattern = compiled(entry["pattern"])
@@ -223,6 +235,7 @@ def load_layouts() -> Layouts:
         strict=tuple(layout(entry) for entry in document["layout"] if not entry.get("loose")),
         loose=tuple(layout(entry) for entry in document["layout"] if entry.get("loose")),
         suffixes=tuple(layout(entry) for entry in document["suffix"]),
+        usual=tuple(usual(entry) for entry in document["layout"][:USUAL_LAYOUTS]),
         stampish=compiled("{stampish}"),
         headerish=compiled("{headerish}"),
         leading_level=compiled("{lvl}(?:[:|]?{s}|[:|]?$)(?:[-:|]{s})?"),
@@ -233,11 +246,17 @@ def load_layouts() -> Layouts:
 
 
 @functools.lru_cache(maxsize=4096)
-def _day_us(year: int, month: int, day: int) -> int | None:
+def _day_us(year: str, month: str, day: str) -> int | None:
+    """Microseconds from 1970 to a date as printed, or None if there is no such date."""
     try:
-        return (date(year, month, day).toordinal() - _EPOCH_DAY) * 86_400 * _MICROS
+        found = date(int(year), _MONTHS.get(month) or int(month), int(day))
     except ValueError:
         return None
+    return (found.toordinal() - _EPOCH_DAY) * 86_400 * _MICROS
+
+
+def _fraction_us(digits: str) -> int:
+    return int(digits[:6].ljust(6, "0"))
 
 
 def _offset_minutes(zone: str, zones: dict[str, int | None]) -> int | None:
@@ -291,12 +310,11 @@ def _convert(
     local = (hour * 3600 + minute * 60 + second) * _MICROS
     fraction = values.get("fraction")
     if fraction:
-        local += int(fraction[:6].ljust(6, "0"))
+        local += _fraction_us(fraction)
     if "day" not in values or ("year" not in values and "year2" not in values):
         return Stamp(end, local, None, "time-of-day")
-    year = int(values["year"]) if "year" in values else 2000 + int(values["year2"])
-    month = values["month"]
-    day = _day_us(year, _MONTHS.get(month) or int(month), int(values["day"]))
+    year = values["year"] if "year" in values else "20" + values["year2"]
+    day = _day_us(year, values["month"], values["day"])
     if day is None:
         return None
     local += day
@@ -316,13 +334,14 @@ def _convert_number(values: dict[str, str | Any], end: int) -> Stamp:
         return Stamp(end, None, int(values["micros"]), None)
     if values["millis"]:
         return Stamp(end, None, int(values["millis"]) * 1000, None)
-    fraction = (values["fraction"] or "")[:6].ljust(6, "0")
-    return Stamp(end, None, int(values["seconds"]) * _MICROS + int(fraction), None)
+    micros = _fraction_us(values["fraction"] or "")
+    return Stamp(end, None, int(values["seconds"]) * _MICROS + micros, None)
 
 
 # --- lines --------------------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=4096)
 def simple_name(logger: str) -> str:
     """The class name without its package and without nested classes.
 
@@ -349,6 +368,8 @@ def parse(line: str) -> Prefix:
     line = strip_colours(line)
     layouts = load_layouts()
     head = Prefix(line, 0, 0, len(line))
+    if "0" <= line[:1] <= "9" and _usual(head, layouts):
+        return head
     position = 0
     taken: list[Carrier] = []
     outer: Stamp | None = None
@@ -395,6 +416,32 @@ def parse(line: str) -> Prefix:
     return head
 
 
+def _usual(head: Prefix, layouts: Layouts) -> bool:
+    """Read a line in one of Flink's own layouts, of which nearly all logs are."""
+    line = head.text
+    limit = min(len(line), HEADER_CHARACTERS)
+    for pattern, shape in layouts.usual:
+        found = pattern.match(line, 0, limit)
+        if found is None:
+            continue
+        year, month, day, hour, minute, second, fraction, zone = found.groups()[:8]
+        midnight = _day_us(year, month, day)
+        hours, minutes, seconds = int(hour), int(minute), int(second)
+        if midnight is None or hours > 23 or minutes > 59 or seconds > 60:
+            return False
+        local = midnight + (hours * 3600 + minutes * 60 + seconds) * _MICROS
+        if fraction is not None:
+            local += int(fraction) * 1000 if len(fraction) == 3 else _fraction_us(fraction)
+        head.local_us = local
+        if zone is not None and (offset := _offset_minutes(zone, layouts.zones)) is not None:
+            head.utc_us = local - offset * 60 * _MICROS
+        head.dated = True
+        _fill(head, shape, found, layouts)
+        _nested(head, layouts)
+        return True
+    return False
+
+
 def search(head: Prefix) -> None:
     """Look further for the header of a line where none was found: behind the unknown, at the end.
 
@@ -409,12 +456,13 @@ def search(head: Prefix) -> None:
 def _nested(head: Prefix, layouts: Layouts) -> None:
     """Look for a second header where the message should be: programs log what others printed."""
     line, begin = head.text, head.begin
-    if layouts.stampish.match(line, begin):
+    first = line[begin : begin + 1]
+    if ("0" <= first <= "9" or first == "[") and layouts.stampish.match(line, begin):
         stamp = read_stamp(line, begin)
         if stamp is None or stamp.clock == "elapsed":
             return
         position = _behind_stamp(line, stamp.end)
-    elif layouts.headerish.match(line, begin):
+    elif line.startswith(_LEVEL_WORDS, begin) and layouts.headerish.match(line, begin):
         stamp, position = None, begin
     else:
         return
@@ -538,28 +586,34 @@ def _apply(
         found = shape.pattern.match(line, position, limit)
         if found is None:
             continue
-        if shape.level:
-            level = found[shape.level]
-            if level is not None:
-                head.level = layouts.levels.get(level.upper())
-        if shape.logger:
-            head.logger = found[shape.logger]
-        thread = found[shape.thread] if shape.thread else None
-        if thread is None and shape.thread2:
-            thread = found[shape.thread2]
-        if thread is None and shape.context:
-            context = found[shape.context]
-            # Diagnostic context in the same place is key=value pairs or a job id.
-            if context and "=" not in context and not _JOB_ID.match(context):
-                thread = context
-        head.thread = (thread.strip() or None) if thread else None
+        _fill(head, shape, found, layouts)
         _set_time(head, stamp, outer)
         head.dated = stamp is not None
-        head.begin = found.end()
-        head.complete = True
-        head.alone = shape.alone
         return True
     return False
+
+
+def _fill(head: Prefix, shape: _Layout, found: re.Match[str], layouts: Layouts) -> None:
+    """Take over what a shape has found."""
+    if shape.level:
+        level = found[shape.level]
+        if level is not None:
+            head.level = layouts.levels.get(level) or layouts.levels.get(level.upper())
+    if shape.logger:
+        head.logger = found[shape.logger]
+    thread = found[shape.thread] if shape.thread else None
+    if thread is None and shape.thread2:
+        thread = found[shape.thread2]
+    if thread is None and shape.context:
+        context = found[shape.context]
+        # Diagnostic context in the same place is key=value pairs or a job id.
+        if context and "=" not in context and not _JOB_ID.match(context):
+            thread = context
+    if thread:
+        head.thread = thread.strip() or None
+    head.begin = found.end()
+    head.complete = True
+    head.alone = shape.alone
 
 
 _JOB_ID = re.compile(r"\s*[0-9a-f]{32}\s*$")

@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO, Final, NamedTuple, Protocol
 
 try:
     import ahocorasick_rs
@@ -113,8 +112,7 @@ class LiteralFinder:
         return sorted({hit[0] for hit in hits})
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line of the stream, without its line end.
 
     Attributes:
