@@ -24,6 +24,11 @@ Columns (null where the record does not say):
 | cause | deepest cause of the stack trace that belongs to the record, or the reason in its text |
 | fields | everything else that the template captured |
 | metric | one aggregated metric series of one minute (event `metric` only) |
+| application | id of a Spark application, with `/attempt` from the second attempt on |
+
+What Spark writes uses the same columns: `epoch_ms` is the batch time (DStreams), `duration_ms` the
+processing or trigger time, `job_name` the name of an application or query. Lists stand in `fields` as
+JSON text.
 """
 
 from __future__ import annotations
@@ -80,6 +85,7 @@ EVENTS: Final = pa.schema(
         pa.field("cause", pa.string()),
         pa.field("fields", pa.map_(pa.string(), pa.string())),
         pa.field("metric", METRIC),
+        pa.field("application", pa.string()),
     ]
 )
 
@@ -152,6 +158,23 @@ class Event(StrEnum):
     NETWORK_MEMORY = "network_memory"
     EXTERNAL_FAILURE = "external_failure"  # fenced producer, invalid transaction, storage errors
     METRIC = "metric"
+    # Spark
+    SPARK_LOG_STARTED = "spark_log_started"  # first line of an event log: fields.version
+    SPARK_APPLICATION = "spark_application"  # id, name, start, end, version, batch interval
+    SPARK_SETTINGS = "spark_settings"  # fields: option -> value
+    SPARK_BATCH = "spark_batch"  # of a DStream application; fields.origin says who tells
+    SPARK_OUTPUT = "spark_output"  # an output operation of a batch
+    SPARK_RECEIVER = "spark_receiver"  # fields.what: started | stopped | error | statistics
+    SPARK_JOB = "spark_job"  # fields.what: started | ended
+    SPARK_STAGE = "spark_stage"  # a completed stage
+    SPARK_TASKS = "spark_tasks"  # its tasks on one executor in one split, added up
+    SPARK_EXECUTOR = "spark_executor"  # fields.what: added | removed
+    SPARK_QUERY = "spark_query"  # fields.what: started | idle | terminated
+    SPARK_PROGRESS = "spark_progress"  # one trigger of a query
+    SPARK_PID = "spark_pid"  # what the rate estimator prints
+    SPARK_RATE_LIMIT = "spark_rate_limit"  # a receiver takes a new limit
+    SPARK_DROPPED = "spark_dropped"  # listener events were lost: fields.count, fields.queue
+    SPARK_INCIDENT = "spark_incident"  # what explains slow or failed batches, by template
     # recognised, and of no interest to any rule: keeps the drift alarm quiet
     KNOWN = "known"
 
@@ -160,6 +183,6 @@ def empty_row() -> dict[str, object]:
     """A row with every column null, to be filled by a reader.
 
     >>> sorted(empty_row())[:3]
-    ['attempt', 'attempt_id', 'bytes']
+    ['application', 'attempt', 'attempt_id']
     """
     return dict.fromkeys(EVENTS.names)

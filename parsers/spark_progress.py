@@ -1,0 +1,193 @@
+"""One progress report of a streaming query, in either of its JSON shapes, as a row.
+
+The event log writes the fields of the class (offsets are JSON inside strings, rates may be the text
+`NaN`, totals are absent), `lastProgress` and the driver's log the form made for people (offsets are
+JSON, unknown rates are left out, totals present): catalogue/spark.md 4.2. Both give the same row.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from flowdiag.parsers.schema import Event
+
+Row = dict[str, Any]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DEPTH: Final = 4  # of offsets: source, topic, partition
+TEXT: Final = 400  # characters of a description that are kept
+
+
+def progress_row(progress: object) -> Row | None:
+    """A row of event `spark_progress` without source and offset; None if this is no progress.
+
+    Columns: `utc_us` the start of the trigger, `duration_ms` its execution, `checkpoint` the batch id,
+    `job_name` the name of the query, and in `fields`: id, run_id, rows, durations, sources, input_per_s,
+    processed_per_s, watermark_us, max_event_us, state, sink, written; lists and objects as JSON.
+    """
+    if not isinstance(progress, dict):
+        return None
+    run, timestamp = progress.get("runId"), instant(progress.get("timestamp"))
+    if not isinstance(run, str) or timestamp is None:
+        return None
+    durations = {
+        str(key): int(value)
+        for key, value in _map(progress.get("durationMs")).items()
+        if _number(value) is not None
+    }
+    sources = [_source(item) for item in _list(progress.get("sources")) if isinstance(item, dict)]
+    rows = _integer(progress.get("numInputRows"))
+    if rows is None:
+        counted = [source["rows"] for source in sources if source["rows"] is not None]
+        rows = sum(counted) if counted else None
+    times = _map(progress.get("eventTime"))
+    sink = _map(progress.get("sink"))
+    fields = {
+        "id": str(progress.get("id") or ""),
+        "run_id": run,
+        "rows": rows,
+        "durations": _json(durations),
+        "sources": _json(sources),
+        "input_per_s": _rate(progress, sources, "inputRowsPerSecond"),
+        "processed_per_s": _rate(progress, sources, "processedRowsPerSecond"),
+        "watermark_us": instant(times.get("watermark")),
+        "max_event_us": instant(times.get("max")),
+        "state": _json([_state(one) for one in _list(progress.get("stateOperators"))]),
+        "sink": str(sink.get("description") or "")[:TEXT],
+        "written": _integer(sink.get("numOutputRows")),
+    }
+    duration = durations.get("triggerExecution")
+    if duration is None:
+        duration = _integer(progress.get("batchDuration"))
+    return {
+        "event": Event.SPARK_PROGRESS.value,
+        "utc_us": timestamp,
+        "checkpoint": _integer(progress.get("batchId")),
+        "job_name": progress["name"] if isinstance(progress.get("name"), str) else None,
+        "duration_ms": duration,
+        "fields": {key: str(value) for key, value in fields.items() if value is not None},
+    }
+
+
+def _source(item: dict[str, Any]) -> dict[str, Any]:
+    start, end = _offsets(item.get("startOffset")), _offsets(item.get("endOffset"))
+    latest = _offsets(item.get("latestOffset"))
+    metrics = _map(item.get("metrics"))
+    lag = [_number(metrics.get(f"{which}OffsetsBehindLatest")) for which in ("max", "avg")]
+    return {
+        "name": str(item.get("description") or "")[:TEXT],
+        "rows": _integer(item.get("numInputRows")),
+        "input_per_s": _number(item.get("inputRowsPerSecond")),
+        "backlog": _behind(end, latest),
+        "advance": _behind(start, end),
+        "max_lag": lag[0],
+        "avg_lag": lag[1],
+    }
+
+
+def _state(item: object) -> dict[str, Any]:
+    value = _map(item)
+    custom = _map(value.get("customMetrics"))
+    commit = _number(value.get("commitTimeMs"))
+    late = value.get("numRowsDroppedByWatermark", value.get("numLateInputs"))
+    return {
+        "operator": str(value.get("operatorName") or "")[:80],
+        "rows": _integer(value.get("numRowsTotal")),
+        "updated": _integer(value.get("numRowsUpdated")),
+        "bytes": _integer(value.get("memoryUsedBytes")),
+        "dropped": _integer(late),
+        "commit_ms": commit,
+        "updates_ms": _number(value.get("allUpdatesTimeMs")),
+        "removals_ms": _number(value.get("allRemovalsTimeMs")),
+        "partitions": _integer(value.get("numShufflePartitions")),
+        "rocksdb": any(str(key).startswith("rocksdb") for key in custom),
+    }
+
+
+def _rate(progress: dict[str, Any], sources: list[dict[str, Any]], key: str) -> float | None:
+    value = _number(progress.get(key))
+    if value is not None:
+        return value
+    if key == "inputRowsPerSecond":
+        known = [source["input_per_s"] for source in sources if source["input_per_s"] is not None]
+        return sum(known) if known else None
+    raw = [
+        _number(item.get(key)) for item in _list(progress.get("sources")) if isinstance(item, dict)
+    ]
+    known = [rate for rate in raw if rate is not None]
+    return sum(known) if known else None
+
+
+def _offsets(value: object) -> object:
+    """Offsets as JSON: given as such, or inside a string."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _behind(earlier: object, later: object, depth: int = 0) -> int | None:
+    """How far a later offset is ahead, summed over partitions; None where they cannot be compared."""
+    if isinstance(later, int) and not isinstance(later, bool):
+        before = earlier if isinstance(earlier, int) and not isinstance(earlier, bool) else None
+        return None if before is None else max(0, later - before)
+    if isinstance(later, dict) and isinstance(earlier, dict) and depth < _DEPTH:
+        parts = [_behind(earlier.get(key), value, depth + 1) for key, value in later.items()]
+        known = [part for part in parts if part is not None]
+        return sum(known) if known else None
+    return None
+
+
+def _json(value: object) -> str | None:
+    return msgspec.json.encode(value).decode() if value else None
+
+
+def _map(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _number(value: object) -> float | None:
+    """A finite number, also one that was written as text.
+
+    >>> _number("12.5"), _number("NaN"), _number(True), _number(3)
+    (12.5, None, None, 3.0)
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _integer(value: object) -> int | None:
+    number = _number(value)
+    return None if number is None or abs(number) > 2**62 else int(number)
+
+
+def instant(value: object) -> int | None:
+    """An ISO instant in microseconds since the epoch.
+
+    >>> instant("1970-01-01T00:00:01.500Z"), instant("soon")
+    (1500000, None)
+    """
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        passed = aware - _EPOCH
+    except (ValueError, OverflowError):
+        return None
+    return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
