@@ -119,6 +119,11 @@ _CONTROLS: Final = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b\0"))
 _SPEAKING: Final = frozenset(b"MZ ORC LZIP".split())
 
 
+def binary_reason(head: bytes) -> str | None:
+    """Why a file that begins so is no text of any kind; None if it may be one."""
+    return _binary_format(head) or ("binary file" if _is_binary(head, 0.3) else None)
+
+
 def _binary_format(head: bytes) -> str | None:
     for magic, reason in _FORMATS:
         if head.startswith(magic):

@@ -32,7 +32,14 @@ from typing import BinaryIO, Final, cast
 
 from flowdiag.parsers import codecs, envelopes
 from flowdiag.parsers.rolling import group_of
-from flowdiag.parsers.sniff import DOCUMENT_BYTES, HEAD_BYTES, Sample, Sniffed, sniff
+from flowdiag.parsers.sniff import (
+    DOCUMENT_BYTES,
+    HEAD_BYTES,
+    Sample,
+    Sniffed,
+    binary_reason,
+    sniff,
+)
 
 STDIN: Final = "-"
 
@@ -243,7 +250,9 @@ class _Search:
     def _add_zip(self, name: str, path: str, size: int, depth: int) -> None:
         try:
             with zipfile.ZipFile(path) as container:
-                infos = [info for info in container.infolist() if not info.is_dir()]
+                # A member that was written again counts once, as its last version.
+                latest = {info.filename: info for info in container.infolist()}
+                infos = [info for info in latest.values() if not info.is_dir()]
                 if any(info.filename == "META-INF/MANIFEST.MF" for info in infos):
                     self._put(_refused(name, path, "Java archive", size=size))
                     return
@@ -269,7 +278,7 @@ class _Search:
             try:
                 for member, read in _members_in_order(cast(BinaryIO, file)):
                     if not self._is_hidden(member) and len(members) < _MEMBERS:
-                        members[member] = _spool_what_there_is(read)[0]
+                        members[member] = _spool(_Careful(read))
             except OSError as trouble:
                 self.warnings.append(f"{name}: not unpacked completely: {_why(trouble)}")
         if members:
@@ -331,11 +340,17 @@ class _Search:
                         file = tar.extractfile(info)
                         if file is None:
                             continue
-                        copy, cut = _spool_what_there_is(file.read)
+                        read = _Careful(file.read)
+                        head = read(_COPIED)
+                        if reason := _binary(head):  # not worth a copy
+                            shown = f"{name}!{_shown(info.name)}"
+                            self._put(_refused(shown, path, reason, size=info.size))
+                            continue
+                        copy = _spool(read, head)
                         if info.name in members:  # appended again: the last one counts
                             os.unlink(members[info.name])
                         members[info.name] = copy
-                        if cut:
+                        if read.cut:
                             raise tarfile.ReadError
             except (tarfile.TarError, EOFError, ValueError):
                 trouble = "truncated or damaged tar archive"
@@ -411,6 +426,13 @@ def _is_tar(head: bytes) -> bool:
     except (tarfile.TarError, ValueError):
         return False
     return True
+
+
+def _binary(head: bytes) -> str | None:
+    """Why something that begins so is not read, if that is beyond doubt already."""
+    if codecs.codec_of(head) != "none" or head.startswith(_ZIP_MAGIC) or _is_tar(head):
+        return None
+    return binary_reason(head)
 
 
 def _is_container(path: str) -> bool:
@@ -713,25 +735,26 @@ def _remove(folder: str, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _spool(read: Callable[[int], bytes | None]) -> str:
-    """Copy a stream to a private file; raises what reading or writing raises."""
+def _spool(read: Callable[[int], bytes | None], head: bytes = b"") -> str:
+    """Copy a stream to a private file, behind `head`; raises what reading or writing raises."""
     handle, path = tempfile.mkstemp(dir=_private_directory())
     with open(handle, "wb") as copy:
+        copy.write(head)
         while data := read(_COPIED):
             copy.write(data)
     return path
 
 
-def _spool_what_there_is(read: Callable[[int], bytes | None]) -> tuple[str, bool]:
-    """Copy a stream up to where it is damaged; tell whether it is."""
-    cut = False
+class _Careful:
+    """Reads up to where a member is damaged, and remembers whether it is."""
 
-    def careful(size: int) -> bytes | None:
-        nonlocal cut
+    def __init__(self, read: Callable[[int], bytes | None]) -> None:
+        self._read = read
+        self.cut = False
+
+    def __call__(self, size: int) -> bytes:
         try:
-            return read(size)
+            return self._read(size) or b""
         except (tarfile.TarError, EOFError, ValueError):
-            cut = True
+            self.cut = True
             return b""
-
-    return _spool(careful), cut

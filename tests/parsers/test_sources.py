@@ -486,6 +486,35 @@ def test_members_of_tar_archives(tmp_path: Path, mode: str) -> None:
     assert found.warnings == ()
 
 
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_binary_members_of_tar_archives_are_not_copied(tmp_path: Path, mode: str) -> None:
+    dump = b"JAVA PROFILE 1.0.2\0" + bytes(100_000)
+    members = {"a.hprof": dump, "b.log": LOG, "c": bytes(range(20)) * 9}
+    path = make_tar(tmp_path / "x.tar", members, mode)
+    found = find(path)
+    assert {s.name.split("!")[1]: (s.reason, s.path == str(path)) for s in found.sources} == {
+        "a.hprof": ("Java heap dump", True),
+        "b.log": (None, False),
+        "c": ("binary file", True),
+    }
+
+
+def test_members_that_were_written_again_count_once(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as container:
+        container.writestr("a.log", b"2026-01-01 00:00:01 INFO old\n")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            container.writestr("a.log", LOG)
+    assert content(only(path)) == LOG
+    path = tmp_path / "x.tar"
+    make_tar(path, {"a.log": b"2026-01-01 00:00:01 INFO old\n"})
+    with tarfile.open(path, "a") as archive:
+        info = tarfile.TarInfo("a.log")
+        info.size = len(LOG)
+        archive.addfile(info, io.BytesIO(LOG))
+    assert content(only(path)) == LOG
+
+
 def test_links_and_devices_in_tar_archives_are_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "x.tar"
     with tarfile.open(path, "w") as container:
