@@ -4,13 +4,17 @@ import csv
 import gzip
 import io
 import json
+import lzma
 import re
+import tarfile
+import zipfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from flowdiag.parsers.parse import parse_split, plan_splits
 from flowdiag.parsers.sources import discover
@@ -168,6 +172,61 @@ CARRIERS: dict[str, Callable[[list[Event]], bytes]] = {
 
 def recorded() -> list[Path]:
     return sorted(FIXTURES.glob("*/*/logs/*session*.log*"))[::9][1:2]
+
+
+def zipped(data: bytes) -> bytes:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as container:
+        container.writestr("logs/x.log", data)
+    return sink.getvalue()
+
+
+def tarred(data: bytes) -> bytes:
+    sink = io.BytesIO()
+    with tarfile.open(fileobj=sink, mode="w:gz") as container:
+        info = tarfile.TarInfo("logs/x.log")
+        info.size = len(data)
+        container.addfile(info, io.BytesIO(data))
+    return sink.getvalue()
+
+
+WRAPPINGS: dict[str, Callable[[str], bytes]] = {
+    "xz": lambda text: lzma.compress(text.encode()),
+    "zstd": lambda text: b"".join(
+        zstandard.compress(line.encode()) for line in text.splitlines(keepends=True)
+    ),
+    "zip": lambda text: zipped(gzip.compress(text.encode())),
+    "tar": lambda text: tarred(text.encode()),
+    "UTF-16": lambda text: text.encode("utf-16"),
+    "UTF-16 without mark": lambda text: text.encode("utf-16-be"),
+    "UTF-8 with mark": lambda text: text.encode("utf-8-sig"),
+    "CR LF": lambda text: text.replace("\n", "\r\n").encode(),
+    "a hole in front": lambda text: bytes(70_000) + text.encode(),
+}
+
+
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+@pytest.mark.parametrize("path", recorded(), ids=lambda path: "-".join(path.parts[-4:-2]))
+def test_any_wrapping_gives_the_same_events(path: Path, wrapping: str, tmp_path: Path) -> None:
+    text = gzip.decompress(path.read_bytes()).decode()
+    plain, wrapped = tmp_path / "plain", tmp_path / "wrapped"
+    plain.write_text(text)
+    wrapped.write_bytes(WRAPPINGS[wrapping](text))
+    found, splits = rows_of(wrapped)
+    assert "error" not in splits[0]
+    assert found == rows_of(plain)[0]
+
+
+def test_a_cut_file_gives_the_events_before_the_cut_and_an_error(tmp_path: Path) -> None:
+    path = recorded()[0]
+    whole, part = tmp_path / "whole.gz", tmp_path / "part.gz"
+    data = path.read_bytes()
+    whole.write_bytes(data)
+    part.write_bytes(data[: len(data) * 3 // 4])
+    expected, (found, splits) = rows_of(whole)[0], rows_of(part)
+    assert len(expected) // 3 < len(found) < len(expected)
+    assert found[:-1] == expected[: len(found) - 1]
+    assert splits[0]["error"].startswith("truncated gzip after ")
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)
