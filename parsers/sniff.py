@@ -164,10 +164,10 @@ def _encoding(data: bytes) -> str:
         return "utf-16-be"
     if data.isascii():
         return "utf-8"
-    text = data.decode("utf-8", "replace")
-    # A piece cut in the middle of a character, or a few stray bytes, do not make it latin-1.
+    # A last character that is cut is left out; a few stray bytes do not make it latin-1.
+    text = codecs.getincrementaldecoder("utf-8")("replace").decode(data)
     stray = text.count("\ufffd")
-    return "latin-1" if stray > 1 + (sum(not c.isascii() for c in text) - stray) else "utf-8"
+    return "latin-1" if stray > sum(not c.isascii() for c in text) - stray else "utf-8"
 
 
 def _to_utf8(data: bytes, encoding: str) -> bytes:
