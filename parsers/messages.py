@@ -7,6 +7,7 @@ not. Sources: Flink catalogue sections 2.1 (deploy line), 2.3 (attempt ids), 2.4
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -136,6 +137,7 @@ def parse_resource_id(text: str) -> Location:
     return Location(found["id"], host)
 
 
+@functools.lru_cache(maxsize=4096)  # a cluster has few places, and each is printed often
 def parse_location(text: str) -> Location:
     """Read where a task runs, in any of the forms that Flink or an anonymiser leaves.
 
