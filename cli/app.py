@@ -11,6 +11,7 @@ import typer
 
 from flowdiag.cli.commands.checkpoints import checkpoints
 from flowdiag.cli.commands.explain import explain
+from flowdiag.cli.commands.listener import listener
 from flowdiag.cli.commands.render import render
 from flowdiag.cli.commands.rules import rules
 from flowdiag.cli.commands.warm import warm
@@ -29,6 +30,7 @@ app = typer.Typer(
 
 for command in (checkpoints, rules, explain, render, warm):
     app.command(cls=HelpfulCommand)(command)
+app.add_typer(listener)
 
 
 def _version(wanted: bool) -> None:

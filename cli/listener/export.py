@@ -1,0 +1,129 @@
+"""Write the listener's files into a folder, and build the jar where that can be done."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from flowdiag.parsers.errors import FlowdiagError
+
+PYTHON: Final = "flowdiag_listener.py"
+JAVA: Final = "FlowdiagListener.java"
+JAR: Final = "FlowdiagListener.jar"
+BYTECODE: Final = "8"  # of Spark 3; later ones run it as well
+COMPILE_SECONDS: Final = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        files: the files, in the order in which they are named to the user.
+        without_jar: why there is no jar; None if there is one.
+        spark: the Spark whose jars it was built against.
+    """
+
+    files: tuple[Path, ...]
+    without_jar: str | None
+    spark: Path | None
+
+
+def export(folder: Path, *, spark_home: str | None = None) -> Exported:
+    """Write the Python file, the Java source and, if a JDK and Spark's jars are found, the jar.
+
+    Args:
+        folder: where to; it is created.
+        spark_home: the Spark to build against; by default `SPARK_HOME`, else PySpark's own jars.
+
+    Raises:
+        FlowdiagError: the folder cannot be written, or `spark_home` is no Spark.
+    """
+    jars = _jars(spark_home)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        written = [_copy(name, folder) for name in (PYTHON, JAVA)]
+    except OSError as error:
+        raise FlowdiagError(f"cannot write to {folder}: {error.strerror}") from error
+    javac = _javac()
+    if jars is None:
+        why = "no Spark was found to build it against; --spark-home names one"
+    elif javac is None:
+        why = "no JDK was found (javac); JAVA_HOME names one"
+    else:
+        why = _build(javac, jars, folder)
+        if not why:
+            return Exported(files=(*written, folder / JAR), without_jar=None, spark=jars.parent)
+    return Exported(files=tuple(written), without_jar=why, spark=None)
+
+
+def _copy(name: str, folder: Path) -> Path:
+    target = folder / name
+    target.write_bytes(files("flowdiag.cli.listener").joinpath(name).read_bytes())
+    return target
+
+
+def _jars(spark_home: str | None) -> Path | None:
+    """Spark's folder of jars: the one asked for, the environment's, or the one in PySpark."""
+    if spark_home is not None:
+        jars = Path(spark_home) / "jars"
+        if not _has_streaming(jars):
+            raise FlowdiagError(
+                f"no Spark in {spark_home}", hint="its folder `jars` holds spark-streaming_*.jar"
+            )
+        return jars
+    places = [Path(named) for named in (os.environ.get("SPARK_HOME"),) if named]
+    package = importlib.util.find_spec("pyspark")
+    if package is not None and package.origin is not None:
+        places.append(Path(package.origin).parent)
+    return next((home / "jars" for home in places if _has_streaming(home / "jars")), None)
+
+
+def _has_streaming(jars: Path) -> bool:
+    return any(jars.glob("spark-streaming_*.jar"))
+
+
+def _javac() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    return (home and shutil.which("javac", path=f"{home}/bin")) or shutil.which("javac")
+
+
+def _build(javac: str, jars: Path, folder: Path) -> str:
+    """Compile and pack; return why it failed, or nothing."""
+    with tempfile.TemporaryDirectory() as classes:
+        command = [javac, "-nowarn", "-Xlint:none", "--release", BYTECODE, "-encoding", "UTF-8"]
+        command += ["-cp", f"{jars}{os.sep}*", "-d", classes, str(folder / JAVA)]
+        try:
+            answer = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=COMPILE_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"javac did not run: {error}"
+        if answer.returncode:
+            first = (answer.stderr.strip() or answer.stdout.strip()).partition("\n")[0]
+            return f"javac failed: {first}"
+        with zipfile.ZipFile(folder / JAR, "w", zipfile.ZIP_DEFLATED) as jar:
+            jar.writestr(_entry("META-INF/MANIFEST.MF"), "Manifest-Version: 1.0\r\n\r\n")
+            for path in sorted(Path(classes).rglob("*.class")):
+                jar.writestr(_entry(path.relative_to(classes).as_posix()), path.read_bytes())
+    return ""
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    """An entry without the time, so that the same source gives the same jar."""
+    entry = zipfile.ZipInfo(name)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    return entry

@@ -1,0 +1,526 @@
+"""Write the streaming events of a Spark application to a file, one JSON object per line.
+
+Spark keeps the numbers of its batches (records, delays, receivers, failures) in memory only. This
+file writes them down while the application runs, so that `flowdiag rate` can read them later. It
+needs Python 3.8 and PySpark 3.0 or later, and nothing else. One line attaches it:
+
+    import flowdiag_listener
+
+    flowdiag_listener.attach(ssc, "/var/log/my-app/")            # a StreamingContext, before start()
+    flowdiag_listener.attach(spark.streams, "/var/log/my-app/")  # Structured Streaming, PySpark 3.4+
+
+The path is on the machine of the driver: a file, or a folder (one that exists, or a name that ends
+with a slash), where the file is named after the application; `file:/...` is understood. The file
+is rotated by size. Nothing here can fail or slow the application: what cannot be written, or comes
+faster than it can be written, is dropped, and counted in the file.
+
+The lines are described in docs/listener.md of flowdiag.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import queue
+import re
+import sys
+import threading
+import time
+from urllib.parse import unquote, urlsplit
+
+TYPE_CHECKING = False  # typing is not needed when the application runs
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import IO, Any
+
+__all__ = ["Listener", "attach"]
+
+SCHEMA = 1
+QUEUE_EVENTS = 10_000
+LONGEST_TEXT = 4_000
+LONGEST_CALL_SITE = 200  # the frames nearest to Spark; it is in every event of a batch
+LONGEST_DESCRIPTION = 20_000  # Kafka: one line per topic and partition
+RETRY_SECONDS = 10.0  # after a failed write
+CLOSE_SECONDS = 5.0
+
+CONFIGURATION = (
+    "spark.cores.max",
+    "spark.default.parallelism",
+    "spark.driver.memory",
+    "spark.dynamicAllocation.enabled",
+    "spark.dynamicAllocation.maxExecutors",
+    "spark.dynamicAllocation.minExecutors",
+    "spark.executor.cores",
+    "spark.executor.instances",
+    "spark.executor.memory",
+    "spark.locality.wait",
+    "spark.master",
+    "spark.scheduler.mode",
+    "spark.speculation",
+    "spark.sql.adaptive.enabled",
+    "spark.sql.shuffle.partitions",
+    "spark.sql.streaming.asyncLogPurge.enabled",
+    "spark.sql.streaming.fileSink.log.compactInterval",
+    "spark.sql.streaming.fileSource.log.compactInterval",
+    "spark.sql.streaming.maxBatchesToRetainInMemory",
+    "spark.sql.streaming.metricsEnabled",
+    "spark.sql.streaming.minBatchesToRetain",
+    "spark.sql.streaming.multipleWatermarkPolicy",
+    "spark.sql.streaming.noDataMicroBatches.enabled",
+    "spark.sql.streaming.noDataProgressEventInterval",
+    "spark.sql.streaming.numRecentProgressUpdates",
+    "spark.sql.streaming.pollingDelay",
+    "spark.sql.streaming.realTimeMode.minBatchDuration",
+    "spark.sql.streaming.stateStore.maintenanceInterval",
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot",
+    "spark.sql.streaming.stateStore.providerClass",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
+    "spark.sql.streaming.stateStore.rocksdb.compactOnCommit",
+    "spark.streaming.backpressure.enabled",
+    "spark.streaming.backpressure.initialRate",
+    "spark.streaming.backpressure.pid.derived",
+    "spark.streaming.backpressure.pid.integral",
+    "spark.streaming.backpressure.pid.minRate",
+    "spark.streaming.backpressure.pid.proportional",
+    "spark.streaming.backpressure.rateEstimator",
+    "spark.streaming.blockInterval",
+    "spark.streaming.blockQueueSize",
+    "spark.streaming.clock",
+    "spark.streaming.concurrentJobs",
+    "spark.streaming.driver.writeAheadLog.allowBatching",
+    "spark.streaming.driver.writeAheadLog.batchingTimeout",
+    "spark.streaming.dynamicAllocation.enabled",
+    "spark.streaming.dynamicAllocation.maxExecutors",
+    "spark.streaming.dynamicAllocation.minExecutors",
+    "spark.streaming.dynamicAllocation.scalingDownRatio",
+    "spark.streaming.dynamicAllocation.scalingInterval",
+    "spark.streaming.dynamicAllocation.scalingUpRatio",
+    "spark.streaming.gracefulStopTimeout",
+    "spark.streaming.kafka.consumer.poll.ms",
+    "spark.streaming.kafka.maxRatePerPartition",
+    "spark.streaming.kafka.minRatePerPartition",
+    "spark.streaming.receiver.maxRate",
+    "spark.streaming.receiver.writeAheadLog.enable",
+    "spark.streaming.receiverRestartDelay",
+    "spark.streaming.stopGracefullyOnShutdown",
+    "spark.streaming.ui.retainedBatches",
+    "spark.streaming.unpersist",
+    "spark.submit.deployMode",
+    "spark.task.cpus",
+    "spark.task.maxFailures",
+)
+"""What the header may hold of the configuration; other keys may be secrets and are left out."""
+
+_STACK_LINE = re.compile(r"^\s+(at |\.\.\. \d+ (more|common))")
+
+
+def attach(target: Any, path: Any, max_bytes: int = 64_000_000, keep: int = 4) -> Listener:
+    """Write the events of an application from now on.
+
+    Args:
+        target: a `StreamingContext`, the `streams` of a `SparkSession`, or a `SparkSession`.
+        path: where to write: a file, or a folder; `file:/...` is understood.
+        max_bytes: size at which the file is moved to `<path>.1` and a new one is begun.
+        keep: how many moved files are kept.
+
+    Returns:
+        The listener. Its `close` writes what is left; it is called when Python ends. This function
+        raises nothing: when it cannot attach, it says so on standard error, and the listener's
+        `attached` is False.
+    """
+    listener = Listener()
+    try:
+        listener._attach(target, path, max_bytes, keep)
+    except Exception as error:  # noqa: BLE001 - see above
+        _complain(f"not attached: {type(error).__name__}: {error}")
+    return listener
+
+
+class Listener:
+    """What `attach` returns."""
+
+    def __init__(self) -> None:
+        """Make one that is not attached."""
+        self.attached = False
+        self.path: str | None = None
+        self._writer: _Writer | None = None
+
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """Write what is left, at most `timeout` seconds long; later events are not written."""
+        if self._writer is not None:
+            self._writer.close(timeout)
+
+    def _attach(self, target: Any, path: Any, max_bytes: int, keep: int) -> None:
+        dstream = hasattr(target, "_jssc")
+        if not dstream and hasattr(target, "streams") and hasattr(target, "sql"):
+            target = target.streams
+        if not dstream and not hasattr(target, "awaitAnyTermination"):
+            raise TypeError("neither a StreamingContext nor the streams of a SparkSession")
+        if not dstream and not hasattr(target, "addListener"):
+            raise TypeError(
+                "this PySpark has no listeners of its own for Structured Streaming (3.4 and later"
+                " have); use FlowdiagListener.jar with spark.extraListeners"
+            )
+        application = _application(target if dstream else None)
+        writer = _writer(
+            _file_of(path, application["application_id"]), application, max_bytes, keep
+        )
+        self._writer, self.path = writer, writer.path
+        if dstream:
+            interval = application["batch_interval_ms"]
+            target.addStreamingListener(_streaming_listener(writer, interval))
+        else:
+            target.addListener(_query_listener(writer))
+        self.attached = True
+
+
+# What the events hold. Everything here runs in the writer's thread: reading an event of the JVM
+# takes dozens of calls, and the JVM delivers nothing else while a callback has not returned.
+
+
+def _time(value: int) -> int | None:
+    return None if value < 0 else value  # PySpark says -1 where Scala has None
+
+
+def _short(text: Any, longest: int = LONGEST_TEXT) -> str | None:
+    """The text without the frames of Java stack traces, cut at `longest` characters."""
+    if text is None:
+        return None
+    lines = [line for line in str(text).splitlines() if not _STACK_LINE.match(line)]
+    whole = "\n".join(lines)
+    return whole if len(whole) <= longest else whole[: longest - 1] + "…"
+
+
+def _operation(info: Any) -> dict[str, Any]:
+    return {
+        "id": info.id(),
+        "name": info.name(),
+        "description": _short(info.description(), LONGEST_CALL_SITE),
+        "start_time": _time(info.startTime()),
+        "end_time": _time(info.endTime()),
+        "failure_reason": _short(info.failureReason()),
+    }
+
+
+def _batch(event: Any) -> dict[str, Any]:
+    info = event.batchInfo()
+    inputs = info.streamIdToInputInfo()
+    streams = []
+    for key in sorted(inputs):
+        one = inputs[key]
+        description = _short(one.metadataDescription(), LONGEST_DESCRIPTION)
+        streams.append(
+            {"stream_id": key, "num_records": one.numRecords(), "description": description}
+        )
+    operations = info.outputOperationInfos()
+    return {
+        "batch_time": info.batchTime().milliseconds(),
+        "submission_time": info.submissionTime(),
+        "processing_start_time": _time(info.processingStartTime()),
+        "processing_end_time": _time(info.processingEndTime()),
+        "scheduling_delay": _time(info.schedulingDelay()),
+        "processing_delay": _time(info.processingDelay()),
+        "total_delay": _time(info.totalDelay()),
+        "num_records": info.numRecords(),
+        "streams": streams,
+        "output_operations": [_operation(operations[key]) for key in sorted(operations)],
+    }
+
+
+def _output_operation(event: Any) -> dict[str, Any]:
+    info = event.outputOperationInfo()
+    return {"batch_time": info.batchTime().milliseconds(), **_operation(info)}
+
+
+def _receiver(event: Any) -> dict[str, Any]:
+    info = event.receiverInfo()
+    return {
+        "stream_id": info.streamId(),
+        "name": info.name(),
+        "active": info.active(),
+        "location": info.location(),
+        "executor_id": info.executorId(),
+        "last_error_message": _short(info.lastErrorMessage()) or None,
+        "last_error": _short(info.lastError()) or None,
+        "last_error_time": _time(info.lastErrorTime()),
+    }
+
+
+def _query(event: Any) -> dict[str, Any]:
+    name, timestamp = getattr(event, "name", None), getattr(event, "timestamp", None)
+    return {"id": str(event.id), "run_id": str(event.runId), "name": name, "timestamp": timestamp}
+
+
+def _idle(event: Any) -> dict[str, Any]:
+    return {"id": str(event.id), "run_id": str(event.runId), "timestamp": event.timestamp}
+
+
+def _terminated(event: Any) -> dict[str, Any]:
+    return {
+        "id": str(event.id),
+        "run_id": str(event.runId),
+        "exception": _short(event.exception),
+        "error_class": getattr(event, "errorClassOnException", None),
+    }
+
+
+def _progress(event: Any) -> dict[str, Any]:
+    return {"progress": json.loads(event.progress.json)}
+
+
+def _streaming_listener(writer: _Writer, interval: int | None) -> Any:
+    from pyspark.streaming import StreamingListener
+
+    def started(event: Any) -> dict[str, Any]:
+        return {"start_time": event.time(), "batch_interval_ms": interval}
+
+    kinds: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
+        "onStreamingStarted": ("streaming_started", started),
+        "onBatchSubmitted": ("batch_submitted", _batch),
+        "onBatchStarted": ("batch_started", _batch),
+        "onBatchCompleted": ("batch_completed", _batch),
+        "onOutputOperationStarted": ("output_operation_started", _output_operation),
+        "onOutputOperationCompleted": ("output_operation_completed", _output_operation),
+        "onReceiverStarted": ("receiver_started", _receiver),
+        "onReceiverError": ("receiver_error", _receiver),
+        "onReceiverStopped": ("receiver_stopped", _receiver),
+    }
+    return _subclass(StreamingListener, writer, kinds)
+
+
+def _query_listener(writer: _Writer) -> Any:
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    return _subclass(
+        StreamingQueryListener,
+        writer,
+        {
+            "onQueryStarted": ("query_started", _query),
+            "onQueryProgress": ("query_progress", _progress),
+            "onQueryIdle": ("query_idle", _idle),
+            "onQueryTerminated": ("query_terminated", _terminated),
+        },
+    )
+
+
+def _subclass(base: Any, writer: _Writer, kinds: dict[str, Any]) -> Any:
+    """An instance of a class of PySpark whose methods only put the event into the queue."""
+
+    def method(kind: str, read: Callable[[Any], dict[str, Any]]) -> Callable[[Any, Any], None]:
+        return lambda _, event: writer.offer(kind, read, event)
+
+    methods = {name: method(kind, read) for name, (kind, read) in kinds.items()}
+    return type("FlowdiagListener", (base,), methods)()
+
+
+# What the header holds.
+
+
+def _application(context: Any) -> dict[str, Any]:
+    """The header, as far as the application tells: of a `StreamingContext`, or the current one."""
+    interval: int | None = None
+    if context is not None:
+        spark = context.sparkContext
+        try:
+            interval = context._jssc.ssc().graph().batchDuration().milliseconds()
+        except Exception as error:  # noqa: BLE001 - private to Spark
+            _complain(f"the batch interval cannot be read: {error}")
+        values = dict(spark.getConf().getAll())
+        names = spark.applicationId, spark.appName, spark.version, spark.startTime
+    else:
+        from pyspark.sql import SparkSession
+
+        active = getattr(SparkSession, "active", None) or SparkSession.getActiveSession
+        session: Any = active()
+        values = {key: session.conf.get(key, None) for key in CONFIGURATION}
+        names = _names(session)
+    return {
+        "application_id": names[0],
+        "application_name": names[1],
+        "spark_version": names[2],
+        "start_time": names[3],
+        "batch_interval_ms": interval,
+        "configuration": {
+            key: str(values[key]) for key in CONFIGURATION if values.get(key) is not None
+        },
+    }
+
+
+def _names(session: Any) -> tuple[Any, Any, str, Any]:
+    try:
+        spark = session.sparkContext
+        return spark.applicationId, spark.appName, spark.version, spark.startTime
+    except Exception:  # noqa: BLE001 - Spark Connect has no context
+        get = session.conf.get
+        started = get("spark.app.startTime", None)
+        name = get("spark.app.name", None)
+        return get("spark.app.id", None), name, session.version, int(started) if started else None
+
+
+def _file_of(path: Any, application_id: str | None) -> str:
+    text = str(os.fspath(path))
+    parts = urlsplit(text)
+    if parts.scheme == "file":
+        text = unquote(parts.path)
+    elif len(parts.scheme) > 1:
+        raise ValueError(f"{text} is not a path on this machine")
+    if text.endswith(("/", os.sep)) or os.path.isdir(text):
+        text = os.path.join(text, f"flowdiag-{application_id or 'application'}.jsonl")
+    return os.path.abspath(text)
+
+
+# Writing.
+
+_writers: dict[str, _Writer] = {}
+_writers_lock = threading.Lock()
+
+
+def _writer(path: str, application: dict[str, Any], max_bytes: int, keep: int) -> _Writer:
+    """The writer of a file: one for both, if a context and its session are attached to it."""
+    with _writers_lock:
+        known = _writers.get(path)
+        if known is None or known.closed:
+            known = _writers[path] = _Writer(path, application, max_bytes, keep)
+        return known
+
+
+class _Writer:
+    """A bounded queue, and the thread that reads, writes and rotates."""
+
+    def __init__(self, path: str, application: dict[str, Any], max_bytes: int, keep: int) -> None:
+        self.path = path
+        self.closed = False
+        self._application = application
+        self._max_bytes = max_bytes
+        self._keep = keep
+        self._events: queue.Queue[tuple[str, Callable[[Any], dict[str, Any]], Any, int] | None] = (
+            queue.Queue(QUEUE_EVENTS)
+        )
+        self._file: IO[str] | None = None
+        self._files = 0
+        self._written = 0  # bytes of the file
+        self._lost_lock = threading.Lock()
+        self._lost_now = 0  # since the last line about it
+        self._lost = 0
+        self._retry_at = 0.0
+        self._open()
+        self._thread = threading.Thread(target=self._run, name="flowdiag-listener", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    def offer(self, kind: str, read: Callable[[Any], dict[str, Any]], event: Any) -> None:
+        """Take an event, or count it as lost; never waits, never raises."""
+        if self.closed:
+            return
+        try:
+            self._events.put_nowait((kind, read, event, _now()))
+        except queue.Full:
+            self._lose()
+
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """Write what is in the queue, at most `timeout` seconds long."""
+        if self.closed:
+            return
+        self.closed = True
+        atexit.unregister(self.close)
+        try:
+            self._events.put(None, timeout=timeout)
+        except queue.Full:
+            return
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while True:
+            taken = self._events.get()
+            if taken is None:
+                break
+            kind, read, event, seen = taken
+            try:
+                fields = read(event)
+            except Exception as error:  # noqa: BLE001 - the JVM may be gone
+                text = f"{type(error).__name__}: {_short(error, 300)}"
+                kind, fields = "unreadable", {"of": kind, "error": text}
+            self._write({"event": kind, "time": seen, **fields})
+        self._write({"event": "closed", "time": _now(), "dropped": self._lost})
+        if self._file is not None:
+            try:
+                self._file.close()
+            except OSError:
+                pass
+
+    def _write(self, event: dict[str, Any]) -> None:
+        if time.monotonic() < self._retry_at:
+            self._lose()
+            return
+        try:
+            if self._file is None or self._written >= self._max_bytes:
+                self._open()
+            with self._lost_lock:
+                lost, self._lost_now = self._lost_now, 0
+            if lost:
+                try:
+                    count = {"event": "dropped", "time": _now(), "count": lost, "total": self._lost}
+                    self._line(count)
+                except Exception:
+                    with self._lost_lock:
+                        self._lost_now += lost
+                    raise
+            self._line(event)
+        except Exception as error:  # noqa: BLE001 - a full disk, a folder that is gone
+            self._lose()
+            if self._retry_at == 0.0:
+                _complain(f"cannot write {self.path}: {error}")
+            self._retry_at = time.monotonic() + RETRY_SECONDS
+            self._file = None
+
+    def _line(self, event: dict[str, Any]) -> None:
+        text = json.dumps(event, ensure_ascii=True, separators=(",", ":"), default=str) + "\n"
+        if self._file is not None:
+            self._file.write(text)
+            self._file.flush()
+            self._written += len(text)
+
+    def _open(self) -> None:
+        """Begin a file with a header, after moving the one that is there."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        folder = os.path.dirname(self.path)
+        if not os.path.isdir(folder):
+            os.makedirs(folder)
+        if os.path.exists(self.path) and os.path.getsize(self.path):
+            for number in range(self._keep, 1, -1):
+                older = f"{self.path}.{number - 1}"
+                if os.path.exists(older):
+                    os.replace(older, f"{self.path}.{number}")
+            if self._keep > 0:
+                os.replace(self.path, self.path + ".1")
+        self._file = open(self.path, "w", encoding="utf-8")  # noqa: SIM115 - kept open
+        self._written = 0
+        self._files += 1
+        header = {
+            "flowdiag_listener": SCHEMA,
+            "event": "header",
+            "time": _now(),
+            "file": self._files,
+            "writer": "python",
+            "dropped": self._lost,
+        }
+        self._line({**header, **self._application})
+
+    def _lose(self) -> None:
+        with self._lost_lock:
+            self._lost += 1
+            self._lost_now += 1
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
+
+
+def _complain(text: str) -> None:
+    try:
+        sys.stderr.write(f"flowdiag_listener: {text}\n")
+    except Exception:  # noqa: BLE001, S110 - nobody listens
+        pass
