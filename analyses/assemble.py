@@ -56,6 +56,8 @@ _ENDS: Final = {
     "subsumed": Status.ABORTED,
     "superseded": Status.ABORTED,
     "cancelled": Status.ABORTED,
+    "finished": Status.ABORTED,
+    "postponed": Status.ABORTED,
 }
 
 _INCIDENT_KINDS: Final = {
@@ -75,6 +77,7 @@ _INCIDENT_KINDS: Final = {
     Event.LEADERSHIP: "leadership",
     Event.RESOURCE_FAILURE: "resource-failure",
     Event.TASK_STUCK: "task-stuck",
+    Event.SNAPSHOT_FAILED: "snapshot-failed",
     Event.ABORT_NOTIFIED: "abort-notified",
     Event.DECLINE_IGNORED: "decline-ignored",
     Event.BARRIER_DELAYED: "barrier-delayed",

@@ -49,6 +49,7 @@ INCIDENTS: Final = (
     Event.LEADERSHIP,
     Event.RESOURCE_FAILURE,
     Event.TASK_STUCK,
+    Event.SNAPSHOT_FAILED,
     Event.ABORT_NOTIFIED,
     Event.DECLINE_IGNORED,
     Event.BARRIER_DELAYED,
