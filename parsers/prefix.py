@@ -260,7 +260,9 @@ def _fraction_us(digits: str) -> int:
 
 
 def _offset_minutes(zone: str, zones: dict[str, int | None]) -> int | None:
-    if zone[0] not in "+-":
+    if zone[-1].isdigit():
+        zone = zone.removeprefix("GMT").removeprefix("UTC")
+    else:
         return zones.get(zone)
     digits = zone[1:].replace(":", "")
     minutes = int(digits[:2]) * 60 + int(digits[2:] or 0)
@@ -379,7 +381,8 @@ def parse(line: str) -> Prefix:
             behind = _behind_stamp(line, stamp.end)
             if _apply(head, layouts.strict, behind, stamp, outer, layouts):
                 break
-            step = _carrier(layouts.after_stamp, line, stamp.end)
+            closed = stamp.end + line.startswith("]", stamp.end)
+            step = _carrier(layouts.after_stamp, line, closed)
             if step is not None and len(taken) < MAX_CARRIERS and stamp.clock != "elapsed":
                 taken.append(step[0])
                 position = step[1].end()
@@ -499,7 +502,7 @@ def strip_like(line: str, head: Prefix) -> str:
             stamp = read_stamp(line, position)
             if stamp is None:
                 continue
-            begin = stamp.end
+            begin = stamp.end + line.startswith("]", stamp.end)
             if carrier.name == "second-stamp":
                 # Of the blanks behind it only one is the carrier's: the rest is an indentation.
                 position = begin + (line[begin : begin + 1] in (" ", "\t"))
@@ -525,7 +528,7 @@ def process_of(line: str, head: Prefix) -> str | None:
             stamp = read_stamp(line, position)
             if stamp is None:
                 return None
-            position = stamp.end
+            position = stamp.end + line.startswith("]", stamp.end)
         found = carrier.again.match(line, position)
         if found is None:
             return None
@@ -600,7 +603,12 @@ def _fill(head: Prefix, shape: _Layout, found: re.Match[str], layouts: Layouts) 
         if level is not None:
             head.level = layouts.levels.get(level) or layouts.levels.get(level.upper())
     if shape.logger:
-        head.logger = found[shape.logger]
+        logger = found[shape.logger]
+        dot = logger.rfind(".")
+        # `CheckpointCoordinator.abort` names a method; classes have capital letters.
+        if logger[dot + 1 :].islower() and simple_name(logger[:dot])[:1].isupper():
+            logger = logger[:dot]
+        head.logger = logger
     thread = found[shape.thread] if shape.thread else None
     if thread is None and shape.thread2:
         thread = found[shape.thread2]
@@ -610,31 +618,42 @@ def _fill(head: Prefix, shape: _Layout, found: re.Match[str], layouts: Layouts) 
         if context and "=" not in context and not _JOB_ID.match(context):
             thread = context
     if thread:
-        head.thread = thread.strip() or None
+        thread = thread.strip()
+        if head.logger is None and _CLASS.match(thread):
+            head.logger = thread
+        else:
+            head.thread = thread or None
     head.begin = found.end()
     head.complete = True
     head.alone = shape.alone
 
 
+_CLASS = re.compile(r"(?:[\w$]+\.)+[A-Z][\w$]*$")
 _JOB_ID = re.compile(r"\s*[0-9a-f]{32}\s*$")
 
 
 def _search(head: Prefix, position: int, layouts: Layouts) -> None:
     """Look for a complete record further right, behind something unknown."""
     line = head.text
+    first: Stamp | None = None
     for found in layouts.stampish.finditer(line, position + 1, position + _SEARCH_CHARACTERS):
         begin = found.start()
         stamp = read_stamp(line, begin)
         if stamp is None or stamp.clock == "elapsed":
             continue
         outer = None
-        if head.local_us is not None or head.utc_us is not None:
+        if head.stamped:
             outer = Stamp(0, head.local_us, head.utc_us, head.clock)
+        elif first is None:
+            first = stamp
         if _apply(head, layouts.strict, _behind_stamp(line, stamp.end), stamp, outer, layouts):
             literal = line[head.inner : begin]
             head.carriers = (*head.carriers, Carrier("", None, None, False, literal))
             head.inner = begin
             return
+    if first is not None:
+        # `key=value` lines and the like: at least the time is known.
+        _set_time(head, first, None)
 
 
 def message_first(head: Prefix) -> Prefix | None:

@@ -297,6 +297,73 @@ def test_odd_layouts_are_understood_by_the_message(parser: Parser, text: str) ->
         assert row["local_us"] == 1543516984624000
 
 
+# Nobody's default; what stands in front of the message must not matter.
+ODD = (
+    "{t} {L} {l} > {m}",
+    "{t} {L} {l} => {m}",
+    "{t}|{L}|{l}|{m}",
+    "{t};{L};{l};{m}",
+    "{t},{L},{l},{m}",
+    "{t} {L} {l}: {m}",
+    "{t} {L} {m}",
+    "{t} {m}",
+    "{L} {m}",
+    "{m}",
+    "{t} - {L} - {m}",
+    'time="{t}" level={L} logger={l} msg="{m}"',
+    'ts={t} lvl={L} msg="{m}" logger={l}',
+    "{t} [{l}] {L} {m}",
+    "{t} [{l}] {L} - {m}",
+    "{t} {L} [main] [{l}] - {m}",
+    "{t} [main] [{l}] [{L}] {m}",
+    "[{t}][{L}][main] {m}",
+    "<134>1 {t} host flink 123 - - {t} {L} {l} - {m}",
+    "{t} [main] {L} {l}.deploy(Execution.java:123) - {m}",
+    "{t} {L} (main) {l} {m}",
+    "{t} main [{L}] {l} {m}",
+    "{t} [{L}] main {l}: {m}",
+    "{t} {L} --- [main] {l} : {m}",
+    "{t} pid:123 {L} {l} - {m}",
+    "{L}: {t} {l} - {m}",
+    "{L} {t} [main] {l} - {m}",
+    "[{L}] [{t}] [main] {l} - {m}",
+    "({t}) {L} {l} - {m}",
+    "{t} # {L} # {l} # {m}",
+    "{t} :: {L} :: {l} :: {m}",
+    "{t} {L} {l} - - {m}",
+    "{t} {L} {l}[main] - {m}",
+    "{t} {L} [{l}] - {m}",
+    "{t} {L} {l} [] [] - {m}",
+    "{t} {L} {l} {{jobId=x, y=z}} - {m}",
+    "{t} {L} {l} (main) - {m}",
+    "worker-3 {t} {L} {l} - {m}",
+    "[worker-3] {t} {L} {l} - {m}",
+    "{{app}} {t} {L} {l} - {m}",
+    "{t} {L} traceId=1 spanId=2 {l} - {m}",
+    "{t} {L} [traceId=1,spanId=2] [main] {l} - {m}",
+    "{t} {L} [main][] {l}[123] - {m}",
+    "{t} +0800 {L} {l} - {m}",
+    "jm> {t} {L} {l} - {m}",
+)
+
+
+@pytest.mark.parametrize("layout", ODD)
+def test_unheard_of_layouts(parser: Parser, layout: str) -> None:
+    for logger, message, event in (
+        (COORDINATOR, TRIGGER, "checkpoint_triggered"),
+        (GRAPH, RUNNING, "task_state"),
+    ):
+        row = parser.one(layout.format(t=STAMP, L="WARN", l=logger, m=message) + "\n")
+        assert row["event"] == event
+        assert row.get("task", "Source: a, b -> Map") == "Source: a, b -> Map"
+        if "{t}" in layout:
+            assert row["local_us"] == 1543516984624000
+        if "{l}" in layout and "{m}" in layout.partition("{l}")[2]:
+            assert row["logger"] == logger.rpartition(".")[2]
+        if "level" in row:
+            assert row["level"] == "WARN"
+
+
 def test_a_line_below_a_record_is_part_of_it(parser: Parser) -> None:
     assert parser.events(line("we got this:", "org.example.Chat") + f"{TRIGGER}\n") == []
 
@@ -512,6 +579,14 @@ HOSTILE = [
     STAMP + " INFO " + "CheckpointCoordinator " * 1000 + TRIGGER,
     line(RUNNING * 200, GRAPH),
     line("x (1/2) (" * 3000 + RUNNING, GRAPH),
+    "a.b." * 5_000 + "Task " + RUNNING,
+    "-[" * 5_000 + RUNNING,
+    "CheckpointCoordinator.x(" * 1_000 + RUNNING,
+    'msg="' * 3_000 + RUNNING,
+    STAMP + " " + "2018-11-29 " * 1_000 + RUNNING,
+    "1543488224622 " * 2_000 + RUNNING,
+    "pod container " * 2_000 + RUNNING,
+    STAMP + " INFO x [" + "y z " * 5_000 + RUNNING + "]",
 ]
 
 
