@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from flowdiag.parsers import prefix
-from flowdiag.parsers.prefix import Prefix
 
 
 def micros(text: str) -> int:
