@@ -229,6 +229,7 @@ class SparkStarter:
     _output: deque[str] = field(default_factory=lambda: deque(maxlen=400))
     _thread: threading.Thread | None = None
     _session: SparkSession | None = None
+    _gateway: Any = None  # of our JVM; another starter of this process may have one of its own
     _failure: Exception | None = None
     _environ: dict[str, str | None] = field(default_factory=dict)
     _restore_signals: list[tuple[int, Any]] = field(default_factory=list)
@@ -448,10 +449,10 @@ class SparkStarter:
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = secret
         try:
-            gateway = launch_gateway()  # type: ignore[no-untyped-call]
+            self._gateway = launch_gateway()  # type: ignore[no-untyped-call]
         finally:
             del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
-        return SparkSession(SparkContext(gateway=gateway))
+        return SparkSession(SparkContext(gateway=self._gateway))
 
     def _await_gateway_or_respawn(self) -> tuple[int, str]:
         """A JVM that dies of its archive gets a second chance without it."""
@@ -518,7 +519,7 @@ class SparkStarter:
 
         conf = SparkConf(loadDefaults=False)
         conf.setAll(list(properties.items()))
-        gateway = launch_gateway(  # type: ignore[no-untyped-call]
+        gateway = self._gateway = launch_gateway(  # type: ignore[no-untyped-call]
             conf, {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "process_group": 0}
         )
         self.process = gateway.proc  # None where spark-submit started both of us
@@ -557,26 +558,26 @@ class SparkStarter:
                 self._restore_signals.append((number, signal.signal(number, _leave)))
 
     def _forget_session(self) -> None:
-        """Drop pyspark's notion of a session: a killed JVM cannot be asked to stop."""
-        modules = sys.modules
-        if "pyspark.sql.session" not in modules:
+        """Drop pyspark's notion of our session: a killed JVM cannot be asked to stop."""
+        gateway, self._gateway = self._gateway, None
+        self._session = None
+        if gateway is None:
             return
-        session_class: Any = modules["pyspark.sql.session"].SparkSession
-        context_class: Any = modules["pyspark.core.context"].SparkContext
-        gateway = context_class._gateway
+        with contextlib.suppress(Exception):
+            gateway.close()
+        session_class: Any = sys.modules["pyspark.sql.session"].SparkSession
+        context_class: Any = sys.modules["pyspark.core.context"].SparkContext
+        if context_class._gateway is not gateway:
+            return
         with contextlib.suppress(AttributeError):
             # It waits for the JVM's next word, and would complain on stderr of its sudden end.
             accumulators = context_class._active_spark_context._accumulatorServer
             accumulators.server_shutdown = True
             accumulators.handle_error = lambda request, client_address: None
-        if gateway is not None:
-            with contextlib.suppress(Exception):
-                gateway.close()
         session_class._instantiatedSession = None
         context_class._active_spark_context = None
         context_class._gateway = None
         context_class._jvm = None
-        self._session = None
 
     def _kill(self) -> None:
         process, self.process = self.process, None

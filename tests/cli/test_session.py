@@ -234,3 +234,9 @@ def test_folders_in_use_are_not_removed(tmp_path: Path, monkeypatch: pytest.Monk
     lock.close()
     session_module._remove_left_overs(tmp_path)
     assert not folder.exists()
+
+
+@pytest.mark.spark
+def test_another_starter_leaves_a_session_alone(spark: SparkSession) -> None:
+    SparkStarter.begin().close()
+    assert spark.range(3).count() == 3
