@@ -8,134 +8,57 @@ episodes: an episode lasts until a checkpoint completes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from flowdiag.analyses.facts import Checkpoint, Incident, JobFacts, JobKey, Status
 from flowdiag.analyses.findings import State
+from flowdiag.parsers.failures import is_consequence, reason_kind
 
-# Word for a failure reason <- the texts of CheckpointFailureReason, 1.4 to 2.3 (catalogue 1.5).
-# The first match wins, so that the specific ones stand before "Checkpoint was declined.".
-_REASONS: Final = tuple(
-    (word, re.compile("|".join(texts), re.IGNORECASE))
-    for word, *texts in (
-        ("suspended", "coordinator is suspending", "CHECKPOINT_COORDINATOR_SUSPEND"),
-        (
-            "shutdown",
-            "coordinator (is )?shut ?down",
-            "scheduler is shut down",
-            "_COORDINATOR_SHUTDOWN",
-        ),
-        ("subsumed", "has been subsumed", "CHECKPOINT_SUBSUMED"),
-        ("newer-barrier", "barrier from newer checkpoint", "from one of its inputs"),
-        (
-            "not-running",
-            "not all required tasks are currently running",
-            "is not being executed at the moment",
-            r"is not in state \w+ but",
-            "tasks? not ready",
-            "NOT_ALL_REQUIRED_TASKS_RUNNING",
-        ),
-        (
-            "finished",
-            "tasks of the job have already finished",
-            "one input stream is finished",
-            "operators partially closed",
-            "task is closing",
-            "TASK_IS_CLOSING",
-        ),
-        (
-            "postponed",
-            "minimum time between checkpoints",
-            "maximum number of (concurrent|queued)",
-            "request has already been queued",
-            "Blocking output edge",
-        ),
-        ("expired", "expired before", "CHECKPOINT_EXPIRED"),
-        ("async", "asynchronous task checkpoint failed", "CHECKPOINT_ASYNC_EXCEPTION"),
-        ("finalize", "failure to finaliz", "metadata store", "FINALIZE_CHECKPOINT_FAILURE"),
-        (
-            "trigger",
-            "while triggering the checkpoint",
-            "trigger checkpoint failure",
-            "IO-problem",
-            "IO_EXCEPTION",
-        ),
-        (
-            "job-failed",
-            "job has failed",
-            "failover ?region",
-            "task has failed",
-            "task local checkpoint",
-            "unknown task for the checkpoint",
-            "(TASK|JOB|TASK_CHECKPOINT)_FAILURE",
-        ),
-        ("declined", "was declined", "CHECKPOINT_DECLINED"),
-    )
-)
 
-# Consequences of something else that is looked at on its own: a cancel, a task that failed, a
-# finished source, a limit that was set on purpose.
-BLAMELESS: Final = frozenset(
+def reason_word(checkpoint: Checkpoint) -> str | None:
+    """Name why a checkpoint did not complete: a kind of `parsers.failures.reason_kind`."""
+    if checkpoint.reason_kind not in (None, "declined"):
+        return checkpoint.reason_kind
+    word = reason_kind(checkpoint.reason) if checkpoint.reason else None
+    if word is None and checkpoint.status is Status.EXPIRED:
+        return "expired"
+    return word or checkpoint.reason_kind
+
+
+def failed(checkpoint: Checkpoint) -> bool:
+    """Whether a checkpoint failed for a reason that somebody has to look at.
+
+    Consequences do not count: of a cancel, of a task that failed, of a finished source, of a limit
+    that was set on purpose.
+    """
+    if checkpoint.status is Status.EXPIRED:
+        return True
+    return checkpoint.status.unsuccessful and not blameless(checkpoint.reason, checkpoint)
+
+
+def blameless(reason: str | None, checkpoint: Checkpoint | None = None) -> bool:
+    """Whether a reason is only the consequence of something that is looked at on its own."""
+    if checkpoint is not None and reason_word(checkpoint) in _CONSEQUENCES:
+        return True
+    return bool(reason) and is_consequence(reason or "")
+
+
+# Kinds of reason that follow from something else (parsers/formats/flink-failures.toml).
+_CONSEQUENCES: Final = frozenset(
     {
         "suspended",
         "shutdown",
         "subsumed",
-        "newer-barrier",
-        "not-running",
+        "superseded",
+        "cancelled",
         "finished",
+        "not_running",
         "postponed",
-        "job-failed",
+        "task_failure",
     }
 )
-
-
-def reason_word(text: str | None) -> str | None:
-    """Name a failure reason; None for a text that no Flink version is known to print.
-
-    >>> reason_word("Checkpoint Coordinator is suspending.")
-    'suspended'
-    >>> reason_word("Checkpoint was declined (task is closing)")
-    'finished'
-    >>> reason_word("Asynchronous task checkpoint failed.")
-    'async'
-    """
-    if not text:
-        return None
-    return next((word for word, pattern in _REASONS if pattern.search(text)), None)
-
-
-# How the parsers call the same reasons.
-_KINDS: Final = {
-    "task_failure": "job-failed",
-    "trigger_io": "trigger",
-    "not_running": "not-running",
-    "superseded": "newer-barrier",
-    "cancelled": "newer-barrier",
-}
-_WORDS: Final = frozenset(word for word, _ in _REASONS)
-
-
-def failure_word(checkpoint: Checkpoint) -> str | None:
-    """Name why a checkpoint did not complete, from its kind of reason, its reason, its status."""
-    kind = _KINDS.get(checkpoint.reason_kind or "", checkpoint.reason_kind)
-    word = reason_word(checkpoint.reason)
-    if kind in _WORDS and kind != "declined":
-        return kind
-    if word is not None:
-        return word
-    if checkpoint.status is Status.EXPIRED:
-        return "expired"
-    return "declined" if checkpoint.status is Status.DECLINED else None
-
-
-def failed(checkpoint: Checkpoint) -> bool:
-    """Whether a checkpoint failed for a reason that somebody has to look at."""
-    if checkpoint.status is Status.EXPIRED:
-        return True
-    return checkpoint.status.unsuccessful and failure_word(checkpoint) not in BLAMELESS
 
 
 def in_order(checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:

@@ -9,6 +9,7 @@ from typing import Final
 from flowdiag.analyses.episodes import Episode, finished_us
 from flowdiag.analyses.facts import Attempt, Checkpoint, JobFacts, Ref, Setting, Status
 from flowdiag.analyses.findings import Evidence, Severity, State, Subject, grade
+from flowdiag.analyses.options import at_least
 
 # One failed checkpoint costs one interval and happens; only when a second one follows without a
 # completed one between is "completes no checkpoint at the end" more than the last line of the log.
@@ -247,6 +248,11 @@ def configured(job: JobFacts, name: str, *keys: str) -> str | None:
     if known is None:
         return None
     return f"{known.value} (observed)" if known.source == "observed" else known.value
+
+
+def knows_exponential(version: str | None) -> bool:
+    """Whether that version has the exponential-delay restart strategy (1.12+)."""
+    return at_least(version, 1, 12) is not False
 
 
 def ended_or_last(job: JobFacts) -> int | None:

@@ -2,7 +2,8 @@
 
 Keys were renamed over the years and some are gone (catalogue/flink.md 1.4, 7.1, 8.1). Up to 1.10
 the settings of checkpoints are API calls only. An action never names a key that the version seen
-does not read.
+does not read: the spans were checked against the option classes of the released jars of 1.9, 1.10,
+1.12, 1.14, 1.16, 1.17, 1.18, 1.20 and 2.3.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _KEYS: Final[dict[str, tuple[tuple[Version, Version | None, str], ...]]] = {
         ((1, 11), None, "execution.checkpointing.tolerable-failed-checkpoints"),
     ),
     "unaligned": (
-        ((1, 11), (1, 18), "execution.checkpointing.unaligned"),
-        ((1, 19), None, "execution.checkpointing.unaligned.enabled"),
+        ((1, 11), (1, 16), "execution.checkpointing.unaligned"),
+        ((1, 17), None, "execution.checkpointing.unaligned.enabled"),
     ),
     "aligned-timeout": (
         ((1, 12), (1, 13), "execution.checkpointing.alignment-timeout"),
@@ -50,6 +51,11 @@ _KEYS: Final[dict[str, tuple[tuple[Version, Version | None, str], ...]]] = {
     "incremental": (
         ((1, 0), (1, 19), "state.backend.incremental"),
         ((1, 20), None, "execution.checkpointing.incremental"),
+    ),
+    "inline-threshold": (
+        ((1, 0), (1, 12), "state.backend.fs.memory-threshold"),
+        ((1, 13), (1, 19), "state.storage.fs.memory-threshold"),
+        ((1, 20), None, "execution.checkpointing.data-inline-threshold"),
     ),
     "restart-strategy": (
         ((1, 0), (1, 16), "restart-strategy"),

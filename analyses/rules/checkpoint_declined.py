@@ -37,7 +37,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses import judging as j
-from flowdiag.analyses.episodes import BLAMELESS, Episode, concluded, episodes, reason_word
+from flowdiag.analyses.episodes import Episode, blameless, concluded, episodes
 from flowdiag.analyses.facts import Checkpoint, CheckpointFacts, Decline, JobFacts, Status
 from flowdiag.analyses.findings import (
     Action,
@@ -84,11 +84,7 @@ def _finding(job: JobFacts, series: list[Episode], thresholds: Thresholds) -> Fi
         c for e in series for c in e.checkpoints if c.status in (Status.DECLINED, Status.FAILED)
     ]
     ids = {(c.run, c.id) for c in sick}
-    declines = [
-        d
-        for d in job.declines
-        if (d.run, d.checkpoint) in ids and reason_word(d.reason) not in BLAMELESS
-    ]
+    declines = [d for d in job.declines if (d.run, d.checkpoint) in ids and not blameless(d.reason)]
     population = len(concluded(job))
     state = j.state_of(series)
     at_the_end = len(series[-1].checkpoints) if state is State.ONGOING else 0

@@ -1,0 +1,231 @@
+"""Failures of tasks and of the job, grouped into crises, each with the failure that began it.
+
+One killed TaskManager makes dozens of records: the first FAILED task is on a survivor, the lost one is
+only named in its exception, then restarts fail for missing slots, and at last the job gives up. A
+crisis holds everything from one failure to the next completed checkpoint (or, without checkpoints,
+until the job has run for a while); its root is the failure that is nearest to a cause among the first
+ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from flowdiag.analyses.episodes import finished_us, in_order
+from flowdiag.analyses.facts import CheckpointFacts, Incident, JobFacts, Ref, Status
+from flowdiag.analyses.findings import State
+from flowdiag.parsers.failures import failure_kind, is_consequence
+
+# Nearest to a cause first. What comes later in this list is often a consequence of what comes first.
+RANKS: Final = (
+    "out-of-memory",
+    "network-buffers",
+    "taskmanager-lost",
+    "transaction",
+    "storage",
+    "snapshot",
+    "user-code",
+    "task-stuck",
+    "no-resource",
+    "jobmanager-lost",
+    "checkpoint-failures",
+    "declined",
+    "expired",
+    "unknown",
+)
+# A lost TaskManager is noticed by its peers at once and by its heartbeat after up to 50 s (default).
+ROOT_WINDOW_US: Final = 60_000_000
+# Without checkpoints: running for so long without a failure ends a crisis.
+QUIET_US: Final = 600_000_000
+# Failures closer than this belong to one restart.
+BURST_US: Final = 3_000_000
+# So many restarts without a completed checkpoint between are a loop.
+LOOP: Final = 3
+
+_FAILURES: Final = frozenset({"task-failure", "job-failing", "job-failure", "snapshot-failed"})
+_RESOURCES: Final = frozenset(
+    {
+        "out-of-memory",
+        "network-buffers",
+        "no-resource",
+        "taskmanager-lost",
+        "task-stuck",
+        "resource-failure",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failure and what kind it is."""
+
+    incident: Incident
+    kind: str
+
+    @property
+    def time_us(self) -> int:
+        """When; undated ones come first."""
+        return self.incident.time_us or 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crisis:
+    """From a failure to the recovery.
+
+    `bursts` counts the separate failures (each costs a restart), `final` says that the job ended
+    FAILED, `state` whether it had not recovered when the input ended.
+    """
+
+    failures: tuple[Failure, ...]
+    root: Failure
+    bursts: int
+    state: State
+    final: bool
+    last_us: int | None
+
+    @property
+    def first_us(self) -> int | None:
+        """When it began."""
+        return self.failures[0].incident.time_us
+
+    @property
+    def kind(self) -> str:
+        """The kind of its root."""
+        return self.root.kind
+
+    @property
+    def loop(self) -> bool:
+        """Whether it is a restart loop."""
+        return self.bursts >= LOOP
+
+    @property
+    def fatal(self) -> bool:
+        """Whether it is critical: the job failed for good, or restarts in vain until the end."""
+        return self.final or (self.loop and self.state is State.ONGOING)
+
+    def of_kind(self, *kinds: str) -> list[Failure]:
+        """Its failures of some kinds, in order."""
+        return [failure for failure in self.failures if failure.kind in kinds]
+
+    @property
+    def refs(self) -> tuple[tuple[Ref | None, int | None], ...]:
+        """The root's record, then all others in order."""
+        ordered = (self.root, *(f for f in self.failures if f is not self.root))
+        return tuple((f.incident.ref, f.incident.time_us) for f in ordered)
+
+
+def kind_of(incident: Incident) -> str | None:
+    """What kind of failure an incident is; None for what is no failure, or the tail of a cancel."""
+    if incident.kind in _RESOURCES:
+        return "unknown" if incident.kind == "resource-failure" else incident.kind
+    if incident.kind not in _FAILURES:
+        return None
+    if incident.text.get("lost_taskmanager") or incident.text.get("lost_host"):
+        return "taskmanager-lost"
+    cause = incident.cause or incident.text.get("exception") or ""
+    kind = failure_kind(cause) if cause else None
+    if kind == "cancelled":
+        return None
+    if kind is None and cause and is_consequence(cause):
+        return None
+    return kind or "unknown"
+
+
+def crises(job: JobFacts, facts: CheckpointFacts | None = None) -> tuple[Crisis, ...]:
+    """All crises of a job, in order.
+
+    Args:
+        job: its facts.
+        facts: to see failures that no record ties to a job (lost TaskManagers, killed containers);
+            they count if they happen during the job's own failures.
+    """
+    own = [
+        Failure(incident, kind)
+        for incident in job.incidents
+        if (kind := kind_of(incident)) is not None
+    ]
+    failures = sorted(
+        [f for f in own if f.incident.kind in _FAILURES or f.kind != "unknown"],
+        key=lambda f: (f.time_us, f.incident.ref or Ref(0, 0)),
+    )
+    if facts is not None:
+        failures = _with_strays(failures, facts)
+    # Nothing failed as long as no task did: a TaskManager that leaves an idle cluster is no failure.
+    if not any(f.incident.kind in _FAILURES for f in failures):
+        return ()
+    recoveries = _recoveries(job)
+    groups: list[list[Failure]] = []
+    for failure in failures:
+        if groups and not _recovered(groups[-1][-1].time_us, failure.time_us, recoveries, job):
+            groups[-1].append(failure)
+        else:
+            groups.append([failure])
+    return tuple(
+        _crisis(job, group, recoveries)
+        for group in groups
+        if any(f.incident.kind in _FAILURES for f in group)
+    )
+
+
+def _with_strays(failures: list[Failure], facts: CheckpointFacts) -> list[Failure]:
+    if not failures:
+        return failures
+    low, high = failures[0].time_us - ROOT_WINDOW_US, failures[-1].time_us + ROOT_WINDOW_US
+    strays = [
+        Failure(incident, kind)
+        for incident in facts.incidents
+        if (kind := kind_of(incident)) not in (None, "unknown")
+        and incident.kind not in _FAILURES
+        and incident.time_us is not None
+        and low <= incident.time_us <= high
+    ]
+    return sorted([*failures, *strays], key=lambda f: (f.time_us, f.incident.ref or Ref(0, 0)))
+
+
+def _recoveries(job: JobFacts) -> list[int]:
+    return [
+        checkpoint.ended_us
+        for checkpoint in in_order(job.checkpoints)
+        if checkpoint.status is Status.COMPLETED and checkpoint.ended_us is not None
+    ]
+
+
+def _recovered(after: int, before: int, recoveries: Sequence[int], job: JobFacts) -> bool:
+    if any(after < moment <= before for moment in recoveries):
+        return True
+    return not job.checkpoints and before - after > QUIET_US
+
+
+def _crisis(job: JobFacts, group: list[Failure], recoveries: Sequence[int]) -> Crisis:
+    early = [f for f in group if f.time_us - group[0].time_us <= ROOT_WINDOW_US]
+    root = min(early, key=lambda f: RANKS.index(f.kind) if f.kind in RANKS else len(RANKS))
+    last = group[-1].time_us
+    recovered = any(moment > last for moment in recoveries)
+    if not job.checkpoints and job.last_us is not None and job.last_us - last > QUIET_US:
+        recovered = True
+    done = finished_us(job)
+    if done is not None and done >= last:
+        recovered = True
+    final = not recovered and any(
+        f.incident.kind == "job-failure" and f.incident.text.get("to_state", "FAILED") == "FAILED"
+        for f in group
+    )
+    return Crisis(
+        failures=tuple(group),
+        root=root,
+        bursts=_bursts(f for f in group if f.incident.kind in _FAILURES),
+        state=State.RECOVERED if recovered else State.ONGOING,
+        final=final,
+        last_us=group[-1].incident.time_us,
+    )
+
+
+def _bursts(failures: Iterable[Failure]) -> int:
+    count, last = 0, None
+    for failure in failures:
+        if last is None or failure.time_us - last > BURST_US:
+            count += 1
+        last = failure.time_us
+    return count
