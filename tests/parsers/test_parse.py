@@ -619,3 +619,21 @@ def test_a_long_record_is_cut_and_counted(parser: Parser, monkeypatch: pytest.Mo
     fields = parser.split(line(TRIGGER + "x" * 2_000_000) + line(EXPIRED))
     assert fields["truncated_lines"] == "1"
     assert fields["recognised"] == "2"
+
+
+def test_stack_of_a_stuck_task(parser: Parser) -> None:
+    row = parser.one(
+        line(
+            "Task 'Map (1/2)#0' did not react to cancelling signal - interrupting; "
+            "it is stuck for 30 seconds in method:",
+            f"{PACKAGE}.taskmanager.Task",
+            "WARN",
+        )
+        + " java.base@17.0.1/java.lang.Thread.sleep(Native Method)\n"
+        + "org.apache.flink.streaming.api.operators.StreamMap.processElement(StreamMap.java:38)\n"
+        + "app//com.acme.Slow.map(Slow.java:17)\n"
+        + "com.acme.Outer.call(Outer.java:3)\n\n"
+        + line(RUNNING, "org.example.Other")
+    )
+    assert (row["event"], row["task"]) == ("task_stuck", "Map")
+    assert row["fields"]["user_frame"] == "com.acme.Slow.map(Slow.java:17)"
