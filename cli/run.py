@@ -56,7 +56,7 @@ def run_checkpoints(
         # Spark takes seconds to start: it does so while the inputs are found, sniffed and parsed.
         with SparkStarter.begin() as spark:
             progress("looking at the inputs")
-            discovery = find(paths, strict=settings.strict_inputs)
+            discovery = find(paths, strict=settings.strict_inputs, engine="flink")
             readable = [source for source in discovery.sources if source.kind != "not-read"]
             if not readable:
                 return nothing_read(discovery, wishes.privacy)
@@ -72,15 +72,15 @@ def run_checkpoints(
     return deliver("checkpoints", settings, diagnosis)
 
 
-def find(paths: Sequence[str], *, strict: bool) -> Discovery:
-    """Find the inputs.
+def find(paths: Sequence[str], *, strict: bool, engine: str) -> Discovery:
+    """Find the inputs; those of the other engine are listed as not read.
 
     Raises:
         InputError: there is none, or `strict` and one is missing.
     """
-    from flowdiag.parsers.sources import discover
+    from flowdiag.parsers.sources import discover, of_engine
 
-    discovery = discover(paths)
+    discovery = of_engine(discover(paths), engine)
     unreadable = [s for s in discovery.sources if (s.reason or "").startswith("unreadable")]
     missing = [*discovery.errors, *(f"{source.name}: {source.reason}" for source in unreadable)]
     none_left = len(unreadable) == len(discovery.sources)

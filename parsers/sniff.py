@@ -17,6 +17,8 @@ import msgspec
 
 from flowdiag.parsers import envelopes
 from flowdiag.parsers.rest_shapes import recognise
+from flowdiag.parsers.spark_events import is_event_log
+from flowdiag.parsers.spark_rest import recognise_answer
 
 HEAD_BYTES: Final = 256 * 1024
 """So many first bytes are looked at."""
@@ -26,6 +28,7 @@ DOCUMENT_BYTES: Final = 256 * 1024 * 1024
 
 _DOUBTFUL_BYTES: Final = 8 * 1024 * 1024  # of a text without a sign of a log, searched for messages
 _LINES: Final = 50
+_LONG_LINE: Final = 16 * 1024 * 1024  # an event log may begin with a line longer than the head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -399,9 +402,9 @@ def _doubtful(sample: Sample, reason: str) -> Sniffed:
 
 def _sniff_json(sample: Sample, start: bytes) -> Sniffed | None:
     """Judge what begins like JSON; None if it is none, or damaged."""
-    if reason := _spark_event_log(start):
-        return _not_read(reason, "spark")
     lines = start.split(b"\n")
+    if any(is_event_log(line) for line in _first_whole(lines, sample)):
+        return Sniffed(kind="spark-events", engine="spark", role="driver")
     if not sample.complete:
         lines = lines[:-1]
     objects = [_object(line) for line in lines[:_LINES] if line.strip()]
@@ -409,6 +412,15 @@ def _sniff_json(sample: Sample, start: bytes) -> Sniffed | None:
     if objects and objects[0] is not None and len(objects) > 1 and len(found) > 0.5 * len(objects):
         return _sniff_lines(sample, start, lines, found)
     return _sniff_document(sample)
+
+
+def _first_whole(lines: list[bytes], sample: Sample) -> list[bytes]:
+    """The first lines that are complete; of a line longer than what was looked at, all of it."""
+    if len(lines) == 1 and not sample.complete:
+        data = sample.read(_LONG_LINE)
+        lines = data.lstrip(b"\0 \t\r\n").split(b"\n", 1)
+        return lines[:1]
+    return [line for line in lines[:_LINES] if line.strip()][:3]
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
@@ -448,6 +460,8 @@ def _sniff_document(sample: Sample) -> Sniffed | None:
         return _too_large()
     if (answer := recognise(data, sample.name)) is not None:
         return Sniffed(kind=answer[0], engine="flink", url=answer[1])
+    if (spark := recognise_answer(data)) is not None:
+        return Sniffed(kind="spark-rest", engine="spark", role="driver", url=f"/streaming/{spark}")
     if verdict := _sniff_events(data):
         return verdict
     values, whole = envelopes.json_values(data.removeprefix(codecs.BOM_UTF8))
@@ -508,9 +522,3 @@ def _sniff_export(sample: Sample, start: bytes) -> Sniffed | None:
     if len(data) > DOCUMENT_BYTES:
         return _too_large()
     return _sniff_events(data)
-
-
-def _spark_event_log(start: bytes) -> str | None:
-    if re.match(rb'\{"Event":\s?"(?:SparkListener|org\.apache\.spark\.)', start):
-        return "Spark event log: read by `flowdiag rate`"
-    return None

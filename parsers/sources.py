@@ -42,6 +42,8 @@ from flowdiag.parsers.sniff import (
 )
 
 STDIN: Final = "-"
+LINES: Final = ("log", "json-lines", "spark-events")
+"""Kinds that are read line by line, and can be cut between any two."""
 
 _NESTED: Final = 3  # containers within containers
 _MEMBERS: Final = 20_000  # of one container
@@ -62,7 +64,7 @@ class Source:
     codec: str  # none or a name from codecs.CODECS, by magic bytes
     encoding: str  # utf-8 | utf-16-le | utf-16-be | utf-32-le | utf-32-be | latin-1
     size: int  # bytes on disk; of a member, when unpacked
-    kind: str  # log | json-lines | document | rest | archive | not-read
+    kind: str  # log | json-lines | document | rest | archive | spark-events | spark-rest | not-read
     engine: str  # flink | spark | unknown: what the first and some later lines look like
     role: str  # jobmanager | taskmanager | client | driver | executor | mixed | unknown: a hint
     group: str  # name without rolling suffix: files of one process share it
@@ -101,6 +103,36 @@ def discover(paths: Sequence[str], *, stdin: BinaryIO | None = None) -> Discover
     for path in paths:
         search.add(path)
     return search.discovery()
+
+
+def of_engine(discovery: Discovery, engine: str) -> Discovery:
+    """The same sources, those of the other engine not read, since they are for another command.
+
+    Args:
+        discovery: what was found.
+        engine: `flink` or `spark`: whose inputs are wanted. What may be either stays.
+    """
+    return replace(
+        discovery, sources=tuple(_wanted(source, engine) for source in discovery.sources)
+    )
+
+
+def _wanted(source: Source, engine: str) -> Source:
+    if engine == "flink":
+        reason = {
+            "spark-events": "Spark event log: read by `flowdiag rate`",
+            "spark-rest": "an answer of Spark's REST interface: read by `flowdiag rate`",
+        }.get(source.kind)
+    else:
+        reason = {
+            "rest": "an answer of Flink's REST interface: read by `flowdiag checkpoints`",
+            "archive": "an archive of Flink's History Server: read by `flowdiag checkpoints`",
+        }.get(source.kind)
+        if reason is None and source.engine == "flink" and source.kind != "not-read":
+            reason = "a log of Flink: read by `flowdiag checkpoints`"
+    if reason is None:
+        return source
+    return replace(source, kind="not-read", reason=reason, splittable=False)
 
 
 # -- finding ---------------------------------------------------------------------------------
@@ -477,7 +509,7 @@ def _source(
         group=name,
         url=verdict.url,
         splittable=(
-            verdict.kind in ("log", "json-lines")
+            verdict.kind in LINES
             and codec == "none"
             and member is None
             and verdict.encoding in ("utf-8", "latin-1")
@@ -558,7 +590,7 @@ def open_source(source: Source) -> BinaryIO:
     """
     if source.codec == "none" and source.member is None:
         plain = codecs.PlainFile(source.path, expected=source.size)
-        if source.kind in ("log", "json-lines") and source.encoding in ("utf-8", "latin-1"):
+        if source.kind in LINES and source.encoding in ("utf-8", "latin-1"):
             return cast(BinaryIO, plain)
         stream = codecs.decode(cast(BinaryIO, plain), "none")
     elif source.member is None:
