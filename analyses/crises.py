@@ -16,6 +16,7 @@ from typing import Final
 from flowdiag.analyses.episodes import finished_us, in_order
 from flowdiag.analyses.facts import CheckpointFacts, Incident, JobFacts, Ref, Status
 from flowdiag.analyses.findings import State
+from flowdiag.analyses.judging import interval_ms
 from flowdiag.parsers.failures import failure_kind, is_consequence
 
 # Nearest to a cause first. What comes later in this list is often a consequence of what comes first.
@@ -39,6 +40,8 @@ RANKS: Final = (
 ROOT_WINDOW_US: Final = 60_000_000
 # Without checkpoints: running for so long without a failure ends a crisis.
 QUIET_US: Final = 600_000_000
+# A job that has not come back for so many checkpoint intervals is down.
+DOWN_INTERVALS: Final = 5
 # Failures closer than this belong to one restart.
 BURST_US: Final = 3_000_000
 # So many restarts without a completed checkpoint between are a loop.
@@ -84,6 +87,7 @@ class Crisis:
     state: State
     final: bool
     last_us: int | None
+    down: bool = False  # no checkpoint for several intervals since it began
 
     @property
     def first_us(self) -> int | None:
@@ -102,8 +106,8 @@ class Crisis:
 
     @property
     def fatal(self) -> bool:
-        """Whether it is critical: the job failed for good, or restarts in vain until the end."""
-        return self.final or (self.loop and self.state is State.ONGOING)
+        """Whether it is critical: the job failed for good, or is down or restarts until the end."""
+        return self.final or (self.state is State.ONGOING and (self.loop or self.down))
 
     def of_kind(self, *kinds: str) -> list[Failure]:
         """Its failures of some kinds, in order."""
@@ -124,7 +128,9 @@ def kind_of(incident: Incident) -> str | None:
         return None
     if incident.text.get("lost_taskmanager") or incident.text.get("lost_host"):
         return "taskmanager-lost"
-    cause = incident.cause or incident.text.get("exception") or ""
+    # The outermost exception tells what was going on ("Could not perform checkpoint …"), the
+    # deepest what went wrong.
+    cause = "\n".join(text for text in (incident.text.get("exception"), incident.cause) if text)
     kind = failure_kind(cause) if cause else None
     if kind == "cancelled":
         return None
@@ -219,7 +225,16 @@ def _crisis(job: JobFacts, group: list[Failure], recoveries: Sequence[int]) -> C
         state=State.RECOVERED if recovered else State.ONGOING,
         final=final,
         last_us=group[-1].incident.time_us,
+        down=not recovered and _down_ms(job, group[0].time_us) >= DOWN_INTERVALS * _interval(job),
     )
+
+
+def _down_ms(job: JobFacts, since_us: int) -> float:
+    return ((job.last_us or since_us) - since_us) / 1000
+
+
+def _interval(job: JobFacts) -> float:
+    return max(interval_ms(job) or 60_000.0, 1000.0)
 
 
 def _bursts(failures: Iterable[Failure]) -> int:

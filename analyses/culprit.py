@@ -99,7 +99,7 @@ SIGNALS: Final = (
     Signal(
         "records-in",
         1,
-        "the subtask takes in at least twice the records of its median sibling; only of subtasks "
+        "the subtask takes in at least twice the records of its siblings' mean; only of subtasks "
         "that another signal accuses, since skew alone is common and harmless",
     ),
     Signal(
@@ -125,6 +125,8 @@ SIGNALS: Final = (
         "a task that does not react to cancelling, with the method it is stuck in",
     ),
 )
+# An abort reaches a TaskManager within a heartbeat of its RPC, even over clocks that differ a little.
+AT_THE_ABORT_US: Final = 2_000_000
 _WEIGHTS: Final = {signal.name: signal.weight for signal in SIGNALS}
 
 
@@ -402,7 +404,7 @@ def snapshot_cut_off(case: Case) -> Iterator[Accusation]:
     cut: dict[SubtaskKey, list[Incident]] = defaultdict(list)
     for incident in cut_off(case):
         task = case.topology.canonical(incident.task)
-        if task is not None and incident.subtask_index is not None:
+        if task is not None and incident.subtask_index is not None and at_the_abort(case, incident):
             cut[SubtaskKey(task, incident.subtask_index)].append(incident)
     if not cut:
         return
@@ -431,6 +433,22 @@ def cut_off(case: Case) -> list[Incident]:
     ]
 
 
+def at_the_abort(case: Case, incident: Incident) -> bool:
+    """Whether an asynchronous part was running at the expiry, not begun (and ended) after it.
+
+    A task that is blocked in its synchronous part begins the asynchronous one too late, and logs the
+    same words then.
+    """
+    ends = [
+        c.ended_us
+        for c in case.episode.checkpoints
+        if c.id == incident.checkpoint and c.ended_us is not None
+    ]
+    if not ends or incident.time_us is None:
+        return False
+    return min(abs(incident.time_us - end) for end in ends) <= AT_THE_ABORT_US
+
+
 def was_cancelled(incident: Incident) -> bool:
     """Whether an asynchronous part ended since somebody else aborted the checkpoint."""
     text = incident.cause or ""
@@ -445,7 +463,7 @@ def end_of_back_pressure(case: Case) -> Iterator[Accusation]:
         share = f"{(busiest.busy or 0) * 100:.0f} %"
         measure = "busy" if root.measured else "input buffers in use"
         weight = _WEIGHTS["end-of-back-pressure"] if root.measured else 1
-        if len(root.subtasks) > 1 and not root.whole:
+        if root.blocked or (len(root.subtasks) > 1 and not root.whole):
             weight = 1
         yield Accusation(
             signal="end-of-back-pressure",
@@ -557,7 +575,7 @@ def _seconded(case: Case, suspect: Suspect) -> list[Accusation]:
     if load is None:
         return []
     found = []
-    ratio = records_ratio(load, case.loads)
+    ratio = records_ratio(load, case.loads, case.size(load.key.task))
     if ratio is not None and ratio >= SKEWED:
         found.append(
             Accusation(
@@ -690,26 +708,20 @@ def _cause(case: Case, suspect: Suspect) -> tuple[str | None, str | None, str | 
     if any(
         case.topology.canonical(i.task) == key.task and i.subtask_index == key.subtask_index
         for i in cut_off(case)
+        if at_the_abort(case, i)
     ):
         return "slow-async-snapshot", "async", None
     shape = _shape_of(case, key)
     load = case.loads.get(key)
     rooted = any(load.key == key for root in case.roots for load in root.subtasks)
-    works = load is not None and load.measured and load.works
-    ratio = records_ratio(load, case.loads) if load is not None else None
+    ratio = records_ratio(load, case.loads, case.size(load.key.task)) if load is not None else None
     skewed = ratio is not None and ratio >= SKEWED
     if shape is Shape.SLOW_SNAPSHOT or (shape is Shape.ONE_LATE and load and not rooted):
-        if load is None or not load.measured or load.busy is None:
-            return None, "snapshot", None
-        if works and not skewed:
-            return "slow-sync-snapshot", "sync", None
-        if load.busy <= IDLE:
-            return "slow-async-snapshot", "async", None
-        return None, "snapshot", None
+        return _snapshot_half(case, load, skewed)
     if load is not None:
         if skewed and (rooted or shape is Shape.STUCK_BARRIER):
             return "data-skew", "barrier", f"{ratio:.1f} times the records of its siblings"
-        if load.measured and stalled([load]):
+        if stalled(load):
             return "task-hangs", "barrier", "busy without taking in a single record"
         cost = cost_ratio(load, case.loads)
         if rooted and cost is not None and cost >= COSTLY:
@@ -721,6 +733,33 @@ def _cause(case: Case, suspect: Suspect) -> tuple[str | None, str | None, str | 
     ):
         return "task-hangs", "barrier", None
     return None, "barrier" if shape is Shape.STUCK_BARRIER or rooted else None, None
+
+
+def _snapshot_half(
+    case: Case, load: Load | None, skewed: bool
+) -> tuple[str | None, str | None, str | None]:
+    """Which half of a slow snapshot: a synchronous part keeps the task from reading its input."""
+    if load is None:
+        return None, "snapshot", None
+    if load.measured and load.busy is not None:
+        if load.works and not skewed:
+            return "slow-sync-snapshot", "sync", None
+        if load.busy <= IDLE:
+            return "slow-async-snapshot", "async", None
+        return None, "snapshot", None
+    if load.queue is None or skewed:
+        return None, "snapshot", None
+    queue = queue_ratio(load, case.loads)
+    if queue is not None and queue >= QUEUE_TIMES:
+        return "slow-sync-snapshot", "sync", f"{queue:.1f} times the queue of its siblings"
+    waiting = any(
+        other.waits
+        for other in case.loads.values()
+        if other.key.task in case.topology.upstream.get(load.key.task, ())
+    )
+    if queue is None and not waiting:
+        return "slow-async-snapshot", "async", None
+    return None, "snapshot", None
 
 
 def _shape_of(case: Case, key: SubtaskKey) -> Shape:
@@ -807,7 +846,7 @@ def _numbers(case: Case, suspect: Suspect) -> dict[str, float]:
             for name, value in (
                 ("busy", load.busy if load.measured else None),
                 ("back-pressured", load.pressed if load.measured else None),
-                ("records-ratio", records_ratio(load, case.loads)),
+                ("records-ratio", records_ratio(load, case.loads, case.size(load.key.task))),
                 ("queue-ratio", queue_ratio(load, case.loads)),
             ):
                 if value is not None:

@@ -11,7 +11,7 @@ from 1.11, `isBackPressured` from 1.10; before, buffer usage must do, and weighs
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,9 +26,10 @@ PRESSED: Final = 0.5  # Flink's own limit between low and high back pressure
 FULL: Final = 0.85  # buffers in use, where they stand in for time: half full is their usual state
 IDLE: Final = 0.25  # what is busy for less of the time has nothing to do
 CALM: Final = 0.3  # back-pressured less than this: what it is busy with is its own work
-SKEWED: Final = 2.0  # times the records of the median sibling; key groups alone give up to 1.5
+SKEWED: Final = 2.0  # times the records of its siblings; key groups alone give up to 1.5
 WORKING: Final = 0.1  # less is no work worth comparing
 COSTLY: Final = 3.0  # times the siblings' time per record
+KNOWN_SIBLINGS: Final = 0.75  # of them must be known, or the ratio is one to a chance selection
 MANY_RECORDS: Final = 20.0  # fewer records say nothing about a ratio
 QUEUE_TIMES: Final = 3.0
 QUEUE_BUFFERS: Final = 5.0
@@ -76,6 +77,7 @@ class Root:
     siblings: int
     pressed_before: float
     measured: bool
+    blocked: bool = False  # siblings wait as well: less certain
 
     @property
     def whole(self) -> bool:
@@ -100,9 +102,17 @@ def read_loads(job: JobFacts, topology: Topology) -> dict[SubtaskKey, Load]:
 
 
 def _load(key: SubtaskKey, row: SubtaskLoad) -> Load:
-    pressed = None if row.back_pressured is None else row.back_pressured / 1000
-    if pressed is None:
-        pressed = row.is_back_pressured
+    # The time is counted while a thread waits for a buffer, the flag also between two such waits:
+    # a task that creeps along behind full buffers shows in the flag only.
+    waits = [
+        value
+        for value in (
+            None if row.back_pressured is None else row.back_pressured / 1000,
+            row.is_back_pressured,
+        )
+        if value is not None
+    ]
+    pressed = max(waits, default=None)
     busy = None if row.busy is None else row.busy / 1000
     measured = True
     if busy is None and row.idle is not None:
@@ -144,22 +154,29 @@ def roots(loads: Loads, topology: Topology) -> list[Root]:
             for load in grouped.get(name, ())
             if load.waits
         ]
-        if not before or any(load.waits for load in members):
-            continue
         busy = [load for load in members if load.works]
-        if busy:
-            found.append(
-                Root(
-                    task=task,
-                    subtasks=tuple(sorted(busy, key=lambda load: (-(load.busy or 0), load.key))),
-                    siblings=max(len(members), topology.parallelism.get(task, 0)),
-                    pressed_before=max(load.pressed or 0.0 for load in before),
-                    measured=all(load.measured for load in (*busy, *before)),
-                )
+        # Siblings that wait are blocked by something further down. Or, up to 1.11, by a barrier that
+        # one of them holds back: channels that are aligned are not read.
+        blocked = any(load.waits for load in members)
+        if not before or not busy or (blocked and len(busy) * 2 > len(members)):
+            continue
+        found.append(
+            Root(
+                task=task,
+                subtasks=tuple(sorted(busy, key=lambda load: (-(load.busy or 0), load.key))),
+                siblings=max(len(members), topology.parallelism.get(task, 0)),
+                pressed_before=max(load.pressed or 0.0 for load in before),
+                measured=all(load.measured for load in (*busy, *before)),
+                blocked=blocked,
             )
+        )
     return sorted(
         found,
-        key=lambda root: (-(root.pressed_before + (root.subtasks[0].busy or 0.0)), root.task),
+        key=lambda root: (
+            root.blocked,
+            -(root.pressed_before + (root.subtasks[0].busy or 0.0)),
+            root.task,
+        ),
     )
 
 
@@ -182,17 +199,24 @@ def median(values: Iterable[float]) -> float | None:
     return ranked[(len(ranked) - 1) // 2] if ranked else None
 
 
-def records_ratio(load: Load, loads: Loads) -> float | None:
-    """Records of a subtask, in multiples of its median sibling; None where that says nothing."""
+def records_ratio(load: Load, loads: Loads, siblings: int) -> float | None:
+    """Records of a subtask, in multiples of its siblings' mean; None where that says nothing.
+
+    Args:
+        load: of the subtask.
+        loads: of all.
+        siblings: parallelism of its task; most of them must be known.
+    """
     others = [
         other.records
         for key, other in loads.items()
         if key.task == load.key.task and key != load.key and other.records is not None
     ]
-    middle = median(others)
-    if middle is None or load.records is None or load.records < MANY_RECORDS:
+    if not others or load.records is None or load.records < MANY_RECORDS:
         return None
-    return load.records / max(middle, 1.0)
+    if len(others) < KNOWN_SIBLINGS * (siblings - 1):
+        return None
+    return load.records * len(others) / max(sum(others), 1.0)
 
 
 def cost_ratio(load: Load, loads: Loads) -> float | None:
@@ -262,9 +286,8 @@ def slow_machine(loads: Loads) -> SlowMachine | None:
     return found[0] if len(found) == 1 else None
 
 
-def stalled(loads: Sequence[Load]) -> bool:
-    """Whether subtasks are busy without taking in anything at all."""
-    return bool(loads) and all(
-        load.records is not None and load.records <= 1.0 and (load.busy or 0.0) >= BUSY
-        for load in loads
-    )
+def stalled(load: Load) -> bool:
+    """Whether a subtask takes in nothing although it works, or nothing keeps it from working."""
+    if load.records is None or load.records > 1.0 or (load.pressed or 0.0) > CALM:
+        return False
+    return load.busy is not None and load.busy >= (BUSY if load.measured else FULL)

@@ -77,6 +77,10 @@ _CAUSES: Final = {
 }
 
 
+# A decline without a reason may be a task that is closing; not so often in a row.
+_REPEATED: Final = 3
+
+
 class TaskFailure:
     """CP301."""
 
@@ -298,9 +302,8 @@ def _declined(job: JobFacts) -> Iterator[Finding]:
         d
         for d in job.declines
         if (d.run, d.checkpoint) in ids
-        and d.reason
         and not blameless(d.reason)
-        and failure_kind(d.reason) not in (None, "cancelled", "declined", "expired")
+        and (d.reason is None or failure_kind(d.reason) not in ("cancelled", "expired"))
     ]
     if not declines:
         return
@@ -314,6 +317,8 @@ def _declined(job: JobFacts) -> Iterator[Finding]:
     alike = [items for items in ranked if len(items) * 3 >= len(most) * 2]
     last = most[-1]
     text = short(last.reason)
+    if not text and len(most) < _REPEATED:
+        return
     subject = (
         j.subtask_subject(job, last.attempt)
         if len(alike) == 1
@@ -328,8 +333,9 @@ def _declined(job: JobFacts) -> Iterator[Finding]:
     votes = [
         Vote(
             signal="exception",
-            says=f"{name} declined {len(most)} of {len(ids)} failed checkpoints: {text}",
-            weight=3,
+            says=f"{name} declined {len(most)} of {len(ids)} failed checkpoints"
+            + (f": {text}" if text else ", no reason in the input"),
+            weight=3 if text else 2,
         )
     ]
     if others:
@@ -347,8 +353,9 @@ def _declined(job: JobFacts) -> Iterator[Finding]:
         severity=j.severity_of(job, series, len(ids), len(concluded(job))),
         state=j.state_of(series),
         subject=subject,
-        title=f"{name} cannot write a snapshot: {j.shorten(text, 120)}",
-        why=f"{name}: {text} ({len(most)} of {j.count_text(len(ids), 'failed checkpoint')})",
+        title=f"{name} cannot take a snapshot: {j.shorten(text, 120) or 'no reason in the input'}",
+        why=f"{name}: {text or 'declined'} ({len(most)} of "
+        f"{j.count_text(len(ids), 'failed checkpoint')})",
         cause="snapshot-exception",
         confidence=weigh(votes),
         rank=Rank.ROOT_CAUSE,
