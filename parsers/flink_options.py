@@ -1,0 +1,350 @@
+"""Flink's configuration files as Flink reads them: the flat parser of former times, and YAML.
+
+Up to 1.18 `conf/flink-conf.yaml` is no YAML: one `key: value` per line, `#` begins a comment
+anywhere, a pair needs a blank behind its colon, quotes belong to the value, the last of several equal
+keys wins and what is no pair is skipped with a warning (`GlobalConfiguration`). From 1.19 on
+`conf/config.yaml` is YAML 1.2, nested or flat, where equal keys and tabs in the indentation are
+errors that keep the cluster from starting; 1.19 and 1.20 still prefer a flat file that is there.
+
+Also read are the carriers of such options on Kubernetes: a ConfigMap that holds a file, and the
+resources of the Flink Kubernetes Operator.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+MAX_BYTES: Final = 2 * 1024 * 1024
+MAX_OPTIONS: Final = 20_000
+MAX_DEPTH: Final = 40
+
+# Prefixes of Flink's options; a file whose keys have none of them is somebody else's.
+_FAMILIES: Final = (
+    "akka.",
+    "blob.",
+    "cluster.",
+    "classloader.",
+    "containerized.",
+    "env.",
+    "execution.",
+    "fs.",
+    "heartbeat.",
+    "high-availability",
+    "historyserver.",
+    "io.",
+    "jobmanager.",
+    "kubernetes.",
+    "metrics.",
+    "parallelism.default",
+    "pekko.",
+    "pipeline.",
+    "queryable-state",
+    "resourcemanager.",
+    "rest.",
+    "restart-strategy",
+    "security.",
+    "slot.",
+    "state.",
+    "table.",
+    "task.",
+    "taskmanager.",
+    "web.",
+    "yarn.",
+)
+_NESTED_HEADS: Final = frozenset(family.rstrip(".").split(".")[0] for family in _FAMILIES)
+_PAIR: Final = re.compile(r"^[ \t]*\"?([A-Za-z][\w.-]*)\"?[ \t]*:(?:[ \t]|\r?$)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duplicate:
+    """A key that stands several times; flat files take the last value, YAML refuses the file."""
+
+    key: str
+    values: tuple[str, ...]
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedLine:
+    """A line of a flat file that Flink skips with a warning."""
+
+    line: int
+    offset: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionFile:
+    """The options of one file.
+
+    Args:
+        dialect: `flat` or `yaml`.
+        options: key to text.
+        offsets: byte where the line of each key begins.
+        duplicates: keys that stand several times.
+        skipped: lines that Flink ignores (flat).
+        error: why Flink refuses the whole file (YAML), else None.
+        carrier: `ConfigMap` or `FlinkDeployment` where the options stand inside one.
+    """
+
+    dialect: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    offsets: Mapping[str, int] = field(default_factory=dict)
+    duplicates: tuple[Duplicate, ...] = ()
+    skipped: tuple[SkippedLine, ...] = ()
+    error: str | None = None
+    carrier: str | None = None
+
+
+def looks_like_options(text: str) -> bool:
+    """Whether a text is a configuration of Flink: most of its pairs have keys of Flink's.
+
+    >>> looks_like_options("taskmanager.memory.process.size: 1728m\\n")
+    True
+    >>> looks_like_options("2024-01-01 10:00:00,000 INFO  a.b.C [] - Starting x\\n")
+    False
+    """
+    pairs = ours = others = 0
+    for line in text[:65536].splitlines()[:2000]:
+        stripped = line.split("#", 1)[0]
+        if not stripped.strip() or stripped.strip() in ("---", "..."):
+            continue
+        hit = _PAIR.match(stripped)
+        if hit is None:
+            others += not stripped.lstrip().startswith("-")
+            continue
+        if stripped[:1] in " \t" and pairs:
+            continue  # nested: judged by its head
+        pairs += 1
+        key = hit[1]
+        ours += key.startswith(_FAMILIES) or key in _NESTED_HEADS
+    if _CARRIER.search(text[:65536]) and "flink" in text[:65536].lower():
+        return True
+    return ours > 0 and ours * 2 >= pairs and others <= pairs
+
+
+_CARRIER: Final = re.compile(
+    r"^kind:[ \t]*[\"']?(ConfigMap|FlinkDeployment|FlinkSessionJob)\b", re.MULTILINE
+)
+
+
+def read_options(
+    text: str, *, name: str = "", version: tuple[int, int] | None = None
+) -> OptionFile:
+    """Read a configuration file in the dialect that Flink would.
+
+    Args:
+        text: the whole file.
+        name: of the file; in 1.19 and 1.20 it is what decides.
+        version: of Flink, where known.
+    """
+    carried = _CARRIER.search(text[:65536])
+    if carried:
+        return _carried(text, carried[1])
+    file = name.replace("\\", "/").rsplit("/", 1)[-1].lower()
+    if version is not None and version >= (2, 0):
+        return yaml_options(text)
+    if version is not None and version < (1, 19):
+        return flat_options(text)
+    if file.startswith("flink-conf"):
+        return flat_options(text)
+    if file.startswith("config.y") or _is_nested(text):
+        return yaml_options(text)
+    return flat_options(text)
+
+
+def _is_nested(text: str) -> bool:
+    return re.search(r"^[A-Za-z][\w.-]*:[ \t]*\r?\n[ ]+[A-Za-z\"]", text, re.MULTILINE) is not None
+
+
+def flat_options(text: str) -> OptionFile:
+    """The options of `flink-conf.yaml`, as `GlobalConfiguration.loadYAMLResource` reads them.
+
+    >>> flat_options("a: 1  # one\\nb:2\\na: 3: 4\\n").options
+    {'a': '3: 4'}
+    """
+    options: dict[str, str] = {}
+    offsets: dict[str, int] = {}
+    seen: dict[str, list[str]] = {}
+    skipped: list[SkippedLine] = []
+    offset = 0
+    for number, line in enumerate(text[:MAX_BYTES].split("\n"), 1):
+        start, offset = offset, offset + len(line.encode("utf-8", "replace")) + 1
+        pair = line.split("#", 1)[0].strip()
+        if not pair:
+            continue
+        key, colon, value = pair.partition(": ")
+        key, value = key.strip(), value.strip()
+        if not colon or not key or not value or len(options) >= MAX_OPTIONS:
+            skipped.append(SkippedLine(line=number, offset=start, text=pair))
+            continue
+        options[key], offsets[key] = value, start
+        seen.setdefault(key, []).append(value)
+    return OptionFile(
+        dialect="flat",
+        options=options,
+        offsets=offsets,
+        duplicates=_duplicates(seen, offsets),
+        skipped=tuple(skipped),
+    )
+
+
+def _duplicates(seen: Mapping[str, list[str]], offsets: Mapping[str, int]) -> tuple[Duplicate, ...]:
+    return tuple(
+        Duplicate(key=key, values=tuple(values), offset=offsets.get(key, 0))
+        for key, values in seen.items()
+        if len(values) > 1
+    )
+
+
+def yaml_options(text: str) -> OptionFile:
+    """The options of `config.yaml`: YAML 1.2, nested keys joined by dots (1.19 and later).
+
+    >>> yaml_options("taskmanager:\\n  memory: {process.size: 2g}\\n").options
+    {'taskmanager.memory.process.size': '2g'}
+    """
+    try:
+        root = _compose(text)
+    except (YAMLError, RecursionError, ValueError, AttributeError, TypeError) as error:
+        return OptionFile(dialect="yaml", error=_reason(error))
+    return _of_node(text, root)
+
+
+def _of_node(text: str, root: Any, carrier: str | None = None) -> OptionFile:
+    if root is None:
+        return OptionFile(dialect="yaml", carrier=carrier)
+    if getattr(root, "id", "") != "mapping":
+        return OptionFile(dialect="yaml", error="the document is no mapping", carrier=carrier)
+    options: dict[str, str] = {}
+    offsets: dict[str, int] = {}
+    seen: dict[str, list[str]] = {}
+    lines = _line_starts(text)
+    for path, key, value, line in _pairs(root, (), ()):
+        if len(options) >= MAX_OPTIONS:
+            break
+        seen.setdefault(path, []).append(value)
+        if value:
+            options[key] = value
+            offsets[key] = lines[line] if line < len(lines) else 0
+    duplicates = tuple(
+        Duplicate(key=path.replace("\0", "."), values=tuple(values), offset=0)
+        for path, values in seen.items()
+        if len(values) > 1
+    )
+    error = None
+    if duplicates:
+        error = f"found duplicate key {duplicates[0].key}"
+    return OptionFile(
+        dialect="yaml",
+        options=options,
+        offsets=offsets,
+        duplicates=duplicates,
+        error=error,
+        carrier=carrier,
+    )
+
+
+def _compose(text: str) -> Any:
+    loader = YAML(typ="safe", pure=True)
+    return loader.compose(text[:MAX_BYTES])
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MarkedYAMLError):
+        mark = error.problem_mark
+        place = f" in line {mark.line + 1}" if mark is not None else ""
+        return f"{error.problem or error.context or 'no YAML'}{place}"
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    return str(error).split("\n", 1)[0][:200] or "no YAML"
+
+
+def _pairs(
+    node: Any, path: tuple[str, ...], within: tuple[int, ...]
+) -> Iterator[tuple[str, str, str, int]]:
+    """Leaves of a mapping: (path, key joined by dots, text, line); cycles and great depth are cut."""
+    if id(node) in within or len(path) > MAX_DEPTH:
+        return
+    for key_node, value_node in node.value:
+        key = str(key_node.value) if isinstance(key_node.value, str) else ""
+        place = (*path, key)
+        line = key_node.start_mark.line
+        if value_node.id == "mapping":
+            yield from _pairs(value_node, place, (*within, id(node)))
+        elif value_node.id == "sequence":
+            items = [str(item.value) for item in value_node.value if isinstance(item.value, str)]
+            yield "\0".join(place), ".".join(place), "; ".join(items[:1000]), line
+        else:
+            yield "\0".join(place), ".".join(place), _scalar(value_node), line
+
+
+def _scalar(node: Any) -> str:
+    text = str(node.value)
+    null = node.style is None and text in ("~", "null", "Null", "NULL")
+    return "" if null else text.strip()
+
+
+def _line_starts(text: str) -> list[int]:
+    starts, offset = [], 0
+    for line in text.split("\n"):
+        starts.append(offset)
+        offset += len(line.encode("utf-8", "replace")) + 1
+    return starts
+
+
+# --- Kubernetes -----------------------------------------------------------------------------------
+
+
+def _carried(text: str, kind: str) -> OptionFile:
+    try:
+        root = _compose(text)
+    except (YAMLError, RecursionError, ValueError, AttributeError, TypeError) as error:
+        return OptionFile(dialect="yaml", error=_reason(error), carrier=kind)
+    if kind == "ConfigMap":
+        data = _child(root, "data")
+        for name in ("flink-conf.yaml", "config.yaml"):
+            inner = _child(data, name)
+            if inner is not None and isinstance(inner.value, str):
+                read = read_options(inner.value, name=name)
+                return OptionFile(
+                    dialect=read.dialect,
+                    options=read.options,
+                    duplicates=read.duplicates,
+                    skipped=read.skipped,
+                    error=read.error,
+                    carrier=kind,
+                )
+        return OptionFile(dialect="yaml", carrier=kind)
+    spec = _child(root, "spec")
+    read = _of_node(text, _child(spec, "flinkConfiguration"), carrier=kind)
+    options = dict(read.options)
+    for role in ("jobManager", "taskManager"):
+        memory = _child(_child(_child(spec, role), "resource"), "memory")
+        if memory is not None and isinstance(memory.value, str):
+            # The operator sets it as the size of the whole process, which is the container's.
+            options.setdefault(f"{role.lower()}.memory.process.size", _quantity(memory.value))
+    return OptionFile(
+        dialect="yaml",
+        options=options,
+        offsets=read.offsets,
+        duplicates=read.duplicates,
+        error=read.error,
+        carrier=kind,
+    )
+
+
+def _child(node: Any, key: str) -> Any:
+    if node is None or getattr(node, "id", "") != "mapping":
+        return None
+    return next((value for name, value in node.value if name.value == key), None)
+
+
+def _quantity(text: str) -> str:
+    """A quantity of Kubernetes as Flink writes sizes: `2Gi` is `2g`."""
+    return re.sub(r"^([0-9]+)([KMGT])i$", lambda hit: hit[1] + hit[2].lower(), text.strip())

@@ -1,0 +1,95 @@
+"""The model against what Flink's own calculators printed (`fixtures/recordings/memory`)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowdiag.analyses.memory_model import (
+    MIB,
+    Derivation,
+    LegacyMemory,
+    human,
+    jobmanager_memory,
+    parse_size,
+    taskmanager_memory,
+)
+from flowdiag.parsers.flink_options import flat_options, yaml_options
+
+RECORDED = Path(__file__).parents[2] / "fixtures" / "recordings" / "memory"
+CASES: dict[str, dict[str, Any]] = json.loads((RECORDED / "cases.json").read_text())
+VERSIONS = sorted(path.stem for path in RECORDED.glob("*.json") if path.stem != "cases")
+
+
+def _derive(case: dict[str, Any], version: tuple[int, int]) -> Derivation:
+    options = dict(case.get("options", {}))
+    if "flat" in case:
+        options = flat_options(case["flat"]).options
+    if "yaml" in case:
+        options = yaml_options(case["yaml"]).options
+    options = {key: value.strip() for key, value in options.items()} | case.get("dynamic", {})
+    if "container_mb" in case:
+        options["taskmanager.heap.size"] = f"{case['container_mb']}m"
+        return taskmanager_memory(options, version, container=True)
+    if case["process"] == "jobmanager":
+        return jobmanager_memory(options, version)
+    return taskmanager_memory(options, version)
+
+
+def _printed(case: dict[str, Any], answer: Derivation, version: tuple[int, int]) -> list[str]:
+    """What Flink's calculator would print for this derivation."""
+    memory = answer.memory
+    if isinstance(memory, LegacyMemory):
+        return [f"heap={memory.heap // MIB} direct={(memory.direct or 0) // MIB}"]
+    prefix = " - " if version < (1, 11) else "{:<5} [] - "
+    lines = [prefix.format(remark.level) + remark.text for remark in answer.remarks]
+    if memory is None:
+        return lines + [f"@@@ error {text}" for text in answer.error]
+    if version >= (1, 11):
+        lines += [prefix.format("INFO") + line for line in memory.report()]
+    return [*lines, f"BASH_JAVA_UTILS_EXEC_RESULT:{memory.jvm_parameters}"]
+
+
+def _comparable(lines: list[str]) -> list[str]:
+    """Without what the model has no part in: names of exceptions, the parser of the file."""
+    kept = []
+    for line in lines:
+        if "Error while trying to split key and value" in line or "uses deprecated config" in line:
+            continue
+        if line.startswith("@@@ error "):
+            line = "@@@ error " + line.removeprefix("@@@ error ").split(": ", 1)[1]
+        kept.append(line)
+    return kept
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_model_prints_what_flink_prints(version: str) -> None:
+    major, minor = (int(part) for part in version.split(".")[:2])
+    recorded: dict[str, list[str]] = json.loads((RECORDED / f"{version}.json").read_text())
+    wrong = {}
+    for name, lines in recorded.items():
+        answer = _derive(CASES[name], (major, minor))
+        printed = _printed(CASES[name], answer, (major, minor))
+        if printed != _comparable(lines):
+            wrong[name] = (printed, _comparable(lines))
+    assert not wrong
+
+
+def test_enough_was_recorded() -> None:
+    assert len(CASES) >= 40
+    assert len(VERSIONS) >= 5
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1", 1), ("1kb", 1024), (" 2 m ", 2 * MIB), ("1 GiBiBytes", 1 << 30)]
+)
+def test_sizes_are_read_as_flink_reads_them(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+def test_sizes_are_printed_as_flink_prints_them() -> None:
+    assert human(1 << 30) == "1024.000mb (1073741824 bytes)"
+    assert human((1 << 30) + 1) == "1.000gb (1073741825 bytes)"
