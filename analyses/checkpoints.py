@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.assemble import assemble
 from flowdiag.analyses.facts import CheckpointFacts, JobFacts
+from flowdiag.analyses.frames import kept
 from flowdiag.analyses.redact import clean
 from flowdiag.analyses.report import Data, Note, Privacy, Report, build_report
-from flowdiag.analyses.rules import ALL_RULES
+from flowdiag.analyses.rules import CHECKPOINT_RULES
 from flowdiag.analyses.rules.base import Thresholds, apply
 from flowdiag.analyses.selection import Moment, Selection
 
@@ -90,7 +91,7 @@ def diagnose(
     measured = measure(discovery.sources, session, tune=tune, tz=wishes.tz, say=say)
     say("judging")
     facts = select(measured.facts, wishes.selection)
-    outcomes = apply(ALL_RULES, facts, wishes.thresholds)
+    outcomes = apply(CHECKPOINT_RULES, facts, wishes.thresholds)
     cited = [item for outcome in outcomes for found in outcome.findings for item in found.evidence]
     say("citing the evidence")
     located, problems = locate(cited, lambda source: open_source(discovery.sources[source]))
@@ -154,7 +155,7 @@ def measure(
     raw = events_frame(spark, parsed)
     if not small:
         say("reading")
-    events = resolve.located(raw).persist()
+    events = kept(resolve.located(raw))
 
     say("settling clocks")
     surveyed = _rows(resolve.survey(events))
@@ -162,7 +163,7 @@ def measure(
     settled = resolve.resolve(events, writers, spark, tz)
 
     say("measuring checkpoints")
-    rows = _rows(lifecycle.facts_frame(lifecycle.once(settled).persist()))
+    rows = _rows(lifecycle.facts_frame(kept(lifecycle.once(settled))))
     facts = assemble(rows, [], writers)
     if any(row["what"] == "stream" and row["scopes"] for row in surveyed):
         say("measuring metrics")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from flowdiag.analyses.frames import kept
 from flowdiag.analyses.resolve import ZERO_JOB
 from flowdiag.parsers.schema import Event
 
@@ -377,9 +378,9 @@ def parts(events: DataFrame) -> DataFrame:
 
 def facts_frame(events: DataFrame) -> DataFrame:
     """Everything that `flowdiag.analyses.assemble` needs but metrics, in one frame."""
-    lives = with_runs(events)
-    ends = checkpoints(lives)
-    places = attempts(events)
+    lives = kept(with_runs(events))
+    ends = kept(checkpoints(lives))
+    places = kept(attempts(events))
     return (
         ends.unionByName(places, allowMissingColumns=True)
         .unionByName(acknowledgements(lives, ends, places), allowMissingColumns=True)

@@ -35,7 +35,6 @@ def outcome(recording: Recording, name: str, spark: SparkSession) -> str | None:
         if paths is None:
             return None
         report = diagnose(discover(paths), lambda: spark, Wishes())
-    spark.catalog.clearCache()
     jobs = (
         {job.job_id: job for job in report.data.jobs or ()}
     )

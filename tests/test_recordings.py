@@ -33,7 +33,6 @@ def facts_of(spark: SparkSession) -> Callable[..., CheckpointFacts]:
         if recording.folder not in known:
             sources = discover([str(recording.folder / "logs")]).sources
             known[recording.folder] = measure(sources, lambda: spark).facts
-            spark.catalog.clearCache()
         return known[recording.folder]
 
     return facts
@@ -49,7 +48,6 @@ def report_of(spark: SparkSession) -> Callable[..., Report]:
             known[recording.folder] = diagnose(
                 discover([str(recording.folder)]), lambda: spark, Wishes()
             )
-            spark.catalog.clearCache()
         return known[recording.folder]
 
     return report
@@ -173,7 +171,6 @@ def test_half_of_the_jobmanager_log_places_the_same_subtasks(
             text = text[text.index(b"\n", len(text) // 2) + 1 :]
         (tmp_path / path.name.removesuffix(".gz")).write_bytes(text)
     facts = measure(discover([str(tmp_path)]).sources, lambda: spark).facts
-    spark.catalog.clearCache()
     for truth in recording.jobs:
         known = {(late["checkpoint"], late["attempt_id"]): late for late in truth["late"]}
         found = [
