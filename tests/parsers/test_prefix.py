@@ -67,3 +67,14 @@ def test_every_entry_has_samples() -> None:
         assert all(entry["sample"] for entry in document[kind])
         names = [entry["name"] for entry in document[kind]]
         assert len(names) == len(set(names))
+
+
+def test_the_usual_layouts_are_read_the_same_without_the_short_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = [sample["text"] for _, _, sample in prefix.samples()]
+    lines += [f"{line} - {line}" for line in lines]
+    lines += [line.replace("2021-08-18", "2021-13-41") for line in lines]
+    quick = [prefix.parse(line) for line in lines]
+    monkeypatch.setattr(prefix, "_usual", lambda *_: False)
+    assert [prefix.parse(line) for line in lines] == quick
