@@ -114,6 +114,8 @@ class Subject:
     stage: int | None = None
     executor: str | None = None
     receiver: str | None = None
+    output_operation: int | None = None
+    option: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +270,24 @@ CAUSES: Final = {
     "finished-tasks": "tasks that are finished or not running keep checkpoints from starting",
     "checkpointing-disabled": "the job runs without checkpoints",
     "overloaded": "more data comes in than the job can process",
+    "throttled": "back pressure holds the source back to what the job can process",
+    "rate-floor": "back pressure may not go as low as it would have to (`minRate`)",
+    "fixed-cost": "a batch costs about an interval whatever it holds: lower rates cannot help",
+    "max-rate": "a fixed limit lets through less than comes in",
+    "unstable-gains": "the gains of the rate estimator make the rate swing",
+    "skewed-receiver": "one receiver brings most of the records",
+    "receiver-restarts": "a receiver stops and is started again and again",
+    "failing-batches": "output operations or runs of a query fail",
+    "hanging-batch": "a batch makes no progress at all",
+    "generation-lag": "the driver is late to make the jobs of batches",
+    "slow-executor": "tasks of the same stages take longer on one executor",
+    "stragglers": "single tasks take much longer than others with as many records",
+    "executor-lost": "an executor died or was taken away",
+    "slow-kafka": "polls of Kafka time out",
+    "offsets-out-of-range": "records were deleted in Kafka before they were read",
+    "slow-metadata-writes": "writing checkpoints or the write-ahead log takes long",
+    "stuck-watermark": "the watermark of a query does not advance",
+    "growing-state": "the state of a query grows without end",
 }
 """The words of `summary.cause`, stable, each with its meaning. A rule adds its own here."""
 

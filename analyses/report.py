@@ -24,7 +24,11 @@ from flowdiag.analyses.redact import clean, printable, pseudonymise, shorten, vi
 
 SCHEMA: Final = "flowdiag.report/1"
 MAX_EVIDENCE: Final = 10
-DOCUMENTS: Final = ("rest", "archive")  # kinds of input that are JSON for programs, not lines
+DOCUMENTS: Final = (
+    "rest",
+    "archive",
+    "spark-rest",
+)  # kinds of input that are JSON for programs, not lines
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -99,6 +103,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stage: int | None = None
     executor: str | None = None
     receiver: str | None = None
+    output_operation: int | None = None
+    option: str | None = None
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -290,10 +296,163 @@ class CheckpointJob(msgspec.Struct, frozen=True, kw_only=True):
     truncated: bool
 
 
+class RateBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch of a DStream application; times are milliseconds since the epoch, as Spark counts.
+
+    `status` is completed, processing or queued. Delays are the listener's: the scheduling delay counts
+    from the submission. `approximate` where only the times of Spark jobs are known.
+    """
+
+    batch_time_ms: int
+    records: int | None
+    submission_ms: int | None
+    processing_start_ms: int | None
+    processing_end_ms: int | None
+    processing_delay_ms: int | None
+    scheduling_delay_ms: int | None
+    total_delay_ms: int | None
+    status: str
+    failed_outputs: int
+    approximate: bool
+    reason: str | None
+
+
+class PidStep(msgspec.Struct, frozen=True, kw_only=True):
+    """What one stream's rate estimator made of one batch; rates are records per second.
+
+    `new_rate` is null where Spark publishes none: `outcome` says whether it was the `first-run` or
+    `skipped`. `exact` where every number is the one that Spark computed, to the last bit.
+    """
+
+    stream_id: int
+    batch_time_ms: int
+    time_ms: int
+    elements: int
+    processing_delay_ms: int
+    scheduling_delay_ms: int
+    latest_rate: float | None
+    error: float | None
+    historical_error: float | None
+    d_error: float | None
+    new_rate: float | None
+    outcome: str
+    exact: bool
+
+
+class Keeping(msgspec.Struct, frozen=True, kw_only=True):
+    """How a stream or a query keeps up; `use` is processing over interval, medians of the present."""
+
+    stability: str
+    because: str
+    interval_ms: int | None
+    processing_ms: float | None
+    use: float | None
+    delay_ms: float | None
+    growth_per_s: float | None
+    queued: int
+    since_ms: int | None
+    cost_per_batch_ms: float | None
+    cost_per_record_ms: float | None
+    cost_error_ms: float | None
+    sustainable_per_s: float | None
+    records_per_s: float | None
+
+
+class RateStream(msgspec.Struct, frozen=True, kw_only=True):
+    """An input stream of a DStream application."""
+
+    stream_id: int
+    name: str | None
+    records: int
+    limit: str | None
+    limit_per_s: float | None
+    keeping: Keeping
+
+
+class RateTrigger(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution of a streaming query."""
+
+    run_id: str
+    batch_id: int | None
+    started_at: str | None
+    duration_ms: int | None
+    rows: int | None
+    backlog: int | None
+    durations_ms: dict[str, int]
+    watermark: str | None
+    state_rows: int | None
+    dropped_rows: int
+
+
+class RateQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A streaming query with the runs it had."""
+
+    id: str
+    name: str | None
+    runs: list[str]
+    trigger_interval_ms: int | None
+    trigger_interval_from: str | None
+    exceptions: int
+    keeping: Keeping
+    triggers: list[RateTrigger]
+
+
+class SlowPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The slowest task of a long batch or trigger, and what the others of its stage took."""
+
+    batch_time_ms: int | None
+    batch_id: int | None
+    stage: int
+    name: str | None
+    tasks: int
+    longest_ms: int
+    others_ms: float | None
+    index: int
+    executor: str | None
+    host: str | None
+    records: int
+    others_records: float | None
+
+
+class RateTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """Lengths of the complete lists, where `--max-rows` cut them."""
+
+    batches: int
+    pid: int
+    triggers: int
+
+
+class RateApplication(msgspec.Struct, frozen=True, kw_only=True):
+    """One application of `flowdiag rate`."""
+
+    application: str | None
+    name: str | None
+    spark_version: str | None
+    kind: str
+    batch_interval_ms: int | None
+    batch_interval_from: str | None
+    verdict: f.Verdict
+    cause: str | None
+    culprits: list[Culprit]
+    back_pressure: bool | None
+    told_by: list[str]
+    missing: list[str]
+    keeping: Keeping | None
+    streams: list[RateStream]
+    queries: list[RateQuery]
+    batches: list[RateBatch]
+    pid: list[PidStep]
+    slow_parts: list[SlowPart]
+    settings: dict[str, str]
+    total: RateTotals
+    truncated: bool
+
+
 class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the command found out, beside the findings; a command's own keys, the others absent."""
 
     jobs: list[CheckpointJob] | None = None  # checkpoints
+    applications: list[RateApplication] | None = None  # rate
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ import typer
 from flowdiag.cli.commands.checkpoints import checkpoints
 from flowdiag.cli.commands.explain import explain
 from flowdiag.cli.commands.listener import listener
+from flowdiag.cli.commands.rate import rate
 from flowdiag.cli.commands.render import render
 from flowdiag.cli.commands.rules import rules
 from flowdiag.cli.commands.warm import warm
@@ -28,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (checkpoints, rules, explain, render, warm):
+for command in (checkpoints, rate, rules, explain, render, warm):
     app.command(cls=HelpfulCommand)(command)
 app.add_typer(listener)
 
@@ -56,6 +57,7 @@ def flowdiag(
       flowdiag checkpoints logs/
       flowdiag checkpoints jobmanager.log taskmanager-*.log.gz --since 2h
       flowdiag checkpoints logs/ --format json | jq .summary
+      flowdiag rate eventlog/ listener/
       flowdiag explain CP101
     """
     if context.invoked_subcommand is None:

@@ -62,6 +62,25 @@ Job = Annotated[
         rich_help_panel=_SELECTION,
     ),
 ]
+Application = Annotated[
+    str | None,
+    typer.Option(
+        "--application",
+        metavar="APP",
+        help="Judge only this application: the beginning of its id, or a glob of its name.",
+        rich_help_panel=_SELECTION,
+    ),
+]
+TriggerInterval = Annotated[
+    str | None,
+    typer.Option(
+        "--trigger-interval",
+        metavar="TIME",
+        help="Of the queries' triggers, which Spark writes nowhere: 10s, 500ms, 1m. Without it, it"
+        " is taken from what the triggers show.",
+        rich_help_panel=_INPUT,
+    ),
+]
 OutputFormat = Annotated[
     Format | None,
     typer.Option(

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from flowdiag.analyses.checkpoints import Wishes, diagnose
 from flowdiag.analyses.checkpoints_data import nothing_read
+from flowdiag.analyses.judging import milliseconds
 from flowdiag.analyses.redact import clean
 from flowdiag.analyses.report import Privacy, Report, failed_report
 from flowdiag.analyses.rules import ALL_RULES
@@ -70,6 +71,73 @@ def run_checkpoints(
             )
 
     return deliver("checkpoints", settings, diagnosis)
+
+
+def run_rate(
+    paths: Sequence[str],
+    settings: Settings,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    application: str | None = None,
+    trigger_interval: str | None = None,
+) -> ExitCode:
+    """`flowdiag rate`: find the inputs, diagnose them, report.
+
+    Raises:
+        FlowdiagError: wrong usage or configuration, or no input can be read.
+    """
+    from flowdiag.analyses import rate
+
+    wishes = rate.Wishes(
+        selection=Selection(
+            since=parse_moment(since) if since else None,
+            until=parse_moment(until) if until else None,
+            job=application,
+        ),
+        tz=zone_name(settings.tz),
+        thresholds=rule_overrides(settings.thresholds, ALL_RULES),
+        privacy=Privacy(excerpts=not settings.no_excerpts, redact=settings.redact),
+        max_rows=settings.max_rows,
+        trigger_interval_ms=interval_ms(trigger_interval),
+    )
+
+    def diagnosis(progress: Progress) -> Report:
+        from flowdiag.cli.session import SparkStarter
+
+        with SparkStarter.begin() as spark:
+            progress("looking at the inputs")
+            discovery = find(paths, strict=settings.strict_inputs, engine="spark")
+            readable = [source for source in discovery.sources if source.kind != "not-read"]
+            if not readable:
+                return rate.nothing_read(discovery, wishes.privacy)
+            told = f"{plural(len(readable), 'input')}, {size(sum(s.size for s in readable))}"
+            return rate.diagnose(
+                discovery,
+                spark.session,
+                wishes,
+                tune=lambda small: spark.tune(small=small),
+                say=lambda stage: progress(f"{stage} {told}" if stage == "reading" else stage),
+            )
+
+    return deliver("rate", settings, diagnosis)
+
+
+def interval_ms(text: str | None) -> int | None:
+    """A length of time that a user wrote.
+
+    Raises:
+        FlowdiagError: it is none.
+
+    >>> interval_ms("10s"), interval_ms("500 ms"), interval_ms(None)
+    (10000, 500, None)
+    """
+    if text is None:
+        return None
+    value = milliseconds(text)
+    if value is None or not 1 <= value < 1e12:
+        raise FlowdiagError(f"'{text}' is no interval", hint="write 10s, 500ms or 1m")
+    return round(value)
 
 
 def find(paths: Sequence[str], *, strict: bool, engine: str) -> Discovery:

@@ -1,6 +1,7 @@
 """The rules, listed by hand.
 
-`ALL_RULES` is the one list, in the order of reports. Importing it must not import Spark.
+`CHECKPOINT_RULES` and `RATE_RULES` are the lists of the commands, in the order of reports; `ALL_RULES` is
+both, for documents and settings. Importing it must not import Spark.
 """
 
 from __future__ import annotations
@@ -8,19 +9,29 @@ from __future__ import annotations
 from typing import Any, Final
 
 from flowdiag.analyses.rules import (
+    capped_rate,
     checkpoint_culprit,
     checkpoint_declined,
     checkpoint_expired,
     checkpoint_never_completes,
     checkpoint_not_triggered,
+    failing_batches,
+    fixed_batch_cost,
+    generation_lag,
     growing_checkpoint,
+    hanging_batch,
     jobmanager_stalled,
     late_acknowledgement,
+    little_headroom,
     lost_transactions,
     metadata_write,
     no_source_acknowledged,
     out_of_memory,
+    overloaded_batches,
+    rate_floor,
+    receiver_restarts,
     restart_loop,
+    skewed_receiver,
     skewed_taskmanager,
     slow_checkpoint,
     slow_half,
@@ -29,11 +40,13 @@ from flowdiag.analyses.rules import (
     task_failure,
     taskmanager_lost,
     threshold_exceeded,
+    throttled,
+    unstable_gains,
 )
 from flowdiag.analyses.rules.base import Rule
 
 # The facts differ by command, hence Any: each command passes its own rules their own facts.
-ALL_RULES: Final[tuple[Rule[Any], ...]] = (
+CHECKPOINT_RULES: Final[tuple[Rule[Any], ...]] = (
     # CP1xx: what happens
     checkpoint_expired.RULE,
     late_acknowledgement.RULE,
@@ -59,3 +72,23 @@ ALL_RULES: Final[tuple[Rule[Any], ...]] = (
     stuck_task.RULE,
     restart_loop.RULE,
 )
+
+RATE_RULES: Final[tuple[Rule[Any], ...]] = (
+    # RT1xx: what happens
+    overloaded_batches.RULE,
+    failing_batches.RULE,
+    hanging_batch.RULE,
+    generation_lag.RULE,
+    little_headroom.RULE,
+    # RT2xx: what holds the rate
+    rate_floor.RULE,
+    fixed_batch_cost.RULE,
+    throttled.RULE,
+    capped_rate.RULE,
+    unstable_gains.RULE,
+    # RT3xx: who is slow
+    skewed_receiver.RULE,
+    receiver_restarts.RULE,
+)
+
+ALL_RULES: Final = CHECKPOINT_RULES + RATE_RULES

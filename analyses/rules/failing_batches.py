@@ -37,6 +37,7 @@ from flowdiag.analyses import rate_judging as j
 from flowdiag.analyses import rate_state
 from flowdiag.analyses.findings import (
     Action,
+    Evidence,
     Finding,
     Inconclusive,
     Measurement,
@@ -154,7 +155,7 @@ def _finding(assessed: Assessed, failed: tuple[Batch, ...], limit: float) -> Fin
     )
 
 
-def _evidence(outputs: list[Output], failed: tuple[Batch, ...]):  # type: ignore[no-untyped-def]
+def _evidence(outputs: list[Output], failed: tuple[Batch, ...]) -> tuple[Evidence, ...]:
     cited = cite((one.ref, one.batch_ms * 1000) for one in outputs)
     return spread(cited) if cited else j.of_batches(failed)
 

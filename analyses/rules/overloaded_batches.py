@@ -153,7 +153,7 @@ def _explain(assessed: Assessed, state: StreamState, doubled: str | None) -> str
     parts = ["More comes in per interval than is processed in one."]
     if doubled is not None:
         parts.append(f"At this slope the delay has doubled in {doubled}.")
-    if any(k in str(assessed.app.receivers) for k in ("receiver",)) or assessed.app.receivers:
+    if assessed.app.receivers:
         parts.append("The limit is memory: receivers keep the blocks of waiting batches there.")
     elif any("offsets" in (s.description or "") for b in assessed.app.batches for s in b.streams):
         parts.append("The limit is the retention of the topic: what is deleted is lost.")

@@ -1,0 +1,183 @@
+"""Robust trends, and what they say about a stream of batches. Pure arithmetic.
+
+Batches are noisy: the first is cold, one stalls, garbage is collected. Hence medians, the slope of
+Theil and Sen (the median of all pairwise slopes, with the interval of its uncertainty from Kendall's
+statistic) and the test of Mann and Kendall, never end points or means.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+from typing import Final
+
+MOST_POINTS: Final = 400
+"""Longer series are thinned evenly: all pairs of more points cost seconds and change nothing."""
+
+SURE: Final = 1.96  # two-sided 95 %
+APART: Final = 0.1  # of the largest x: points nearer to each other say nothing about a slope
+
+
+class Stability(StrEnum):
+    """The state of an application's streams, or of a query."""
+
+    STABLE = "stable"
+    BORDERLINE = "borderline"
+    OVERLOADED = "overloaded"
+    THROTTLED = "throttled"
+    IDLE = "idle"
+    FAILING = "failing"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """A robust line through a series.
+
+    Args:
+        slope: change of y per unit of x; `low` and `high` bound it with 95 % confidence.
+        z: Mann–Kendall statistic; above 1.96 the series rises, below -1.96 it falls.
+        rise: slope times the length of the series.
+        points: how many points there were.
+    """
+
+    slope: float
+    low: float
+    high: float
+    z: float
+    rise: float
+    points: int
+
+    @property
+    def rises(self) -> bool:
+        """Whether the rise is no chance."""
+        return self.z > SURE and self.low > 0
+
+    @property
+    def falls(self) -> bool:
+        """Whether the fall is no chance."""
+        return self.z < -SURE and self.high < 0
+
+
+def trend(xs: Sequence[float], ys: Sequence[float]) -> Trend | None:
+    """Theil–Sen slope with its uncertainty; None for fewer than four points or no spread of x.
+
+    >>> trend([0, 1, 2, 3, 4], [0, 2, 4, 6, 100]).slope
+    2.0
+    >>> trend([1, 2], [1, 2]) is None
+    True
+    """
+    step = max(1, -(-len(xs) // MOST_POINTS))
+    # From the end, since the present counts.
+    points = sorted(zip(xs, ys, strict=True))[::-1][::step][::-1]
+    n = len(points)
+    if n < 4:
+        return None
+    slopes: list[float] = []
+    score = 0
+    for i in range(n):
+        x, y = points[i]
+        for j in range(i + 1, n):
+            dx, dy = points[j][0] - x, points[j][1] - y
+            if dx > 0:
+                slopes.append(dy / dx)
+            score += (dy > 0) - (dy < 0)
+    if not slopes:
+        return None
+    slopes.sort()
+    deviation = math.sqrt(_variance([y for _, y in points]))
+    z = 0.0 if not score or not deviation else (score - math.copysign(1, score)) / deviation
+    half = SURE * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
+    low = slopes[max(0, math.floor((len(slopes) - half) / 2))]
+    high = slopes[min(len(slopes) - 1, math.ceil((len(slopes) + half) / 2))]
+    slope = _median(slopes)
+    return Trend(
+        slope=slope,
+        low=low,
+        high=high,
+        z=z,
+        rise=slope * (points[-1][0] - points[0][0]),
+        points=n,
+    )
+
+
+def _median(ordered: Sequence[float]) -> float:
+    """`statistics.median` of what is sorted already."""
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def _variance(values: Sequence[float]) -> float:
+    """The variance of the Mann–Kendall score, ties taken into account."""
+    n = len(values)
+    counts: dict[float, int] = {}
+    for value in values:
+        counts[value] = counts.get(value, 0) + 1
+    ties = sum(t * (t - 1) * (2 * t + 5) for t in counts.values())
+    return (n * (n - 1) * (2 * n + 5) - ties) / 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """`y = base + per_x * x`, fitted robustly, with the median size of what it misses."""
+
+    base: float
+    per_x: float
+    error: float
+    points: int
+    low_x: float
+    high_x: float
+
+    @property
+    def spread(self) -> float:
+        """How far apart the x are, relative to the largest: below a tenth the line says little."""
+        return (self.high_x - self.low_x) / self.high_x if self.high_x else 0.0
+
+    def at(self, x: float) -> float:
+        """The value of the line."""
+        return self.base + self.per_x * x
+
+
+def fit(xs: Sequence[float], ys: Sequence[float]) -> Line | None:
+    """Fit a cost per batch and a cost per record; None where the points do not allow it.
+
+    Neither can be negative: a negative slope means that x explains nothing, a negative base that the
+    batch costs nothing by itself.
+
+    >>> line = fit([10, 20, 30, 40, 50], [110, 120, 130, 140, 150])
+    >>> line.base, line.per_x, line.error
+    (100.0, 1.0, 0.0)
+    """
+    top = max(xs, default=0.0)
+    points = list(zip(xs, ys, strict=True))
+    points = points[:: max(1, -(-len(points) // MOST_POINTS))]
+    # Neighbours tell of noise only: a slope needs batches of different sizes.
+    slopes = [
+        (v - y) / (u - x)
+        for i, (x, y) in enumerate(points)
+        for u, v in points[i + 1 :]
+        if abs(u - x) >= APART * top
+    ]
+    if len(points) < 4 or top <= 0 or len(slopes) < len(points):
+        return None
+    slope = max(0.0, median(slopes))
+    base = median(y - slope * x for x, y in zip(xs, ys, strict=True))
+    if base < 0:
+        base = 0.0
+        ratios = [y / x for x, y in zip(xs, ys, strict=True) if x > 0]
+        slope = median(ratios) if ratios else 0.0
+    error = median(abs(y - base - slope * x) for x, y in zip(xs, ys, strict=True))
+    return Line(base=base, per_x=slope, error=error, points=len(xs), low_x=min(xs), high_x=max(xs))
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value below which this share of the others lies (nearest rank).
+
+    >>> quantile([3, 1, 2, 4], 0.5), quantile([3, 1, 2, 4], 0.9)
+    (2, 4)
+    """
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

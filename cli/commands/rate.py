@@ -1,0 +1,69 @@
+"""`flowdiag rate`."""
+
+from __future__ import annotations
+
+from flowdiag.cli import options as o
+from flowdiag.cli.settings import load_settings
+
+
+def rate(
+    paths: o.Paths,
+    trigger_interval: o.TriggerInterval = None,
+    tz: o.Tz = None,
+    strict_inputs: o.StrictInputs = None,
+    since: o.Since = None,
+    until: o.Until = None,
+    application: o.Application = None,
+    format: o.OutputFormat = None,
+    output: o.Output = None,
+    max_rows: o.MaxRows = None,
+    redact: o.Redact = None,
+    no_excerpts: o.NoExcerpts = None,
+    no_color: o.NoColor = None,
+    fail_on: o.FailOnOption = None,
+    allow_inconclusive: o.AllowInconclusive = None,
+    config: o.Config = None,
+    quiet: o.Quiet = None,
+    verbose: o.Verbose = None,
+    debug: o.Debug = None,
+) -> int:
+    """Why can a Spark streaming application not keep up, or what holds it back?
+
+    \b
+    Examples:
+      flowdiag rate listener/ eventlog/
+      flowdiag rate eventlog_v2_app-20260131184301-0007/ driver.log
+      flowdiag rate logs/ --trigger-interval 10s --since 2h
+      flowdiag rate logs/ --format json | jq '.data.applications[].pid[-1]'
+
+    Give it whatever there is, of one application or of several: event logs in every codec, the lines of
+    `flowdiag listener`, saved answers of /streaming/batches and its siblings, logs of driver and
+    executors. Nothing is changed or sent.
+    """
+    flags = {
+        "format": format,
+        "output": output,
+        "max_rows": max_rows,
+        "redact": redact,
+        "no_excerpts": no_excerpts,
+        "no_color": no_color,
+        "fail_on": fail_on,
+        "allow_inconclusive": allow_inconclusive,
+        "tz": tz,
+        "strict_inputs": strict_inputs,
+        "quiet": quiet,
+        "verbose": verbose or None,
+        "debug": debug,
+    }
+    settings = load_settings(flags, config=config)
+
+    from flowdiag.cli.run import run_rate
+
+    return run_rate(
+        paths,
+        settings,
+        since=since,
+        until=until,
+        application=application,
+        trigger_interval=trigger_interval,
+    )
