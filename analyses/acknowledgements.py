@@ -57,7 +57,9 @@ class Reading:
 
 
 NEVER: Final = float("inf")
-Times = Mapping[SubtaskKey, float]  # milliseconds after the trigger; 0 in time, inf never
+# Milliseconds after the trigger; inf: never. Somebody in time of whom no more is known counts as just
+# in time: nothing must follow from how early it may have been.
+Times = Mapping[SubtaskKey, float]
 
 
 def late_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[Reading]:
@@ -80,7 +82,10 @@ def late_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[R
         times = by_checkpoint.get((checkpoint.run, checkpoint.id))
         if checkpoint.status is not Status.EXPIRED or not times:
             continue
-        full, certain = _complete(times, topology, notified=told)
+        limit = limit_of(checkpoint)
+        if limit is None:
+            continue
+        full, certain = _complete(times, topology, limit, notified=told)
         readings.append(
             read_shape(
                 checkpoint,
@@ -93,14 +98,24 @@ def late_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[R
     return readings
 
 
+def limit_of(checkpoint: Checkpoint) -> float | None:
+    """Milliseconds from the trigger to the expiry."""
+    if checkpoint.duration_ms is not None:
+        return float(checkpoint.duration_ms)
+    if checkpoint.triggered_us is None or checkpoint.ended_us is None:
+        return None
+    return (checkpoint.ended_us - checkpoint.triggered_us) / 1000
+
+
 def _complete(
-    late: Times, topology: Topology, *, notified: bool
+    late: Times, topology: Topology, limit: float, *, notified: bool
 ) -> tuple[dict[SubtaskKey, float], bool]:
     """Say of the subtasks without a late message whether they were in time or never acknowledged.
 
     Args:
         late: milliseconds after the trigger.
         topology: the graph.
+        limit: the time-out, in the same unit.
         notified: whether tasks are told that a checkpoint is dead (1.11+), so that one that had not
             yet seen the barrier sends nothing at all.
 
@@ -114,11 +129,11 @@ def _complete(
         mine = {key: after for key, after in late.items() if key.task == task}
         size = max(topology.parallelism[task], 1 + max((k.subtask_index for k in mine), default=-1))
         behind_whole = any(before in whole for before in topology.upstream[task])
-        absent = NEVER if behind_whole else 0.0
+        absent = NEVER if behind_whole else limit
         for index in range(size):
             key = SubtaskKey(task, index)
             times[key] = mine.get(key, absent)
-        if size and all(times[SubtaskKey(task, i)] > 0 for i in range(size)):
+        if size and all(times[SubtaskKey(task, i)] > limit for i in range(size)):
             whole.add(task)
         certain = certain or behind_whole
     return times, certain
@@ -133,19 +148,19 @@ def reported_readings(job: JobFacts, episode: Episode, topology: Topology) -> li
         task = topology.canonical(row.task)
         if row.checkpoint not in failed or task is None or row.source == "debug":
             continue
-        limit = failed[row.checkpoint].duration_ms
-        after = 0.0
-        if not row.acknowledged:
-            after = NEVER
-        elif row.end_to_end_ms is not None and limit is not None and row.end_to_end_ms > limit:
-            after = float(row.end_to_end_ms)
+        limit = limit_of(failed[row.checkpoint])
+        if limit is None:
+            continue
+        after = NEVER
+        if row.acknowledged:
+            after = float(row.end_to_end_ms) if row.end_to_end_ms is not None else limit
         by_checkpoint[row.checkpoint][SubtaskKey(task, row.subtask_index)] = after
-        if after and row.ref is not None:
+        if after > limit and row.ref is not None:
             refs[row.checkpoint].append(row.ref)
     return [
         read_shape(failed[number], times, topology, downstream_known=True, refs=refs[number])
         for number, times in sorted(by_checkpoint.items())
-        if any(times.values())
+        if any(after > (limit_of(failed[number]) or 0.0) for after in times.values())
     ]
 
 
@@ -163,14 +178,15 @@ def read_shape(
     waits for the checkpoint lock while it is back-pressured, and is a victim then.
     """
     cited = tuple(refs)
+    limit = limit_of(checkpoint) or 0.0
     by_task: dict[str, dict[SubtaskKey, float]] = defaultdict(dict)
     for key, after in times.items():
         by_task[key.task][key] = after
     partial = []
     late = []
     for task in sorted(by_task, key=topology.order):
-        laggards = _laggards(by_task[task], checkpoint.duration_ms)
-        if any(by_task[task].values()):
+        laggards = _laggards(by_task[task], limit)
+        if any(after > limit for after in by_task[task].values()):
             late.append(task)
         # A majority that is late together got its barrier late: the one to blame is upstream.
         if laggards and len(laggards) * 2 <= len(by_task[task]):
@@ -189,27 +205,29 @@ def read_shape(
     if chosen is None:
         return Reading(checkpoint, Shape.UNIFORM if late else Shape.UNKNOWN, refs=cited)
     task, laggards = chosen
-    shape = _shape(task, laggards, by_task, topology, downstream_known)
+    shape = _shape(task, laggards, by_task, topology, limit, downstream_known)
     return Reading(checkpoint, shape, task, laggards, cited)
 
 
-def _laggards(times: Times, limit_ms: int | None) -> frozenset[SubtaskKey]:
-    """The subtasks of one vertex that were not in time, or much later than their siblings."""
-    overdue = {key: after for key, after in times.items() if after > 0}
-    if len(overdue) < len(times):
+def _laggards(times: Times, limit: float) -> frozenset[SubtaskKey]:
+    """The subtasks of one vertex that were not in time, and much later than their siblings.
+
+    One that never acknowledged was at least as late as the expiry; among siblings that were late it
+    was later than they.
+    """
+    overdue = {key for key, after in times.items() if after > limit}
+    if len(times) == 1:
         return frozenset(overdue)
-    never = frozenset(key for key, after in overdue.items() if after == NEVER)
-    if never and len(never) < len(times):
-        return never
-    ranked = sorted(overdue, key=lambda key: (overdue[key], key))
-    if not ranked or never:
-        return frozenset(ranked)
-    apart = max(APART_MS, APART_SHARE * (limit_ms or 0))
-    gaps = [overdue[b] - overdue[a] for a, b in pairwise(ranked)]
-    widest = max(gaps, default=0.0)
-    if widest < apart:
-        return frozenset(ranked)
-    return frozenset(ranked[gaps.index(widest) + 1 :])
+    some_late = any(limit < times[key] < NEVER for key in times)
+    effective = {
+        key: (limit if after == NEVER and not some_late else after) for key, after in times.items()
+    }
+    apart = max(APART_MS, APART_SHARE * limit)
+    ranked = sorted(times, key=lambda key: (effective[key], times[key], key))
+    for number, (before, key) in enumerate(pairwise(ranked), start=1):
+        if key in overdue and effective[key] - effective[before] >= apart:
+            return frozenset(ranked[number:])
+    return frozenset()
 
 
 def _shape(
@@ -217,6 +235,7 @@ def _shape(
     laggards: frozenset[SubtaskKey],
     by_task: Mapping[str, Times],
     topology: Topology,
+    limit: float,
     downstream_known: bool,
 ) -> Shape:
     mine = min(by_task[task][key] for key in laggards)
@@ -231,8 +250,5 @@ def _shape(
         passed_on = any(after < mine - CASCADE_MS for after in behind)
     if not passed_on:
         return Shape.STUCK_BARRIER
-    return Shape.SLOW_SNAPSHOT if downstream_known or _any_late(behind) else Shape.ONE_LATE
-
-
-def _any_late(behind: Iterable[float]) -> bool:
-    return any(0 < after < NEVER for after in behind)
+    told = downstream_known or any(limit < after < NEVER for after in behind)
+    return Shape.SLOW_SNAPSHOT if told else Shape.ONE_LATE

@@ -200,6 +200,7 @@ class Case:
         self.machine = slow_machine(self.loads)
         self.placement = place(job, [episode])
         self.timeout_ms = j.timeout_ms(job)
+        self.told_of_aborts = at_least(job.version, 1, 11) is not False
         self.where = {
             key: attempt for key, attempt in places_at(job.attempts, episode.last_us).items()
         }
@@ -312,7 +313,7 @@ def subtask_acknowledgements(case: Case) -> Iterator[Accusation]:
 def _from_readings(
     case: Case, readings: Sequence[Reading], signal: str, source: str, verb: str
 ) -> Iterator[Accusation]:
-    telling = [reading for reading in readings if reading.laggards]
+    telling = [reading for reading in readings if reading.laggards and not _victims(case, reading)]
     if len(telling) == 1 and telling[0].task in case.topology.sources:
         return  # sources of the old kind wait for the checkpoint lock now and then
     if not telling:
@@ -321,10 +322,22 @@ def _from_readings(
     for reading in telling:
         tally.update(reading.laggards)
     often = max(tally.values())
-    # Those that lag nearly as often as the one that lags most; victims change, culprits stay.
+    # Those that lag nearly as often as the one that lags most. Culprits stay, victims change: where
+    # several take turns, nobody is accused.
     chosen = frozenset(key for key, count in tally.items() if count * 4 >= often * 3)
     agreed = often * 5 >= len(telling) * 3
-    strong = agreed and len(telling) >= 2 and len(chosen) == 1 and case.topology.known_from
+    if len(chosen) > 1 and not agreed:
+        return
+    sources = {key.task for key in chosen} <= case.topology.sources
+    strong = (
+        agreed
+        and len(chosen) == 1
+        and len(telling) >= 2
+        and len(telling) * 2 >= len(readings)
+        and case.topology.known_from is not None
+        # From 1.11 sources of the old kind are late for the lock that they wait for.
+        and not (sources and case.told_of_aborts)
+    )
     suspects, text = _as_suspects(case, chosen)
     refs = tuple(ref for reading in telling for ref in reading.refs)
     yield Accusation(
@@ -335,6 +348,12 @@ def _from_readings(
         about=f"{verb} in {often} of {j.count_text(len(telling), 'checkpoint')}",
         refs=refs,
     )
+
+
+def _victims(case: Case, reading: Reading) -> bool:
+    """Whether all that lag behind are back-pressured: they wait for somebody else."""
+    loads = [case.loads.get(key) for key in reading.laggards]
+    return all(load is not None and load.waits for load in loads)
 
 
 def _as_suspects(case: Case, keys: frozenset[SubtaskKey]) -> tuple[frozenset[Suspect], str]:
@@ -465,6 +484,9 @@ def end_of_back_pressure(case: Case) -> Iterator[Accusation]:
         weight = _WEIGHTS["end-of-back-pressure"] if root.measured else 1
         if root.blocked or (len(root.subtasks) > 1 and not root.whole):
             weight = 1
+        if len(root.subtasks) == root.known < root.siblings:
+            # All that are known of it work: the others may as well, and then it is the task.
+            suspects, weight = suspects | {Suspect(task=root.task)}, 1
         yield Accusation(
             signal="end-of-back-pressure",
             weight=weight,
@@ -480,7 +502,7 @@ def end_of_back_pressure(case: Case) -> Iterator[Accusation]:
 
 def busiest_subtask(case: Case) -> Iterator[Accusation]:
     """Busy among idle siblings."""
-    found = busiest(case.loads)
+    found = busiest(case.loads, case.topology)
     if found and len(found) <= 3:
         suspects, text = _as_suspects(case, frozenset(load.key for load in found))
         share = f"{(found[0].busy or 0) * 100:.0f} %"
@@ -629,18 +651,9 @@ def _most_accused(case: Case, accusations: Sequence[Accusation]) -> Suspect | No
         return None
     ranked = sorted(scores, key=lambda s: (-scores[s][0], -scores[s][1], s))
     best = ranked[0]
-    tied = [s for s in ranked[1:] if scores[s] == scores[best]]
-    if tied:
-        # Nobody stands out: the vertex they share, or nobody.
-        together = {best, *tied}
-        tasks = {s.task for s in together}
-        managers = {_manager(case, s) for s in together}
-        if len(managers) == 1 and None not in managers and len(together) > 1:
-            return Suspect(taskmanager=str(next(iter(managers))))
-        if len(tasks) == 1 and "" not in tasks:
-            return Suspect(task=next(iter(tasks)))
-        return None
-    return best
+    # Nobody stands out: nobody is named. What several have in common (a task, a machine) takes a
+    # signal of its own.
+    return None if any(scores[other] == scores[best] for other in ranked[1:]) else best
 
 
 def _manager(case: Case, suspect: Suspect) -> str | None:
@@ -676,7 +689,7 @@ def _vote(case: Case, suspect: Suspect, item: Accusation) -> Vote:
 
 
 def _confidence(case: Case, votes: Sequence[Vote]) -> Confidence:
-    """What the votes add up to; never high on a single failed checkpoint without a measurement."""
+    """What the votes add up to; never high on hints alone, or on one checkpoint unmeasured."""
     confidence = weigh(votes)
     measured = any(
         vote.weight > 0
@@ -685,7 +698,8 @@ def _confidence(case: Case, votes: Sequence[Vote]) -> Confidence:
         for vote in votes
     )
     few = 0 < len(case.episode.checkpoints) < 2
-    if confidence is Confidence.HIGH and few and not measured:
+    hints = all(vote.weight <= 1 for vote in votes)
+    if confidence is Confidence.HIGH and (hints or (few and not measured)):
         return Confidence.MEDIUM
     return confidence
 
@@ -724,7 +738,7 @@ def _cause(case: Case, suspect: Suspect) -> tuple[str | None, str | None, str | 
         if stalled(load):
             return "task-hangs", "barrier", "busy without taking in a single record"
         cost = cost_ratio(load, case.loads)
-        if rooted and cost is not None and cost >= COSTLY:
+        if rooted and ratio is not None and cost is not None and cost >= COSTLY:
             return "slow-subtask", "barrier", f"{cost:.1f} times its siblings' time per record"
     if any(
         case.topology.canonical(i.task) == key.task and i.subtask_index == key.subtask_index

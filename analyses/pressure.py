@@ -75,6 +75,7 @@ class Root:
     task: str
     subtasks: tuple[Load, ...]
     siblings: int
+    known: int  # how many of them the metrics know
     pressed_before: float
     measured: bool
     blocked: bool = False  # siblings wait as well: less certain
@@ -165,6 +166,7 @@ def roots(loads: Loads, topology: Topology) -> list[Root]:
                 task=task,
                 subtasks=tuple(sorted(busy, key=lambda load: (-(load.busy or 0), load.key))),
                 siblings=max(len(members), topology.parallelism.get(task, 0)),
+                known=len(members),
                 pressed_before=max(load.pressed or 0.0 for load in before),
                 measured=all(load.measured for load in (*busy, *before)),
                 blocked=blocked,
@@ -180,11 +182,11 @@ def roots(loads: Loads, topology: Topology) -> list[Root]:
     )
 
 
-def busiest(loads: Loads) -> list[Load]:
+def busiest(loads: Loads, topology: Topology) -> list[Load]:
     """Subtasks that work while all their siblings are idle, without a word about back pressure."""
     found = []
-    for members in by_task(loads).values():
-        if len(members) < 2:
+    for task, members in by_task(loads).items():
+        if len(members) < max(2, KNOWN_SIBLINGS * topology.parallelism.get(task, 0)):
             continue
         working = [load for load in members if load.measured and load.works]
         idle = [load for load in members if load.busy is not None and load.busy <= IDLE]

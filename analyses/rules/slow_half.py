@@ -48,6 +48,7 @@ from flowdiag.analyses.facts import (
 )
 from flowdiag.analyses.findings import (
     Action,
+    Confidence,
     Finding,
     Inconclusive,
     Measurement,
@@ -165,10 +166,8 @@ def _measured(job: JobFacts, sick: list[Checkpoint]) -> Measured | None:
 
 
 def _half_by_shape(job: JobFacts) -> str | None:
-    found = [
-        convict(job, e).half for e in spells(episodes(job), job)[-10:] if e.count(Status.EXPIRED)
-    ]
-    known = [half for half in found if half in _NAMES]
+    found = [convict(job, e) for e in spells(episodes(job), job)[-10:] if e.count(Status.EXPIRED)]
+    known = [c.half for c in found if c.half in _NAMES and c.confidence is not Confidence.LOW]
     return known[-1] if known else None
 
 
