@@ -134,28 +134,13 @@ class Reader:
 
     def _record(self, line: Line, record: Record) -> dict[str, Any] | None:
         offset = line.offset
-        head = record.head
         found: Recognised | None = None
-        if not head.complete and not head.dated and (above := self._above()) is not None:
-            # No header of its own: the message of one that stands above it, or part of its text.
-            joined = join(above[1], record)
-            if above[1].head.alone or not body_of(above[1].head).strip():
-                offset, record = above[0].offset, joined
-                head = record.head
-            else:
-                # A record that is a candidate itself reads its own lines.
-                if not self._known.is_candidate(above[0].data):
-                    found = self._known.recognise(joined.head)
-                if (
-                    found is not None
-                    and found.end > len(body_of(above[1].head)) + joined.head.begin
-                ):
-                    offset, record = above[0].offset, joined
-                    head = record.head
-                elif self._stands_alone(head):
-                    found = None
-                else:
-                    return None
+        if not record.head.complete and not record.head.dated:
+            whole = self._below_header(offset, record)
+            if whole is None:
+                return None
+            offset, record, found = whole
+        head = record.head
         if record.partial or head.text.endswith(" P ", 0, head.inner):
             self._add_partials(record)
         body = body_of(head)
@@ -195,6 +180,35 @@ class Reader:
             self._add_trace(record, row)
         return row
 
+    def _below_header(
+        self, offset: int, record: Record
+    ) -> tuple[int, Record, Recognised | None] | None:
+        """What a line without header is: the rest of the record above, or a record of its own.
+
+        Returns:
+            offset and content of the whole record, and its message if that was looked for; None
+            if the line only belongs to another record.
+        """
+        before = self._scanner.preceding()
+        if before is None:
+            return offset, record, None
+        above = open_record(before.data.decode("utf-8", "replace"))
+        if not above.head.complete or not above.head.dated:
+            return offset, record, None
+        joined = join(above, record)
+        if above.head.alone or not body_of(above.head).strip():
+            return before.offset, joined, None
+        # A record that is a candidate itself reads its own lines.
+        if not self._known.is_candidate(before.data):
+            found = self._known.recognise(joined.head)
+            if found is not None and found.end > joined.head.begin + len(body_of(above.head)):
+                return before.offset, joined, found
+        # Exceptions and the like stand alone; what a logger says does not stand below a record.
+        found = self._known.recognise(record.head)
+        if found is None or found.template.loggers:
+            return None
+        return offset, record, found
+
     def _inner_lines(self, line: Line, record: Record) -> Iterator[dict[str, Any]]:
         """Messages among the further lines of one JSON line, judged as if they were lines."""
         for text in (record.more or ())[:INNER_LINES]:
@@ -229,19 +243,6 @@ class Reader:
         if head.process is not None:
             row["process"] = head.process
         return row
-
-    def _above(self) -> tuple[Line, Record] | None:
-        """The record on the line before, if that line has a header."""
-        before = self._scanner.preceding()
-        if before is None:
-            return None
-        above = open_record(before.data.decode("utf-8", "replace"))
-        return (before, above) if above.head.complete and above.head.dated else None
-
-    def _stands_alone(self, head: Prefix) -> bool:
-        """Whether a line without header, below a record, is a message: not one of a logger's."""
-        found = self._known.recognise(head)
-        return found is not None and not found.template.loggers
 
     # -- neighbours --------------------------------------------------------------------------
 
