@@ -56,70 +56,70 @@ from flowdiag.analyses.pressure import (
     slow_machine,
     stalled,
 )
-from flowdiag.analyses.rules.base import Signal
 from flowdiag.analyses.topology import Topology
 
-SIGNALS: Final = (
-    Signal(
+# The voting table: name, weight, when it speaks. CP201 publishes it.
+SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (
+    (
         "late-acknowledgements",
         2,
         "the most upstream subtasks that lag behind their siblings in the late messages of each "
         "expired checkpoint; 1 with a single checkpoint, or where the subtasks change",
     ),
-    Signal(
+    (
         "subtask-acknowledgements",
         2,
         "the same from REST, an archive or a DEBUG dump, where missing acknowledgements are seen "
         "too; 1 with a single checkpoint, or where the subtasks change",
     ),
-    Signal(
+    (
         "snapshot-duration",
         3,
         "a subtask whose synchronous or asynchronous part lasted for half of the time-out or longer, "
         "as measured by itself",
     ),
-    Signal(
+    (
         "snapshot-cut-off",
         2,
         "a subtask whose asynchronous part was still running when the checkpoint was aborted, by "
         "its TaskManager's log",
     ),
-    Signal(
+    (
         "end-of-back-pressure",
         2,
         "busy subtasks that are not back-pressured while those before them are (busy and "
         "back-pressured time, 1.13+); 1 where buffer usage stands in for time",
     ),
-    Signal(
+    (
         "busiest-subtask",
         1,
         "the subtask works most of the time while all its siblings are idle (1.13+); a hint only, "
         "since a busy subtask that nobody waits for is harmless",
     ),
-    Signal(
+    (
         "records-in",
         1,
         "the subtask takes in at least twice the records of its siblings' mean; only of subtasks "
         "that another signal accuses, since skew alone is common and harmless",
     ),
-    Signal(
+    (
         "input-queue",
         1,
         "the subtask's input queue is at least three times as long as its median sibling's",
     ),
-    Signal(
+    (
         "time-per-record",
         2,
         "every comparable subtask of one TaskManager takes at least three times as long per record "
         "as its siblings elsewhere, in two vertices or more: the machine, not the data",
     ),
-    Signal(
+    (
         "placement",
         1,
         "the late and missing subtasks that stand out are (nearly) all that one TaskManager runs "
         "of their vertices",
     ),
-    Signal(
+    (
         "stuck-stack",
         3,
         "a task that does not react to cancelling, with the method it is stuck in",
@@ -127,7 +127,7 @@ SIGNALS: Final = (
 )
 # An abort reaches a TaskManager within a heartbeat of its RPC, even over clocks that differ a little.
 AT_THE_ABORT_US: Final = 2_000_000
-_WEIGHTS: Final = {signal.name: signal.weight for signal in SIGNALS}
+_WEIGHTS: Final = {name: weight for name, weight, _ in SIGNALS}
 
 
 @dataclass(frozen=True, slots=True, order=True)

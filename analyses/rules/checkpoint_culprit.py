@@ -60,7 +60,7 @@ from flowdiag.analyses.findings import (
     Subject,
 )
 from flowdiag.analyses.options import option
-from flowdiag.analyses.rules.base import Threshold, Thresholds
+from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 
 # Episodes are judged one by one up to here; of more, the last ones tell what is the matter now.
 _MOST_SPELLS: Final = 40
@@ -74,7 +74,7 @@ class CheckpointCulprit:
     title: Final = "One subtask, task or TaskManager holds the checkpoints up"
     core: Final = True
     thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final = SIGNALS
+    signals: Final = tuple(Signal(*signal) for signal in SIGNALS)
 
     def judge(
         self, facts: CheckpointFacts, thresholds: Thresholds
