@@ -33,6 +33,7 @@ CASCADE_MS: Final = 1_000.0
 # at least this, and at least this part of the time-out.
 APART_MS: Final = 2_000.0
 APART_SHARE: Final = 0.25
+APART_TIMES: Final = 2.0
 
 
 class Shape(StrEnum):
@@ -47,12 +48,17 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The shape of one checkpoint: the subtasks that stand out, most upstream, and their vertex."""
+    """The shape of one checkpoint.
+
+    `task` is the frontier: the most upstream vertex that was not in time. `laggards` are its
+    subtasks that lag far behind their siblings; `whole` says that the vertex is late as a whole.
+    """
 
     checkpoint: Checkpoint
     shape: Shape
     task: str | None = None
     laggards: frozenset[SubtaskKey] = frozenset()
+    whole: bool = False
     refs: tuple[Ref, ...] = ()
 
 
@@ -62,37 +68,41 @@ NEVER: Final = float("inf")
 Times = Mapping[SubtaskKey, float]
 
 
-def late_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[Reading]:
-    """Shapes from the late messages alone, one per expired checkpoint that has any."""
-    by_checkpoint: dict[tuple[int, int], dict[SubtaskKey, float]] = defaultdict(dict)
+@dataclass(frozen=True, slots=True)
+class Late:
+    """The late messages of a spell: milliseconds after the trigger and records, by checkpoint."""
+
+    times: Mapping[tuple[int, int], Mapping[SubtaskKey, float]]
+    refs: Mapping[tuple[int, int], list[Ref]]
+
+
+def late_messages(job: JobFacts, topology: Topology) -> Late:
+    """Late messages of expired checkpoints, under the names of the graph."""
+    times: dict[tuple[int, int], dict[SubtaskKey, float]] = defaultdict(dict)
     refs: dict[tuple[int, int], list[Ref]] = defaultdict(list)
     for late in job.late:
-        task = topology.canonical(late.attempt.task)
-        index = late.attempt.subtask_index
-        if not late.expired or task is None or index is None:
+        task, index = topology.canonical(late.attempt.task), late.attempt.subtask_index
+        if not late.expired or task is None or index is None or late.after_trigger_ms is None:
             continue
-        after = late.after_trigger_ms
-        by_checkpoint[late.run, late.checkpoint][SubtaskKey(task, index)] = (
-            float(after) if after is not None else 1.0
-        )
+        times[late.run, late.checkpoint][SubtaskKey(task, index)] = float(late.after_trigger_ms)
         refs[late.run, late.checkpoint].append(late.ref)
+    return Late(times, refs)
+
+
+def late_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[Reading]:
+    """Shapes from the late messages alone, one per expired checkpoint that has any."""
+    late = late_messages(job, topology)
     readings = []
     told = at_least(job.version, 1, 11) is not False
     for checkpoint in episode.checkpoints:
-        times = by_checkpoint.get((checkpoint.run, checkpoint.id))
-        if checkpoint.status is not Status.EXPIRED or not times:
-            continue
-        limit = limit_of(checkpoint)
-        if limit is None:
+        identity = (checkpoint.run, checkpoint.id)
+        times, limit = late.times.get(identity), limit_of(checkpoint)
+        if checkpoint.status is not Status.EXPIRED or not times or limit is None:
             continue
         full, certain = _complete(times, topology, limit, notified=told)
         readings.append(
             read_shape(
-                checkpoint,
-                full,
-                topology,
-                downstream_known=certain,
-                refs=refs[checkpoint.run, checkpoint.id],
+                checkpoint, full, topology, downstream_known=certain, refs=late.refs[identity]
             )
         )
     return readings
@@ -140,21 +150,28 @@ def _complete(
 
 
 def reported_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[Reading]:
-    """Shapes from per-subtask acknowledgements (REST, archive, DEBUG dump), one per checkpoint."""
+    """Shapes from per-subtask acknowledgements (REST, archive, DEBUG dump), one per checkpoint.
+
+    Up to 1.11 these do not take in late acknowledgements; the late messages fill them in.
+    """
     failed = {c.id: c for c in episode.checkpoints if c.status is Status.EXPIRED}
+    late = late_messages(job, topology)
     by_checkpoint: dict[int, dict[SubtaskKey, float]] = defaultdict(dict)
     refs: dict[int, list[Ref]] = defaultdict(list)
     for row in job.subtask_checkpoints:
         task = topology.canonical(row.task)
         if row.checkpoint not in failed or task is None or row.source == "debug":
             continue
-        limit = limit_of(failed[row.checkpoint])
+        checkpoint = failed[row.checkpoint]
+        limit = limit_of(checkpoint)
         if limit is None:
             continue
-        after = NEVER
+        key = SubtaskKey(task, row.subtask_index)
+        after = late.times.get((checkpoint.run, checkpoint.id), {}).get(key, NEVER)
         if row.acknowledged:
             after = float(row.end_to_end_ms) if row.end_to_end_ms is not None else limit
-        by_checkpoint[row.checkpoint][SubtaskKey(task, row.subtask_index)] = after
+        known = by_checkpoint[row.checkpoint].get(key, NEVER)
+        by_checkpoint[row.checkpoint][key] = min(known, after)
         if after > limit and row.ref is not None:
             refs[row.checkpoint].append(row.ref)
     return [
@@ -172,41 +189,29 @@ def read_shape(
     downstream_known: bool,
     refs: Iterable[Ref] = (),
 ) -> Reading:
-    """Find the most upstream vertex in which some subtasks lag behind their siblings.
+    """Find the frontier, and who lags in it.
 
-    Sources are passed over if a vertex further down has laggards too: a source of the old kind
-    waits for the checkpoint lock while it is back-pressured, and is a victim then.
+    A majority that is late together is no set of laggards: then the vertex as a whole got its
+    barriers late, or takes long to get through what lies before them.
     """
     cited = tuple(refs)
     limit = limit_of(checkpoint) or 0.0
     by_task: dict[str, dict[SubtaskKey, float]] = defaultdict(dict)
     for key, after in times.items():
         by_task[key.task][key] = after
-    partial = []
-    late = []
-    for task in sorted(by_task, key=topology.order):
-        laggards = _laggards(by_task[task], limit)
-        if any(after > limit for after in by_task[task].values()):
-            late.append(task)
-        # A majority that is late together got its barrier late: the one to blame is upstream.
-        if laggards and len(laggards) * 2 <= len(by_task[task]):
-            partial.append((task, laggards))
-        elif (
-            laggards
-            and len(by_task[task]) == 1
-            and not any(before in late for before in topology.upstream.get(task, ()))
-        ):
-            partial.append((task, laggards))  # parallelism 1, and everything upstream in time
-    chosen = next((item for item in partial if item[0] not in topology.sources), None)
-    if chosen is None and partial:
-        # A source alone may be to blame; one among late vertices is a victim of back pressure.
-        beyond = [task for task in late if task not in topology.sources]
-        chosen = partial[0] if not beyond or len(partial[0][1]) == 1 else None
-    if chosen is None:
-        return Reading(checkpoint, Shape.UNIFORM if late else Shape.UNKNOWN, refs=cited)
-    task, laggards = chosen
+    late = [
+        task
+        for task in sorted(by_task, key=topology.order)
+        if any(after > limit for after in by_task[task].values())
+    ]
+    if not late:
+        return Reading(checkpoint, Shape.UNKNOWN, refs=cited)
+    task = late[0]
+    laggards = _laggards(by_task[task], limit)
+    if not laggards or (len(laggards) * 2 > len(by_task[task]) and len(by_task[task]) > 1):
+        return Reading(checkpoint, Shape.UNIFORM, task, whole=True, refs=cited)
     shape = _shape(task, laggards, by_task, topology, limit, downstream_known)
-    return Reading(checkpoint, shape, task, laggards, cited)
+    return Reading(checkpoint, shape, task, laggards, refs=cited)
 
 
 def _laggards(times: Times, limit: float) -> frozenset[SubtaskKey]:
@@ -225,7 +230,11 @@ def _laggards(times: Times, limit: float) -> frozenset[SubtaskKey]:
     apart = max(APART_MS, APART_SHARE * limit)
     ranked = sorted(times, key=lambda key: (effective[key], times[key], key))
     for number, (before, key) in enumerate(pairwise(ranked), start=1):
-        if key in overdue and effective[key] - effective[before] >= apart:
+        ahead = effective[before]
+        if key not in overdue or effective[key] - ahead < apart:
+            continue
+        # Where all are late, they differ by what lay before them: only a multiple stands out.
+        if ahead <= limit or effective[key] >= APART_TIMES * ahead:
             return frozenset(ranked[number:])
     return frozenset()
 

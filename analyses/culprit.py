@@ -63,44 +63,58 @@ SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (
     (
         "late-acknowledgements",
         2,
-        "the most upstream subtasks that lag behind their siblings in the late messages of each "
-        "expired checkpoint; 1 with a single checkpoint, or where the subtasks change",
+        (
+            "the most upstream subtasks that lag behind their siblings in the late messages of each "
+            "expired checkpoint; 1 with a single checkpoint, or where the subtasks change"
+        ),
     ),
     (
         "subtask-acknowledgements",
         2,
-        "the same from REST, an archive or a DEBUG dump, where missing acknowledgements are seen "
-        "too; 1 with a single checkpoint, or where the subtasks change",
+        (
+            "the same from REST, an archive or a DEBUG dump, where missing acknowledgements are seen "
+            "too; 1 with a single checkpoint, or where the subtasks change"
+        ),
     ),
     (
         "snapshot-duration",
         3,
-        "a subtask whose synchronous or asynchronous part lasted for half of the time-out or longer, "
-        "as measured by itself",
+        (
+            "a subtask whose synchronous or asynchronous part lasted for half of the time-out or longer, "
+            "as measured by itself"
+        ),
     ),
     (
         "snapshot-cut-off",
         2,
-        "a subtask whose asynchronous part was still running when the checkpoint was aborted, by "
-        "its TaskManager's log",
+        (
+            "a subtask whose asynchronous part was still running when the checkpoint was aborted, by "
+            "its TaskManager's log"
+        ),
     ),
     (
         "end-of-back-pressure",
         2,
-        "busy subtasks that are not back-pressured while those before them are (busy and "
-        "back-pressured time, 1.13+); 1 where buffer usage stands in for time",
+        (
+            "busy subtasks that are not back-pressured while those before them are (busy and "
+            "back-pressured time, 1.13+); 1 where buffer usage stands in for time"
+        ),
     ),
     (
         "busiest-subtask",
         1,
-        "the subtask works most of the time while all its siblings are idle (1.13+); a hint only, "
-        "since a busy subtask that nobody waits for is harmless",
+        (
+            "the subtask works most of the time while all its siblings are idle (1.13+); a hint only, "
+            "since a busy subtask that nobody waits for is harmless"
+        ),
     ),
     (
         "records-in",
         1,
-        "the subtask takes in at least twice the records of its siblings' mean; only of subtasks "
-        "that another signal accuses, since skew alone is common and harmless",
+        (
+            "the subtask takes in at least twice the records of its siblings' mean; only of subtasks "
+            "that another signal accuses, since skew alone is common and harmless"
+        ),
     ),
     (
         "input-queue",
@@ -110,14 +124,18 @@ SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (
     (
         "time-per-record",
         2,
-        "every comparable subtask of one TaskManager takes at least three times as long per record "
-        "as its siblings elsewhere, in two vertices or more: the machine, not the data",
+        (
+            "every comparable subtask of one TaskManager takes at least three times as long per record "
+            "as its siblings elsewhere, in two vertices or more: the machine, not the data"
+        ),
     ),
     (
         "placement",
         1,
-        "the late and missing subtasks that stand out are (nearly) all that one TaskManager runs "
-        "of their vertices",
+        (
+            "the late and missing subtasks that stand out are (nearly) all that one TaskManager runs "
+            "of their vertices"
+        ),
     ),
     (
         "stuck-stack",
@@ -125,6 +143,8 @@ SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (
         "a task that does not react to cancelling, with the method it is stuck in",
     ),
 )
+# So many failed checkpoints at the beginning of a spell show where the trouble began.
+_FIRST: Final = 3
 # An abort reaches a TaskManager within a heartbeat of its RPC, even over clocks that differ a little.
 AT_THE_ABORT_US: Final = 2_000_000
 _WEIGHTS: Final = {name: weight for name, weight, _ in SIGNALS}
@@ -193,6 +213,7 @@ class Case:
         self.job = job
         self.episode = episode
         self.topology = Topology(job)
+        self.expired = [c for c in episode.checkpoints if c.status is Status.EXPIRED]
         self.late = late_readings(job, episode, self.topology)
         self.reported = reported_readings(job, episode, self.topology)
         self.loads = read_loads(job, self.topology)
@@ -313,39 +334,71 @@ def subtask_acknowledgements(case: Case) -> Iterator[Accusation]:
 def _from_readings(
     case: Case, readings: Sequence[Reading], signal: str, source: str, verb: str
 ) -> Iterator[Accusation]:
-    telling = [reading for reading in readings if reading.laggards and not _victims(case, reading)]
-    if len(telling) == 1 and telling[0].task in case.topology.sources:
-        return  # sources of the old kind wait for the checkpoint lock now and then
-    if not telling:
+    telling = [r for r in readings if r.task is not None and not _victims(case, r)]
+    only_late = signal == "late-acknowledgements"
+    if only_late and case.told_of_aborts:
+        # From 1.11 a task that was told of the abort before it saw the barrier is silent, so that a
+        # vertex that is late as a whole may well have the culprit upstream; and sources of the old
+        # kind are late for the lock that they wait for.
+        telling = [r for r in telling if not r.whole and r.task not in case.topology.sources]
+    tasks = Counter(r.task for r in telling if r.task is not None)
+    if not tasks:
+        return
+    if only_late:
+        # Acknowledgements still on their way when the log ends are not seen: the majority counts.
+        origin = min(tasks, key=lambda task: (-tasks[task], -case.topology.order(task)))
+    else:
+        # Queues fill from the culprit upwards, and the frontier moves with them: it begins there.
+        origin = max(tasks, key=case.topology.order)
+    telling = [r for r in telling if r.task == origin]
+    sources = origin in case.topology.sources
+    if len(telling) == 1 and (sources or (only_late and len(case.expired) > _FIRST)):
+        return  # one among many is an accident
+    refs = tuple(ref for reading in telling for ref in reading.refs)
+    firsts = {(c.run, c.id) for c in case.expired[:_FIRST]}
+    early = any((r.checkpoint.run, r.checkpoint.id) in firsts for r in telling)
+    partial = [r for r in telling if not r.whole]
+    if len(partial) * 2 < len(telling):
+        last = not case.topology.next_to(origin)
+        # In the middle of a job a vertex may be late for one downstream that the input does not show.
+        if sources or not (last or early) or case.size(origin) < 2:
+            return
+        whole = len(telling) - len(partial)
+        text = f"all subtasks of {case.name(Suspect(task=origin))}"
+        yield Accusation(
+            signal=signal,
+            weight=_WEIGHTS[signal] if last and early and whole >= 2 else 1,
+            suspects=frozenset({Suspect(task=origin)}),
+            says=f"{text} {verb} in {j.count_text(whole, 'checkpoint')}, and those before it in time",
+            about=f"all its subtasks {verb} in {j.count_text(whole, 'checkpoint')}",
+            refs=refs,
+        )
         return
     tally: Counter[SubtaskKey] = Counter()
-    for reading in telling:
+    for reading in partial:
         tally.update(reading.laggards)
     often = max(tally.values())
     # Those that lag nearly as often as the one that lags most. Culprits stay, victims change: where
-    # several take turns, nobody is accused.
+    # they take turns, nobody is accused.
     chosen = frozenset(key for key, count in tally.items() if count * 4 >= often * 3)
-    agreed = often * 5 >= len(telling) * 3
-    if len(chosen) > 1 and not agreed:
+    agreed = often * 5 >= len(partial) * 3
+    turns = len(tally) > 1 and len(tally) * 4 >= case.size(origin) * 3
+    if turns or (len(chosen) > 1 and not agreed):
         return
-    sources = {key.task for key in chosen} <= case.topology.sources
+    suspects, text = _as_suspects(case, chosen)
     strong = (
         agreed
         and len(chosen) == 1
-        and len(telling) >= 2
-        and len(telling) * 2 >= len(readings)
+        and len(partial) >= 2
+        and (early or len(partial) * 2 >= len(readings))
         and case.topology.known_from is not None
-        # From 1.11 sources of the old kind are late for the lock that they wait for.
-        and not (sources and case.told_of_aborts)
     )
-    suspects, text = _as_suspects(case, chosen)
-    refs = tuple(ref for reading in telling for ref in reading.refs)
     yield Accusation(
         signal=signal,
         weight=_WEIGHTS[signal] if strong else 1,
         suspects=suspects,
-        says=f"{text} {verb} in {often} of {j.count_text(len(telling), 'checkpoint')} with {source}",
-        about=f"{verb} in {often} of {j.count_text(len(telling), 'checkpoint')}",
+        says=f"{text} {verb} in {often} of {j.count_text(len(partial), 'checkpoint')} with {source}",
+        about=f"{verb} in {often} of {j.count_text(len(partial), 'checkpoint')}",
         refs=refs,
     )
 
@@ -353,7 +406,7 @@ def _from_readings(
 def _victims(case: Case, reading: Reading) -> bool:
     """Whether all that lag behind are back-pressured: they wait for somebody else."""
     loads = [case.loads.get(key) for key in reading.laggards]
-    return all(load is not None and load.waits for load in loads)
+    return bool(loads) and all(load is not None and load.waits for load in loads)
 
 
 def _as_suspects(case: Case, keys: frozenset[SubtaskKey]) -> tuple[frozenset[Suspect], str]:
