@@ -1,4 +1,4 @@
-"""What Flink's log lines say: the message catalogue, kept as data in `formats/flink-*.toml`.
+"""What log lines say: the message catalogue, kept as data in `formats/flink-*.toml` and `spark-*.toml`.
 
 A template is one wording of one message. It names an *anchor*, a literal that occurs in every
 instance of the message, raw or escaped as JSON: the scanner looks for anchors in raw bytes and
@@ -35,7 +35,9 @@ FILES: Final = (
     "formats/flink-jobs.toml",
     "formats/flink-cluster.toml",
     "formats/flink-taskmanager.toml",
+    "formats/flink-memory.toml",
 )
+SPARK_FILES: Final = ("formats/spark-streaming.toml",)
 
 # A message is tried at this many of its anchors in the line, and from this many occurrences of its
 # first word left of each. Bounded, so that a hostile line costs a constant number of passes.
@@ -100,6 +102,7 @@ class Template:
     trace: bool = False  # the stack trace below the line belongs to the message
     begins: tuple[str, ...] = ()  # first words, where the pattern does not begin with a literal
     fields: tuple[tuple[str, str], ...] = ()  # what every such message says without printing it
+    engine: str = "flink"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +165,14 @@ def _message_begin(text: str, loggers: tuple[str, ...]) -> int:
 class Catalogue:
     """The templates, found by anchor."""
 
-    def __init__(self, templates: tuple[Template, ...], drift_loggers: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        templates: tuple[Template, ...],
+        drift_loggers: tuple[str, ...],
+        engine: str = "flink",
+    ) -> None:
         """Index the templates; nothing is compiled before it is needed."""
+        self.engine = engine
         self.templates = templates
         self.drift_loggers = drift_loggers
         by_anchor: dict[str, list[Template]] = {}
@@ -261,8 +270,9 @@ def _find(template: Template, text: str, anchor: str, begin: int | None) -> re.M
     return None
 
 
-def _template(entry: dict[str, Any]) -> Template:
+def _template(entry: dict[str, Any], engine: str) -> Template:
     return Template(
+        engine=engine,
         id=entry["id"],
         event=Event(entry["event"]),
         loggers=tuple(entry["loggers"]),
@@ -298,12 +308,12 @@ def read_format(name: str, *, samples: bool = True) -> dict[str, Any]:
 
 
 @functools.cache
-def load_catalogue() -> Catalogue:
-    """Load every template once per process."""
+def load_catalogue(engine: str = "flink") -> Catalogue:
+    """Load every template of an engine (`flink`, `spark`) once per process."""
     templates: list[Template] = []
     drift: list[str] = []
-    for name in FILES:
+    for name in SPARK_FILES if engine == "spark" else FILES:
         document = read_format(name, samples=False)
         drift.extend(document.get("drift_loggers", ()))
-        templates.extend(_template(entry) for entry in document.get("message", ()))
-    return Catalogue(tuple(templates), tuple(dict.fromkeys(drift)))
+        templates.extend(_template(entry, engine) for entry in document.get("message", ()))
+    return Catalogue(tuple(templates), tuple(dict.fromkeys(drift)), engine)

@@ -143,7 +143,7 @@ def parse_split(split: Split, *, catalogue: Catalogue | None = None) -> Iterator
     scanner: LineScanner | None = None
     try:
         with open_source(source) as stream:
-            known = _recogniser(catalogue if catalogue is not None else load_catalogue())
+            known = _recogniser(catalogue if catalogue is not None else _catalogue_of(source))
             scanner = LineScanner(stream, known.matcher, split.start, split.end)
             reader = Reader(source.index, scanner, known, tally)
             for found in reader.events():
@@ -163,6 +163,10 @@ def parse_split(split: Split, *, catalogue: Catalogue | None = None) -> Iterator
         tally.truncated += scanner.truncated_lines
     builder.add(_split_row(split, tally, error))
     yield builder.take()
+
+
+def _catalogue_of(source: Source) -> Catalogue:
+    return load_catalogue("spark" if source.engine == "spark" else "flink")
 
 
 def _read_whole(split: Split) -> Iterator[pa.RecordBatch]:

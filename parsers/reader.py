@@ -17,6 +17,7 @@ from flowdiag.parsers.prefix import Prefix, simple_name
 from flowdiag.parsers.records import Recogniser, Record, body_of, is_foreign, join, open_record
 from flowdiag.parsers.scan import Line, LineScanner
 from flowdiag.parsers.schema import Event
+from flowdiag.parsers.spark_log import finish
 from flowdiag.parsers.statistics_dump import explode
 from flowdiag.parsers.traces import is_exception_line, is_trace_line, read_trace
 
@@ -124,7 +125,9 @@ class Reader:
                     yield section
                     continue
             row = self._record(line, record)
-            if row is not None:
+            if row is not None and self._known.catalogue.engine == "spark":
+                yield from finish(row, self._continuation(record))
+            elif row is not None:
                 fields = row.get("fields")
                 if fields and "dump" in fields:
                     yield from self._explode(row)
@@ -155,7 +158,7 @@ class Reader:
         drift = (
             head.complete
             and simple in self._known.drift
-            and not is_foreign(head.logger or "")
+            and not is_foreign(head.logger or "", self._known.catalogue.engine)
             and (found is not None or not (is_trace_line(body) or is_exception_line(body)))
         )
         if found is None and head.complete and record.more is None:
@@ -222,7 +225,10 @@ class Reader:
             row = self._row(line.offset, head, found)
             if record.head.process is not None:
                 row["process"] = record.head.process
-            yield row
+            if self._known.catalogue.engine == "spark":
+                yield from finish(row, ())
+            else:
+                yield row
 
     def _row(self, offset: int, head: Prefix, found: Recognised) -> dict[str, Any]:
         row: dict[str, Any] = {

@@ -150,8 +150,8 @@ _DOMAINS: Final = frozenset(("com", "net", "io", "cn", "ru", "de", "edu", "gov",
 
 
 @functools.lru_cache(maxsize=1024)
-def is_foreign(logger: str) -> bool:
-    """Whether a logger belongs to another engine, which may borrow Flink's names and words.
+def is_foreign(logger: str, engine: str = "flink") -> bool:
+    """Whether a logger belongs to another engine, which may borrow this one's names and words.
 
     Abbreviated packages count: `o.a.s.` is SeaTunnel or Spark, `o.a.f.` is Flink.
 
@@ -164,6 +164,8 @@ def is_foreign(logger: str) -> bool:
     if not package or _FAMILIAR.search(package):
         return False
     parts = package.split(".")
+    if engine == "spark":
+        return "spark" not in parts and parts[:3] not in (["o", "a", "s"], ["org", "a", "s"])
     if _FOREIGN.intersection(parts):
         return True
     if len(parts) < 3:
@@ -297,7 +299,7 @@ class Recogniser:
         if logger is not None and logger.end() <= found.start:
             name = logger[0].split("(")[0].split(":")[0]
             own = [part for part in name.split(".") if part in loggers or not loggers]
-            if not own or is_foreign(name):
+            if not own or is_foreign(name, found.template.engine):
                 return False
             filler = _FILLER.match(text, logger.end(), found.start)
             if filler is not None and filler.end() == found.start:
@@ -313,7 +315,9 @@ class Recogniser:
 
 def _logged_by(logger: str, found: Recognised) -> bool:
     loggers = found.template.loggers
-    return not loggers or (simple_name(logger) in loggers and not is_foreign(logger))
+    return not loggers or (
+        simple_name(logger) in loggers and not is_foreign(logger, found.template.engine)
+    )
 
 
 def _describe(head: Prefix, before: str, logger: re.Match[str] | None, found: Recognised) -> None:
