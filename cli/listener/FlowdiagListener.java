@@ -64,13 +64,15 @@ import org.apache.spark.streaming.scheduler.StreamingListenerStreamingStarted;
 public class FlowdiagListener extends SparkListener {
   private static final int SCHEMA = 1;
   private static final int QUEUE_EVENTS = 10_000;
-  private static final int LONGEST_TEXT = 4_000;
+  private static final int LONGEST_FAILURE = 4_000;
   private static final int LONGEST_CALL_SITE = 200; // the frames nearest to Spark
   private static final int LONGEST_DESCRIPTION = 20_000; // Kafka: a line per topic and partition
   private static final long RETRY_MILLIS = 10_000; // after a failed write
   private static final long CLOSE_MILLIS = 5_000;
-  private static final Pattern STACK_LINE =
-      Pattern.compile("^\\s+(at |\\.\\.\\. \\d+ (more|common)).*");
+  private static final Pattern JAVA_FRAME =
+      Pattern.compile("\\s+(at |\\.\\.\\. \\d+ (more|common)).*");
+  private static final Pattern PYSPARK_FRAME =
+      Pattern.compile("\\s+File \"[^\"]*/(pyspark|py4j)[^\"]*\", line \\d.*");
 
   /** What the header may hold of the configuration; other keys may be secrets and are left out. */
   private static final String[] CONFIGURATION = {
@@ -270,7 +272,7 @@ public class FlowdiagListener extends SparkListener {
     } else if (event instanceof QueryTerminatedEvent) {
       QueryTerminatedEvent one = (QueryTerminatedEvent) event;
       json.kind("query_terminated", seen).put("id", one.id()).put("run_id", one.runId());
-      json.put("exception", brief(orNull(one.exception()), LONGEST_TEXT));
+      json.put("exception", failure(orNull(one.exception())));
       json.put("error_class", optional(one, "errorClassOnException"));
     } else if (event.getClass().getSimpleName().equals("QueryIdleEvent")) { // 3.5 and later
       json.kind("query_idle", seen).put("id", optional(event, "id"));
@@ -296,7 +298,7 @@ public class FlowdiagListener extends SparkListener {
       Json stream = new Json().put("stream_id", input.inputStreamId());
       stream.put("num_records", input.numRecords());
       String description = orNull(input.metadataDescription());
-      streams.add(stream.put("description", brief(description, LONGEST_DESCRIPTION)).toString());
+      streams.add(stream.put("description", cut(description, LONGEST_DESCRIPTION)).toString());
     }
     json.raw("streams", streams.toString());
     List<String> operations = new ArrayList<>();
@@ -314,16 +316,16 @@ public class FlowdiagListener extends SparkListener {
 
   private static void operation(Json json, OutputOperationInfo info) {
     json.put("id", info.id()).put("name", info.name());
-    json.put("description", brief(info.description(), LONGEST_CALL_SITE));
+    json.put("description", cut(info.description(), LONGEST_CALL_SITE));
     json.put("start_time", orNull(info.startTime())).put("end_time", orNull(info.endTime()));
-    json.put("failure_reason", brief(orNull(info.failureReason()), LONGEST_TEXT));
+    json.put("failure_reason", failure(orNull(info.failureReason())));
   }
 
   private static void receiver(Json json, ReceiverInfo info) {
     json.put("stream_id", info.streamId()).put("name", info.name()).put("active", info.active());
     json.put("location", info.location()).put("executor_id", info.executorId());
-    json.put("last_error_message", noneIfEmpty(brief(info.lastErrorMessage(), LONGEST_TEXT)));
-    json.put("last_error", noneIfEmpty(brief(info.lastError(), LONGEST_TEXT)));
+    json.put("last_error_message", failure(info.lastErrorMessage()));
+    json.put("last_error", failure(info.lastError()));
     json.put("last_error_time", info.lastErrorTime() < 0 ? null : (Object) info.lastErrorTime());
   }
 
@@ -352,22 +354,36 @@ public class FlowdiagListener extends SparkListener {
     }
   }
 
-  private static String noneIfEmpty(String text) {
-    return text == null || text.isEmpty() ? null : text;
+  private static String cut(String text, int longest) {
+    return text == null || text.length() <= longest ? text : text.substring(0, longest - 1) + "…";
   }
 
-  /** The text without the frames of stack traces, cut at {@code longest} characters. */
-  private static String brief(String text, int longest) {
-    if (text == null) {
+  /**
+   * A failure without the frames of Java and PySpark. A long one loses its middle: the cause may be
+   * its first line or its last.
+   */
+  private static String failure(String text) {
+    if (text == null || text.isEmpty()) {
       return null;
     }
     StringBuilder kept = new StringBuilder();
+    boolean inside = false; // the source lines of a frame that is left out
+    boolean first = true;
     for (String line : text.split("\\R")) {
-      if (!STACK_LINE.matcher(line).matches()) {
-        kept.append(kept.length() == 0 ? "" : "\n").append(line);
+      if (inside && line.startsWith("    ")) {
+        continue;
+      }
+      inside = PYSPARK_FRAME.matcher(line).matches();
+      if (!inside && !JAVA_FRAME.matcher(line).matches()) {
+        kept.append(first ? "" : "\n").append(line);
+        first = false;
       }
     }
-    return kept.length() <= longest ? kept.toString() : kept.substring(0, longest - 1) + "…";
+    if (kept.length() <= LONGEST_FAILURE) {
+      return kept.toString();
+    }
+    int half = LONGEST_FAILURE / 2;
+    return kept.substring(0, half) + "\n…\n" + kept.substring(kept.length() - half + 3);
   }
 
   // Writing.
@@ -395,7 +411,7 @@ public class FlowdiagListener extends SparkListener {
       } catch (Exception | LinkageError error) {
         Json json = new Json().kind("unreadable", seen);
         json.put("of", taken[0].getClass().getSimpleName());
-        write(json.put("error", brief(error.toString(), 300)).toString());
+        write(json.put("error", cut(error.toString(), 300)).toString());
       }
     }
     if (files > 0) {

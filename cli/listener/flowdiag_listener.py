@@ -38,7 +38,7 @@ __all__ = ["Listener", "attach"]
 
 SCHEMA = 1
 QUEUE_EVENTS = 10_000
-LONGEST_TEXT = 4_000
+LONGEST_FAILURE = 4_000
 LONGEST_CALL_SITE = 200  # the frames nearest to Spark; it is in every event of a batch
 LONGEST_DESCRIPTION = 20_000  # Kafka: one line per topic and partition
 RETRY_SECONDS = 10.0  # after a failed write
@@ -112,7 +112,8 @@ CONFIGURATION = (
 )
 """What the header may hold of the configuration; other keys may be secrets and are left out."""
 
-_STACK_LINE = re.compile(r"^\s+(at |\.\.\. \d+ (more|common))")
+_JAVA_FRAME = re.compile(r"\s+(at |\.\.\. \d+ (more|common))")
+_PYSPARK_FRAME = re.compile(r"\s+File \"[^\"]*/(pyspark|py4j)[^\"]*\", line \d")
 
 
 def attach(target: Any, path: Any, max_bytes: int = 64_000_000, keep: int = 4) -> Listener:
@@ -183,23 +184,40 @@ def _time(value: int) -> int | None:
     return None if value < 0 else value  # PySpark says -1 where Scala has None
 
 
-def _short(text: Any, longest: int = LONGEST_TEXT) -> str | None:
-    """The text without the frames of Java stack traces, cut at `longest` characters."""
-    if text is None:
+def _cut(text: Any, longest: int) -> str | None:
+    whole = None if text is None else str(text)
+    return whole if whole is None or len(whole) <= longest else whole[: longest - 1] + "…"
+
+
+def _failure(text: Any) -> str | None:
+    """A failure without the frames of Java and PySpark.
+
+    A long one loses its middle: the cause may be its first line or its last.
+    """
+    if not text:
         return None
-    lines = [line for line in str(text).splitlines() if not _STACK_LINE.match(line)]
+    lines = []
+    inside = False  # the source lines of a frame that is left out
+    for line in str(text).splitlines():
+        if inside and line.startswith("    "):
+            continue
+        inside = _PYSPARK_FRAME.match(line) is not None
+        if not inside and not _JAVA_FRAME.match(line):
+            lines.append(line)
     whole = "\n".join(lines)
-    return whole if len(whole) <= longest else whole[: longest - 1] + "…"
+    if len(whole) <= LONGEST_FAILURE:
+        return whole
+    return whole[: LONGEST_FAILURE // 2] + "\n…\n" + whole[3 - LONGEST_FAILURE // 2 :]
 
 
 def _operation(info: Any) -> dict[str, Any]:
     return {
         "id": info.id(),
         "name": info.name(),
-        "description": _short(info.description(), LONGEST_CALL_SITE),
+        "description": _cut(info.description(), LONGEST_CALL_SITE),
         "start_time": _time(info.startTime()),
         "end_time": _time(info.endTime()),
-        "failure_reason": _short(info.failureReason()),
+        "failure_reason": _failure(info.failureReason()),
     }
 
 
@@ -209,7 +227,7 @@ def _batch(event: Any) -> dict[str, Any]:
     streams = []
     for key in sorted(inputs):
         one = inputs[key]
-        description = _short(one.metadataDescription(), LONGEST_DESCRIPTION)
+        description = _cut(one.metadataDescription(), LONGEST_DESCRIPTION)
         streams.append(
             {"stream_id": key, "num_records": one.numRecords(), "description": description}
         )
@@ -241,8 +259,8 @@ def _receiver(event: Any) -> dict[str, Any]:
         "active": info.active(),
         "location": info.location(),
         "executor_id": info.executorId(),
-        "last_error_message": _short(info.lastErrorMessage()) or None,
-        "last_error": _short(info.lastError()) or None,
+        "last_error_message": _failure(info.lastErrorMessage()),
+        "last_error": _failure(info.lastError()),
         "last_error_time": _time(info.lastErrorTime()),
     }
 
@@ -260,7 +278,7 @@ def _terminated(event: Any) -> dict[str, Any]:
     return {
         "id": str(event.id),
         "run_id": str(event.runId),
-        "exception": _short(event.exception),
+        "exception": _failure(event.exception),
         "error_class": getattr(event, "errorClassOnException", None),
     }
 
@@ -439,7 +457,7 @@ class _Writer:
             try:
                 fields = read(event)
             except Exception as error:  # noqa: BLE001 - the JVM may be gone
-                text = f"{type(error).__name__}: {_short(error, 300)}"
+                text = f"{type(error).__name__}: {_cut(error, 300)}"
                 kind, fields = "unreadable", {"of": kind, "error": text}
             self._write({"event": kind, "time": seen, **fields})
         self._write({"event": "closed", "time": _now(), "dropped": self._lost})
