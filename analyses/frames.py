@@ -15,6 +15,6 @@ def kept(frame: DataFrame) -> DataFrame:
     rows of a small input do: cutting the plan halves the time of measuring. On a cluster the plan is
     kept instead, since the rows of a lost executor must be made again.
     """
-    if frame.sparkSession.sparkContext.master.startswith("local"):
+    if (frame.sparkSession.sparkContext.master or "").startswith("local"):
         return frame.localCheckpoint(eager=False)
     return frame.persist()

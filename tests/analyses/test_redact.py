@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from flowdiag.analyses import redact
 from flowdiag.analyses.redact import clean, mask_secrets, printable, pseudonymise
 
 SECRET = "hunter2ABCDEFghij"
@@ -104,3 +105,8 @@ def test_names_go_everywhere_alike() -> None:
     assert "ann" not in finding["evidence"][0]["excerpt"]
     assert "10.0.0.7" not in finding["evidence"][0]["excerpt"]
     assert finding["measurements"][0]["population"] == "host-1"
+
+
+def test_a_text_that_takes_too_long_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redact, "TIMEOUT_S", 1e-6)
+    assert redact.mask_secrets("secret" * 20_000) == redact.WITHHELD
