@@ -35,9 +35,7 @@ def outcome(recording: Recording, name: str, spark: SparkSession) -> str | None:
         if paths is None:
             return None
         report = diagnose(discover(paths), lambda: spark, Wishes())
-    jobs = (
-        {job.job_id: job for job in report.data.jobs or ()}
-    )
+    jobs = {job.job_id: job for job in report.data.jobs or ()}
     said = []
     for truth in recording.jobs:
         job = jobs.get(truth["job"]["job_id"])
@@ -92,7 +90,7 @@ def table(spark: SparkSession) -> str:
 
 def main() -> None:
     """Print the page, write it if asked."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--write", action="store_true", help="write docs/accuracy.md")
     with SparkStarter.begin() as starter:
         spark = starter.session()

@@ -40,11 +40,11 @@ import pyarrow as pa
 
 METRIC: Final = pa.struct(
     [
-        pa.field("name", pa.string()),  # e.g. busyTimeMsPerSecond, Shuffle.Netty.Input.Buffers.inPoolUsage
+        pa.field("name", pa.string()),  # e.g. busyTimeMsPerSecond
         pa.field("kind", pa.string()),  # counter | gauge | meter | histogram
         pa.field("scope", pa.string()),  # tm | task | operator | jm | jm-job | ...
         pa.field("operator", pa.string()),
-        pa.field("count", pa.int64()),  # samples folded into this row (NaN and text are not counted)
+        pa.field("count", pa.int64()),  # samples in this row (NaN and text are not counted)
         pa.field("first", pa.float64()),
         pa.field("last", pa.float64()),
         pa.field("min", pa.float64()),
@@ -95,7 +95,7 @@ class Event(StrEnum):
 
     # bookkeeping
     SPLIT = "split"  # exactly one per split: what was read, what was not understood
-    SECTION = "section"  # a header inside a stream: process names the new owner, fields.file its file
+    SECTION = "section"  # a header inside a stream: process is the new owner, fields.file its file
     # checkpoint coordinator
     CHECKPOINT_TRIGGERED = "checkpoint_triggered"
     CHECKPOINT_COMPLETED = "checkpoint_completed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,12 @@ VERSIONS = sorted(path.stem for path in RECORDED.glob("*.json") if path.stem != 
 
 
 def _derive(case: dict[str, Any], version: tuple[int, int]) -> Derivation:
-    options = dict(case.get("options", {}))
+    given: Mapping[str, str] = case.get("options", {})
     if "flat" in case:
-        options = flat_options(case["flat"]).options
+        given = flat_options(case["flat"]).options
     if "yaml" in case:
-        options = yaml_options(case["yaml"]).options
-    options = {key: value.strip() for key, value in options.items()} | case.get("dynamic", {})
+        given = yaml_options(case["yaml"]).options
+    options = {key: value.strip() for key, value in given.items()} | case.get("dynamic", {})
     if "container_mb" in case:
         options["taskmanager.heap.size"] = f"{case['container_mb']}m"
         return taskmanager_memory(options, version, container=True)

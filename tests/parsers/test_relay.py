@@ -116,7 +116,8 @@ def sample_records() -> tuple[list[relay.Record], list[tuple[str, dict[str, Any]
     catalogue = load_catalogue()
     templates = {template.id: template for template in catalogue.templates}
     time = datetime(2024, 3, 5, 17, 4, 9, 123000)
-    found, expected = [], []
+    found: list[relay.Record] = []
+    expected: list[tuple[str, dict[str, Any]]] = []
     for name in FILES:
         for entry in read_format(name)["message"]:
             template = templates[entry["id"]]
