@@ -47,7 +47,7 @@ BURST_US: Final = 3_000_000
 # So many restarts without a completed checkpoint between are a loop.
 LOOP: Final = 3
 
-_FAILURES: Final = frozenset({"task-failure", "job-failing", "job-failure", "snapshot-failed"})
+_FAILURES: Final = frozenset({"task-failure", "job-failing", "job-failure"})
 _RESOURCES: Final = frozenset(
     {
         "out-of-memory",

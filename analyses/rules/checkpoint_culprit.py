@@ -45,7 +45,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses import judging as j
-from flowdiag.analyses.culprit import SIGNALS, Conviction, convict, hot_spot
+from flowdiag.analyses.culprit import Conviction, convict, hot_spot
 from flowdiag.analyses.episodes import Episode, concluded, episodes, spells
 from flowdiag.analyses.facts import CheckpointFacts, JobFacts, Status
 from flowdiag.analyses.findings import (
@@ -61,6 +61,7 @@ from flowdiag.analyses.findings import (
 )
 from flowdiag.analyses.options import option
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
+from flowdiag.analyses.signals import SIGNALS
 
 # Episodes are judged one by one up to here; of more, the last ones tell what is the matter now.
 _MOST_SPELLS: Final = 40

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from flowdiag.analyses import judging as j
@@ -305,6 +306,7 @@ def _declined(job: JobFacts) -> Iterator[Finding]:
         and not blameless(d.reason)
         and (d.reason is None or failure_kind(d.reason) not in ("cancelled", "expired"))
     ]
+    declines = [replace(d, reason=d.reason or _told_elsewhere(job, d)) for d in declines]
     if not declines:
         return
     by_subtask: dict[tuple[str | None, int | None], list[Decline]] = {}
@@ -379,6 +381,38 @@ def _declined(job: JobFacts) -> Iterator[Finding]:
         actions=_actions(job, "snapshot-exception"),
         votes=tuple(votes),
     )
+
+
+def _told_elsewhere(job: JobFacts, decline: Decline) -> str | None:
+    """Why a subtask declined, where the line itself is silent (up to 1.10 and for short logs).
+
+    Its own TaskManager tells of the snapshot that failed, the coordinator of the checkpoint that it
+    discarded right afterwards; the first decline is what the checkpoint was discarded for.
+    """
+    for incident in job.incidents:
+        if (
+            incident.kind in ("snapshot-failed", "async-failure")
+            and incident.checkpoint == decline.checkpoint
+            and (incident.task, incident.subtask_index)
+            == (decline.attempt.task, decline.attempt.subtask_index)
+            and not blameless(incident.cause)
+            and incident.cause
+        ):
+            return incident.cause
+    first = next(
+        (d for d in job.declines if (d.run, d.checkpoint) == (decline.run, decline.checkpoint)),
+        None,
+    )
+    if first is not None and first.ref == decline.ref:
+        return next(
+            (
+                c.reason
+                for c in job.checkpoints
+                if (c.run, c.id) == (decline.run, decline.checkpoint)
+            ),
+            None,
+        )
+    return None
 
 
 def _common_subject(job: JobFacts, declines: list[Decline]) -> Subject:

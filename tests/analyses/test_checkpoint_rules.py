@@ -1,0 +1,351 @@
+"""CP101 to CP107 on facts made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flowdiag.analyses.facts import CheckpointFacts, JobFacts
+from flowdiag.analyses.findings import Finding, Inconclusive, Severity, State
+from flowdiag.analyses.rules import (
+    CHECKPOINT_RULES,
+    checkpoint_declined,
+    checkpoint_expired,
+    checkpoint_never_completes,
+    checkpoint_not_triggered,
+    growing_checkpoint,
+    late_acknowledgement,
+    slow_checkpoint,
+)
+from flowdiag.analyses.rules.base import Rule
+
+from .workbench import Bench
+
+
+def said(rule: Rule[Any], facts: CheckpointFacts) -> list[Finding | Inconclusive]:
+    return list(rule.judge(facts, {t.name: t.value for t in rule.thresholds}))
+
+
+def finding(rule: Rule[Any], facts: CheckpointFacts) -> Finding:
+    found = said(rule, facts)
+    assert len(found) == 1, found
+    assert isinstance(found[0], Finding)
+    return found[0]
+
+
+def value(found: Finding, name: str) -> Any:
+    return next(m.value for m in found.measurements if m.name == name)
+
+
+def test_expired_at_the_end_is_critical() -> None:
+    job = Bench()
+    job.completes(20)
+    job.expires(3)
+    found = finding(checkpoint_expired.RULE, job.facts())
+    assert (found.severity, found.state) == (Severity.CRITICAL, State.ONGOING)
+    assert found.title == ("3 of 23 checkpoints expired, none has completed since the last 3")
+    assert value(found, "unsuccessful-at-the-end") == 3
+    assert value(found, "timeout") == 600_000
+    assert [e.offset for e in found.evidence] == [
+        c.end_ref.offset for c in job.checkpoints[-3:] if c.end_ref
+    ]
+    assert {a.option for a in found.actions} >= {
+        "execution.checkpointing.timeout",
+        "execution.checkpointing.unaligned.enabled",
+        "taskmanager.network.memory.buffer-debloat.enabled",
+    }
+
+
+def test_one_expiry_at_the_end_is_a_warning() -> None:
+    job = Bench()
+    job.completes(200)
+    job.expires(1)
+    found = finding(checkpoint_expired.RULE, job.facts())
+    assert (found.severity, found.state) == (Severity.WARNING, State.ONGOING)
+
+
+def test_isolated_and_recovered_is_information() -> None:
+    job = Bench()
+    job.completes(150)
+    job.expires(1)
+    job.completes(150)
+    found = finding(checkpoint_expired.RULE, job.facts())
+    assert (found.severity, found.state) == (Severity.INFO, State.RECOVERED)
+
+
+def test_recovered_but_frequent_is_a_warning() -> None:
+    job = Bench()
+    for _ in range(10):
+        job.completes(20)
+        job.expires(1)
+    job.completes(5)
+    found = finding(checkpoint_expired.RULE, job.facts())
+    assert (found.severity, found.state) == (Severity.WARNING, State.RECOVERED)
+    assert value(found, "episodes") == 10
+
+
+def test_a_finished_job_has_recovered() -> None:
+    job = Bench()
+    job.completes(500)
+    job.expires(2)
+    job.happens("finished", text={"to_state": "FINISHED"})
+    assert finding(checkpoint_expired.RULE, job.facts()).severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    ("version", "keys"),
+    [
+        ("1.9.3", {None, "CheckpointConfig.setCheckpointTimeout(…)"}),
+        ("1.12.5", {None, "execution.checkpointing.unaligned", "execution.checkpointing.timeout"}),
+    ],
+)
+def test_actions_name_the_options_of_the_version(version: str, keys: set[str | None]) -> None:
+    job = Bench(version=version)
+    job.expires(2)
+    assert {a.option for a in finding(checkpoint_expired.RULE, job.facts()).actions} == keys
+
+
+def test_nothing_says_how_checkpoints_ended() -> None:
+    job = Bench()
+    facts = job.facts(has_jobmanager_log=False, has_rest=False)
+    (answer,) = said(checkpoint_expired.RULE, facts)
+    assert isinstance(answer, Inconclusive)
+    assert "JobManager" in (answer.remedy or "")
+
+
+def test_late_acknowledgements_accuse_nobody() -> None:
+    job = Bench(timeout_s=10)
+    job.completes(10)
+    for checkpoint in job.expires(2):
+        job.is_late(checkpoint, "aggregate", 3, after_s=22.1)
+    for checkpoint in job.declined(1):
+        job.is_late(checkpoint, "enrich", 1)
+    found = finding(late_acknowledgement.RULE, job.facts())
+    assert found.why is None and found.cause is None
+    assert found.title == "2 late acknowledgements of 2 checkpoints from 1 subtask on 1 TaskManager"
+    assert value(found, "median-after-expiry") == 22_100
+    assert "aggregate (4/6) 2×" in found.explain
+    assert found.severity is Severity.WARNING
+
+
+def test_declined_counts_the_cause() -> None:
+    job = Bench()
+    job.completes(5)
+    for checkpoint in job.declined(3, reason="java.io.IOException: No space left on device"):
+        job.refuses(checkpoint, "enrich", 0, "java.io.IOException: No space left on device")
+    found = finding(checkpoint_declined.RULE, job.facts())
+    assert found.severity is Severity.CRITICAL
+    assert "No space left on device" in found.title
+    assert "enrich (1/4) 3×" in found.explain
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Checkpoint Coordinator is suspending.",
+        "CheckpointCoordinator shutdown.",
+        "Checkpoint has been subsumed.",
+        "Not all required tasks are currently running.",
+        "Checkpoint was declined (task is closing)",
+        "Task has failed.",
+        "The minimum time between checkpoints is still pending.",
+    ],
+)
+def test_consequences_are_no_failures(reason: str) -> None:
+    job = Bench()
+    job.completes(10)
+    job.fails(reason, count=3)
+    for rule in (checkpoint_declined.RULE, checkpoint_expired.RULE):
+        assert said(rule, job.facts()) == []
+
+
+def test_slow_but_completing() -> None:
+    """48 to 85 seconds for a few kilobytes, nothing fails: the finding is the duration."""
+    job = Bench()
+    job.completes(5)
+    for lasted in (48, 85, 52, 61, 70, 49, 66, 58, 80, 71):
+        job.completes(1, lasted_s=lasted, size=4096)
+    found = finding(slow_checkpoint.RULE, job.facts())
+    assert (found.severity, found.state) == (Severity.WARNING, State.ONGOING)
+    assert value(found, "longest-duration") == 85_000
+    assert said(checkpoint_expired.RULE, job.facts()) == []
+
+
+def test_slow_savepoint_and_warm_up_are_not_slow_checkpoints() -> None:
+    job = Bench()
+    job.completes(4, lasted_s=50)
+    job.completes(30)
+    job.completes(1, lasted_s=300, kind="savepoint")
+    job.completes(30)
+    assert said(slow_checkpoint.RULE, job.facts()) == []
+
+
+def test_short_intervals_are_no_finding() -> None:
+    job = Bench(interval_s=1.0, timeout_s=60)
+    job.completes(100, lasted_s=0.9)
+    assert said(slow_checkpoint.RULE, job.facts()) == []
+
+
+def test_growing_size_and_duration() -> None:
+    job = Bench()
+    job.completes(5)
+    for number in range(100):
+        job.completes(1, lasted_s=1 + number * 0.2, size=10**8 + number * 10**7)
+    duration, size = (
+        f for f in said(growing_checkpoint.RULE, job.facts()) if isinstance(f, Finding)
+    )
+    assert duration.title.startswith("Checkpoint duration grew ")
+    assert "reach the time-out" in duration.explain
+    assert size.title.startswith("Checkpoint size grew ")
+    assert size.severity is Severity.WARNING
+
+
+def levelling_off(number: int) -> float:
+    return 10**9 * (1 - 0.9**number)
+
+
+def flat(number: int) -> float:
+    return 10**9 + (number % 7) * 10**7
+
+
+def one_outlier(number: int) -> float:
+    return 10**10 if number == 95 else 10**9
+
+
+def daily(number: int) -> float:
+    return 10**9 * (1.5 + ((number % 50) / 50))
+
+
+@pytest.mark.parametrize("shape", [levelling_off, flat, one_outlier, daily])
+def test_what_is_no_growth(shape: Callable[[int], float]) -> None:
+    job = Bench()
+    for number in range(105):
+        job.completes(1, size=round(shape(number)))
+    assert said(growing_checkpoint.RULE, job.facts()) == []
+
+
+def test_growth_does_not_cross_a_restore() -> None:
+    job = Bench()
+    job.completes(60, size=10**8)
+    job.happens("restored")
+    job.completes(60, size=10**9)
+    assert said(growing_checkpoint.RULE, job.facts()) == []
+
+
+def test_triggers_only() -> None:
+    job = Bench()
+    job.in_flight(6)
+    found = finding(checkpoint_never_completes.RULE, job.facts())
+    assert found.severity is Severity.CRITICAL
+    assert found.title == "6 checkpoints were triggered, none completed and none failed"
+
+
+def test_one_in_flight_at_the_end_is_no_finding() -> None:
+    job = Bench()
+    job.completes(3)
+    job.in_flight(1)
+    assert said(checkpoint_never_completes.RULE, job.facts()) == []
+
+
+def test_in_progress_for_hours() -> None:
+    job = Bench()
+    job.completes(3)
+    job.in_flight(1)
+    job.happens("taskmanager-registered", second=job.now_s + 3 * 3600)
+    found = finding(checkpoint_never_completes.RULE, job.facts())
+    assert found.title.startswith("Checkpoint 4 has been in progress for ")
+    job.happens("cancelled")
+    assert said(checkpoint_never_completes.RULE, job.facts()) == []
+
+
+def test_checkpointing_is_off() -> None:
+    job = Bench()
+    job.happens("taskmanager-registered", second=5 * 3600)
+    found = finding(checkpoint_never_completes.RULE, job.facts())
+    assert found.severity is Severity.INFO
+    assert "checkpointing is off" in found.title
+
+
+def test_finished_source_refuses_every_trigger() -> None:
+    job = Bench(version="1.12.5")
+    job.completes(5)
+    for number in range(60):
+        job.happens(
+            "not-triggered",
+            second=job.now_s + 60 * number,
+            cause="Some tasks of the job have already finished and checkpointing with finished "
+            "tasks is not enabled. Failure reason: Not all required tasks are currently running.",
+        )
+    found = finding(checkpoint_not_triggered.RULE, job.facts())
+    assert (found.severity, found.cause) == (Severity.CRITICAL, "finished-tasks")
+    job.happens("finished", second=90_000, text={"to_state": "FINISHED"})
+    assert said(checkpoint_not_triggered.RULE, job.facts()) == []
+
+
+def test_triggers_refused_at_a_start_are_ordinary() -> None:
+    job = Bench()
+    for number in range(3):
+        job.happens("not-triggered", second=number, cause="is not being executed at the moment")
+    job.now_s = 10
+    job.completes(20)
+    assert said(checkpoint_not_triggered.RULE, job.facts()) == []
+
+
+def test_silence() -> None:
+    job = Bench()
+    job.completes(30)
+    job.happens("taskmanager-registered", second=job.now_s + 6 * 3600)
+    found = finding(checkpoint_not_triggered.RULE, job.facts())
+    assert "nothing says why" in found.title
+
+
+@pytest.mark.parametrize("rule", CHECKPOINT_RULES, ids=lambda rule: rule.code)
+def test_rules_survive_facts_without_anything(rule: Rule[Any]) -> None:
+    empty = JobFacts(key=Bench().key, name=None, version=None)
+    for facts in (
+        CheckpointFacts(jobs=(), processes=()),
+        CheckpointFacts(jobs=(empty,), processes=()),
+        Bench().facts(has_jobmanager_log=False),
+        undated(),
+    ):
+        for item in said(rule, facts):
+            assert isinstance(item, Finding | Inconclusive)
+
+
+def undated() -> CheckpointFacts:
+    """A log without a single time stamp."""
+    job = Bench(timeout_s=10)
+    job.completes(3)
+    for checkpoint in job.expires(3):
+        job.is_late(checkpoint, "enrich", 1)
+        job.refuses(checkpoint, "enrich", 2, "java.lang.RuntimeException: no")
+    for kind in ("task-failure", "taskmanager-lost", "out-of-memory", "task-stuck", "restart"):
+        job.happens(
+            kind, task="enrich", subtask_index=1, cause="java.lang.IllegalStateException: x"
+        )
+    facts = job.job()
+    return job.facts(
+        jobs=(
+            replace(
+                facts,
+                first_us=None,
+                last_us=None,
+                settings=(),
+                graph=None,
+                checkpoints=tuple(
+                    replace(c, triggered_us=None, ended_us=None, duration_ms=None)
+                    for c in facts.checkpoints
+                ),
+                late=tuple(
+                    replace(x, received_us=None, after_trigger_ms=None, after_expiry_ms=None)
+                    for x in facts.late
+                ),
+                declines=tuple(replace(d, time_us=None) for d in facts.declines),
+                attempts=tuple(replace(a, deployed_us=None) for a in facts.attempts),
+                incidents=tuple(replace(i, time_us=None) for i in facts.incidents),
+            ),
+        )
+    )

@@ -1,0 +1,488 @@
+"""The vote: who is named, by which signals, how sure, and when nobody is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flowdiag.analyses.culprit import Conviction, convict, hot_spot
+from flowdiag.analyses.episodes import episodes, spells
+from flowdiag.analyses.facts import Checkpoint
+from flowdiag.analyses.findings import Confidence, Finding, Inconclusive, Severity, State
+from flowdiag.analyses.rules import checkpoint_culprit, slow_half
+from flowdiag.analyses.signals import SIGNALS, Suspect
+
+from .workbench import Bench
+
+HOT = Suspect("enrich", 2)
+SECOND = Suspect("aggregate", 3)
+
+
+def judged(job: Bench, **more: Any) -> Conviction:
+    facts = job.job(**more)
+    return convict(facts, spells(episodes(facts), facts)[-1])
+
+
+def signals(conviction: Conviction) -> dict[str, int]:
+    return {vote.signal: vote.weight for vote in conviction.votes}
+
+
+def sick(version: str = "1.20.5", count: int = 6, **more: Any) -> tuple[Bench, list[Checkpoint]]:
+    job = Bench(version=version, interval_s=3, timeout_s=8, **more)
+    job.completes(6)
+    return job, job.expires(count)
+
+
+def downstream_late(job: Bench, checkpoint: Checkpoint, *tasks: str, after_s: float = 6.0) -> None:
+    for task, index in job.everyone(*tasks):
+        job.is_late(checkpoint, task, index, after_s)
+
+
+# --- shapes of late messages ----------------------------------------------------------------------
+
+
+def test_up_to_1_10_the_most_upstream_of_the_cascade() -> None:
+    """The culprit and everything downstream is late; some sinks even milliseconds before it."""
+    job, expired = sick("1.9.3")
+    for checkpoint in expired:
+        downstream_late(job, checkpoint, "aggregate", "Sink: deliver", after_s=5.995)
+        job.is_late(checkpoint, "enrich", 2, 6.0)
+    found = judged(job)
+    assert found.suspect == HOT
+    assert signals(found) == {"late-acknowledgements": 2}
+    assert found.half == "barrier" and found.cause is None
+    assert found.confidence is Confidence.MEDIUM
+    assert found.subject is not None and found.subject.taskmanager == job.manager_of("enrich", 2)
+
+
+def test_one_late_subtask_alone_is_a_slow_snapshot() -> None:
+    job, expired = sick("1.9.3")
+    for checkpoint in expired:
+        job.is_late(checkpoint, "aggregate", 3, 6.0)
+    found = judged(job)
+    assert found.suspect == SECOND
+    assert found.half == "snapshot"
+
+
+def test_from_1_11_a_vertex_late_as_a_whole_accuses_nobody() -> None:
+    """The one that held its barriers up was told of the abort, and is silent."""
+    job, expired = sick("1.14.6")
+    for checkpoint in expired:
+        for index in range(1, 6):
+            job.is_late(checkpoint, "aggregate", index, 3.0)
+    found = judged(job)
+    assert found.suspect is None
+    assert "Slf4jReporter" in (found.remedy or "")
+
+
+def test_victims_take_turns() -> None:
+    job, expired = sick("1.20.5")
+    for number, checkpoint in enumerate(expired):
+        job.is_late(checkpoint, "enrich", number % 4, 9.0)
+    assert judged(job).suspect is None
+
+
+def test_legacy_sources_waiting_for_the_lock_are_victims() -> None:
+    job, expired = sick("1.12.5")
+    for checkpoint in expired:
+        job.is_late(checkpoint, "Source: orders", 0, 7.0)
+    assert judged(job).suspect is None
+
+
+def test_a_little_late_is_not_lagging() -> None:
+    """Its siblings may have been in time by as little as it was late."""
+    job, expired = sick("1.9.3")
+    for checkpoint in expired:
+        job.is_late(checkpoint, "Sink: deliver", 0, 0.4)
+    found = judged(job)
+    assert found.suspect is None or found.suspect.kind == "task"
+
+
+# --- reported acknowledgements --------------------------------------------------------------------
+
+
+def test_missing_here_and_everywhere_downstream() -> None:
+    job, expired = sick()
+    for checkpoint in expired:
+        missing = [("enrich", 2), *job.everyone("aggregate", "Sink: deliver")]
+        job.acknowledgements(checkpoint, missing)
+    found = judged(job)
+    assert found.suspect == HOT
+    assert found.half == "barrier"
+
+
+def test_the_frontier_moves_upstream_but_the_origin_counts() -> None:
+    """First one subtask and the sinks, then, with full queues, everything before it as well."""
+    job, expired = sick(count=8)
+    for number, checkpoint in enumerate(expired):
+        missing = [("aggregate", 3), *job.everyone("Sink: deliver")]
+        if number >= 2:
+            missing = [*job.everyone("enrich", "aggregate", "Sink: deliver")]
+        job.acknowledgements(checkpoint, missing)
+    assert judged(job).suspect == SECOND
+
+
+def test_a_sink_that_is_late_as_a_whole() -> None:
+    job, expired = sick()
+    for checkpoint in expired:
+        job.acknowledgements(checkpoint, job.everyone("Sink: deliver"))
+    found = judged(job)
+    assert found.suspect == Suspect("Sink: deliver")
+    assert found.confidence is not Confidence.HIGH
+
+
+def test_a_middle_vertex_late_as_a_whole_is_a_hint_at_most() -> None:
+    job, expired = sick()
+    for checkpoint in expired:
+        job.acknowledgements(checkpoint, job.everyone("aggregate", "Sink: deliver"))
+    assert judged(job).confidence is Confidence.LOW
+
+
+@pytest.mark.parametrize("part", ["sync", "async"])
+def test_measured_durations_are_proof(part: str) -> None:
+    job, expired = sick()
+    for checkpoint in expired:
+        job.acknowledgements(
+            checkpoint, special={("enrich", 2): {f"{part}_ms": 12_000, "end_to_end_ms": 12_050}}
+        )
+    found = judged(job)
+    assert found.suspect == HOT
+    assert found.cause == f"slow-{part}-snapshot"
+    assert found.confidence is Confidence.HIGH
+    assert signals(found)["snapshot-duration"] == 3
+
+
+# --- metrics --------------------------------------------------------------------------------------
+
+
+def skewed(job: Bench, task: str, index: int) -> None:
+    before = {"enrich": "Source: orders", "aggregate": "enrich"}[task]
+    job.loaded(
+        {
+            ("Source: orders", None): {"busy": None, "idle": 0.0, "back_pressured": 900.0},
+            (before, None): {"busy": 5.0, "idle": 0.0, "back_pressured": 990.0},
+            (task, None): {"records_in": 50.0, "busy": 20.0},
+            (task, index): {"records_in": 1500.0, "busy": 995.0, "input_queue": 30.0, "idle": 5.0},
+        },
+        input_queue=1.0,
+    )
+
+
+def test_data_skew_by_all_signals() -> None:
+    job, expired = sick()
+    for checkpoint in expired:
+        job.is_late(checkpoint, "enrich", 2)
+        downstream_late(job, checkpoint, "aggregate", "Sink: deliver")
+        job.acknowledgements(
+            checkpoint, [("enrich", 2), *job.everyone("aggregate", "Sink: deliver")]
+        )
+    skewed(job, "enrich", 2)
+    found = judged(job)
+    assert (found.suspect, found.cause, found.confidence) == (HOT, "data-skew", Confidence.HIGH)
+    assert signals(found) == {
+        "late-acknowledgements": 2,
+        "subtask-acknowledgements": 2,
+        "end-of-back-pressure": 2,
+        "busiest-subtask": 1,
+        "records-in": 1,
+        "input-queue": 1,
+    }
+    assert found.why is not None
+    assert found.why.startswith("enrich (3/4) on tm-2 on host-tm-2: 30.0 times the records")
+
+
+def test_back_pressure_is_followed_past_a_busy_decoy() -> None:
+    """enrich (1/4) is busy, but its siblings wait: the pressure comes from further down."""
+    job, _ = sick()
+    skewed(job, "aggregate", 3)
+    decoy = replace(job.loads[2], busy=780.0, back_pressured=190.0)
+    assert (decoy.task, decoy.subtask_index) == ("enrich", 0)
+    job.loads[2] = decoy
+    found = judged(job)
+    assert found.suspect == SECOND
+    assert found.cause == "data-skew"
+
+
+def test_a_harmless_busy_subtask_is_not_named_with_confidence() -> None:
+    job, expired = sick()
+    for checkpoint in expired:
+        job.acknowledgements(
+            checkpoint, [("enrich", 2), *job.everyone("aggregate", "Sink: deliver")]
+        )
+    job.loaded({("aggregate", 0): {"busy": 800.0, "idle": 200.0}})
+    found = judged(job)
+    assert found.suspect == HOT
+    assert found.confidence is not Confidence.HIGH
+
+
+def test_slow_sink_is_a_task() -> None:
+    job, expired = sick()
+    job.acknowledgements(expired[0], job.everyone("Sink: deliver"))
+    job.loaded(
+        {
+            ("aggregate", None): {"busy": 1.0, "back_pressured": 900.0},
+            ("Sink: deliver", None): {"busy": 900.0, "idle": 100.0},
+        }
+    )
+    found = judged(job)
+    assert found.suspect == Suspect("Sink: deliver")
+    assert (found.cause, found.subject and found.subject.kind) == ("slow-operator", "task")
+
+
+def test_busy_sink_with_an_unknown_sibling_is_not_convicted_alone() -> None:
+    """Without one TaskManager's log, half of a slow task looks like one hot subtask."""
+    job, expired = sick()
+    job.acknowledgements(expired[0], job.everyone("Sink: deliver"))
+    job.loaded(
+        {
+            ("aggregate", None): {"busy": 1.0, "back_pressured": 900.0},
+            ("Sink: deliver", None): {"busy": 900.0, "idle": 100.0},
+        }
+    )
+    job.loads = [
+        load for load in job.loads if (load.task, load.subtask_index) != ("Sink: deliver", 1)
+    ]
+    found = judged(job)
+    assert found.suspect != Suspect("Sink: deliver", 0) or found.confidence is Confidence.LOW
+
+
+def test_slow_machine_by_time_per_record() -> None:
+    job, expired = sick()
+    slow = job.on("tm-2")
+    inner = [who for who in slow if not who[0].startswith("Source")]
+    for checkpoint in expired:
+        for task, index in inner:
+            job.is_late(checkpoint, task, index)
+    job.loaded(
+        {
+            ("Source: orders", None): {"busy": None, "back_pressured": 800.0},
+            **{who: {"busy": 800.0, "records_in": 900.0} for who in inner},
+        },
+        busy=10.0,
+    )
+    found = judged(job)
+    assert found.suspect == Suspect(taskmanager="tm-2")
+    assert found.cause == "slow-taskmanager"
+    assert found.subject is not None and found.subject.host == "host-tm-2"
+
+
+def test_hang_is_busy_without_records() -> None:
+    job, expired = sick()
+    for checkpoint in expired:
+        job.acknowledgements(
+            checkpoint, [("enrich", 2), *job.everyone("aggregate", "Sink: deliver")]
+        )
+    job.loaded(
+        {
+            ("Source: orders", None): {"busy": None, "back_pressured": 1000.0},
+            ("enrich", 2): {"busy": 1000.0, "records_in": 0.0},
+        },
+        records_in=0.0,
+        busy=1.0,
+    )
+    found = judged(job)
+    assert (found.suspect, found.cause) == (HOT, "task-hangs")
+
+
+@pytest.mark.parametrize(
+    ("busy", "cause"), [(850.0, "slow-sync-snapshot"), (3.0, "slow-async-snapshot")]
+)
+def test_halves_of_a_snapshot_by_busy_time(busy: float, cause: str) -> None:
+    job, expired = sick()
+    for checkpoint in expired:
+        job.is_late(checkpoint, "enrich", 2, 6.0)
+        job.acknowledgements(checkpoint, [("enrich", 2)])
+    job.loaded({("enrich", 2): {"busy": busy, "idle": 1000 - busy}}, busy=4.0)
+    found = judged(job)
+    assert (found.suspect, found.cause) == (HOT, cause)
+
+
+@pytest.mark.parametrize(
+    ("queue", "cause"), [(12.0, "slow-sync-snapshot"), (2.0, "slow-async-snapshot")]
+)
+def test_halves_of_a_snapshot_by_queues_before_1_11(queue: float, cause: str) -> None:
+    job, expired = sick("1.10.3")
+    for checkpoint in expired:
+        job.is_late(checkpoint, "enrich", 2, 6.0)
+        job.acknowledgements(checkpoint, [("enrich", 2)])
+    job.loaded(
+        {("enrich", 2): {"input_queue": queue}},
+        busy=None,
+        idle=None,
+        back_pressured=None,
+        is_back_pressured=0.0,
+        in_pool_usage=0.1,
+        input_queue=2.0,
+    )
+    found = judged(job)
+    assert (found.suspect, found.cause) == (HOT, cause)
+
+
+def test_cut_off_asynchronous_part() -> None:
+    job, expired = sick("1.18.1")
+    for checkpoint in expired:
+        job.incidents.append(
+            replace(
+                job.happens(
+                    "async-failure",
+                    task="enrich",
+                    subtask_index=2,
+                    checkpoint=checkpoint.id,
+                    cause="java.util.concurrent.CancellationException",
+                ),
+                time_us=checkpoint.ended_us,
+            )
+        )
+        job.incidents.pop(-2)
+    found = judged(job)
+    assert (found.suspect, found.cause) == (HOT, "slow-async-snapshot")
+
+
+def test_stuck_stack_is_proof() -> None:
+    job, _ = sick()
+    job.happens(
+        "task-stuck",
+        task="enrich",
+        subtask_index=2,
+        cause="java.base/java.net.SocketInputStream.socketRead0(Native Method)",
+    )
+    found = judged(job)
+    assert (found.suspect, found.cause) == (HOT, "task-hangs")
+
+
+# --- disagreement, silence --------------------------------------------------------------------------
+
+
+def test_disagreement_lowers_the_confidence() -> None:
+    job, expired = sick("1.9.3")
+    for checkpoint in expired:
+        job.is_late(checkpoint, "enrich", 0, 6.0)
+        downstream_late(job, checkpoint, "aggregate", "Sink: deliver")
+    job.loaded(
+        {
+            ("enrich", None): {"busy": 5.0, "back_pressured": 990.0},
+            ("enrich", 0): {"busy": 5.0, "back_pressured": 10.0},
+            ("aggregate", 3): {"busy": 990.0, "records_in": 9000.0},
+        }
+    )
+    found = judged(job)
+    assert found.suspect == SECOND
+    assert found.confidence is not Confidence.HIGH
+    assert min(vote.weight for vote in found.votes) < 0
+
+
+def test_no_signal_no_culprit() -> None:
+    job, _ = sick()
+    found = judged(job)
+    assert found.suspect is None and found.votes == ()
+    assert found.missing and found.remedy
+
+
+def test_a_tie_names_nobody() -> None:
+    job, expired = sick()
+    job.acknowledgements(expired[0], [("enrich", 0), ("enrich", 1)])
+    assert judged(job).suspect is None
+
+
+def test_hints_alone_are_never_high() -> None:
+    job, expired = sick(count=1)
+    checkpoint = expired[0]
+    job.is_late(checkpoint, "enrich", 2, 9.0)
+    job.acknowledgements(checkpoint, [("enrich", 2)])
+    job.loaded({("enrich", 2): {"busy": 900.0, "idle": 100.0}}, busy=2.0)
+    found = judged(job)
+    assert found.suspect == HOT
+    assert found.confidence is not Confidence.HIGH
+
+
+def test_names_cut_off_by_metrics_are_joined() -> None:
+    long = "Window(" + "TumblingEventTimeWindows(60000), " * 5 + ")"
+    job, expired = sick(tasks=(("Source: orders", 2), (long, 4), ("Sink: out", 2)))
+    for checkpoint in expired:
+        job.acknowledgements(checkpoint, [(long, 2), *job.everyone("Sink: out")])
+    job.loaded(
+        {
+            ("Source: orders", None): {"busy": None, "back_pressured": 900.0},
+            (long, 2): {"busy": 990.0, "records_in": 9000.0},
+        }
+    )
+    job.loads = [replace(load, task=load.task[:80]) for load in job.loads]
+    found = judged(job)
+    assert found.suspect == Suspect(long, 2)
+    assert found.cause == "data-skew"
+
+
+def test_without_a_graph_sources_come_first() -> None:
+    job, expired = sick(with_graph=False)
+    for checkpoint in expired:
+        job.acknowledgements(
+            checkpoint, [("enrich", 2), *job.everyone("aggregate", "Sink: deliver")]
+        )
+    assert judged(job).suspect == HOT
+
+
+# --- the rules ------------------------------------------------------------------------------------
+
+
+def test_rule_names_culprit_cause_and_votes() -> None:
+    job, expired = sick()
+    for checkpoint in expired:
+        job.acknowledgements(
+            checkpoint, [("enrich", 2), *job.everyone("aggregate", "Sink: deliver")]
+        )
+    skewed(job, "enrich", 2)
+    (found,) = checkpoint_culprit.RULE.judge(job.facts(), {})
+    assert isinstance(found, Finding)
+    assert (found.severity, found.state) == (Severity.CRITICAL, State.ONGOING)
+    assert (found.cause, found.confidence) == ("data-skew", Confidence.HIGH)
+    assert found.subject.subtask_index == 2
+    assert found.title == "enrich (3/4) held up 6 checkpoints (data-skew)"
+    assert found.evidence and found.actions[0].text.startswith("Find the hot key")
+    assert {vote.signal for vote in found.votes} <= {name for name, _, _ in SIGNALS}
+    (half,) = slow_half.RULE.judge(job.facts(), {"share": 0.5})
+    assert isinstance(half, Finding) and "waiting for barriers" in half.title
+
+
+def test_rule_is_inconclusive_with_a_remedy() -> None:
+    job, _ = sick()
+    (answer,) = checkpoint_culprit.RULE.judge(job.facts(), {})
+    assert isinstance(answer, Inconclusive)
+    assert answer.job == job.key and answer.remedy
+
+
+def test_failures_with_few_successes_between_are_one_spell() -> None:
+    job = Bench(interval_s=3, timeout_s=8)
+    for _ in range(5):
+        job.completes(2)
+        for checkpoint in job.expires(1):
+            job.acknowledgements(
+                checkpoint, [("enrich", 2), *job.everyone("aggregate", "Sink: deliver")]
+            )
+    (found,) = checkpoint_culprit.RULE.judge(job.facts(), {})
+    assert isinstance(found, Finding)
+    assert found.count == 5
+
+
+def test_hot_subtask_is_a_warning_although_all_checkpoints_complete() -> None:
+    job = Bench()
+    job.completes(30)
+    skewed(job, "enrich", 2)
+    found = hot_spot(job.job())
+    assert found is not None and found.suspect == HOT
+    (said,) = checkpoint_culprit.RULE.judge(job.facts(), {})
+    assert isinstance(said, Finding)
+    assert (said.severity, said.state, said.cause) == (
+        Severity.WARNING,
+        State.ONGOING,
+        "data-skew",
+    )
+
+
+def test_healthy_loads_are_no_hot_spot() -> None:
+    job = Bench()
+    job.completes(30)
+    job.loaded({("aggregate", 0): {"busy": 700.0, "records_in": 2500.0}})
+    assert hot_spot(job.job()) is None
+    assert list(checkpoint_culprit.RULE.judge(job.facts(), {})) == []
