@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flowdiag.analyses.assemble import assemble
 from flowdiag.analyses.facts import CheckpointFacts, JobFacts
 from flowdiag.analyses.frames import kept
+from flowdiag.analyses.measuring import Say, rows_of, settled_events
 from flowdiag.analyses.redact import clean
 from flowdiag.analyses.report import Data, Note, Privacy, Report, build_report
 from flowdiag.analyses.rules import CHECKPOINT_RULES
@@ -16,19 +17,14 @@ from flowdiag.analyses.rules.base import Thresholds, apply
 from flowdiag.analyses.selection import Moment, Selection
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from flowdiag.parsers.sources import Discovery, Source
 
-# Up to here parsing on the driver is done before Spark's workers would have started; measured in
-# benchmarks/README.md.
-DRIVER_BYTES: Final = 256 * 1024 * 1024
 # Metrics are judged while checkpoints fail; this much before the trigger belongs to it.
 BEFORE_TRIGGER_US: Final = 5_000_000
 # Longer lists of spans become one, since each span is a condition in a query plan.
 MAX_SPANS: Final = 64
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,39 +135,17 @@ def measure(
         tz: name of a zone that overrides every inferred one.
         say: told the name of each stage, for progress.
     """
-    from flowdiag.analyses import lifecycle, resolve
-    from flowdiag.parsers.parse import parse_on_driver, plan_splits
+    from flowdiag.analyses import lifecycle
 
-    tasks = plan_splits(sources)
-    small = sum(source.size for source in sources if source.kind != "not-read") <= DRIVER_BYTES
-    say("reading")
-    parsed = parse_on_driver(tasks) if small else tasks
-    say("starting Spark")
-    spark = session()
-    tune(small)
-    # Not before: two threads that import pyspark at once meet half of it.
-    from flowdiag.parsers.spark import events_frame
-
-    raw = events_frame(spark, parsed)
-    if not small:
-        say("reading")
-    events = kept(resolve.located(raw))
-
-    say("settling clocks")
-    surveyed = _rows(resolve.survey(events))
-    writers = resolve.settle(surveyed, {source.index: source.group for source in sources}, tz)
-    settled = resolve.resolve(events, writers, spark, tz)
-
+    settled = settled_events(sources, session, tune=tune, tz=tz, say=say)
     say("measuring checkpoints")
-    rows = _rows(lifecycle.facts_frame(kept(lifecycle.once(settled))))
-    facts = assemble(rows, [], writers)
-    if any(row["what"] == "stream" and row["scopes"] for row in surveyed):
+    rows = rows_of(lifecycle.facts_frame(kept(lifecycle.once(settled.events))))
+    facts = assemble(rows, [], settled.writers)
+    if any(row["what"] == "stream" and row["scopes"] for row in settled.surveyed):
         say("measuring metrics")
-        facts = assemble(rows, _rows(lifecycle.loads(settled, failing_spans(facts))), writers)
-    return Measured(
-        facts=facts,
-        splits=tuple(row for row in surveyed if row["what"] == "rare" and row["event"] == "split"),
-    )
+        loads = rows_of(lifecycle.loads(settled.events, failing_spans(facts)))
+        facts = assemble(rows, loads, settled.writers)
+    return Measured(facts=facts, splits=settled.splits)
 
 
 def select(facts: CheckpointFacts, selection: Selection) -> CheckpointFacts:
@@ -245,15 +219,3 @@ def failing_spans(facts: CheckpointFacts) -> list[tuple[int, int]]:
     ):  # sick through and through: one span says the same in a smaller plan
         joined = [(joined[0][0], max(high for _, high in joined))]
     return joined
-
-
-def _rows(frame: DataFrame) -> list[dict[str, Any]]:
-    """Collect a small frame through Arrow; maps become dictionaries."""
-    table = frame.toArrow()
-    maps = [field.name for field in table.schema if str(field.type).startswith("map<")]
-    rows: list[dict[str, Any]] = table.to_pylist()
-    for row in rows:
-        for name in maps:
-            if row[name] is not None:
-                row[name] = dict(row[name])
-    return rows

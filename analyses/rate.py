@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses.checkpoints import DRIVER_BYTES, Say
 from flowdiag.analyses.facts import JobKey
 from flowdiag.analyses.findings import RuleOutcome
+from flowdiag.analyses.measuring import DRIVER_BYTES, Say
 from flowdiag.analyses.rate_assemble import assemble
 from flowdiag.analyses.rate_data import rate_data
 from flowdiag.analyses.rate_facts import ApplicationFacts, RateFacts

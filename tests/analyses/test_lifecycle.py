@@ -8,8 +8,8 @@ import pytest
 
 from flowdiag.analyses import lifecycle, resolve
 from flowdiag.analyses.assemble import assemble, checkpoint_type
-from flowdiag.analyses.checkpoints import _rows
 from flowdiag.analyses.facts import CheckpointFacts, Status
+from flowdiag.analyses.measuring import rows_of
 
 from .conftest import Events
 
@@ -25,9 +25,9 @@ def facts(
 ) -> CheckpointFacts:
     groups = groups or {source: f"logs/{source}.log" for source in range(9)}
     located = resolve.located(frame)
-    writers = resolve.settle(_rows(resolve.survey(located)), groups)
+    writers = resolve.settle(rows_of(resolve.survey(located)), groups)
     settled = resolve.resolve(located, writers, spark)
-    return assemble(_rows(lifecycle.facts_frame(lifecycle.once(settled))), [], writers)
+    return assemble(rows_of(lifecycle.facts_frame(lifecycle.once(settled))), [], writers)
 
 
 def line(event: str, after_ms: int, checkpoint: int | None = None, **more: Any) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def test_counters_that_restart_count_from_zero(events: Events) -> None:
 
     frame = resolve.located(events(sample(0, 100, 160), sample(1, 200, 260), sample(2, 10, 30)))
     settled = frame.selectExpr("*", "utc_us AS time_us")
-    (row,) = _rows(lifecycle.loads(settled, None))
+    (row,) = rows_of(lifecycle.loads(settled, None))
     assert row["records_in"] == 60 + 40 + 60 + 10 + 20
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flowdiag.analyses import resolve
-from flowdiag.analyses.checkpoints import _rows
+from flowdiag.analyses.measuring import rows_of
 from flowdiag.analyses.resolve import Clock, Segment, Stream, Writer
 
 from .conftest import Events
@@ -48,7 +48,7 @@ def running(local: str, attempt: str, logger: str, **more: Any) -> dict[str, Any
 
 
 def settle(frame: Any, tz: str | None = None) -> dict[Stream, Writer]:
-    rows = _rows(resolve.survey(resolve.located(frame)))
+    rows = rows_of(resolve.survey(resolve.located(frame)))
     groups = {source: f"logs/{source}.log" for source in range(9)}
     return {writer.stream: writer for writer in resolve.settle(rows, groups, tz)}
 

@@ -1,0 +1,101 @@
+"""The part of measuring that commands about Flink share: parse, locate, settle the clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from flowdiag.analyses.frames import kept
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from flowdiag.analyses.resolve import Writer
+    from flowdiag.parsers.sources import Source
+
+Say = Callable[[str], None]
+
+# Up to here parsing on the driver is done before Spark's workers would have started; measured in
+# benchmarks/README.md.
+DRIVER_BYTES: Final = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """Events with their instants and writers.
+
+    Args:
+        events: what `resolve.resolve` returned.
+        writers: who wrote what.
+        surveyed: the rows of `resolve.survey`, splits among them.
+    """
+
+    events: DataFrame
+    writers: tuple[Writer, ...]
+    surveyed: tuple[dict[str, Any], ...]
+
+    @property
+    def splits(self) -> tuple[dict[str, Any], ...]:
+        """The `split` rows, for the list of inputs."""
+        return tuple(
+            row for row in self.surveyed if row["what"] == "rare" and row["event"] == "split"
+        )
+
+
+def settled_events(
+    sources: Sequence[Source],
+    session: Callable[[], SparkSession],
+    *,
+    driver_bytes: int = DRIVER_BYTES,
+    tune: Callable[[bool], None] = lambda small: None,
+    tz: str | None = None,
+    say: Say = lambda stage: None,
+) -> Settled:
+    """Parse the sources, settle clocks and writers.
+
+    Args:
+        sources: what `parsers.sources.discover` found.
+        session: waits for Spark and returns its session; small inputs are parsed before it is asked.
+        driver_bytes: up to here parsing on the driver is faster.
+        tune: told whether the input is small, before the first query.
+        tz: name of a zone that overrides every inferred one.
+        say: told the name of each stage, for progress.
+    """
+    from flowdiag.analyses import resolve
+    from flowdiag.parsers.parse import parse_on_driver, plan_splits
+
+    tasks = plan_splits(sources)
+    small = sum(source.size for source in sources if source.kind != "not-read") <= driver_bytes
+    say("reading")
+    parsed = parse_on_driver(tasks) if small else tasks
+    say("starting Spark")
+    spark = session()
+    tune(small)
+    # Not before: two threads that import pyspark at once meet half of it.
+    from flowdiag.parsers.spark import events_frame
+
+    raw = events_frame(spark, parsed)
+    if not small:
+        say("reading")
+    events = kept(resolve.located(raw))
+    say("settling clocks")
+    surveyed = rows_of(resolve.survey(events))
+    writers = resolve.settle(surveyed, {source.index: source.group for source in sources}, tz)
+    return Settled(
+        events=resolve.resolve(events, writers, spark, tz),
+        writers=writers,
+        surveyed=tuple(surveyed),
+    )
+
+
+def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
+    """Collect a small frame through Arrow; maps become dictionaries."""
+    table = frame.toArrow()
+    maps = [field.name for field in table.schema if str(field.type).startswith("map<")]
+    rows: list[dict[str, Any]] = table.to_pylist()
+    for row in rows:
+        for name in maps:
+            if row[name] is not None:
+                row[name] = dict(row[name])
+    return rows
