@@ -18,10 +18,11 @@ Row = dict[str, Any]
 
 
 def recordings() -> list[Path]:
+    """Those whose cluster wrote reports, and whose archive says what it counted."""
     return sorted(
         path.parent
         for path in RECORDINGS.glob("*/*/truth.json")
-        if (path.parent / "archive").is_dir()
+        if (path.parent / "archive").is_dir() and not path.parent.name.startswith("no-metrics")
     )
 
 
@@ -106,6 +107,9 @@ def test_counters_end_below_what_the_archive_counted(recording: Path) -> None:
     placed = archived(recording, "placed")
     if not placed or any(row.get("attempt") for row in placed):
         pytest.skip("restarted: counters began anew")
+    truth = json.loads((recording / "truth.json").read_text())
+    names = [job["job"]["name"] for job in truth.get("jobs", [])]
+    anew = len(set(names)) < len(names)  # reports name a job only, so its successor goes on there
     counted: dict[tuple[str, int], int] = {}
     for row in placed:
         if "read-records" in row["fields"]:
@@ -116,7 +120,8 @@ def test_counters_end_below_what_the_archive_counted(recording: Path) -> None:
         for row in fold(path):
             metric = row["metric"]
             if metric and metric["name"] == "numRecordsIn" and metric["scope"] == "task":
-                assert metric["min"] <= metric["last"] == metric["max"]
-                assert metric["last"] <= counted[row["task"], row["subtask_index"]]
+                assert metric["min"] <= metric["last"] <= metric["max"]
+                assert metric["last"] == metric["max"] or anew
+                assert metric["max"] <= counted[row["task"], row["subtask_index"]]
                 seen += 1
     assert seen
