@@ -11,6 +11,7 @@ import pytest
 
 from flowdiag.analyses.checkpoints import Wishes, diagnose, measure
 from flowdiag.analyses.facts import CheckpointFacts, JobFacts, Status
+from flowdiag.analyses.measuring import settled_events
 from flowdiag.analyses.report import Report
 from flowdiag.parsers.sources import discover
 
@@ -188,3 +189,21 @@ def test_half_of_the_jobmanager_log_places_the_same_subtasks(
                 late.attempt.taskmanager,
                 late.attempt.host,
             ) == tuple(expected[key] for key in _LATE[2:])
+
+
+@pytest.mark.parametrize(
+    "recording", [r for r in ALL if r.name == "1.20.5/hot-key"], ids=lambda r: r.name
+)
+def test_executors_parse_to_the_same_facts_as_the_driver(
+    recording: Recording, spark: SparkSession
+) -> None:
+    sources = discover([str(recording.folder / "logs")]).sources
+    on_executors = settled_events(sources, lambda: spark, driver_bytes=0)
+    on_driver = settled_events(sources, lambda: spark)
+    assert on_executors.writers == on_driver.writers
+    columns = ["source", "offset", "event", "time_us", "task", "attempt_id", "checkpoint", "metric"]
+    rows = [
+        sorted(map(str, each.events.select(*columns).collect()))
+        for each in (on_executors, on_driver)
+    ]
+    assert rows[0] == rows[1]
