@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from flowdiag.analyses.facts import JobFacts, Ref, SubtaskLoad
@@ -90,16 +90,33 @@ Loads = Mapping[SubtaskKey, Load]
 
 
 def read_loads(job: JobFacts, topology: Topology) -> dict[SubtaskKey, Load]:
-    """Loads by subtask, under the names of the graph; the longest-observed place of each counts."""
-    best: dict[SubtaskKey, SubtaskLoad] = {}
+    """Loads by subtask, under the names of the graph.
+
+    The place where a subtask was observed longest counts; what that row lacks is taken from the next
+    (REST answers hold one sample, totals of archives none).
+    """
+    rows: dict[SubtaskKey, list[SubtaskLoad]] = defaultdict(list)
     for row in job.loads:
         task = topology.canonical(row.task)
-        if task is None:
-            continue
-        key = SubtaskKey(task, row.subtask_index)
-        if key not in best or row.samples > best[key].samples:
-            best[key] = row
-    return {key: _load(key, row) for key, row in sorted(best.items())}
+        if task is not None:
+            rows[SubtaskKey(task, row.subtask_index)].append(row)
+    return {key: _load(key, _filled(rows[key])) for key in sorted(rows)}
+
+
+_FILLED: Final = tuple(f.name for f in fields(SubtaskLoad) if f.default is None)
+
+
+def _filled(rows: list[SubtaskLoad]) -> SubtaskLoad:
+    ranked = sorted(rows, key=lambda row: -row.samples)
+    first = ranked[0]
+    missing = {
+        name: value
+        for name in ("taskmanager", "host", *_FILLED)
+        if getattr(first, name) is None
+        and (value := next((v for row in ranked if (v := getattr(row, name)) is not None), None))
+        is not None
+    }
+    return replace(first, **missing)
 
 
 def _load(key: SubtaskKey, row: SubtaskLoad) -> Load:
