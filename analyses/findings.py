@@ -286,6 +286,7 @@ CAUSES: Final = {
     "slow-kafka": "polls of Kafka time out",
     "offsets-out-of-range": "records were deleted in Kafka before they were read",
     "slow-metadata-writes": "writing checkpoints or the write-ahead log takes long",
+    "late-rows": "rows come later than the watermark of a query allows",
     "stuck-watermark": "the watermark of a query does not advance",
     "growing-state": "the state of a query grows without end",
 }

@@ -165,6 +165,8 @@ def measure(
     from flowdiag.parsers.parse import parse_on_driver, plan_splits
 
     tasks = plan_splits(sources)
+    if not tasks:
+        return Measured(facts=RateFacts(applications=()), splits=(), owners=())
     small = sum(source.size for source in sources if source.kind != "not-read") <= DRIVER_BYTES
     say("reading")
     parsed = parse_on_driver(tasks) if small else tasks

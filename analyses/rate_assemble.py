@@ -89,6 +89,7 @@ def _application(
     rest_streams = _rest_inputs(singles[Event.SPARK_RECEIVER], interval)
     if rest_streams:
         batches = tuple(_with_streams(batch, rest_streams) for batch in batches)
+    batches = _with_traced_records(batches, singles[Event.SPARK_PID])
     started = [row["time_us"] for row in about if _what(row) == "started" and row.get("time_us")]
     ended = [row["time_us"] for row in about if _what(row) == "ended" and row.get("time_us")]
     times = [row["time_us"] for row in order if row.get("time_us")]
@@ -148,6 +149,7 @@ def _records(rows: Iterable[Row]) -> tuple[Record, ...]:
             name=row.get("job_name"),
             cause=row.get("cause"),
             batch_ms=row.get("epoch_ms"),
+            duration_ms=row.get("duration_ms"),
             fields=row.get("fields") or {},
             ref=_ref(row),
         )
@@ -287,6 +289,31 @@ def _with_streams(batch: Batch, inputs: Mapping[int, Mapping[int, int]]) -> Batc
     return replace(batch, streams=streams)
 
 
+def _with_traced_records(batches: tuple[Batch, ...], traces: Iterable[Row]) -> tuple[Batch, ...]:
+    """Records of batches that only a driver's log tells of, from what the estimators were told.
+
+    An estimator is told when a batch ended, which the log says to the millisecond, too.
+    """
+    if all(batch.streams or batch.records is not None for batch in batches):
+        return batches
+    told: dict[int, list[int]] = defaultdict(list)
+    for row in traces:
+        time, elements = _field(row, "time"), _field(row, "elements")
+        if row.get("template") == "pid-input" and time.isdecimal() and elements.isdecimal():
+            told[int(time)].append(int(elements))
+    alone = all(len(counts) == 1 for counts in told.values())
+    return tuple(
+        replace(
+            batch,
+            records=sum(told[batch.end_ms]),
+            streams=(StreamInput(stream=0, records=told[batch.end_ms][0]),) if alone else (),
+        )
+        if batch.records is None and batch.end_ms in told
+        else batch
+        for batch in batches
+    )
+
+
 def _output_order(row: Row) -> tuple[int, str]:
     return row["batch"], row.get("output") or ""
 
@@ -368,6 +395,17 @@ def _queries(
         for row in singles[Event.SPARK_INCIDENT]
         if row.get("template") == "falling-behind" and _field(row, "interval_ms").isdecimal()
     ]
+    limits = [
+        _field(r, "files")
+        for r in singles[Event.SPARK_INCIDENT]
+        if r.get("template") == "file-limit"
+    ]
+    taken = [
+        _field(r, "files")
+        for r in singles[Event.SPARK_INCIDENT]
+        if r.get("template") == "files-taken"
+    ]
+    alone = len(runs) == 1  # the source's lines name no query
     result = []
     for identity in sorted(runs):
         mine = tuple(sorted(triggers[identity].values(), key=lambda t: (t.time_us, t.batch or 0)))
@@ -386,6 +424,8 @@ def _queries(
                 events=_records(events[identity]),
                 trigger_interval_ms=interval,
                 interval_from=source,
+                file_limit=int(limits[-1]) if alone and limits and limits[-1].isdecimal() else None,
+                files_taken=tuple(int(n) for n in taken if n.isdecimal()) if alone else (),
             )
         )
     return tuple(result)

@@ -122,6 +122,7 @@ class Record:
     name: str | None = None
     cause: str | None = None
     batch_ms: int | None = None
+    duration_ms: int | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     ref: Ref | None = None
 
@@ -191,6 +192,8 @@ class QueryFacts:
     events: tuple[Record, ...] = ()  # started, idle, terminated
     trigger_interval_ms: int | None = None
     interval_from: str | None = None  # option | log | observed
+    file_limit: int | None = None  # maxFilesPerTrigger, as the source logs it
+    files_taken: tuple[int, ...] = ()  # new files per trigger, as the source logs them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,7 +105,7 @@ def replays(app: ApplicationFacts) -> tuple[Replay, ...]:
     for batch in sorted(app.completed, key=lambda b: (b.end_ms or 0, b.time_ms)):
         if batch.end_ms is None or batch.processing_ms is None or batch.scheduling_ms is None:
             continue
-        if batch.approximate:
+        if batch.approximate or app.origins.isdisjoint(("listener", "rest")):
             return _from_traces(app, gains)
         # A REST answer tells delays; when the batch ended is then known but for its generation lag.
         exact = exact and (batch.submission_ms is not None or gains.derived == 0)

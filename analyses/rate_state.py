@@ -35,7 +35,7 @@ class Cap:
     """A limit that the batches reach.
 
     Args:
-        kind: `pid`, `max-rate`, `max-per-partition`, `rows`.
+        kind: `pid`, `max-rate`, `max-per-partition`, `rows`, `files`.
         per_s: records per second and stream, in the median.
         share: of the late batches that reach it.
         stream: whose it is.
@@ -250,6 +250,7 @@ def _capped(cap: Cap) -> str:
         "max-rate": pid.MAX_RATE,
         "max-per-partition": pid.MAX_PER_PARTITION,
         "rows": "a fixed number of rows",
+        "files": "maxFilesPerTrigger",
     }[cap.kind]
     return f"{cap.share:.0%} of the late batches are filled up to {of} ({cap.per_s:.0f} records/s)"
 
@@ -451,6 +452,11 @@ def _query_word(
             return Stability.OVERLOADED, f"{told} (median {middle / interval:.1f} intervals) {what}"
     elif grows and state.waiting is not None and state.waiting.rise > middle:
         return Stability.OVERLOADED, "each trigger takes longer and brings more rows"
+    elif falling_short(late) is not None:
+        return (
+            Stability.OVERLOADED,
+            f"rows come in {falling_short(late):.2f} times as fast as they are processed",
+        )
     if piling and state.backlog is not None:
         if state.caps and (not interval or middle < interval):
             return Stability.THROTTLED, "the backlog grows behind a limit of rows per trigger"
@@ -463,20 +469,46 @@ def _query_word(
     return Stability.STABLE, f"triggers take {part}"
 
 
+def falling_short(late: Sequence[Trigger]) -> float | None:
+    """Rows per second that were read over those that are processed, where that is clearly above one.
+
+    A trigger reads what came in since the one before: when it takes longer than that took to come in,
+    the next one reads more. A limit makes both rates equal, and single rows say nothing.
+    """
+    ratios = [
+        t.input_per_s / t.processed_per_s
+        for t in late
+        if t.input_per_s and t.processed_per_s and (t.rows or 0) >= 10
+    ]
+    grown = [b.rows or 0 for a, b in pairwise(late) if (b.rows or 0) > (a.rows or 0)]
+    if len(ratios) < 2 or len(grown) < MOSTLY * (len(late) - 1):
+        return None
+    middle = median(ratios)
+    return middle if middle >= 1.15 else None
+
+
 def query_caps(query: QueryFacts, late: Sequence[Trigger]) -> tuple[Cap, ...]:
-    """A number of rows that triggers never exceed and mostly reach, while more is there."""
-    more = [t for t in late if (t.backlog or 0) > 0]
-    if len(more) < MOSTLY * len(late) or len(late) < FEW:
+    """A limit that triggers mostly reach: of files as the source logs them, or of rows with a backlog.
+
+    Only where triggers wait for their time: one that follows at once is held back by the job itself.
+    """
+    if len(late) < FEW or not query.trigger_interval_ms:
         return ()
-    rows = [t.rows for t in more if t.rows]
+    seconds = median([(b.time_us - a.time_us) / 1e6 for a, b in pairwise(late)]) or 1.0
+    rows = [t.rows for t in late if t.rows]
     if not rows:
         return ()
-    top = max(rows)
-    share = sum(count >= 0.95 * top for count in rows) / len(late)
-    if share < NARROW:
+    files = query.files_taken[-len(late) :]
+    if query.file_limit and len(files) >= FEW:
+        share = sum(count >= query.file_limit for count in files) / len(files)
+        if share >= NARROW:
+            return (Cap(kind="files", per_s=median(rows) / seconds, share=share),)
+    more = [t for t in late if (t.backlog or 0) > 0]
+    if len(more) < MOSTLY * len(late):
         return ()
-    seconds = median([(b.time_us - a.time_us) / 1e6 for a, b in pairwise(late)] or [1.0]) or 1.0
-    return (Cap(kind="rows", per_s=top / seconds, share=share),)
+    top = max(rows)
+    share = len([t for t in more if (t.rows or 0) >= 0.95 * top]) / len(late)
+    return (Cap(kind="rows", per_s=top / seconds, share=share),) if share >= NARROW else ()
 
 
 # -- together ------------------------------------------------------------------------------------

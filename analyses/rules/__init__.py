@@ -9,25 +9,30 @@ from __future__ import annotations
 from typing import Any, Final
 
 from flowdiag.analyses.rules import (
+    capped_query,
     capped_rate,
     checkpoint_culprit,
     checkpoint_declined,
     checkpoint_expired,
     checkpoint_never_completes,
     checkpoint_not_triggered,
+    executor_trouble,
     failing_batches,
+    failing_query,
     fixed_batch_cost,
     generation_lag,
     growing_checkpoint,
     hanging_batch,
     jobmanager_stalled,
     late_acknowledgement,
+    late_rows,
     little_headroom,
     lost_transactions,
     metadata_write,
     no_source_acknowledged,
     out_of_memory,
     overloaded_batches,
+    overloaded_query,
     rate_floor,
     receiver_restarts,
     restart_loop,
@@ -35,8 +40,11 @@ from flowdiag.analyses.rules import (
     skewed_taskmanager,
     slow_checkpoint,
     slow_half,
+    slow_outside,
+    slow_task,
     storage_throttled,
     stuck_task,
+    stuck_watermark,
     task_failure,
     taskmanager_lost,
     threshold_exceeded,
@@ -89,6 +97,15 @@ RATE_RULES: Final[tuple[Rule[Any], ...]] = (
     # RT3xx: who is slow
     skewed_receiver.RULE,
     receiver_restarts.RULE,
+    slow_task.RULE,
+    executor_trouble.RULE,
+    slow_outside.RULE,
+    # RT4xx: Structured Streaming
+    overloaded_query.RULE,
+    failing_query.RULE,
+    capped_query.RULE,
+    late_rows.RULE,
+    stuck_watermark.RULE,
 )
 
 ALL_RULES: Final = CHECKPOINT_RULES + RATE_RULES
