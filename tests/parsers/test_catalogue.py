@@ -119,9 +119,14 @@ def test_blanks_may_be_padded_or_collapsed(template: Template) -> None:
         assert CATALOGUE.recognise(collapsed, anchor_of(template)) is not None, collapsed
 
 
+# Anchors too short to be rare by themselves. In 1.5 million recorded lines, this one stands in
+# those of its message only.
+SHORT = ("Task: ",)
+
+
 @every_template
 def test_anchor_survives_json(template: Template) -> None:
-    assert re.fullmatch(r"[A-Za-z0-9 .,:_-]{8,}", template.anchor)
+    assert re.fullmatch(r"[A-Za-z0-9 .,:_-]{8,}", template.anchor) or template.anchor in SHORT
     for sample in ENTRIES[template.id]["sample"]:
         assert template.anchor in sample["text"].rstrip(), "blanks at the end of a line get lost"
         assert template.anchor in json.dumps(sample["text"])
