@@ -263,6 +263,7 @@ CAUSES: Final = {
     "checkpoint-lock-held": "a source does not let go of the checkpoint lock",
     "task-failure": "a task failed, and the job with it or its region",
     "taskmanager-lost": "a TaskManager died, or could not be reached",
+    "lost-transactions": "transactions of a sink timed out or were fenced before they were committed",
     "jobmanager-stalled": "the JobManager itself stood still",
     "out-of-memory": "a process ran out of memory, or was killed for using too much",
     "insufficient-network-buffers": "too few network buffers for the job's channels",

@@ -180,7 +180,7 @@ def _finding(job: JobFacts, hit: list[Incident], thresholds: Thresholds) -> Find
         why=f"{j.count_text(len(hit), 'transaction record')}; "
         f"no checkpoint for up to {j.duration_text(gap)}, transaction time-out "
         f"{j.duration_text(timeout)}",
-        cause="transactions-lost",
+        cause="lost-transactions",
         confidence=weigh(votes),
         # What kept the checkpoints from completing is nearer to the root.
         rank=Rank.SYMPTOM if exceeded else Rank.MECHANISM,

@@ -107,7 +107,7 @@ def _finding(
             "JobManager that is busy."
         ),
         rank=Rank.SYMPTOM,
-        cause="slow-metadata-write",
+        cause="slow-metadata-writes",
         first_us=slow[0].triggered_us,
         last_us=slow[-1].ended_us,
         count=len(slow),

@@ -159,7 +159,7 @@ def _finding(
         title=f"No source acknowledged {j.count_text(len(silent), 'checkpoint')}; it is not back pressure",
         why=f"{name}: no acknowledgement in {len(silent)} of {telling} expired checkpoints, "
         f"back-pressured {pressed * 100:.0f} % at most",
-        cause="source-holds-lock",
+        cause="checkpoint-lock-held",
         confidence=weigh(votes),
         rank=Rank.MECHANISM - 2,
         first_us=series[0].first_us,

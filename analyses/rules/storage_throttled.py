@@ -198,7 +198,7 @@ def _finding(
             else f"Writing state is slow on {place} and nowhere else"
         ),
         why=vote.says if manager is None else f"{place}: {vote.says}",
-        cause="storage-throttled" if manager is None else "slow-taskmanager",
+        cause="slow-checkpoint-storage" if manager is None else "slow-taskmanager",
         confidence=weigh([vote]),
         rank=Rank.MECHANISM - 1,
         count=len(checkpoints),
