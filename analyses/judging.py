@@ -326,8 +326,8 @@ def place_text(taskmanager: str | None, host: str | None) -> str:
     """Where something ran: resource id and host.
 
     >>> place_text("tm-3", "worker7"), place_text(None, None)
-    ('tm-3 on worker7', 'an unknown TaskManager')
+    ('tm-3 (worker7)', 'an unknown TaskManager')
     """
     if taskmanager is None:
         return host or "an unknown TaskManager"
-    return f"{taskmanager} on {host}" if host and host not in taskmanager else taskmanager
+    return f"{taskmanager} ({host})" if host and host not in taskmanager else taskmanager

@@ -156,11 +156,7 @@ def _finding(job: JobFacts, refused: list[Incident], thresholds: Thresholds) -> 
             "checkpointed up to 1.13, and later if the option is off."
         ),
         rank=Rank.SYMPTOM,
-        cause="finished-tasks"
-        if finished
-        else "tasks-not-running"
-        if kind == "not_running"
-        else None,
+        cause="finished-tasks" if finished or kind == "not_running" else None,
         first_us=refused[0].time_us,
         last_us=refused[-1].time_us,
         count=len(refused),

@@ -72,7 +72,7 @@ _CAUSES: Final = {
     "unknown": "task-failure",
     "snapshot": "snapshot-exception",
     "storage": "storage-failure",
-    "transaction": "transaction-failure",
+    "transaction": "task-failure",
     "network-buffers": "insufficient-network-buffers",
     "no-resource": "not-enough-slots",
 }

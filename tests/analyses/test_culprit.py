@@ -190,7 +190,7 @@ def test_data_skew_by_all_signals() -> None:
         "input-queue": 1,
     }
     assert found.why is not None
-    assert found.why.startswith("enrich (3/4) on tm-2 on host-tm-2: 30.0 times the records")
+    assert found.why.startswith("enrich (3/4) on tm-2 (host-tm-2): 30.0 times the records")
 
 
 def test_back_pressure_is_followed_past_a_busy_decoy() -> None:

@@ -1,0 +1,464 @@
+"""CP202 and CP301 to CP311 on facts made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flowdiag.analyses.crises import crises
+from flowdiag.analyses.facts import CheckpointFacts, Incident
+from flowdiag.analyses.findings import Confidence, Finding, Inconclusive, Severity, State
+from flowdiag.analyses.report import judge
+from flowdiag.analyses.rules import (
+    CHECKPOINT_RULES,
+    jobmanager_stalled,
+    lost_transactions,
+    metadata_write,
+    no_source_acknowledged,
+    out_of_memory,
+    restart_loop,
+    skewed_taskmanager,
+    storage_throttled,
+    stuck_task,
+    task_failure,
+    taskmanager_lost,
+    threshold_exceeded,
+)
+from flowdiag.analyses.rules.base import Rule, apply
+
+from .workbench import Bench
+
+LOST = (
+    "org.apache.flink.runtime.io.network.netty.exception.RemoteTransportException: Connection "
+    "unexpectedly closed by remote task manager 'host-tm-2/10.0.0.2:41000 [ tm-2 ] '. This might "
+    "indicate that the remote task manager was lost."
+)
+SLOTS = (
+    "org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException: Could not acquire "
+    "the minimum required resources."
+)
+USER = "java.lang.IllegalStateException: cannot parse amount of order 7"
+
+
+def findings(rule: Rule[Any], facts: CheckpointFacts) -> list[Finding]:
+    said = list(rule.judge(facts, {t.name: t.value for t in rule.thresholds}))
+    assert all(isinstance(item, Finding) for item in said), said
+    return [item for item in said if isinstance(item, Finding)]
+
+
+def one(rule: Rule[Any], facts: CheckpointFacts) -> Finding:
+    (found,) = findings(rule, facts)
+    return found
+
+
+def fails(job: Bench, second: float, task: str, index: int, cause: str, **text: str) -> Incident:
+    return job.happens(
+        "task-failure",
+        second=second,
+        task=task,
+        subtask_index=index,
+        parallelism=dict(job.tasks)[task],
+        taskmanager=job.manager_of(task, index),
+        host=f"host-{job.manager_of(task, index)}",
+        cause=cause,
+        text={"to_state": "FAILED", **text},
+    )
+
+
+def restarts(job: Bench, second: float) -> None:
+    job.happens("job-restarting", second=second)
+    job.happens("job-running", second=second + 2)
+
+
+def test_user_code_in_a_restart_loop() -> None:
+    job = Bench()
+    job.completes(10)
+    start = job.now_s
+    for number in range(6):
+        fails(job, start + 12 * number, "enrich", 1, USER)
+        restarts(job, start + 12 * number + 1)
+    job.happens("cancelled", second=start + 80)
+    found = one(task_failure.RULE, job.facts())
+    assert (found.severity, found.state, found.cause) == (
+        Severity.CRITICAL,
+        State.ONGOING,
+        "task-failure",
+    )
+    assert (found.subject.task, found.subject.subtask_index) == ("enrich", 1)
+    assert found.confidence is Confidence.HIGH
+    assert "cannot parse amount" in (found.why or "")
+    loop = one(restart_loop.RULE, job.facts())
+    assert loop.severity is Severity.CRITICAL and loop.why is None
+    assert loop.title.startswith("6 failures within 60.0 s without a completed checkpoint")
+
+
+def test_one_failure_that_is_over_is_information() -> None:
+    job = Bench()
+    job.completes(300)
+    fails(job, job.now_s, "enrich", 1, USER)
+    restarts(job, job.now_s + 1)
+    job.now_s += 20
+    job.completes(300)
+    found = one(task_failure.RULE, job.facts())
+    assert (found.severity, found.state) == (Severity.INFO, State.RECOVERED)
+    assert findings(restart_loop.RULE, job.facts()) == []
+
+
+def test_snapshot_exception_as_a_task_failure() -> None:
+    """From 1.11 on an exception in the synchronous part fails the task."""
+    job = Bench()
+    job.completes(5)
+    for number in range(4):
+        fails(
+            job,
+            job.now_s + 10 * number,
+            "aggregate",
+            1,
+            "java.lang.IllegalStateException: quota exceeded",
+            exception="java.io.IOException: Could not perform checkpoint 5 for operator aggregate "
+            "(2/6)#0.",
+        )
+    found = one(task_failure.RULE, job.facts())
+    assert found.cause == "snapshot-exception"
+    assert found.title.startswith("aggregate (2/6) throws while it takes a snapshot, 4 restarts")
+
+
+def test_declines_of_one_subtask_with_its_cause() -> None:
+    job = Bench()
+    job.completes(5)
+    for checkpoint in job.declined(6):
+        job.refuses(
+            checkpoint,
+            "aggregate",
+            2,
+            "org.apache.flink.util.SerializedThrowable: java.io.IOException: No space left on device",
+        )
+    found = one(task_failure.RULE, job.facts())
+    assert (found.cause, found.subject.subtask_index) == ("snapshot-exception", 2)
+    assert (
+        found.why
+        == "aggregate (3/6): java.io.IOException: No space left on device (6 of 6 failed checkpoints)"
+    )
+    assert found.confidence is Confidence.HIGH
+
+
+def test_declines_of_everybody_accuse_nobody_alone() -> None:
+    job = Bench()
+    job.completes(5)
+    for checkpoint in job.declined(6):
+        for task, index in job.everyone("enrich", "aggregate"):
+            job.refuses(checkpoint, task, index, "java.net.ConnectException: bucket unreachable")
+    found = one(task_failure.RULE, job.facts())
+    assert found.subject.kind == "job"
+
+
+def test_declines_on_one_machine() -> None:
+    job = Bench()
+    job.completes(5)
+    here = [who for who in job.on("tm-2") if who[0] in ("enrich", "aggregate")]
+    for checkpoint in job.declined(6):
+        for task, index in here:
+            job.refuses(checkpoint, task, index, "java.io.IOException: No space left on device")
+    found = one(task_failure.RULE, job.facts())
+    assert (found.subject.kind, found.subject.taskmanager) == ("taskmanager", "tm-2")
+
+
+def test_decline_without_reason_takes_the_taskmanagers_word() -> None:
+    job = Bench(version="1.10.3")
+    job.completes(5)
+    for checkpoint in job.declined(3):
+        job.refuses(checkpoint, "enrich", 0, "")
+        job.happens(
+            "snapshot-failed", task="enrich", subtask_index=0, checkpoint=checkpoint.id, cause=USER
+        )
+    job.declines = [replace(d, reason=None) for d in job.declines]
+    found = one(task_failure.RULE, job.facts())
+    assert found.cause == "snapshot-exception" and "cannot parse" in (found.why or "")
+
+
+def test_declines_of_closing_sources_are_nobody() -> None:
+    job = Bench()
+    job.completes(5)
+    for checkpoint in job.declined(2, reason="Checkpoint was declined (task is closing)"):
+        job.refuses(checkpoint, "Source: orders", 0, "Checkpoint was declined (task is closing)")
+    assert findings(task_failure.RULE, job.facts()) == []
+
+
+@pytest.mark.parametrize("named", ["heartbeat", "exception", "host-only"])
+def test_the_lost_taskmanager_is_the_peer(named: str) -> None:
+    """The first FAILED task runs on a survivor."""
+    job = Bench()
+    job.completes(10)
+    now = job.now_s
+    text = {"lost_taskmanager": "tm-2", "lost_host": "host-tm-2"}
+    if named == "host-only":
+        text = {"lost_taskmanager": "", "lost_host": "host-tm-2.flink.example"}
+    if named == "heartbeat":
+        text = {"lost_taskmanager": "null", "lost_host": "null"}
+        job.happens(
+            "taskmanager-lost",
+            second=now + 12,
+            taskmanager="tm-2",
+            cause="The heartbeat of TaskManager with id tm-2 timed out",
+        )
+    fails(job, now, "enrich", 0, LOST, **text)
+    fails(job, now, "aggregate", 5, LOST, **text)
+    restarts(job, now + 13)
+    job.now_s += 30
+    job.completes(10)
+    found = one(taskmanager_lost.RULE, job.facts())
+    assert (found.subject.taskmanager, found.subject.host) == ("tm-2", "host-tm-2")
+    assert (found.severity, found.state, found.cause) == (
+        Severity.WARNING,
+        State.RECOVERED,
+        "taskmanager-lost",
+    )
+    assert found.confidence is Confidence.HIGH
+    assert findings(task_failure.RULE, job.facts()) == []
+
+
+def test_a_loss_without_slots_to_restart() -> None:
+    job = Bench()
+    job.completes(10)
+    now = job.now_s
+    fails(job, now, "enrich", 0, LOST, lost_taskmanager="tm-2", lost_host="host-tm-2")
+    for number in range(5):
+        job.happens(
+            "job-failing", second=now + 20 + 15 * number, cause=SLOTS, text={"to_state": "FAILING"}
+        )
+    job.happens("cancelled", second=now + 400)
+    facts = job.facts()
+    found = one(taskmanager_lost.RULE, facts)
+    assert (found.severity, found.state) == (Severity.CRITICAL, State.ONGOING)
+    assert found.subject.taskmanager == "tm-2"
+    assert findings(task_failure.RULE, facts) == []
+    answer = judge(apply(CHECKPOINT_RULES, facts))
+    assert (answer.verdict, answer.cause) == ("failing", "taskmanager-lost")
+    assert answer.culprits[0].subject.taskmanager == "tm-2"
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind", "option"),
+    [
+        (
+            "java.lang.OutOfMemoryError: Java heap space",
+            "heap",
+            "taskmanager.memory.task.heap.size",
+        ),
+        (
+            "java.lang.OutOfMemoryError: Metaspace. The metaspace out-of-memory error has occurred.",
+            "metaspace",
+            "taskmanager.memory.jvm-metaspace.size",
+        ),
+        (
+            "java.lang.OutOfMemoryError: Direct buffer memory. The direct out-of-memory error",
+            "direct",
+            "taskmanager.memory.task.off-heap.size",
+        ),
+        (
+            "Container [pid=1] is running 12MB beyond the 'PHYSICAL' memory limit. Current usage",
+            "container",
+            "taskmanager.memory.jvm-overhead.fraction",
+        ),
+    ],
+)
+def test_memory_outranks_the_loss_that_follows(cause: str, kind: str, option: str) -> None:
+    job = Bench()
+    job.completes(10)
+    now = job.now_s
+    job.happens("out-of-memory", second=now, taskmanager="tm-2", host="host-tm-2", cause=cause)
+    fails(job, now + 1, "enrich", 0, LOST, lost_taskmanager="tm-2", lost_host="host-tm-2")
+    restarts(job, now + 5)
+    job.now_s += 30
+    job.completes(5)
+    facts = job.facts()
+    found = one(out_of_memory.RULE, facts)
+    assert found.option == option
+    assert found.subject.taskmanager == "tm-2"
+    assert found.measurements[0].population == kind
+    assert findings(taskmanager_lost.RULE, facts) == []
+    assert judge(apply(CHECKPOINT_RULES, facts)).cause == "out-of-memory"
+
+
+def test_threshold_is_a_consequence() -> None:
+    job = Bench()
+    job.completes(5)
+    job.expires(1)
+    job.happens(
+        "job-failing",
+        cause="org.apache.flink.util.FlinkRuntimeException: Exceeded checkpoint tolerable failure "
+        "threshold.",
+        text={"to_state": "FAILING"},
+    )
+    found = one(threshold_exceeded.RULE, job.facts())
+    assert found.why is None and found.cause is None
+    assert "before: 1 expired" in found.title
+
+
+def test_most_heartbeats_lapse_together() -> None:
+    job = Bench(managers=5)
+    job.completes(20)
+    now = job.now_s
+    for number in range(5):
+        job.happens(
+            "taskmanager-lost",
+            second=now + number,
+            taskmanager=f"tm-{number + 1}",
+            cause=f"The heartbeat of TaskManager with id tm-{number + 1} timed out",
+        )
+    fails(job, now + 5, "enrich", 0, "The heartbeat of TaskManager with id tm-1 timed out")
+    for number in range(5):
+        job.happens("taskmanager-registered", second=now + 30, taskmanager=f"tm-{number + 1}")
+    job.now_s += 60
+    job.completes(20)
+    facts = job.facts()
+    found = one(jobmanager_stalled.RULE, facts)
+    assert found.cause == "jobmanager-stalled"
+    assert found.confidence is Confidence.HIGH
+    assert judge(apply(CHECKPOINT_RULES, facts)).cause == "jobmanager-stalled"
+
+
+def test_two_lost_of_five_are_not_the_jobmanager() -> None:
+    job = Bench(managers=5)
+    job.completes(5)
+    for number in range(2):
+        job.happens(
+            "taskmanager-lost",
+            taskmanager=f"tm-{number + 1}",
+            cause="The heartbeat of TaskManager timed out",
+        )
+    assert findings(jobmanager_stalled.RULE, job.facts()) == []
+
+
+def test_slow_storage_everywhere() -> None:
+    job = Bench()
+    for checkpoint in job.completes(4, lasted_s=45):
+        job.acknowledgements(checkpoint, end_to_end_ms=40_000, async_ms=39_000, bytes=5_000_000)
+    found = one(storage_throttled.RULE, job.facts())
+    assert (found.cause, found.subject.kind) == ("slow-checkpoint-storage", "job")
+
+
+def test_slow_storage_on_one_host() -> None:
+    job = Bench()
+    slow = {who: {"async_ms": 30_000, "end_to_end_ms": 30_100} for who in job.on("tm-3")}
+    for checkpoint in job.completes(4, lasted_s=31):
+        job.acknowledgements(checkpoint, special=slow, bytes=5_000_000)
+    found = one(storage_throttled.RULE, job.facts())
+    assert (found.cause, found.subject.taskmanager) == ("slow-taskmanager", "tm-3")
+
+
+def test_fast_storage_and_one_slow_subtask_are_neither() -> None:
+    job = Bench()
+    for checkpoint in job.completes(4):
+        job.acknowledgements(checkpoint, special={("enrich", 1): {"async_ms": 30_000}}, bytes=10**6)
+    assert findings(storage_throttled.RULE, job.facts()) == []
+
+
+def test_slow_finalization() -> None:
+    job = Bench()
+    job.completes(20, finalization_ms=12)
+    job.completes(4, finalization_ms=9_000)
+    found = one(metadata_write.RULE, job.facts())
+    assert found.cause == "slow-metadata-writes" and found.count == 4
+
+
+@pytest.mark.parametrize(
+    ("template", "gap_s", "severity"),
+    [
+        ("producer-fenced", 60, Severity.WARNING),
+        ("producer-fenced", 1200, Severity.CRITICAL),
+        ("transaction-fenced", 60, Severity.CRITICAL),
+    ],
+)
+def test_lost_transactions(template: str, gap_s: float, severity: Severity) -> None:
+    job = Bench()
+    job.completes(5)
+    job.now_s += gap_s
+    job.happens(
+        "external-failure",
+        cause="org.apache.kafka.common.errors.ProducerFencedException: newer producer",
+        text={"template": template},
+    )
+    job.completes(5)
+    found = one(lost_transactions.RULE, job.facts())
+    assert (found.severity, found.state) == (severity, State.RECOVERED)
+
+
+def test_committed_before_a_restore_is_usual() -> None:
+    job = Bench()
+    job.completes(5)
+    job.happens("external-failure", text={"template": "transaction-recovery-skipped"})
+    assert findings(lost_transactions.RULE, job.facts()) == []
+
+
+def test_source_that_holds_the_lock() -> None:
+    job = Bench()
+    for checkpoint in job.expires(3):
+        job.acknowledgements(checkpoint, job.everyone())
+    job.loaded({("Source: orders", None): {"busy": None, "back_pressured": 20.0}}, busy=5.0)
+    found = one(no_source_acknowledged.RULE, job.facts())
+    assert (found.cause, found.subject.task) == ("checkpoint-lock-held", "Source: orders")
+    job.loaded({("Source: orders", None): {"busy": None, "back_pressured": 980.0}})
+    assert findings(no_source_acknowledged.RULE, job.facts()) == []
+    job.loads.clear()
+    (answer,) = no_source_acknowledged.RULE.judge(
+        job.facts(), {t.name: t.value for t in no_source_acknowledged.RULE.thresholds}
+    )
+    assert isinstance(answer, Inconclusive)
+
+
+def test_stuck_task_names_its_method() -> None:
+    job = Bench()
+    job.completes(5)
+    for number in range(3):
+        job.happens(
+            "task-stuck",
+            second=job.now_s + 30 * number,
+            task="enrich",
+            subtask_index=2,
+            parallelism=4,
+            cause="java.base/java.net.SocketInputStream.socketRead0(Native Method)\n at b\n",
+        )
+    found = one(stuck_task.RULE, job.facts())
+    assert found.severity is Severity.WARNING
+    assert found.why == (
+        "enrich (3/4): stuck in java.base/java.net.SocketInputStream.socketRead0(Native Method)"
+    )
+
+
+def test_slow_close_once_is_information() -> None:
+    job = Bench()
+    job.completes(5)
+    job.happens("task-stuck", task="enrich", subtask_index=2, cause="a.b.c")
+    assert one(stuck_task.RULE, job.facts()).severity is Severity.INFO
+
+
+def test_skewed_taskmanager_needs_ratio_and_p() -> None:
+    job = Bench(tasks=(("map", 9), ("reduce", 9)), timeout_s=10)
+    job.completes(20)
+    for checkpoint in job.expires(2):
+        for task, index in job.on("tm-2"):
+            job.is_late(checkpoint, task, index)
+    found = one(skewed_taskmanager.RULE, job.facts())
+    assert (found.subject.taskmanager, found.cause) == ("tm-2", "slow-taskmanager")
+    assert found.title == "6 late subtasks on tm-2 (host-tm-2), 2.0 expected"
+    small = Bench(timeout_s=10)
+    small.completes(5)
+    for checkpoint in small.expires(2):
+        small.is_late(checkpoint, "enrich", 1)
+    assert findings(skewed_taskmanager.RULE, small.facts()) == []
+
+
+def test_a_crisis_ends_with_a_completed_checkpoint() -> None:
+    job = Bench()
+    job.completes(5)
+    fails(job, job.now_s, "enrich", 1, USER)
+    job.now_s += 10
+    job.completes(5)
+    fails(job, job.now_s, "enrich", 1, USER)
+    fails(job, job.now_s + 0.4, "enrich", 2, "java.util.concurrent.CancellationException")
+    found = crises(job.job())
+    assert [(c.bursts, c.state) for c in found] == [(1, State.RECOVERED), (1, State.ONGOING)]
+    assert all(c.root.incident.subtask_index == 1 for c in found)
