@@ -102,9 +102,10 @@ def _judge(job: JobFacts, series: list[Episode]) -> Iterator[Finding | Inconclus
             named.setdefault((conviction.suspect, conviction.cause), []).append(conviction)
     for group in named.values():
         yield _finding(job, group)
-    # An episode that was over before long, or one among named ones, needs no answer of its own.
-    if unnamed and not named:
-        last = unnamed[-1]
+    # What was over before long, or stands among named ones, needs no answer of its own.
+    serious = [c for c in unnamed if _severity(job, [c.episode]) is not Severity.INFO]
+    if serious and not named:
+        last = serious[-1]
         yield Inconclusive(
             reason=last.missing or "no signal",
             remedy=last.remedy,
@@ -112,18 +113,22 @@ def _judge(job: JobFacts, series: list[Episode]) -> Iterator[Finding | Inconclus
         )
 
 
+def _severity(job: JobFacts, series: list[Episode]) -> Severity:
+    expired = sum(e.count(Status.EXPIRED) for e in series)
+    return j.severity_of(job, series, expired, len(concluded(job)))
+
+
 def _finding(job: JobFacts, group: list[Conviction]) -> Finding:
     best = max(group, key=lambda c: (c.confidence.weight, len(c.episode.checkpoints)))
     series = [conviction.episode for conviction in group]
     expired = sum(e.count(Status.EXPIRED) for e in series)
-    population = len(concluded(job))
     subject = best.subject or j.job_subject(job)
     cited = j.cite((ref, None) for conviction in group for ref in conviction.refs)
     ended = j.ends(c for e in series for c in e.checkpoints)
     evidence = (*cited[:7], *ended[:3]) if cited else ended[: j.MAX_CITED]
     return Finding(
         job=job.key,
-        severity=j.severity_of(job, series, expired, population),
+        severity=_severity(job, series),
         state=j.state_of(series),
         subject=subject,
         title=_title(best, f"held up {j.count_text(expired, 'checkpoint')}"),

@@ -58,6 +58,8 @@ from flowdiag.analyses.findings import (
 from flowdiag.analyses.options import option
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 
+# Tasks fail with this on the TaskManager that goes, when it is told to (an eviction, a drained node).
+_LEAVES: Final = "The TaskExecutor is shutting down"
 _NOBODY: Final = frozenset({"", "null", "unknown"})
 
 
@@ -73,6 +75,7 @@ class TaskManagerLost:
         Signal("heartbeat", 3, "its heartbeat timed out, or it is no longer reachable"),
         Signal("named-peer", 3, "tasks on other TaskManagers lost their connection to it"),
         Signal("worker-ended", 3, "the cluster reports that its container or pod ended"),
+        Signal("shut-down", 3, "its own tasks say that it is shutting down"),
         Signal("other-peers", -1, "other TaskManagers are named as well"),
     )
 
@@ -94,6 +97,8 @@ Lost = tuple[str | None, str | None]  # resource id, host
 
 def _signal(incident: Incident) -> str:
     template = incident.text.get("template", "")
+    if _LEAVES in (incident.cause or ""):
+        return "shut-down"
     if "worker" in template or "container" in template or "pod" in template:
         return "worker-ended"
     return "heartbeat"
@@ -106,6 +111,9 @@ def _peers(crisis: Crisis) -> tuple[Counter[Lost], Counter[Lost]]:
     for failure in crisis.of_kind("taskmanager-lost"):
         incident = failure.incident
         if incident.kind == "taskmanager-lost":
+            direct[incident.taskmanager, incident.host] += 1
+            continue
+        if _LEAVES in (incident.cause or ""):
             direct[incident.taskmanager, incident.host] += 1
             continue
         manager = incident.text.get("lost_taskmanager", "")
@@ -246,7 +254,7 @@ def _votes(job: JobFacts, lost: Lost, crisis: Crisis) -> list[Vote]:
     heartbeats = [
         f.incident
         for f in crisis.of_kind("taskmanager-lost")
-        if f.incident.kind == "taskmanager-lost"
+        if f.incident.kind == "taskmanager-lost" or _LEAVES in (f.incident.cause or "")
     ]
     mine = [
         i for i in heartbeats if i.taskmanager == manager or (manager is None and i.host == host)
@@ -255,6 +263,7 @@ def _votes(job: JobFacts, lost: Lost, crisis: Crisis) -> list[Vote]:
     for name, says in (
         ("heartbeat", "its heartbeat failed"),
         ("worker-ended", "its container or pod ended"),
+        ("shut-down", "it was told to shut down"),
     ):
         told = [i for i in mine if _signal(i) == name]
         if told:

@@ -219,6 +219,21 @@ def test_the_lost_taskmanager_is_the_peer(named: str) -> None:
     assert findings(task_failure.RULE, job.facts()) == []
 
 
+def test_a_taskmanager_that_shuts_down_is_the_lost_one() -> None:
+    job = Bench()
+    job.completes(10)
+    gone = "org.apache.flink.util.FlinkException: The TaskExecutor is shutting down."
+    for task, index in job.on("tm-3"):
+        fails(job, job.now_s, task, index, gone)
+    fails(job, job.now_s + 0.1, "enrich", 1, LOST, lost_taskmanager="tm-3", lost_host="host-tm-3")
+    restarts(job, job.now_s + 1)
+    job.now_s += 20
+    job.completes(5)
+    found = one(taskmanager_lost.RULE, job.facts())
+    assert found.subject.taskmanager == "tm-3"
+    assert {vote.signal for vote in found.votes} == {"shut-down", "named-peer"}
+
+
 def test_a_loss_without_slots_to_restart() -> None:
     job = Bench()
     job.completes(10)
