@@ -8,7 +8,7 @@ from flowdiag.analyses.report import Note, Report
 from flowdiag.cli.console import can_show, say, wants_colour, width_of
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.render.words import plural, verdict_sentence
+from flowdiag.cli.render.words import nothing_to_diagnose, plural, verdict_sentence
 from flowdiag.cli.settings import Settings
 
 
@@ -31,11 +31,12 @@ def tell(report: Report) -> None:
             say(kind, _with_source(note), note.hint)
     if not report.summary.assessed and not report.errors:
         read = sum(item.kind != "not-read" for item in report.inputs)
+        lacking, remedy = nothing_to_diagnose(report)
         say(
             "warning",
             f"{verdict_sentence(report)}: {plural(len(report.inputs), 'input')}, {read} read, and"
-            " none holds a checkpoint event",
-            "give it the JobManager's log, an archive, or saved answers of /jobs/:id/checkpoints",
+            f" {lacking}",
+            remedy,
         )
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from flowdiag.analyses.redact import printable
-from flowdiag.analyses.report import CheckpointJob, Finding, Report
+from flowdiag.analyses.report import CheckpointJob, Finding, RateApplication, Report
 from flowdiag.cli.render import words
 from flowdiag.cli.render.page import Page
 
@@ -44,6 +44,8 @@ def _lines(report: Report, page: Page) -> Iterator[str]:
         yield ""
     for job in report.data.jobs or ():
         yield from _job(job)
+    for app in report.data.applications or ():
+        yield from _application(app)
     for finding in report.findings:
         yield from _finding(finding, page, clock)
     unsettled = words.unsettled(report.rules)
@@ -76,6 +78,19 @@ def _job(job: CheckpointJob) -> Iterator[str]:
         )
         yield f"| {' | '.join(cells)} |"
     yield ""
+
+
+def _application(app: RateApplication) -> Iterator[str]:
+    yield f"## Application {_say(words.application_title(app))}: {app.verdict}"
+    yield ""
+    if app.keeping is not None:
+        counts = words.batch_counts(app)
+        yield f"Batches: {_say(f'{counts} · {app.keeping.stability}: {app.keeping.because}')}"
+        yield ""
+    for query in app.queries:
+        said = f"{query.name or query.id}: {query.keeping.stability}: {query.keeping.because}"
+        yield f"Query {_say(said)}"
+        yield ""
 
 
 def _finding(finding: Finding, page: Page, clock: words.Clock) -> Iterator[str]:

@@ -18,7 +18,8 @@ from rich.text import Text
 
 from flowdiag.analyses.redact import printable
 from flowdiag.analyses.report import DOCUMENTS, CheckpointJob, Culprit, Finding, Input, Report, Rule
-from flowdiag.cli.render import words
+from flowdiag.cli.render import rate, words
+from flowdiag.cli.render.memory import memory
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.render.timeline import GLYPHS, Timeline, bucket_note, legend_word, timeline
 
@@ -29,13 +30,14 @@ TASKMANAGERS_SHOWN: Final = 12
 CULPRITS_SHOWN: Final = 5
 DRIFT_SHOWN_MS: Final = 1_000  # less is as likely the time that a message takes
 
-_SEVERITY: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
-_VERDICT: Final = {
-    "failing": "bold red",
-    "degraded": "bold yellow",
-    "inconclusive": "bold magenta",
-    "healthy": "bold green",
+KINDS: Final = {
+    "rest": "REST",
+    "spark-rest": "REST",
+    "archive": "archive",
+    "spark-events": "events",
 }
+_SEVERITY: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
+_VERDICT: Final = words.VERDICT_STYLES
 _CELL: Final = {
     "completed": "green",
     "savepoint": "bold green",
@@ -66,6 +68,8 @@ def render(report: Report, page: Page) -> str:
     blocks = [_inputs(report, page, clock)]
     if report.data.jobs:
         blocks += [_job(job, page, clock) for job in report.data.jobs]
+    blocks += memory(report.data.processes or [], report.data.buffers or [], page)
+    blocks += [rate.application(app, page, clock) for app in report.data.applications or ()]
     blocks += [_findings(report, page, clock)] if report.findings else []
     blocks += [_rules(report.rules, page)] if _worth_listing(report.rules, page) else []
     blocks.append(_verdict(report, page))
@@ -120,7 +124,8 @@ def _inputs(report: Report, page: Page, clock: words.Clock) -> RenderableType:
     parts += [words.span(report, clock)]
     parts += [f"in {printable(folder)}"] if folder else []
     blocks: list[RenderableType] = [_heading("Inputs", " · ".join(parts))]
-    rows = list(_input_rows(read, len(folder), grouped=not page.verbose))
+    engine = "Spark" if report.tool.command == "rate" else "Flink"
+    rows = list(_input_rows(read, len(folder), grouped=not page.verbose, engine=engine))
     shown = rows if page.verbose else rows[:INPUTS_SHOWN]
     if shown:
         blocks.append(_under(_input_table(shown, page)))
@@ -133,21 +138,24 @@ def _inputs(report: Report, page: Page, clock: words.Clock) -> RenderableType:
 InputRow = tuple[str, str, str]  # what it is, its name, facts about it
 
 
-def _input_rows(inputs: Iterable[Input], prefix: int, *, grouped: bool) -> Iterator[InputRow]:
+def _input_rows(
+    inputs: Iterable[Input], prefix: int, *, grouped: bool, engine: str
+) -> Iterator[InputRow]:
     """JobManagers first; saved answers of the REST interface, of which there may be hundreds, last.
 
     Args:
         inputs: what was read.
         prefix: characters of the names that all share.
         grouped: whether the saved answers of one folder share a row.
+        engine: whose versions are shown.
     """
     answers: dict[str, list[Input]] = {}
     for item in sorted(inputs, key=lambda item: item.role != "jobmanager"):
-        if item.kind == "rest" and grouped:
+        if item.kind in ("rest", "spark-rest") and grouped:
             answers.setdefault(words.common_folder([item.source, item.source]), []).append(item)
             continue
-        what = {"rest": "REST", "archive": "archive"}.get(item.kind, item.role)
-        yield printable(what), printable(item.source[prefix:]), _input_facts(item)
+        what = KINDS.get(item.kind, item.role)
+        yield printable(what), printable(item.source[prefix:]), _input_facts(item, engine)
     for folder, items in answers.items():
         facts = [words.size(sum(item.bytes for item in items))]
         facts += [words.plural(sum(item.recognised for item in items), "record")]
@@ -171,7 +179,7 @@ def _input_table(rows: list[InputRow], page: Page) -> RenderableType:
     return table
 
 
-def _input_facts(item: Input) -> str:
+def _input_facts(item: Input, engine: str) -> str:
     zone = item.zone or "" if item.kind not in DOCUMENTS else ""  # those are in UTC
     if zone and item.zone_from:
         zone += f" ({item.zone_from.replace('-', ' ')})"
@@ -179,7 +187,7 @@ def _input_facts(item: Input) -> str:
         ahead = item.clock_offset_ms > 0
         zone += f", clock {words.duration(abs(item.clock_offset_ms))}"
         zone += " ahead" if ahead else " behind"
-    version = f"Flink {item.version}" if item.version else ""
+    version = f"{engine} {item.version}" if item.version else ""
     records = words.plural(item.recognised, "record")
     return printable(" · ".join(filter(None, [version, words.size(item.bytes), records, zone])))
 
@@ -196,7 +204,7 @@ def _input_notes(inputs: Iterable[Input], unread: list[Input], page: Page) -> It
             sample = f', e.g. "{words.abbreviate(item.samples[0], 120)}"' if item.samples else ""
             lines = words.plural(item.not_understood, "line")
             yield _text(
-                f"not understood: {item.source}: {lines} of checkpoint classes{sample}", "yellow"
+                f"not understood: {item.source}: {lines} of known classes{sample}", "yellow"
             )
 
 
@@ -281,7 +289,7 @@ def _findings(report: Report, page: Page, clock: words.Clock) -> RenderableType:
 
 
 def _several_jobs(report: Report) -> bool:
-    return len(report.data.jobs or ()) > 1
+    return len(report.data.jobs or ()) + len(report.data.applications or ()) > 1
 
 
 def _finding(
@@ -372,9 +380,7 @@ def _verdict(report: Report, page: Page) -> RenderableType:
         line.append(summary.cause, "bold")
     blocks: list[RenderableType] = [line]
     if not summary.assessed:
-        blocks.append(
-            _under(_text("No input held a checkpoint event. Not assessed is not healthy.", "dim"))
-        )
+        blocks.append(_under(_text(f"{words.lacking(report)} Not assessed is not healthy.", "dim")))
     several = _several_jobs(report)
     culprits = summary.culprits[:CULPRITS_SHOWN]
     table = _grid(2)

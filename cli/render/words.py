@@ -17,11 +17,19 @@ from flowdiag.analyses.report import (
     Evidence,
     Finding,
     Measurement,
+    RateApplication,
     Report,
     Rule,
     Subject,
+    iso,
 )
 
+VERDICT_STYLES: Final = {
+    "failing": "bold red",
+    "degraded": "bold yellow",
+    "inconclusive": "bold magenta",
+    "healthy": "bold green",
+}
 _ZONE = re.compile(r"UTC([+-])(\d\d):(\d\d)")
 
 
@@ -216,6 +224,22 @@ def who(subject: Subject, *, most: int = 60) -> str:
             return f"TaskManager {place}"
         case "host" if subject.host:
             return f"host {subject.host}"
+        case "option" if subject.option:
+            return f"option {subject.option}"
+        case "application":
+            return f"application {subject.job_name or subject.application or 'without a name'}"
+        case "receiver" | "stream" if subject.stream_id is not None:
+            what = f"{subject.kind} {subject.receiver or subject.stream_id}"
+        case "output" if subject.output_operation is not None:
+            what = f"output operation {subject.output_operation}" + (f" ({task})" if task else "")
+        case "task" if subject.stage is not None:
+            part = subtask(subject.subtask_index, subject.parallelism)
+            what = (
+                f"task {part} of stage {subject.stage}"
+                if part
+                else f"a task of stage {subject.stage}"
+            )
+            what += f" of query {subject.query}" if subject.query else ""
         case "job":
             return f"job {subject.job_name or subject.job_id or 'without a name'}"
         case _:
@@ -286,6 +310,11 @@ def span(report: Report, clock: Clock) -> str:
         for job in report.data.jobs or ():
             firsts += [item.triggered_at for item in job.checkpoints if item.triggered_at]
             lasts += [item.ended_at for item in job.checkpoints if item.ended_at]
+        for app in report.data.applications or ():
+            times = [iso(batch.batch_time_ms * 1000) for batch in app.batches]
+            times += [trigger.started_at for query in app.queries for trigger in query.triggers]
+            firsts += [time for time in times if time]
+            lasts += [time for time in times if time]
     if not firsts or not lasts:
         return "no dated records"
     start, end = clock.show(min(firsts)), clock.show(max(lasts))
@@ -338,6 +367,40 @@ def job_title(job: CheckpointJob) -> str:
     version = f"Flink {job.flink_version}" if job.flink_version else ""
     runs = plural(job.runs, "run") if job.runs > 1 else ""
     return " · ".join(filter(None, [*parts, version, runs]))
+
+
+def application_title(app: RateApplication) -> str:
+    """An application of Spark in one line."""
+    interval = f"batches every {duration(app.batch_interval_ms)}" if app.batch_interval_ms else ""
+    version = f"Spark {app.spark_version}" if app.spark_version else ""
+    names = [app.name or "without a name", app.application or ""]
+    return " · ".join(filter(None, [*names, version, interval]))
+
+
+def batch_counts(app: RateApplication) -> str:
+    """How the batches of an application ended."""
+    done = sum(batch.status == "completed" for batch in app.batches)
+    failed = sum(batch.failed_outputs > 0 for batch in app.batches)
+    waiting = len(app.batches) - done
+    parts = [f"{thousands(done)} completed"]
+    parts += [f"{failed} of them failed"] if failed else []
+    parts += [f"{waiting} not"] if waiting else []
+    return f"{thousands(app.total.batches)}: {', '.join(parts)}"
+
+
+def nothing_to_diagnose(report: Report) -> tuple[str, str]:
+    """What no input held, and what to give instead."""
+    if report.tool.command == "rate":
+        remedy = "give it an event log, the lines of `flowdiag listener`, or the driver's log"
+        return "none holds a batch or a trigger", remedy
+    remedy = "give it the JobManager's log, an archive, or saved answers of /jobs/:id/checkpoints"
+    return "none holds a checkpoint event", remedy
+
+
+def lacking(report: Report) -> str:
+    """The same as a sentence."""
+    what = "a batch or a trigger" if report.tool.command == "rate" else "a checkpoint event"
+    return f"No input held {what}."
 
 
 def unsettled(rules: Sequence[Rule]) -> list[Rule]:
