@@ -9,11 +9,12 @@ ones.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.analyses.episodes import finished_us, in_order
+from flowdiag.analyses.episodes import finished_us
 from flowdiag.analyses.facts import CheckpointFacts, Incident, JobFacts, Ref, Status
 from flowdiag.analyses.findings import State
 from flowdiag.analyses.judging import interval_ms
@@ -191,15 +192,15 @@ def _with_strays(failures: list[Failure], facts: CheckpointFacts) -> list[Failur
 
 
 def _recoveries(job: JobFacts) -> list[int]:
-    return [
+    return sorted(
         checkpoint.ended_us
-        for checkpoint in in_order(job.checkpoints)
+        for checkpoint in job.checkpoints
         if checkpoint.status is Status.COMPLETED and checkpoint.ended_us is not None
-    ]
+    )
 
 
 def _recovered(after: int, before: int, recoveries: Sequence[int], job: JobFacts) -> bool:
-    if any(after < moment <= before for moment in recoveries):
+    if bisect(recoveries, before) > bisect(recoveries, after):
         return True
     return not job.checkpoints and before - after > QUIET_US
 
@@ -208,7 +209,7 @@ def _crisis(job: JobFacts, group: list[Failure], recoveries: Sequence[int]) -> C
     early = [f for f in group if f.time_us - group[0].time_us <= ROOT_WINDOW_US]
     root = min(early, key=lambda f: RANKS.index(f.kind) if f.kind in RANKS else len(RANKS))
     last = group[-1].time_us
-    recovered = any(moment > last for moment in recoveries)
+    recovered = bool(recoveries) and recoveries[-1] > last
     if not job.checkpoints and job.last_us is not None and job.last_us - last > QUIET_US:
         recovered = True
     done = finished_us(job)

@@ -8,8 +8,10 @@ episodes: an episode lasts until a checkpoint completes.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Final
 
 from flowdiag.analyses.facts import Checkpoint, Incident, JobFacts, JobKey, Status
@@ -63,7 +65,7 @@ _CONSEQUENCES: Final = frozenset(
 
 def in_order(checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
     """Sort checkpoints as they were triggered: ids rise within a run."""
-    return sorted(checkpoints, key=lambda checkpoint: (checkpoint.run, checkpoint.id))
+    return sorted(checkpoints, key=attrgetter("run", "id"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +194,8 @@ def _episode(
         first = series[0].ended_us
     begun = None
     if first is not None:
-        begun = max((start for start in starts if start <= first), default=None)
+        number = bisect(starts, first)
+        begun = starts[number - 1] if number else None
     since = before.ended_us if before is not None else None
     fresh = begun is not None and (since is None or begun >= since)
     if before is None and not fresh:
@@ -217,13 +220,13 @@ def spells(series: Sequence[Episode], job: JobFacts) -> list[Episode]:
 
     A culprit is looked for in a spell: single failed checkpoints say little, their series much.
     """
-    completed = [c for c in in_order(job.checkpoints) if c.status is Status.COMPLETED]
+    completed = [(c.run, c.id) for c in in_order(job.checkpoints) if c.status is Status.COMPLETED]
     joined: list[Episode] = []
     for episode in series:
         if joined and episode.checkpoints[0].run == joined[-1].checkpoints[-1].run:
             last, first = joined[-1].checkpoints[-1], episode.checkpoints[0]
-            between = sum(
-                (last.run, last.id) < (c.run, c.id) < (first.run, first.id) for c in completed
+            between = bisect(completed, (first.run, first.id)) - bisect(
+                completed, (last.run, last.id)
             )
             if between <= BRIDGE:
                 joined[-1] = replace(
@@ -271,7 +274,7 @@ def settled(job: JobFacts, warm_up: int) -> list[list[Checkpoint]]:
             continue
         begun = 0
         if checkpoint.triggered_us is not None:
-            begun = sum(start <= checkpoint.triggered_us for start in starts)
+            begun = bisect(starts, checkpoint.triggered_us)
         stretches.setdefault((checkpoint.run, begun), []).append(checkpoint)
     found = []
     for (_, begun), stretch in stretches.items():
