@@ -11,6 +11,7 @@ import codecs
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -448,10 +449,29 @@ def _sniff_lines(
     if any(envelopes.unwrap_json(line) is not None for line in lines[:_LINES]):
         if _is_seatunnel(start):
             return _not_read("a log of Apache SeaTunnel, which borrows Flink's class names")
+        if _newest_first(lines):  # records of several lines are upside down: turn all round
+            verdict = _sniff_document(sample)
+            if verdict is not None and verdict.kind == "document":
+                return verdict
         return _log(start + sample.elsewhere, "json-lines")
     if _says_something(start + sample.elsewhere):
         return _log(start + sample.elsewhere)
     return _not_read("JSON lines, but no log records")
+
+
+def _newest_first(lines: list[bytes]) -> bool:
+    """Whether the time of the carrier falls from line to line, as exports have it."""
+    events = (envelopes.unwrap_json(line) for line in lines[:-1])
+    times = [
+        time
+        for event in events
+        if event is not None
+        for time in (event.timestamp_us if event.timestamp_us is not None else event.local_us,)
+        if time is not None
+    ]
+    falls = sum(after < before for before, after in pairwise(times))
+    rises = sum(after > before for before, after in pairwise(times))
+    return falls > 2 * rises
 
 
 def _sniff_document(sample: Sample) -> Sniffed | None:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flowdiag.parsers.envelopes import unwrap_json
 from flowdiag.parsers.sniff import HEAD_BYTES, Sample, Sniffed, sniff
-from flowdiag.parsers.sources import discover
+from flowdiag.parsers.sources import discover, open_source
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "recordings"
 JOB = "0123456789abcdef0123456789abcdef"
@@ -358,3 +359,31 @@ def test_recordings_are_sorted_out() -> None:
             assert source.engine == "flink"
             assert source.role == ("taskmanager" if "taskexecutor" in name else "jobmanager")
     assert found.warnings == ()
+
+
+def test_json_lines_that_begin_with_the_newest_are_turned_round(tmp_path: Path) -> None:
+    """A record of several lines is one event per line, the last of them first."""
+    lines = [
+        f"2026-11-20 23:10:00,000 WARN  org.apache.flink.runtime.checkpoint.CheckpointFailureManager [] - Failed to trigger or complete checkpoint 7 for job {JOB}.",
+        "org.apache.flink.runtime.checkpoint.CheckpointException: Checkpoint expired.",
+        "\tat org.apache.flink.runtime.checkpoint.CheckpointCoordinator.abort(C.java:1)",
+        f"2026-11-20 23:10:01,000 INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] - {MESSAGE}",
+    ]
+    rows = [
+        json.dumps(
+            {
+                "labels": {"pod": "jobmanager-0"},
+                "line": line,
+                "timestamp": f"2026-11-20T23:10:00.00{number}Z",
+            }
+        )
+        for number, line in enumerate(lines)
+    ]
+    for order, kind in ((rows, "json-lines"), (rows[::-1], "document")):
+        path = tmp_path / f"{kind}.jsonl"
+        path.write_text("\n".join(order) + "\n")
+        (source,) = discover([str(path)]).sources
+        assert source.kind == kind
+        with open_source(source) as stream:
+            told = [unwrap_json(line) for line in stream]
+        assert [event and event.text for event in told] == lines
