@@ -12,9 +12,11 @@ import typer
 from flowdiag.cli.commands.checkpoints import checkpoints
 from flowdiag.cli.commands.explain import explain
 from flowdiag.cli.commands.listener import listener
+from flowdiag.cli.commands.memory import memory
 from flowdiag.cli.commands.rate import rate
 from flowdiag.cli.commands.render import render
 from flowdiag.cli.commands.rules import rules
+from flowdiag.cli.commands.simulate import simulate
 from flowdiag.cli.commands.warm import warm
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.help import HelpfulCommand, HelpfulGroup
@@ -29,9 +31,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (checkpoints, rate, rules, explain, render, warm):
+for command in (checkpoints, rate, memory, rules, explain, render, warm):
     app.command(cls=HelpfulCommand)(command)
 app.add_typer(listener)
+app.add_typer(simulate)
 
 
 def _version(wanted: bool) -> None:
@@ -58,6 +61,7 @@ def flowdiag(
       flowdiag checkpoints jobmanager.log taskmanager-*.log.gz --since 2h
       flowdiag checkpoints logs/ --format json | jq .summary
       flowdiag rate eventlog/ listener/
+      flowdiag memory --process-size 4g --flink 1.20
       flowdiag explain CP101
     """
     if context.invoked_subcommand is None:
