@@ -16,8 +16,10 @@ Only within a stretch: never across a start, a restore, a rescaling or another v
 changed its meaning for incremental checkpoints). Savepoints and warm-up are left out. A stretch
 needs `checkpoints` of them over `span`. The median of its last fifth must be `factor` times that of
 its first fifth and by a floor larger, the rank correlation with time (Kendall's tau, on at most 200
-checkpoints) at least `tau`, and the second half must still rise by `still`: state that fills up
-after a start and levels off is no growth. Medians and ranks ignore single outliers.
+checkpoints) at least `tau`, and the second half must still rise, by `still` and by most of what the
+first half did (`straight`): state that fills up after a start and levels off is no growth. A stretch
+that may be the rising flank of a day (between a quarter of a day and a whole one) needs
+`daily-factor`. Medians and ranks ignore single outliers.
 
 What to do
 ----------
@@ -26,7 +28,7 @@ joins without bounds. Then incremental checkpoints.
 
 False alarms
 ------------
-The rising flank of a daily rhythm, when the input holds only that flank: give it a whole day.
+The rising flank of a steep daily rhythm, when the input holds only that flank: give it a whole day.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 from flowdiag.analyses.rules.slow_checkpoint import lasted_ms
 
 _SAMPLE: Final = 200
+_DAY_MS: Final = 86_400_000.0
 
 
 class GrowingCheckpoint:
@@ -75,6 +78,19 @@ class GrowingCheckpoint:
             "ratio",
             "a straight line that doubles rises by a third in its second half, one that levels off "
             "does not",
+        ),
+        Threshold(
+            "straight",
+            0.7,
+            "ratio",
+            "rise of the second half by that of the first: a straight line gives 1, filling up "
+            "towards a level at most 0.67 once its time constant has passed",
+        ),
+        Threshold(
+            "daily-factor",
+            3.0,
+            "ratio",
+            "a load that is half as large again by day and half by night triples in half a day",
         ),
         Threshold("floor-duration", 2000.0, "ms", "growth that nobody would notice"),
         Threshold("floor-size", 67_108_864.0, "bytes", "64 MiB: less is nobody's problem"),
@@ -130,16 +146,19 @@ class Growth:
             return None
         if first.triggered_us is None or last.triggered_us is None:
             return None
-        if (last.triggered_us - first.triggered_us) / 1000 < thresholds["span"]:
+        span_ms = (last.triggered_us - first.triggered_us) / 1000
+        if span_ms < thresholds["span"]:
             return None
+        flank = _DAY_MS / 4 <= span_ms <= _DAY_MS
         fifth, half = max(1, len(values) // 5), len(values) // 2
         before, after = median(values[:fifth]), median(values[-fifth:])
         middle = median(values[half - fifth // 2 : half + fifth // 2 + 1])
         grown = cls(points, before, after, kendall(thin(values, _SAMPLE)))
         if (
-            grown.factor >= thresholds["factor"]
+            grown.factor >= thresholds["daily-factor" if flank else "factor"]
             and after - before >= floor
             and after >= middle * thresholds["still"]
+            and after - middle >= (middle - before) * thresholds["straight"]
             and grown.tau >= thresholds["tau"]
         ):
             return grown

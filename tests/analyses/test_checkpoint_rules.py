@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -219,12 +220,26 @@ def daily(number: int) -> float:
     return 10**9 * (1.5 + ((number % 50) / 50))
 
 
-@pytest.mark.parametrize("shape", [levelling_off, flat, one_outlier, daily])
+def filling_up(number: int) -> float:
+    """The state of a job that began without any, for not yet two time constants."""
+    return 10**9 * (1 - math.exp(-(number + 1) / 60))
+
+
+@pytest.mark.parametrize("shape", [levelling_off, flat, one_outlier, daily, filling_up])
 def test_what_is_no_growth(shape: Callable[[int], float]) -> None:
     job = Bench()
     for number in range(105):
         job.completes(1, size=round(shape(number)))
     assert said(growing_checkpoint.RULE, job.facts()) == []
+
+
+@pytest.mark.parametrize(("hours", "growth"), [(11, False), (30, True), (3, True)])
+def test_the_rising_flank_of_a_day_is_no_growth(hours: int, growth: bool) -> None:
+    job = Bench(interval_s=60.0)
+    count = 60 * hours
+    for number in range(count):
+        job.completes(1, lasted_s=5 + 10 * number / count)
+    assert bool(said(growing_checkpoint.RULE, job.facts())) == growth
 
 
 def test_growth_does_not_cross_a_restore() -> None:
