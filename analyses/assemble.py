@@ -587,6 +587,7 @@ def _graphs(
     """Graphs from plans where there are some, else the vertices in the order of their deployment."""
     vertices: dict[JobKey, dict[str, Vertex]] = defaultdict(dict)
     edges: dict[JobKey, set[tuple[str, str]]] = defaultdict(set)
+    shipping: dict[tuple[JobKey, str, str], str] = {}
     origin: dict[JobKey, str] = {}
     for row in records:
         fields = row["fields"] or {}
@@ -608,6 +609,8 @@ def _graphs(
             key = _key(row["cluster"], row["job_id"]) if row["job_id"] else jobs.only
             if key is not None and fields.get("upstream"):
                 edges[key].add((fields["upstream"], row["vertex_id"]))
+                if fields.get("ship_strategy"):
+                    shipping[(key, fields["upstream"], row["vertex_id"])] = fields["ship_strategy"]
     graphs = {}
     for key, known_vertices in vertices.items():
         names = {vertex_id: vertex.task for vertex_id, vertex in known_vertices.items()}
@@ -622,6 +625,13 @@ def _graphs(
                 )
             ),
             source=origin[key],
+            shipping=tuple(
+                sorted(
+                    (names[upstream], names[downstream], strategy)
+                    for (job, upstream, downstream), strategy in shipping.items()
+                    if job == key and upstream in names and downstream in names
+                )
+            ),
         )
     by_job: dict[JobKey, list[Attempt]] = defaultdict(list)
     for attempt in attempts.values():

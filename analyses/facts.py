@@ -158,6 +158,8 @@ class Graph:
     vertices: tuple[Vertex, ...]
     edges: tuple[tuple[str, str], ...]  # (upstream task, downstream task)
     source: str
+    # (upstream task, downstream task, Flink's word for how records are shipped), where a plan says it
+    shipping: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -292,6 +292,9 @@ CAUSES: Final = {
     "late-rows": "rows come later than the watermark of a query allows",
     "stuck-watermark": "the watermark of a query does not advance",
     "growing-state": "the state of a query grows without end",
+    "wrong-memory-options": "memory options that contradict each other or are not in effect",
+    "unused-memory": "memory is set aside for what nobody uses",
+    "unmanaged-rocksdb": "RocksDB uses native memory without a bound, or has none to use",
 }
 """The words of `summary.cause`, stable, each with its meaning. A rule adds its own here."""
 

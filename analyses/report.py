@@ -20,6 +20,7 @@ import msgspec
 from flowdiag.analyses import findings as f
 from flowdiag.analyses.evidence import Located
 from flowdiag.analyses.facts import JobKey
+from flowdiag.analyses.memory_wire import MemoryBuffers, MemoryProcess
 from flowdiag.analyses.redact import clean, printable, pseudonymise, shorten, visible_json
 
 SCHEMA: Final = "flowdiag.report/1"
@@ -453,6 +454,8 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     jobs: list[CheckpointJob] | None = None  # checkpoints
     applications: list[RateApplication] | None = None  # rate
+    processes: list[MemoryProcess] | None = None  # memory
+    buffers: list[MemoryBuffers] | None = None  # memory
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """The rules, listed by hand.
 
-`CHECKPOINT_RULES` and `RATE_RULES` are the lists of the commands, in the order of reports; `ALL_RULES` is
-both, for documents and settings. Importing it must not import Spark.
+`CHECKPOINT_RULES`, `RATE_RULES` and `MEMORY_RULES` are the lists of the commands, in the order of reports;
+`ALL_RULES` is all of them, for documents and settings. Importing it must not import Spark.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from flowdiag.analyses.rules import (
     executor_trouble,
     failing_batches,
     failing_query,
+    filling_heap,
     fixed_batch_cost,
     generation_lag,
     growing_checkpoint,
@@ -28,14 +29,18 @@ from flowdiag.analyses.rules import (
     late_rows,
     little_headroom,
     lost_transactions,
+    memory_ran_out,
     metadata_write,
+    misread_options,
     no_source_acknowledged,
     out_of_memory,
     overloaded_batches,
     overloaded_query,
     rate_floor,
     receiver_restarts,
+    rejected_memory_options,
     restart_loop,
+    sizes_not_in_effect,
     skewed_receiver,
     skewed_taskmanager,
     slow_checkpoint,
@@ -49,7 +54,11 @@ from flowdiag.analyses.rules import (
     taskmanager_lost,
     threshold_exceeded,
     throttled,
+    tight_network_memory,
+    too_few_network_buffers,
+    unmanaged_rocksdb,
     unstable_gains,
+    unused_managed_memory,
 )
 from flowdiag.analyses.rules.base import Rule
 
@@ -108,4 +117,19 @@ RATE_RULES: Final[tuple[Rule[Any], ...]] = (
     stuck_watermark.RULE,
 )
 
-ALL_RULES: Final = CHECKPOINT_RULES + RATE_RULES
+MEMORY_RULES: Final[tuple[Rule[Any], ...]] = (
+    # MM1xx: the configuration
+    rejected_memory_options.RULE,
+    misread_options.RULE,
+    sizes_not_in_effect.RULE,
+    # MM2xx: network buffers
+    too_few_network_buffers.RULE,
+    tight_network_memory.RULE,
+    # MM3xx: the pools
+    memory_ran_out.RULE,
+    unused_managed_memory.RULE,
+    unmanaged_rocksdb.RULE,
+    filling_heap.RULE,
+)
+
+ALL_RULES: Final = CHECKPOINT_RULES + RATE_RULES + MEMORY_RULES

@@ -1,0 +1,276 @@
+"""How many network buffers a job needs on each TaskManager: gates, partitions, placement, by version.
+
+A task asks for its buffers when it is deployed; if the pools of a TaskManager together require more
+segments than there are, the task that comes last fails with `Insufficient number of network buffers`.
+Required is what a pool cannot start without, desired what it would like to have for full throughput.
+catalogue/flink.md 7.2; clusters that were run with fewer segments than this module says failed, each
+time on a TaskManager that it names; with as many as `worst_placement` says they ran.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+Version = tuple[int, int]
+
+POINTWISE = frozenset({"FORWARD", "RESCALE", "PARTITION_LOCAL"})
+"""Ship strategies that connect a subtask with few others; all the rest connect all with all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The options that matter: buffers per channel, floating per gate, and the cap of 1.17+."""
+
+    per_channel: int = 2
+    floating: int = 8
+    required_max: int | None = None
+    credit: bool = True  # False: 1.4, or switched off until 1.9
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], version: Version) -> Settings:
+        """From a configuration; from 2.0 on the first two are fixed."""
+
+        def number(key: str, default: int) -> int:
+            text = options.get(key, "").strip()
+            return int(text) if text.isdecimal() and len(text) < 9 else default
+
+        prefix = "taskmanager.network.memory."
+        credit = version >= (1, 5)
+        if version < (1, 10):
+            for key in (
+                "taskmanager.network.credit-model",
+                "taskmanager.network.credit-based-flow-control.enabled",
+            ):
+                credit = credit and options.get(key, "true").strip().lower() != "false"
+        fixed = version >= (2, 0)
+        cap = number(f"{prefix}read-buffer.required-per-gate.max", 0)
+        return cls(
+            per_channel=2 if fixed else number(f"{prefix}buffers-per-channel", 2),
+            floating=8 if fixed else number(f"{prefix}floating-buffers-per-gate", 8),
+            required_max=cap if cap and version >= (1, 17) else None,
+            credit=credit,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What one pool needs: `channels` of a gate or subpartitions of a partition."""
+
+    required: int
+    desired: int
+    channels: int
+
+
+def gate(channels: int, remote: int, settings: Settings, version: Version) -> Need:
+    """An input gate.
+
+    Args:
+        channels: all of them.
+        remote: those whose producer runs on another TaskManager; only they own exclusive buffers.
+        settings: the options.
+        version: of Flink.
+    """
+    each, floating = settings.per_channel, settings.floating
+    if not settings.credit:
+        return Need(required=channels, desired=channels * 2 + 8, channels=channels)
+    least = 1 if version >= FLOATING_REQUIRED else 0
+    if settings.required_max is not None and channels * each + 1 > settings.required_max:
+        # The cap leaves fewer exclusive buffers per channel, and the rest floats.
+        kept = max(0, (settings.required_max - 1) // channels) if channels else 0
+        kept = min(each, kept)
+        required = remote * kept + max(1, settings.required_max - channels * kept)
+        return Need(required=required, desired=channels * each + floating, channels=channels)
+    return Need(required=remote * each + least, desired=remote * each + floating, channels=channels)
+
+
+FLOATING_REQUIRED: Version = (1, 14)
+PARTITION_PLUS_ONE: Version = (1, 10)
+
+
+def partition(subpartitions: int, settings: Settings, version: Version) -> Need:
+    """A pipelined result partition."""
+    more = 1 if version >= PARTITION_PLUS_ONE else 0
+    each = settings.per_channel if version >= (1, 14) else 2
+    floating = settings.floating if version >= (1, 14) else 8
+    return Need(
+        required=subpartitions + more,
+        desired=max(subpartitions + more, subpartitions * each + floating),
+        channels=subpartitions,
+    )
+
+
+def feeders(pattern: str, upstream: int, downstream: int, index: int) -> range:
+    """Which upstream subtasks a downstream subtask reads from (`EdgeManagerBuildUtil`).
+
+    >>> feeders("HASH", 4, 6, 2), feeders("RESCALE", 4, 2, 1), feeders("RESCALE", 2, 6, 4)
+    (range(0, 4), range(2, 4), range(1, 2))
+    """
+    if pattern not in POINTWISE:
+        return range(upstream)
+    if upstream >= downstream:
+        return range(index * upstream // downstream, (index + 1) * upstream // downstream)
+    return range(index * upstream // downstream, index * upstream // downstream + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An edge of the job graph, with Flink's word for how records are shipped."""
+
+    upstream: str
+    downstream: str
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskNeed:
+    """What one subtask needs where it runs."""
+
+    job: str
+    task: str
+    subtask_index: int
+    taskmanager: str
+    gates: tuple[Need, ...]
+    partitions: tuple[Need, ...]
+
+    @property
+    def required(self) -> int:
+        """Segments without which it fails."""
+        return sum(need.required for need in (*self.gates, *self.partitions))
+
+    @property
+    def desired(self) -> int:
+        """Segments for full throughput."""
+        return sum(need.desired for need in (*self.gates, *self.partitions))
+
+
+def needs(
+    job: str,
+    parallelism: Mapping[str, int],
+    edges: Sequence[Edge],
+    placement: Mapping[tuple[str, int], str],
+    settings: Settings,
+    version: Version,
+) -> list[TaskNeed]:
+    """What every placed subtask of a job needs.
+
+    Args:
+        job: a name to tell jobs apart.
+        parallelism: by task.
+        edges: of the job graph; both ends must have a parallelism.
+        placement: TaskManager by (task, subtask index); what is not placed is left out.
+        settings: the options.
+        version: of Flink.
+    """
+    found = []
+    for (task, index), taskmanager in sorted(placement.items()):
+        gates, partitions = [], []
+        for edge in edges:
+            up, down = parallelism.get(edge.upstream, 0), parallelism.get(edge.downstream, 0)
+            if not up or not down:
+                continue
+            if edge.downstream == task and index < down:
+                fed = feeders(edge.pattern, up, down, index)
+                remote = sum(placement.get((edge.upstream, i)) != taskmanager for i in fed)
+                gates.append(gate(len(fed), remote, settings, version))
+            if edge.upstream == task and index < up:
+                fed_by_it = _consumers(edge.pattern, up, down, index)
+                partitions.append(partition(fed_by_it, settings, version))
+        found.append(
+            TaskNeed(
+                job=job,
+                task=task,
+                subtask_index=index,
+                taskmanager=taskmanager,
+                gates=tuple(gates),
+                partitions=tuple(partitions),
+            )
+        )
+    return found
+
+
+def _consumers(pattern: str, upstream: int, downstream: int, index: int) -> int:
+    if pattern not in POINTWISE:
+        return downstream
+    if upstream >= downstream:
+        return 1
+    return sum(i * upstream // downstream == index for i in range(downstream))
+
+
+_COMBINATIONS: Final = 50_000
+
+
+def worst_placement(
+    parallelism: Mapping[str, int],
+    edges: Sequence[Edge],
+    slots: int,
+    settings: Settings,
+    version: Version,
+) -> int:
+    """Segments that are enough for one TaskManager wherever the scheduler puts the subtasks.
+
+    A slot holds at most one subtask of each vertex. Every number of subtasks of each vertex on this
+    TaskManager is tried; where these are too many, the producers are all taken to be elsewhere, which
+    can only be too much.
+
+    >>> worst_placement({"a": 1, "b": 1}, [Edge("a", "b", "HASH")], 1, Settings(), (1, 20))
+    4
+    """
+    tasks = sorted(parallelism)
+    most = [min(slots, parallelism[task]) for task in tasks]
+    if math.prod(count + 1 for count in most) > _COMBINATIONS:
+        choices: Iterable[tuple[int, ...]] = [tuple(most)]
+        exact = False
+    else:
+        choices, exact = itertools.product(*(range(count + 1) for count in most)), True
+    return max(
+        (
+            _with_counts(
+                dict(zip(tasks, counts, strict=True)),
+                parallelism,
+                edges,
+                settings,
+                version,
+                local=exact,
+            )
+            for counts in choices
+        ),
+        default=0,
+    )
+
+
+def _with_counts(
+    counts: Mapping[str, int],
+    parallelism: Mapping[str, int],
+    edges: Sequence[Edge],
+    settings: Settings,
+    version: Version,
+    *,
+    local: bool = True,
+) -> int:
+    """What a TaskManager needs that runs so many subtasks of each vertex."""
+    total = 0
+    for edge in edges:
+        up, down = parallelism.get(edge.upstream, 0), parallelism.get(edge.downstream, 0)
+        if not up or not down:
+            continue
+        pointwise = edge.pattern in POINTWISE
+        channels = -(-up // down) if pointwise else up
+        here = counts[edge.upstream] if local and not pointwise else 0
+        total += (
+            counts[edge.downstream] * gate(channels, channels - here, settings, version).required
+        )
+        subpartitions = -(-down // up) if pointwise else down
+        total += counts[edge.upstream] * partition(subpartitions, settings, version).required
+    return total
+
+
+def required_by_taskmanager(found: Iterable[TaskNeed]) -> dict[str, int]:
+    """Segments that the pools of each TaskManager require together."""
+    total: dict[str, int] = {}
+    for need in found:
+        total[need.taskmanager] = total.get(need.taskmanager, 0) + need.required
+    return total

@@ -1,0 +1,71 @@
+"""`data` of `flowdiag memory`: the wire types that other programs read (architecture.md). Sizes are bytes."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class MemoryUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """How full the heap was: what each quarter of the time left at least, and full collections."""
+
+    samples: int
+    heap_max_bytes: int | None
+    floors_bytes: list[int]
+    peak_bytes: int | None
+    full_collections: int
+    longest_pause_ms: float | None
+
+
+class MemoryProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """One process: pools by the names of Flink's options.
+
+    `configured` are the options as given, `derived` what Flink makes of them, `observed` what the process,
+    REST (`observed_from`) or its resource manager print. `error` holds Flink's words where it refuses.
+    """
+
+    role: str
+    source: str | None
+    label: str | None
+    taskmanager: str | None
+    host: str | None
+    version: str | None
+    container: bool
+    configured: dict[str, str]
+    derived: dict[str, int]
+    observed: dict[str, int]
+    observed_from: str | None
+    jvm_parameters: str | None
+    remarks: list[str]
+    error: list[str]
+    segments: int | None
+    segment_bytes: int | None
+    heap_max_bytes: int | None
+    direct_limit_bytes: int | None
+    metaspace_limit_bytes: int | None
+    usage: MemoryUsage | None
+
+
+class TaskBuffers(msgspec.Struct, frozen=True, kw_only=True):
+    """What one subtask needs on its TaskManager, in segments."""
+
+    job: str
+    task: str
+    subtask_index: int
+    channels: int
+    required: int
+    desired: int
+
+
+class MemoryBuffers(msgspec.Struct, frozen=True, kw_only=True):
+    """The network buffers of one TaskManager, in segments; `smallest_bytes` is enough for any placement."""
+
+    taskmanager: str
+    host: str | None
+    segments: int | None
+    segment_bytes: int
+    required: int
+    desired: int
+    missing: int
+    any_placement: int
+    smallest_bytes: int
+    tasks: list[TaskBuffers]

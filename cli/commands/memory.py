@@ -1,0 +1,150 @@
+"""`flowdiag memory`."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from flowdiag.cli import options as o
+from flowdiag.cli.settings import load_settings
+from flowdiag.parsers.errors import FlowdiagError
+
+_CALCULATOR = "Calculator"
+
+
+def memory(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PATH...]",
+            help="Configuration files (flink-conf.yaml, config.yaml, a ConfigMap, a FlinkDeployment),"
+            " logs, saved answers of the REST interface, kubectl describe, GC logs; or nothing.",
+        ),
+    ] = None,
+    process_size: Annotated[
+        str | None,
+        typer.Option(
+            "--process-size",
+            metavar="SIZE",
+            help="Total process memory: 1728m, 4g.",
+            rich_help_panel=_CALCULATOR,
+        ),
+    ] = None,
+    flink_size: Annotated[
+        str | None,
+        typer.Option(
+            "--flink-size",
+            metavar="SIZE",
+            help="Total Flink memory, instead of the process's.",
+            rich_help_panel=_CALCULATOR,
+        ),
+    ] = None,
+    define: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-D",
+            metavar="KEY=VALUE",
+            help="Any option, as Flink takes it; wins over files. Repeatable.",
+            rich_help_panel=_CALCULATOR,
+        ),
+    ] = None,
+    flink: Annotated[
+        str | None,
+        typer.Option(
+            "--flink",
+            metavar="VERSION",
+            help="Version of Flink, where the input does not say: 1.20.",
+            rich_help_panel=_CALCULATOR,
+        ),
+    ] = None,
+    jobmanager: Annotated[
+        bool,
+        typer.Option(
+            "--jobmanager", help="The sizes above are a JobManager's.", rich_help_panel=_CALCULATOR
+        ),
+    ] = False,
+    container: Annotated[
+        bool | None,
+        typer.Option(
+            "--container/--standalone",
+            help="On YARN or Kubernetes, or not; matters for options of Flink 1.9 and older.",
+            rich_help_panel=_CALCULATOR,
+            show_default=False,
+        ),
+    ] = None,
+    tz: o.Tz = None,
+    strict_inputs: o.StrictInputs = None,
+    format: o.OutputFormat = None,
+    output: o.Output = None,
+    max_rows: o.MaxRows = None,
+    redact: o.Redact = None,
+    no_excerpts: o.NoExcerpts = None,
+    no_color: o.NoColor = None,
+    fail_on: o.FailOnOption = None,
+    allow_inconclusive: o.AllowInconclusive = None,
+    config: o.Config = None,
+    quiet: o.Quiet = None,
+    verbose: o.Verbose = None,
+    debug: o.Debug = None,
+) -> int:
+    """Can the memory and the network buffers carry the job, and where does the memory go?
+
+    \b
+    Examples:
+      flowdiag memory --process-size 4g --flink 1.20
+      flowdiag memory --process-size 4g -D taskmanager.memory.managed.fraction=0.2
+      flowdiag memory conf/flink-conf.yaml --flink 1.17
+      flowdiag memory logs/ rest/
+      kubectl describe pod my-taskmanager-1-1 | flowdiag memory - logs/
+
+    The arithmetic is Flink's own, to the byte, for the version seen. With logs it compares what was
+    configured with what runs, counts the network buffers that the job needs, and explains kills.
+    """
+    flags = {
+        "format": format,
+        "output": output,
+        "max_rows": max_rows,
+        "redact": redact,
+        "no_excerpts": no_excerpts,
+        "no_color": no_color,
+        "fail_on": fail_on,
+        "allow_inconclusive": allow_inconclusive,
+        "tz": tz,
+        "strict_inputs": strict_inputs,
+        "quiet": quiet,
+        "verbose": verbose or None,
+        "debug": debug,
+    }
+    settings = load_settings(flags, config=config)
+    role = "jobmanager" if jobmanager else "taskmanager"
+    options = defined(define or ())
+    if process_size is not None:
+        options[f"{role}.memory.process.size"] = process_size
+    if flink_size is not None:
+        options[f"{role}.memory.flink.size"] = flink_size
+    if flink is not None and not re.match(r"v?\d+\.\d+", flink):
+        raise FlowdiagError(f"'{flink}' is no version of Flink", hint="write 1.20 or 2.0.1")
+
+    from flowdiag.cli.run_cluster import run_memory
+
+    return run_memory(paths or [], settings, options=options, version=flink, container=container)
+
+
+def defined(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
+    """Options of the form `key=value`.
+
+    Raises:
+        FlowdiagError: there is no `=`.
+
+    >>> defined(["taskmanager.memory.process.size=4g"])
+    {'taskmanager.memory.process.size': '4g'}
+    """
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise FlowdiagError(f"-D needs key=value, not '{text}'")
+        found[key.strip()] = value.strip()
+    return found
