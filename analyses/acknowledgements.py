@@ -73,19 +73,20 @@ class Late:
     """The late messages of a spell: milliseconds after the trigger and records, by checkpoint."""
 
     times: Mapping[tuple[int, int], Mapping[SubtaskKey, float]]
-    refs: Mapping[tuple[int, int], list[Ref]]
+    refs: Mapping[tuple[int, int], Mapping[SubtaskKey, Ref]]
 
 
 def late_messages(job: JobFacts, topology: Topology) -> Late:
     """Late messages of expired checkpoints, under the names of the graph."""
     times: dict[tuple[int, int], dict[SubtaskKey, float]] = defaultdict(dict)
-    refs: dict[tuple[int, int], list[Ref]] = defaultdict(list)
+    refs: dict[tuple[int, int], dict[SubtaskKey, Ref]] = defaultdict(dict)
     for late in job.late:
         task, index = topology.canonical(late.attempt.task), late.attempt.subtask_index
         if not late.expired or task is None or index is None or late.after_trigger_ms is None:
             continue
-        times[late.run, late.checkpoint][SubtaskKey(task, index)] = float(late.after_trigger_ms)
-        refs[late.run, late.checkpoint].append(late.ref)
+        key = SubtaskKey(task, index)
+        times[late.run, late.checkpoint][key] = float(late.after_trigger_ms)
+        refs[late.run, late.checkpoint][key] = late.ref
     return Late(times, refs)
 
 
@@ -157,7 +158,7 @@ def reported_readings(job: JobFacts, episode: Episode, topology: Topology) -> li
     failed = {c.id: c for c in episode.checkpoints if c.status is Status.EXPIRED}
     late = late_messages(job, topology)
     by_checkpoint: dict[int, dict[SubtaskKey, float]] = defaultdict(dict)
-    refs: dict[int, list[Ref]] = defaultdict(list)
+    refs: dict[int, dict[SubtaskKey, Ref]] = defaultdict(dict)
     for row in job.subtask_checkpoints:
         task = topology.canonical(row.task)
         if row.checkpoint not in failed or task is None or row.source == "debug":
@@ -173,7 +174,7 @@ def reported_readings(job: JobFacts, episode: Episode, topology: Topology) -> li
         known = by_checkpoint[row.checkpoint].get(key, NEVER)
         by_checkpoint[row.checkpoint][key] = min(known, after)
         if after > limit and row.ref is not None:
-            refs[row.checkpoint].append(row.ref)
+            refs[row.checkpoint][key] = row.ref
     return [
         read_shape(failed[number], times, topology, downstream_known=True, refs=refs[number])
         for number, times in sorted(by_checkpoint.items())
@@ -187,14 +188,13 @@ def read_shape(
     topology: Topology,
     *,
     downstream_known: bool,
-    refs: Iterable[Ref] = (),
+    refs: Mapping[SubtaskKey, Ref] | None = None,
 ) -> Reading:
     """Find the frontier, and who lags in it.
 
     A majority that is late together is no set of laggards: then the vertex as a whole got its
     barriers late, or takes long to get through what lies before them.
     """
-    cited = tuple(refs)
     limit = limit_of(checkpoint) or 0.0
     by_task: dict[str, dict[SubtaskKey, float]] = defaultdict(dict)
     for key, after in times.items():
@@ -205,13 +205,19 @@ def read_shape(
         if any(after > limit for after in by_task[task].values())
     ]
     if not late:
-        return Reading(checkpoint, Shape.UNKNOWN, refs=cited)
+        return Reading(checkpoint, Shape.UNKNOWN)
     task = late[0]
     laggards = _laggards(by_task[task], limit)
     if not laggards or (len(laggards) * 2 > len(by_task[task]) and len(by_task[task]) > 1):
+        cited = _cited(refs, (key for key in by_task[task]))
         return Reading(checkpoint, Shape.UNIFORM, task, whole=True, refs=cited)
     shape = _shape(task, laggards, by_task, topology, limit, downstream_known)
-    return Reading(checkpoint, shape, task, laggards, refs=cited)
+    return Reading(checkpoint, shape, task, laggards, refs=_cited(refs, laggards))
+
+
+def _cited(refs: Mapping[SubtaskKey, Ref] | None, keys: Iterable[SubtaskKey]) -> tuple[Ref, ...]:
+    """The records of those who stand out, not of their victims."""
+    return tuple(refs[key] for key in sorted(keys) if refs and key in refs)
 
 
 def _laggards(times: Times, limit: float) -> frozenset[SubtaskKey]:

@@ -189,7 +189,7 @@ def _measurements(conviction: Conviction) -> tuple[Measurement, ...]:
     units = {
         "busy": ("share", "mean while checkpoints failed"),
         "back-pressured": ("share", "mean while checkpoints failed"),
-        "records-ratio": ("ratio", "records in, against the median sibling"),
+        "records-ratio": ("ratio", "records in, against the mean of its siblings"),
         "queue-ratio": ("ratio", "queued buffers, against the median sibling"),
         "time-per-record-ratio": ("ratio", "against siblings on other TaskManagers"),
     }
@@ -261,9 +261,7 @@ def actions(job: JobFacts, conviction: Conviction, subject: Subject) -> tuple[Ac
             Action(
                 text="Meanwhile, let barriers overtake the data that waits before it",
                 option=unaligned,
-                current=j.configured(
-                    job, "execution.checkpointing.unaligned", unaligned, "unaligned_checkpoints"
-                ),
+                current=j.configured(job, "execution.checkpointing.unaligned", unaligned),
                 proposed="true",
                 risk="checkpoints carry in-flight data; no help against slow snapshots",
                 restart_needed=True,

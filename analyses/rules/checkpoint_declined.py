@@ -148,7 +148,6 @@ def _finding(job: JobFacts, series: list[Episode], thresholds: Thresholds) -> Fi
                 current=j.configured(
                     job,
                     "execution.checkpointing.tolerable-failed-checkpoints",
-                    "tolerable_failed_checkpoints",
                 ),
                 risk="a job that never completes a checkpoint goes unnoticed",
                 restart_needed=True,

@@ -154,7 +154,7 @@ def _actions(job: JobFacts) -> tuple[Action, ...]:
             Action(
                 text="Let barriers overtake the data that waits in front of slow subtasks",
                 option=unaligned,
-                current=j.configured(job, unaligned, "unaligned_checkpoints"),
+                current=j.configured(job, "execution.checkpointing.unaligned", unaligned),
                 proposed="true",
                 risk="checkpoints carry in-flight data: more to store and to restore; "
                 "no help against slow snapshots",

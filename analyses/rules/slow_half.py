@@ -59,6 +59,7 @@ from flowdiag.analyses.findings import (
 from flowdiag.analyses.options import option
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 from flowdiag.analyses.rules.slow_checkpoint import RULE as SLOW
+from flowdiag.analyses.topology import Topology
 
 _NAMES: Final = {
     "barrier": "waiting for barriers",
@@ -194,7 +195,9 @@ def _finding(
             for key in ("barrier", "sync", "async")
         ]
         title = f"{measured.share * 100:.0f} % of the time goes into {name}"
-        worst = j.subtask_text(measured.worst.task, measured.worst.subtask_index, None)
+        task = measured.worst.task
+        size = Topology(job).parallelism.get(task or "")
+        worst = j.subtask_text(task, measured.worst.subtask_index, size)
         text = (
             f"Longest in {worst}: {j.duration_text(measured.worst.end_to_end_ms)} from trigger to "
             f"acknowledgement, of which {j.duration_text(measured.worst.sync_ms)} in the synchronous "
@@ -241,9 +244,7 @@ def _actions(job: JobFacts, half: str) -> tuple[Action, ...]:
                 Action(
                     text="Let barriers overtake the data that waits",
                     option=name,
-                    current=j.configured(
-                        job, "execution.checkpointing.unaligned", name, "unaligned_checkpoints"
-                    ),
+                    current=j.configured(job, "execution.checkpointing.unaligned", name),
                     proposed="true",
                     risk="checkpoints carry in-flight data",
                     restart_needed=True,
