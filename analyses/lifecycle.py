@@ -119,8 +119,9 @@ def _query(text: str, **frames: DataFrame) -> DataFrame:
 def once(events: DataFrame) -> DataFrame:
     """Drop records that stand twice: an HA replica, an aggregated copy beside the local one, a doubled line.
 
-    Two records are the same when they say the same at the same instant; the first by (source, offset) is
-    kept. Metric rows and bookkeeping are left out.
+    Two records are the same when they say the same at the same instant, on a TaskManager also of the
+    same TaskManager, since its lines often name nobody; the first by (source, offset) is kept. Metric
+    rows and bookkeeping are left out.
     """
     return _query(
         f"""
@@ -130,7 +131,8 @@ def once(events: DataFrame) -> DataFrame:
           WHERE event NOT IN {_in(Event.METRIC, Event.SPLIT, Event.KNOWN)}
           GROUP BY event, xxhash64(
             time_us, shown_us, job_id, checkpoint, attempt_id, task, vertex_id, subtask_index, epoch_ms,
-            from_state, to_state, taskmanager, host, duration_ms, bytes, cause, to_json(fields))
+            from_state, to_state, taskmanager, host, duration_ms, bytes, cause, to_json(fields),
+            IF(role = 'taskmanager', coalesce(writer_taskmanager, concat_ws(':', source, owner)), NULL))
         )
         """,
         events=events,

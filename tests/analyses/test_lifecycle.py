@@ -127,6 +127,27 @@ def test_a_record_that_stands_twice_counts_once(events: Events, spark: SparkSess
 
 
 @pytest.mark.spark
+def test_two_taskmanagers_that_say_the_same_at_once_are_two(
+    events: Events, spark: SparkSession
+) -> None:
+    said = line("abort_notified", 9000, 1, job_id=None, logger="SubtaskCheckpointCoordinatorImpl")
+    frame = events(
+        line("checkpoint_triggered", 0, 1),
+        *(
+            row
+            for source in (1, 2)
+            for row in (
+                line("task_state", 100, job_id=None, logger="Task", source=source,
+                     attempt_id=str(source) * 32, to_state="RUNNING"),
+                {**said, "source": source},
+            )
+        ),
+    )  # fmt: skip
+    (job,) = facts(frame, spark).jobs
+    assert [incident.kind for incident in job.incidents] == ["abort-notified"] * 2
+
+
+@pytest.mark.spark
 def test_clusters_that_share_the_zero_job_id_are_kept_apart(
     events: Events, spark: SparkSession
 ) -> None:
