@@ -180,7 +180,7 @@ def test_half_of_the_jobmanager_log_places_the_same_subtasks(
             if job.key.job_id == truth["job"]["job_id"]
             for late in job.late
         ]
-        assert found
+        assert found or not known
         for late in found:
             expected = known[late.checkpoint, late.attempt.attempt_id]
             assert (
