@@ -26,7 +26,7 @@ from flowdiag.parsers.rest import DocumentCounts, read_document
 from flowdiag.parsers.scan import LineScanner
 from flowdiag.parsers.schema import EVENTS, Event
 from flowdiag.parsers.sources import Source, open_source, stream_error
-from flowdiag.parsers.spark_events import EventReader, event_matcher
+from flowdiag.parsers.spark_events import EventReader, event_matcher, fit
 from flowdiag.parsers.spark_rest import answer_rows
 
 TASK_BYTES: Final = 96 * 1024 * 1024
@@ -201,6 +201,7 @@ def _read_answer(split: Split) -> Iterator[pa.RecordBatch]:
             tally.bytes = len(data)
             error = stream_error(stream)
         for row in answer_rows(data, split.source.name):
+            fit(row)
             builder.add({**row, "source": split.source.index})
             tally.candidates += 1
             tally.recognised += 1

@@ -184,6 +184,15 @@ def event_matcher() -> Matcher:
     return make_matcher((*_LOGGED, *_DUMPED))
 
 
+def fit(row: Row) -> None:
+    """Forget numbers that no column can hold: nothing real is so large."""
+    for name, value in row.items():
+        if isinstance(value, int) and not isinstance(value, bool):
+            most = 2**31 if name in ("attempt", "parallelism") else 2**63
+            if not -most <= value < most:
+                row[name] = None
+
+
 class EventReader:
     """Turns the candidate lines of one scanner into rows.
 
@@ -210,6 +219,9 @@ class EventReader:
         for line in scanner:
             self.candidates += 1
             for row in self._line(line):
+                fit(row)
+                if row.get("checkpoint", 0) is None and row["event"] != Event.SPARK_PROGRESS:
+                    continue  # a job or stage without a number
                 row["source"] = self._source
                 row.setdefault("offset", line.offset)
                 self._saw(row.get("utc_us"))

@@ -1,0 +1,293 @@
+"""Spark's event log and the listener's lines, whole, cut, split anywhere, and hostile."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flowdiag.parsers.parse import Split, parse_on_driver, parse_split, plan_splits
+from flowdiag.parsers.sources import discover, of_engine
+from flowdiag.parsers.spark_progress import progress_row
+
+Json = dict[str, Any]
+
+
+def task(
+    stage: int, index: int, ms: int, records: int = 0, executor: str = "1", **info: Any
+) -> Json:
+    return {
+        "Event": "SparkListenerTaskEnd",
+        "Stage ID": stage,
+        "Stage Attempt ID": 0,
+        "Task End Reason": {"Reason": "Success"},
+        "Task Info": {
+            "Task ID": index,
+            "Index": index,
+            "Launch Time": 1000,
+            "Finish Time": 1000 + ms,
+            "Executor ID": executor,
+            "Host": "h",
+            **info,
+        },
+        "Task Metrics": {"Input Metrics": {"Records Read": records, "Bytes Read": 10 * records}},
+    }
+
+
+def job(number: int, stages: list[int], batch: int | None = None) -> Json:
+    properties = {} if batch is None else {"spark.streaming.internal.batchTime": str(batch)}
+    return {
+        "Event": "SparkListenerJobStart",
+        "Job ID": number,
+        "Submission Time": 5000,
+        "Stage IDs": stages,
+        "Properties": properties,
+    }
+
+
+def rows_of(path: Path, size: int | None = None) -> list[Json]:
+    sources = of_engine(discover([str(path)]), "spark").sources
+    assert sources[0].kind == "spark-events"
+    if size is None:
+        table = parse_on_driver(plan_splits(sources))
+        rows: list[Json] = table.to_pylist()
+    else:
+        edges = [*range(0, sources[0].size, size)]
+        splits = [Split(sources[0], a, b) for a, b in zip(edges, [*edges[1:], -1], strict=True)]
+        rows = [row for split in splits for b in parse_split(split) for row in b.to_pylist()]
+    for row in rows:
+        row["fields"] = dict(row["fields"] or ())
+    return rows
+
+
+def write(path: Path, events: list[Json], *, end: str = "\n") -> Path:
+    path.write_text("\n".join(map(json.dumps, events)) + end)
+    return path
+
+
+HEAD: Json = {"Event": "SparkListenerLogStart", "Spark Version": "3.5.1"}
+
+
+def totals(rows: list[Json]) -> Counter[tuple[int, str, str]]:
+    """Sums of the tasks by stage and executor, and what else there is."""
+    found: Counter[tuple[int, str, str]] = Counter()
+    for row in rows:
+        if row["event"] == "spark_tasks":
+            for name in ("tasks", "total_ms", "records"):
+                key = (row["checkpoint"], row["fields"]["executor"], name)
+                found[key] += int(row["fields"][name])
+        elif row["event"] != "split":
+            found[row["offset"], row["event"], ""] += 1
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    tasks=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 5000), st.integers(0, 99)),
+        max_size=25,
+    ),
+    size=st.integers(40, 4000),
+)
+def test_any_cut_gives_the_same_sums(
+    tmp_path_factory: pytest.TempPathFactory,
+    tasks: list[tuple[int, int, int, int]],
+    size: int,
+) -> None:
+    events = [HEAD, job(0, [0, 1, 2, 3], 4000), *(task(*one) for one in tasks)]
+    path = write(tmp_path_factory.mktemp("cut") / "log", events)
+    assert totals(rows_of(path, size)) == totals(rows_of(path))
+
+
+def test_tasks_are_added_up_by_stage_and_executor(tmp_path: Path) -> None:
+    events = [
+        HEAD,
+        task(7, 0, 100, 5),
+        task(7, 1, 900, 50, executor="2"),
+        task(7, 2, 300, 5),
+        task(7, 3, 9999, Failed=True),
+    ]
+    rows = [
+        row for row in rows_of(write(tmp_path / "log", events)) if row["event"] == "spark_tasks"
+    ]
+    assert [
+        (r["fields"]["executor"], r["fields"]["tasks"], r["fields"]["total_ms"]) for r in rows
+    ] == [
+        ("1", "2", "400"),
+        ("2", "1", "900"),
+    ]
+    assert rows[0]["fields"]["failed"] == "1" and rows[0]["fields"]["index"] == "2"
+
+
+def test_a_batch_is_known_from_the_properties_of_its_jobs(tmp_path: Path) -> None:
+    rows = rows_of(write(tmp_path / "log", [HEAD, job(3, [8, 9], 1466086160000)]))
+    (found,) = [row for row in rows if row["event"] == "spark_job"]
+    assert (found["checkpoint"], found["epoch_ms"]) == (3, 1466086160000)
+    assert found["fields"]["stages"] == "[8,9]"
+
+
+def test_secrets_are_left_out(tmp_path: Path) -> None:
+    settings_event = {
+        "Event": "SparkListenerEnvironmentUpdate",
+        "Spark Properties": {
+            "spark.streaming.blockInterval": "50ms",
+            "spark.hadoop.fs.s3a.secret.key": "hush",
+        },
+    }
+    rows = rows_of(write(tmp_path / "log", [HEAD, settings_event]))
+    (found,) = [row for row in rows if row["event"] == "spark_settings"]
+    assert found["fields"] == {"spark.streaming.blockInterval": "50ms"}
+
+
+def test_a_cut_last_line_is_counted_and_nothing_more(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    whole = "\n".join(map(json.dumps, [HEAD, job(0, [0], 4000), job(1, [1], 6000)]))
+    path.write_text(whole[:-40])
+    rows = rows_of(path)
+    assert [row["checkpoint"] for row in rows if row["event"] == "spark_job"] == [0]
+    assert rows[-1]["fields"]["not_understood"] == "1"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"Event":"SparkListenerTaskEnd"}',
+        '{"Event":"SparkListenerTaskEnd","Stage ID":"x","Task Info":[]}',
+        '{"Event":"SparkListenerJobStart","Job ID":null}',
+        '{"Event":"SparkListenerApplicationStart","App ID":{},"Timestamp":"soon"}',
+        '{"event":"batch_completed","batch_time":"now"}',
+        '{"event":"batch_completed","batch_time":-1}',
+        '{"event":"query_progress","progress":[1,2]}',
+        '{"Event":"SparkListenerStageCompleted","Stage Info":{"Stage ID":1e99}}',
+        "[" * 100_000 + '"SparkListenerJobStart"',
+        '{"Event":"SparkListenerJobEnd","Job ID":' + "9" * 400 + "}",
+    ],
+)
+def test_hostile_lines_raise_nothing(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(json.dumps(HEAD) + "\n" + line + "\n" + json.dumps(job(1, [1], 6000)) + "\n")
+    rows = rows_of(path)
+    assert [row["checkpoint"] for row in rows if row["event"] == "spark_job"] == [1]
+
+
+def test_the_listeners_batches(tmp_path: Path) -> None:
+    header = {
+        "flowdiag_listener": 1,
+        "event": "header",
+        "time": 1,
+        "application_id": "local-1795218462305",
+        "application_name": "orders",
+        "spark_version": "4.3.0",
+        "start_time": 1795218457665,
+        "batch_interval_ms": 2000,
+        "configuration": {"spark.streaming.blockInterval": "500ms"},
+        "dropped": 0,
+    }
+    batch = {
+        "event": "batch_completed",
+        "time": 1795218562840,
+        "batch_time": 1795218548000,
+        "submission_time": 1795218548038,
+        "processing_start_time": 1795218558265,
+        "processing_end_time": 1795218562831,
+        "scheduling_delay": 10227,
+        "processing_delay": 4566,
+        "num_records": 821,
+        "streams": [{"stream_id": 0, "num_records": 821, "description": None}],
+        "output_operations": [
+            {"id": 0, "name": "x", "start_time": 1, "end_time": 5, "failure_reason": "no"}
+        ],
+    }
+    rows = rows_of(write(tmp_path / "lines", [header, batch, {"event": "dropped", "count": 4}]))
+    by_event = {row["event"]: row for row in rows}
+    assert by_event["spark_application"]["application"] == "local-1795218462305"
+    told = by_event["spark_batch"]
+    assert (told["epoch_ms"], told["duration_ms"], told["utc_us"]) == (
+        1795218548000,
+        4566,
+        1795218562831000,
+    )
+    assert told["fields"]["scheduling"] == "10227" and told["fields"]["failed"] == "1"
+    assert by_event["spark_output"]["cause"] == "no"
+    assert by_event["spark_dropped"]["fields"]["count"] == "4"
+
+
+EVENT_LOG_SHAPE: Json = {
+    "id": "i",
+    "runId": "r",
+    "name": None,
+    "timestamp": "2020-07-29T10:56:56.015Z",
+    "batchId": 0,
+    "durationMs": {"triggerExecution": 7109},
+    "sources": [
+        {
+            "description": "KafkaV2[Subscribe[t]]",
+            "startOffset": None,
+            "endOffset": '{"t":{"0":10,"1":20}}',
+            "latestOffset": '{"t":{"0":15,"1":20}}',
+            "numInputRows": 3,
+            "inputRowsPerSecond": "NaN",
+            "processedRowsPerSecond": 0.5,
+        }
+    ],
+    "sink": {"numOutputRows": 1},
+}
+
+
+def test_both_shapes_of_progress_are_one() -> None:
+    printed = json.loads(json.dumps(EVENT_LOG_SHAPE))
+    source = printed["sources"][0]
+    source["endOffset"] = json.loads(source["endOffset"])
+    source["latestOffset"] = json.loads(source["latestOffset"])
+    del source["inputRowsPerSecond"]
+    printed["numInputRows"] = 3
+    printed["processedRowsPerSecond"] = 0.5
+    del printed["name"]
+    row = progress_row(printed)
+    assert row is not None and row == progress_row(EVENT_LOG_SHAPE)
+    assert json.loads(row["fields"]["sources"])[0]["backlog"] == 5
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["runId", "timestamp", "sources", "durationMs", "endOffset", "name"]
+                ),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    )
+)
+@settings(max_examples=150, deadline=None)
+def test_no_progress_raises(value: object) -> None:
+    progress_row(value)
+    if isinstance(value, dict):
+        progress_row({**value, "runId": "r", "timestamp": "2020-07-29T10:56:56Z"})
+
+
+def test_event_logs_are_for_the_other_command(tmp_path: Path) -> None:
+    found = discover([str(write(tmp_path / "log", [HEAD]))])
+    (source,) = of_engine(found, "flink").sources
+    assert (source.kind, source.reason) == (
+        "not-read",
+        "Spark event log: read by `flowdiag rate`",
+    )
+
+
+def test_a_first_line_longer_than_the_head(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(
+        json.dumps({**HEAD, "Padding": "x" * 400_000}) + "\n" + json.dumps(job(0, [0], 4000))
+    )
+    assert [row["event"] for row in rows_of(path)][:2] == ["spark_log_started", "spark_job"]
