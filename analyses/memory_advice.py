@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from flowdiag.analyses import memory_model as m
-from flowdiag.analyses.memory_assemble import derive
 from flowdiag.analyses.memory_facts import BufferNeeds, MemoryProcess
+from flowdiag.analyses.memory_options import derive
 from flowdiag.analyses.options import version_of
 
 _STEP = 64 * m.MIB

@@ -19,6 +19,7 @@ from flowdiag.analyses.memory_facts import (
     MemoryProcess,
     Usage,
 )
+from flowdiag.analyses.memory_options import TOTALS, derive
 from flowdiag.analyses.options import version_of
 from flowdiag.parsers.schema import Event
 
@@ -47,22 +48,6 @@ _BY_SCRIPTS: Final = frozenset(
         "external-resources",
     }
 )
-_TOTALS: Final = {
-    "taskmanager": (
-        m.PROCESS,
-        m.FLINK,
-        m.TASK_HEAP,
-        "taskmanager.heap.size",
-        "taskmanager.heap.mb",
-    ),
-    "jobmanager": (
-        "jobmanager.memory.process.size",
-        "jobmanager.memory.flink.size",
-        "jobmanager.memory.heap.size",
-        "jobmanager.heap.size",
-        "jobmanager.heap.mb",
-    ),
-}
 _POOLS: Final = {
     "Total Process Memory": m.PROCESS,
     "Total Flink Memory": m.FLINK,
@@ -399,7 +384,7 @@ def _with_options(
 ) -> MemoryProcess:
     """Complete the options of a process from its JobManager's log and from files, and derive."""
     configured, places = dict(process.configured), dict(process.refs)
-    totals = _TOTALS[process.role]
+    totals = TOTALS[process.role]
     if process.role == "taskmanager" and not any(key in configured for key in totals):
         # In a container a TaskManager gets what its JobManager computed; the options stand there.
         manager = next((p for p in all_processes if p.role == "jobmanager" and p.configured), None)
@@ -415,17 +400,6 @@ def _with_options(
         refs=places,
         derived=derive(process.role, configured, process.version, process.container),
     )
-
-
-def derive(
-    role: str, options: Mapping[str, str], version: str | None, container: bool
-) -> m.Derivation | None:
-    """What the model makes of options; None where no total is among them."""
-    if not any(key in options for key in _TOTALS[role]):
-        return None
-    seen = version_of(version) or m.LATEST
-    model = m.taskmanager_memory if role == "taskmanager" else m.jobmanager_memory
-    return model(options, seen, container=container)
 
 
 def _described(

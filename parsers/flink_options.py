@@ -17,9 +17,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
 MAX_BYTES: Final = 2 * 1024 * 1024
 MAX_OPTIONS: Final = 20_000
 MAX_DEPTH: Final = 40
@@ -211,8 +208,8 @@ def yaml_options(text: str) -> OptionFile:
     """
     try:
         root = _compose(text)
-    except (YAMLError, RecursionError, ValueError, AttributeError, TypeError) as error:
-        return OptionFile(dialect="yaml", error=_reason(error))
+    except _NoYaml as error:
+        return OptionFile(dialect="yaml", error=str(error))
     return _of_node(text, root)
 
 
@@ -250,19 +247,26 @@ def _of_node(text: str, root: Any, carrier: str | None = None) -> OptionFile:
     )
 
 
+class _NoYaml(ValueError):
+    """The text cannot be read; the message says why, on one line."""
+
+
 def _compose(text: str) -> Any:
-    loader = YAML(typ="safe", pure=True)
-    return loader.compose(text[:MAX_BYTES])
+    # Here and not above: most commands never read YAML, and should not wait for it.
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, MarkedYAMLError):
+    try:
+        return YAML(typ="safe", pure=True).compose(text[:MAX_BYTES])
+    except MarkedYAMLError as error:
         mark = error.problem_mark
         place = f" in line {mark.line + 1}" if mark is not None else ""
-        return f"{error.problem or error.context or 'no YAML'}{place}"
-    if isinstance(error, RecursionError):
-        return "nested too deeply"
-    return str(error).split("\n", 1)[0][:200] or "no YAML"
+        reason = error.problem or error.context or "no YAML"
+        raise _NoYaml(f"{reason}{place}") from None
+    except RecursionError:
+        raise _NoYaml("nested too deeply") from None
+    except (YAMLError, ValueError, AttributeError, TypeError) as error:
+        raise _NoYaml(str(error).split("\n", 1)[0][:200] or "no YAML") from None
 
 
 def _pairs(
@@ -304,8 +308,8 @@ def _line_starts(text: str) -> list[int]:
 def _carried(text: str, kind: str) -> OptionFile:
     try:
         root = _compose(text)
-    except (YAMLError, RecursionError, ValueError, AttributeError, TypeError) as error:
-        return OptionFile(dialect="yaml", error=_reason(error), carrier=kind)
+    except _NoYaml as error:
+        return OptionFile(dialect="yaml", error=str(error), carrier=kind)
     if kind == "ConfigMap":
         data = _child(root, "data")
         for name in ("flink-conf.yaml", "config.yaml"):

@@ -44,6 +44,7 @@ from flowdiag.analyses.findings import (
     State,
 )
 from flowdiag.analyses.memory_facts import ConfigFile, MemoryFacts, MemoryProcess
+from flowdiag.analyses.memory_options import derive
 from flowdiag.analyses.memory_words import process_subject, process_text
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 
@@ -182,8 +183,6 @@ def _size_of(text: str | None) -> int | None:
 
 
 def _accepted(process: MemoryProcess, options: dict[str, str]) -> bool:
-    from flowdiag.analyses.memory_assemble import derive
-
     derived = derive(process.role, options, process.version, process.container)
     return derived is not None and derived.memory is not None
 

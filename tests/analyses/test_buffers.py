@@ -1,0 +1,71 @@
+"""The arithmetic of network buffers, against clusters that were run with too few of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowdiag.analyses.buffers import (
+    Edge,
+    Settings,
+    feeders,
+    gate,
+    needs,
+    partition,
+    required_by_taskmanager,
+    worst_placement,
+)
+
+EDGES = [Edge("source", "enrich", "HASH"), Edge("enrich", "aggregate", "HASH")]
+EDGES.append(Edge("aggregate", "sink", "HASH"))
+PARALLELISM = {"source": 2, "enrich": 4, "aggregate": 6, "sink": 2}
+# Two slots each; what a cluster of 1.14 ran with 44 segments, and could not with 43.
+PLACEMENT = {
+    ("source", 0): "one",
+    ("source", 1): "three",
+    ("enrich", 0): "one",
+    ("enrich", 1): "three",
+    ("enrich", 2): "two",
+    ("enrich", 3): "two",
+    ("aggregate", 0): "one",
+    ("aggregate", 1): "three",
+    ("aggregate", 2): "two",
+    ("aggregate", 3): "two",
+    ("aggregate", 4): "one",
+    ("aggregate", 5): "three",
+    ("sink", 0): "one",
+    ("sink", 1): "three",
+}
+
+
+@pytest.mark.parametrize("version", [(1, 14), (1, 20), (2, 3)])
+def test_a_recorded_placement(version: tuple[int, int]) -> None:
+    found = needs("job", PARALLELISM, EDGES, PLACEMENT, Settings(floating=4), version)
+    assert required_by_taskmanager(found) == {"one": 44, "two": 40, "three": 44}
+    assert worst_placement(PARALLELISM, EDGES, 2, Settings(floating=4), version) == 60
+
+
+def test_before_credits_every_channel_counts() -> None:
+    settings = Settings.of({}, (1, 4))
+    assert gate(6, 4, settings, (1, 4)).required == 6
+    assert gate(6, 4, settings, (1, 4)).desired == 20
+    assert partition(4, settings, (1, 4)).required == 4
+
+
+def test_options_are_fixed_from_two_on() -> None:
+    options = {"taskmanager.network.memory.buffers-per-channel": "5"}
+    assert Settings.of(options, (1, 20)).per_channel == 5
+    assert Settings.of(options, (2, 0)).per_channel == 2
+
+
+def test_pointwise_edges_meet_every_upstream_once() -> None:
+    for up, down in ((4, 2), (2, 6), (5, 3), (3, 3)):
+        fed = [feeders("RESCALE", up, down, index) for index in range(down)]
+        assert {i for each in fed for i in each} == set(range(up))
+
+
+def test_the_cap_of_required_buffers() -> None:
+    settings = Settings.of(
+        {"taskmanager.network.memory.read-buffer.required-per-gate.max": "100"}, (1, 17)
+    )
+    assert gate(500, 500, settings, (1, 17)).required == 100
+    assert gate(10, 10, settings, (1, 17)).required == 21

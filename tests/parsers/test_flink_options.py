@@ -1,0 +1,91 @@
+"""Configuration files as Flink reads them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flowdiag.parsers.flink_options import (
+    flat_options,
+    looks_like_options,
+    read_options,
+    yaml_options,
+)
+
+
+def test_flat_files_are_read_line_by_line() -> None:
+    read = flat_options(
+        "# comment\na.b: 1 # behind\nc:2\n\td: 3\ne:\tno blank\na.b: 4\nf: x: y\ng:\n"
+    )
+    assert read.options == {"a.b": "4", "d": "3", "f": "x: y"}
+    assert [line.line for line in read.skipped] == [3, 5, 8]
+    assert [(d.key, d.values) for d in read.duplicates] == [("a.b", ("1", "4"))]
+    assert read.offsets["d"] == len(b"# comment\na.b: 1 # behind\nc:2\n")
+
+
+def test_yaml_may_be_nested_flat_or_both() -> None:
+    read = yaml_options(
+        "taskmanager:\n  memory:\n    process.size: 2g\n    managed: {fraction: 0.2}\n"
+        "io.tmp.dirs: [/a, /b]\nempty:\nquoted: '0010'\n"
+    )
+    assert read.error is None
+    assert read.options == {
+        "taskmanager.memory.process.size": "2g",
+        "taskmanager.memory.managed.fraction": "0.2",
+        "io.tmp.dirs": "/a; /b",
+        "quoted": "0010",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a:\n\tb: 1\n", "line 2"),
+        ("a: 1\na: 2\n", "duplicate key a"),
+        ("a: [1\n", "line"),
+        ("- 1\n", "no mapping"),
+    ],
+)
+def test_yaml_that_flink_refuses(text: str, reason: str) -> None:
+    assert reason in (yaml_options(text).error or "")
+
+
+def test_aliases_do_not_explode() -> None:
+    lines = ["a0: &a0 {x: 1, y: 2}"]
+    lines += [f"a{i}: &a{i} {{p: *a{i - 1}, q: *a{i - 1}}}" for i in range(1, 60)]
+    assert len(yaml_options("\n".join(lines)).options) <= 20_000
+
+
+def test_the_dialect_follows_version_name_and_content() -> None:
+    text = 'a.b: "1"\n'
+    assert read_options(text, version=(2, 0)).options == {"a.b": "1"}
+    assert read_options(text, version=(1, 17)).options == {"a.b": '"1"'}
+    assert read_options(text, name="conf/config.yaml").options == {"a.b": "1"}
+    assert read_options("a:\n  b: 1\n").options == {"a.b": "1"}
+
+
+def test_kubernetes_carriers() -> None:
+    config_map = (
+        "apiVersion: v1\nkind: ConfigMap\ndata:\n  flink-conf.yaml: |\n"
+        "    taskmanager.memory.process.size: 2g\n"
+    )
+    assert looks_like_options(config_map)
+    assert read_options(config_map).options == {"taskmanager.memory.process.size": "2g"}
+    deployment = (
+        "kind: FlinkDeployment\nspec:\n  flinkVersion: v1_17\n  flinkConfiguration:\n"
+        "    taskmanager.memory.managed.fraction: '0.1'\n  taskManager:\n    resource:\n"
+        "      memory: 2Gi\n"
+    )
+    assert read_options(deployment).options == {
+        "taskmanager.memory.managed.fraction": "0.1",
+        "taskmanager.memory.process.size": "2g",
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=300))
+def test_no_text_raises(text: str) -> None:
+    looks_like_options(text)
+    for version in (None, (1, 17), (2, 1)):
+        read_options(text, version=version)
