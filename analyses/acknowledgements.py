@@ -51,7 +51,8 @@ class Reading:
     """The shape of one checkpoint.
 
     `task` is the frontier: the most upstream vertex that was not in time. `laggards` are its
-    subtasks that lag far behind their siblings; `whole` says that the vertex is late as a whole.
+    subtasks that lag far behind their siblings; `whole` says that there are none, so that the
+    vertex is late as a whole as far as one can tell. `overdue` are all of it that were not in time.
     """
 
     checkpoint: Checkpoint
@@ -59,6 +60,7 @@ class Reading:
     task: str | None = None
     laggards: frozenset[SubtaskKey] = frozenset()
     whole: bool = False
+    overdue: frozenset[SubtaskKey] = frozenset()
     refs: tuple[Ref, ...] = ()
 
 
@@ -155,7 +157,10 @@ def reported_readings(job: JobFacts, episode: Episode, topology: Topology) -> li
 
     Up to 1.11 these do not take in late acknowledgements; the late messages fill them in.
     """
-    failed = {c.id: c for c in episode.checkpoints if c.status is Status.EXPIRED}
+    # Answers of REST and archives are of the last run; ids may repeat in earlier ones.
+    failed = {
+        c.id: c for c in episode.checkpoints if c.status is Status.EXPIRED and c.run == job.runs
+    }
     late = late_messages(job, topology)
     by_checkpoint: dict[int, dict[SubtaskKey, float]] = defaultdict(dict)
     refs: dict[int, dict[SubtaskKey, Ref]] = defaultdict(dict)
@@ -207,12 +212,14 @@ def read_shape(
     if not late:
         return Reading(checkpoint, Shape.UNKNOWN)
     task = late[0]
+    overdue = frozenset(key for key, after in by_task[task].items() if after > limit)
     laggards = _laggards(by_task[task], limit)
-    if not laggards or (len(laggards) * 2 > len(by_task[task]) and len(by_task[task]) > 1):
-        cited = _cited(refs, (key for key in by_task[task]))
-        return Reading(checkpoint, Shape.UNIFORM, task, whole=True, refs=cited)
+    if not laggards or len(laggards) * 2 > len(by_task[task]):
+        cited = _cited(refs, by_task[task])
+        return Reading(checkpoint, Shape.UNIFORM, task, whole=True, overdue=overdue, refs=cited)
     shape = _shape(task, laggards, by_task, topology, limit, downstream_known)
-    return Reading(checkpoint, shape, task, laggards, refs=_cited(refs, laggards))
+    cited = _cited(refs, laggards)
+    return Reading(checkpoint, shape, task, laggards, overdue=overdue, refs=cited)
 
 
 def _cited(refs: Mapping[SubtaskKey, Ref] | None, keys: Iterable[SubtaskKey]) -> tuple[Ref, ...]:
@@ -227,8 +234,6 @@ def _laggards(times: Times, limit: float) -> frozenset[SubtaskKey]:
     was later than they.
     """
     overdue = {key for key, after in times.items() if after > limit}
-    if len(times) == 1:
-        return frozenset(overdue)
     some_late = any(limit < times[key] < NEVER for key in times)
     effective = {
         key: (limit if after == NEVER and not some_late else after) for key, after in times.items()

@@ -147,6 +147,9 @@ def _most_accused(case: Case, accusations: Sequence[Accusation]) -> Suspect | No
         even = ratio is not None and ratio < SKEWED
         if even and case.manager_of(key) == case.machine.taskmanager:
             return Suspect(taskmanager=case.machine.taskmanager)
+    named_by = {item.signal: item.weight for item in accusations if best in item.suspects}
+    if named_by.keys() == {"placement"} and named_by["placement"] < 2:
+        return None  # with few TaskManagers and subtasks that happens by chance
     # Nobody stands out: nobody is named. What several have in common (a task, a machine) takes a
     # signal of its own.
     return None if any(scores[other] == scores[best] for other in ranked[1:]) else best

@@ -148,7 +148,8 @@ def late_subtasks(job: JobFacts, episode: Episode) -> dict[SubtaskKey, str | Non
         key = subtask_key(late.attempt)
         if key is not None and late.expired and (late.run, late.checkpoint) in expired:
             found[key] = found.get(key) or label(late.attempt)
-    durations = {identity: duration for (_, identity), duration in expired.items()}
+    # Answers of REST and archives are of the last run; ids may repeat in earlier ones.
+    durations = {number: took for (run, number), took in expired.items() if run == job.runs}
     for row in job.subtask_checkpoints:
         task = row.task or row.vertex_id
         if task is None or row.checkpoint not in durations:

@@ -113,10 +113,10 @@ SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (
     ),
     (
         "placement",
-        1,
+        2,
         (
             "the late and missing subtasks that stand out are (nearly) all that one TaskManager runs "
-            "of their vertices"
+            "of their vertices; 1 unless p is at most 0.01, which takes many subtasks"
         ),
     ),
     (
@@ -125,6 +125,8 @@ SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (
         "a task that does not react to cancelling, with the method it is stuck in",
     ),
 )
+# A p-value that is no accident, corrected for the number of TaskManagers.
+_SURE: Final = 0.01
 # So many failed checkpoints at the beginning of a spell show where the trouble began.
 _FIRST: Final = 3
 # An abort reaches a TaskManager within a heartbeat of its RPC, even over clocks that differ a little.
@@ -181,6 +183,12 @@ class Case:
         self.machine = slow_machine(self.loads)
         self.placement = place(job, [episode])
         self.timeout_ms = j.timeout_ms(job)
+        unaligned = j.setting(
+            job, "execution.checkpointing.unaligned", "execution.checkpointing.unaligned.enabled"
+        )
+        self.unaligned = (unaligned is not None and unaligned.value.lower() == "true") or any(
+            c.type == "unaligned-checkpoint" for c in episode.checkpoints
+        )
         self.told_of_aborts = at_least(job.version, 1, 11) is not False
         self.where = {
             key: attempt for key, attempt in places_at(job.attempts, episode.last_us).items()
@@ -261,20 +269,9 @@ def _from_readings(
     early = any((r.checkpoint.run, r.checkpoint.id) in firsts for r in telling)
     partial = [r for r in telling if not r.whole]
     if len(partial) * 2 < len(telling):
-        last = not case.topology.next_to(origin)
-        # In the middle of a job a vertex may be late for one downstream that the input does not show.
-        if sources or not (last or early) or case.size(origin) < 2:
-            return
-        whole = len(telling) - len(partial)
-        text = f"all subtasks of {case.name(Suspect(task=origin))}"
-        yield Accusation(
-            signal=signal,
-            weight=_WEIGHTS[signal] if last and early and whole >= 2 else 1,
-            suspects=frozenset({Suspect(task=origin)}),
-            says=f"{text} {verb} in {j.count_text(whole, 'checkpoint')}, and those before it in time",
-            about=f"all its subtasks {verb} in {j.count_text(whole, 'checkpoint')}",
-            refs=refs,
-        )
+        if only_late and len(telling) >= _FIRST:
+            yield from _always_the_same(case, telling, refs)
+        yield from _as_a_whole(case, signal, origin, len(telling) - len(partial), early, verb, refs)
         return
     tally: Counter[SubtaskKey] = Counter()
     for reading in partial:
@@ -288,6 +285,9 @@ def _from_readings(
     if turns or (len(chosen) > 1 and not agreed):
         return
     suspects, text = _as_suspects(case, chosen)
+    machine = _machine_of(case, chosen)
+    if machine is not None and len(partial) >= 2 and often * 4 >= len(partial) * 3:
+        suspects |= {Suspect(taskmanager=machine)}
     strong = (
         agreed
         and len(chosen) == 1
@@ -303,6 +303,61 @@ def _from_readings(
         about=f"{verb} in {often} of {j.count_text(len(partial), 'checkpoint')}",
         refs=refs,
     )
+
+
+def _as_a_whole(
+    case: Case, signal: str, origin: str, whole: int, early: bool, verb: str, refs: tuple[Ref, ...]
+) -> Iterator[Accusation]:
+    """A vertex in which nobody is far behind the others."""
+    last = not case.topology.next_to(origin)
+    # In the middle of a job a vertex may be late for one downstream that the input does not show.
+    if origin in case.topology.sources or not (last or early):
+        return
+    alone = case.size(origin) == 1
+    suspect = Suspect(origin, 0) if alone else Suspect(origin)
+    text = case.name(suspect) if alone else f"subtasks of {case.name(suspect)}, none far behind,"
+    yield Accusation(
+        signal=signal,
+        weight=_WEIGHTS[signal] if last and early and whole >= 2 else 1,
+        suspects=frozenset({suspect}),
+        says=f"{text} {verb} in {j.count_text(whole, 'checkpoint')}, and those before it in time",
+        about=f"{verb} in {j.count_text(whole, 'checkpoint')}, upstream in time",
+        refs=refs,
+    )
+
+
+def _always_the_same(
+    case: Case, telling: Sequence[Reading], refs: tuple[Ref, ...]
+) -> Iterator[Accusation]:
+    """Up to 1.10: the same minority is late in (nearly) every checkpoint, if only by a little."""
+    if case.told_of_aborts:
+        return
+    tally: Counter[SubtaskKey] = Counter()
+    for reading in telling:
+        tally.update(reading.overdue)
+    size = case.size(telling[0].task or "")
+    if not tally or len(tally) * 2 > size or min(tally.values()) * 4 < len(telling) * 3:
+        return
+    suspects, text = _as_suspects(case, frozenset(tally))
+    yield Accusation(
+        signal="late-acknowledgements",
+        weight=1,
+        suspects=suspects,
+        says=f"{text} a little late in each of {len(telling)} checkpoints, never their siblings",
+        about=f"late in each of {len(telling)} checkpoints",
+        refs=refs,
+    )
+
+
+def _machine_of(case: Case, keys: frozenset[SubtaskKey]) -> str | None:
+    """The TaskManager of several subtasks, if they are all that it runs of their task."""
+    managers = {case.manager_of(key) for key in keys}
+    if len(keys) < 2 or len(managers) != 1 or None in managers:
+        return None
+    manager = str(managers.pop())
+    task = next(iter(keys)).task
+    here = {key for key in case.where if key.task == task and case.manager_of(key) == manager}
+    return manager if here <= keys else None
 
 
 def _victims(case: Case, reading: Reading) -> bool:
@@ -350,8 +405,8 @@ def slow_parts(case: Case) -> dict[SubtaskKey, tuple[str, float, int, tuple[Ref,
     limit = (case.timeout_ms or 0.0) / 2
     if limit <= 0:
         return {}
-    low = min((c.id for c in case.episode.checkpoints), default=0)
-    high = max((c.id for c in case.episode.checkpoints), default=-1)
+    numbers = [c.id for c in case.episode.checkpoints if c.run == case.job.runs]
+    low, high = min(numbers, default=0), max(numbers, default=-1)
     rows: dict[SubtaskKey, list[tuple[str, SubtaskCheckpoint, float]]] = defaultdict(list)
     for row in case.job.subtask_checkpoints:
         task = case.topology.canonical(row.task)
@@ -396,7 +451,12 @@ def snapshot_cut_off(case: Case) -> Iterator[Accusation]:
 
 
 def cut_off(case: Case) -> list[Incident]:
-    """Aborted asynchronous parts within the spell (not those that failed by themselves)."""
+    """Aborted asynchronous parts within the spell (not those that failed by themselves).
+
+    None of unaligned checkpoints: their asynchronous part waits for the barriers of all channels.
+    """
+    if case.unaligned:
+        return []
     expired = {c.id for c in case.episode.checkpoints if c.status is Status.EXPIRED}
     return [
         incident
@@ -500,9 +560,10 @@ def placement_signal(case: Case) -> Iterator[Accusation]:
         number = f"{share.late} late, {share.expected} expected" if share.expected else "all of its"
         if share.p_value is not None:
             number += f", p = {share.p_value}"
+        sure = share.p_value is not None and share.p_value <= _SURE
         yield Accusation(
             signal="placement",
-            weight=_WEIGHTS["placement"],
+            weight=_WEIGHTS["placement"] if sure else 1,
             suspects=frozenset({Suspect(taskmanager=placed.taskmanager)}),
             says=f"the late subtasks that stand out all run on {placed.taskmanager} ({number})",
             about=f"{number} subtasks",

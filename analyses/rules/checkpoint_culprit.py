@@ -85,7 +85,13 @@ class CheckpointCulprit:
             series = [e for e in spells(episodes(job), job) if e.count(Status.EXPIRED)]
             if not series:
                 found = hot_spot(job)
-                if found is not None and found.confidence is not Confidence.LOW:
+                # A whole task that is saturated works as fast as it can: catching up does that.
+                if (
+                    found is not None
+                    and found.suspect is not None
+                    and found.suspect.kind != "task"
+                    and found.confidence is not Confidence.LOW
+                ):
                     yield _hot(job, found)
                 continue
             yield from _judge(job, series[-_MOST_SPELLS:])
