@@ -36,6 +36,7 @@ FILES: Final = (
     "formats/flink-cluster.toml",
     "formats/flink-taskmanager.toml",
     "formats/flink-memory.toml",
+    "formats/flink-startup.toml",
 )
 SPARK_FILES: Final = ("formats/spark-streaming.toml",)
 
