@@ -152,6 +152,8 @@ def fit(xs: Sequence[float], ys: Sequence[float]) -> Line | None:
     (100.0, 1.0, 0.0)
     """
     top = max(xs, default=0.0)
+    if top <= 0:
+        return None
     points = list(zip(xs, ys, strict=True))
     points = points[:: max(1, -(-len(points) // MOST_POINTS))]
     # Neighbours tell of noise only: a slope needs batches of different sizes.
@@ -161,7 +163,7 @@ def fit(xs: Sequence[float], ys: Sequence[float]) -> Line | None:
         for u, v in points[i + 1 :]
         if abs(u - x) >= APART * top
     ]
-    if len(points) < 4 or top <= 0 or len(slopes) < len(points):
+    if len(points) < 4 or len(slopes) < len(points):
         return None
     slope = max(0.0, median(slopes))
     base = median(y - slope * x for x, y in zip(xs, ys, strict=True))

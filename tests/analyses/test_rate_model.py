@@ -1,0 +1,145 @@
+"""Trends, the token bucket, Kafka's share, and the model of a job."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowdiag.analyses.pid import Gains
+from flowdiag.analyses.rate_model import Job, Settings, kafka_share, simulate
+from flowdiag.analyses.stability import fit, trend
+from flowdiag.analyses.token_bucket import TokenBucket
+
+# -- trends --------------------------------------------------------------------------------------
+
+
+def test_a_stall_is_no_trend() -> None:
+    values = [10.0] * 30
+    values[3] = 9000.0
+    found = trend(list(range(30)), values)
+    assert found is not None and not found.rises and found.slope == 0
+
+
+@given(st.integers(-50, 50), st.integers(5, 60))
+def test_a_line_is_found_whatever_one_point_says(slope: int, count: int) -> None:
+    values = [float(slope * i) for i in range(count)]
+    values[0] += 1e6
+    found = trend([float(i) for i in range(count)], values)
+    assert found is not None and found.low <= slope <= found.high
+
+
+def test_costs_are_fitted_only_where_sizes_differ() -> None:
+    assert fit([100.0, 101.0, 99.0, 100.0, 102.0] * 4, [50.0, 60.0, 40.0, 55.0, 45.0] * 4) is None
+    line = fit([float(n) for n in range(0, 200, 10)], [60 + 5.0 * n for n in range(0, 200, 10)])
+    assert line is not None and (line.base, line.per_x) == (60, 5)
+
+
+# -- the token bucket ----------------------------------------------------------------------------
+
+
+def test_a_bucket_begins_empty_and_is_paid_by_the_next() -> None:
+    bucket = TokenBucket(rate=10, now_us=0)
+    assert [bucket.acquire(0) for _ in range(3)] == [0, 100_000, 200_000]
+
+
+def test_an_idle_second_is_a_burst_of_a_second() -> None:
+    bucket = TokenBucket(rate=10, now_us=0)
+    now = 5_000_000
+    assert [bucket.acquire(now) for _ in range(11)] == [now] * 11
+    assert bucket.acquire(now) == now + 100_000
+
+
+def test_what_is_stored_is_scaled_with_the_rate() -> None:
+    bucket = TokenBucket(rate=10, now_us=0)
+    bucket.update(100, 1_000_000)  # ten stored of ten become a hundred of a hundred
+    assert bucket.passing(10_000, 1_000_000, 1_000_001) == 101
+
+
+def test_limits_of_zero_are_ignored_and_the_ceiling_holds() -> None:
+    bucket = TokenBucket(rate=10, now_us=0, max_rate=20)
+    bucket.update(0, 0)
+    assert bucket.rate == 10
+    bucket.update(1000, 0)
+    assert bucket.rate == pytest.approx(20)
+
+
+@given(st.integers(1, 400), st.integers(1, 500), st.integers(1, 40))
+def test_a_stride_is_so_many_single_steps(rate: int, offered: int, tenths: int) -> None:
+    end = tenths * 100_000
+    one, many = TokenBucket(rate=rate, now_us=0), TokenBucket(rate=rate, now_us=0)
+    passed, now = 0, 0
+    while passed < offered and (granted := one.acquire(now)) < end:
+        passed, now = passed + 1, granted
+    assert abs(many.passing(offered, 0, end) - passed) <= 1
+
+
+# -- Kafka: the cases of Spark's own DirectKafkaStreamSuite ---------------------------------------
+
+
+def test_kafka_without_back_pressure() -> None:
+    share = kafka_share({"0": 50, "1": 50}, estimate=None, batch_seconds=0.1, max_rate=100)
+    assert share == {"0": 10, "1": 10}
+
+
+def test_kafka_without_lag() -> None:
+    assert kafka_share({"0": 0, "1": 0}, estimate=100.0, batch_seconds=0.1, max_rate=100) is None
+
+
+def test_kafka_respects_the_maximum_of_each_partition() -> None:
+    share = kafka_share(
+        {"0": 1000, "1": 1000}, estimate=1000.0, batch_seconds=0.1, max_rate={"0": 50, "1": 100}
+    )
+    assert share == {"0": 5, "1": 10}
+
+
+def test_kafka_gives_a_partition_without_lag_its_minimum() -> None:
+    assert kafka_share({"0": 999_999, "1": 0}, estimate=10.0, batch_seconds=1.0) == {
+        "0": 10,
+        "1": 1,
+    }
+
+
+# -- the model -----------------------------------------------------------------------------------
+
+
+def test_it_settles_where_the_interval_is_full() -> None:
+    job = Job(fixed_ms=60, per_record_ms=5)
+    outcome = simulate(job, Settings(interval_ms=1000, gains=Gains(min_rate=5)), [400.0] * 80)
+    assert outcome.steady_per_s == pytest.approx(188, rel=0.02)
+    assert outcome.delay_ms <= 1100 and outcome.settling_ms is not None
+
+
+def test_a_floor_above_the_capacity_never_settles() -> None:
+    job = Job(fixed_ms=60, per_record_ms=5)
+    outcome = simulate(job, Settings(interval_ms=1000, gains=Gains(min_rate=250)), [400.0] * 80)
+    assert outcome.queued > 10 and outcome.delay_ms > 5000
+
+
+def test_without_back_pressure_all_that_comes_is_taken() -> None:
+    outcome = simulate(
+        Job(fixed_ms=10, per_record_ms=1),
+        Settings(interval_ms=1000, back_pressure=False),
+        [70.0] * 20,
+    )
+    assert {batch.records for batch in outcome.batches[1:]} <= {69, 70, 71}
+
+
+@given(
+    st.floats(0, 3000),
+    st.floats(0.01, 50),
+    st.floats(0.1, 3),
+    st.floats(0, 2),
+    st.floats(0, 1),
+    st.floats(0, 1e6),
+)
+def test_no_setting_breaks_it(
+    fixed: float, each: float, kp: float, ki: float, kd: float, offered: float
+) -> None:
+    gains = Gains(proportional=kp, integral=ki, derived=kd, min_rate=1)
+    outcome = simulate(
+        Job(fixed_ms=fixed, per_record_ms=each),
+        Settings(interval_ms=500, gains=gains),
+        [offered] * 15,
+    )
+    assert len(outcome.batches) == 15 and all(batch.records >= 0 for batch in outcome.batches)

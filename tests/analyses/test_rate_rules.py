@@ -1,0 +1,363 @@
+"""The rules of `rate` on applications that the model makes, and on single facts made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flowdiag.analyses.pid import Gains
+from flowdiag.analyses.rate_facts import Executor, Output, StageLoad, StreamInput
+from flowdiag.analyses.rate_model import Job, Settings
+from flowdiag.analyses.rules.failing_batches import error_of
+from flowdiag.analyses.stability import Stability
+
+from . import rate_workbench as w
+
+MUCH = [1e9] * 60
+LOW = Gains(min_rate=5.0)
+JOB = Job(fixed_ms=60, per_record_ms=5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.floats(0, 300),
+    st.floats(0, 5),
+    st.floats(1, 90),
+    st.integers(20, 80),
+    st.booleans(),
+)
+def test_what_keeps_up_is_never_accused(
+    fixed: float, each: float, rate: float, count: int, back_pressure: bool
+) -> None:
+    tried = Settings(interval_ms=1000, back_pressure=back_pressure)
+    app = w.simulated(Job(fixed_ms=fixed, per_record_ms=each), tried, [rate] * count)
+    assert w.codes(app) == []
+    assert w.verdict(app) == "healthy"
+
+
+def test_idle() -> None:
+    app = w.simulated(JOB, Settings(interval_ms=1000), [0.0] * 30)
+    (one,) = w.assessed(app).applications
+    assert one.state is not None and one.state.stability is Stability.IDLE
+    assert w.codes(app) == []
+
+
+def test_overloaded_without_back_pressure() -> None:
+    app = w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), [60] * 20 + [400] * 40)
+    assert w.cause(app) == "overloaded" and w.verdict(app) == "failing"
+    (one,) = w.assessed(app).applications
+    assert one.state is not None and one.state.queued > 10
+    assert one.state.headroom_per_s == pytest.approx(188, rel=0.1)
+    turned = (one.state.turned_ms or 0) - w.T0
+    assert 19_000 <= turned <= 25_000
+
+
+def test_a_little_overload_is_degraded_until_ten_intervals() -> None:
+    app = w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), [220] * 40)
+    assert w.verdict(app) == "degraded" and w.cause(app) == "overloaded"
+
+
+def test_a_burst_that_was_worked_off_is_healthy() -> None:
+    offered = [50] * 20 + [600] * 3 + [50] * 60
+    assert w.codes(w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), offered)) == []
+
+
+def test_a_cold_first_batch_is_healthy() -> None:
+    batches = [w.batch(0, processing_ms=12_000)]
+    for number in range(1, 40):
+        before = batches[-1].end_ms or 0
+        late = max(0, before - (w.T0 + number * 1000))
+        batches.append(w.batch(number, scheduling_ms=late, processing_ms=300))
+    assert w.codes(w.application(batches)) == []
+
+
+def test_throttled() -> None:
+    app = w.simulated(JOB, Settings(interval_ms=1000, gains=LOW, max_rate=500), MUCH)
+    assert w.codes(app) == ["RT203"] and w.cause(app) == "throttled"
+
+
+def test_floor_above_what_is_processed() -> None:
+    tried = Settings(interval_ms=1000, gains=Gains(min_rate=250), max_rate=500)
+    app = w.simulated(JOB, tried, MUCH)
+    assert w.cause(app) == "rate-floor" and {"RT101", "RT201"} <= set(w.codes(app))
+
+
+def test_floor_that_is_useless() -> None:
+    tried = Settings(interval_ms=1000, gains=LOW, max_rate=500)
+    app = w.simulated(Job(fixed_ms=1200, per_record_ms=5), tried, MUCH)
+    assert w.cause(app) == "fixed-cost" and "RT201" not in w.codes(app)
+
+
+def test_max_rate() -> None:
+    tried = Settings(interval_ms=1000, max_rate=40, back_pressure=False)
+    app = w.simulated(JOB, tried, MUCH)
+    assert w.codes(app) == ["RT204"] and w.cause(app) == "max-rate"
+    (finding,) = [x for o in w.outcomes(app) for x in o.findings]
+    assert finding.subject.option == "spark.streaming.receiver.maxRate"
+
+
+def test_gains_that_swing() -> None:
+    gains = Gains(proportional=1.9, integral=0.0, min_rate=5)
+    batches = []
+    rate, end = 300, 0
+    # Processing that gets dearer with its size answers each overshoot with a larger error.
+    for number in range(40):
+        rate = 320 if number % 2 else 60
+        batches.append(
+            w.batch(number, records=rate, processing_ms=100 + rate * 2 + number % 2 * 90)
+        )
+        end = batches[-1].end_ms or end
+    options = w.BACK_PRESSURE | {
+        "spark.streaming.backpressure.pid.proportional": str(gains.proportional),
+        "spark.streaming.backpressure.pid.integral": "0.0",
+        "spark.streaming.backpressure.pid.minRate": "5",
+    }
+    app = w.application(batches, settings=options)
+    assert "RT205" in w.codes(app) and w.cause(app) == "unstable-gains"
+    calm = w.application(batches, settings=w.BACK_PRESSURE)
+    assert "RT205" not in w.codes(calm)
+
+
+def test_one_receiver_brings_most() -> None:
+    app = w.simulated(JOB, Settings(interval_ms=1000, gains=LOW, max_rate=500), MUCH)
+    both = [
+        replace(
+            b,
+            streams=(
+                StreamInput(stream=0, records=(b.records or 0) // 20),
+                StreamInput(stream=1, records=b.records or 0),
+            ),
+        )
+        for b in app.batches
+    ]
+    app = replace(app, batches=tuple(both))
+    assert w.cause(app) == "skewed-receiver"
+    (found,) = [x for o in w.outcomes(app) if o.code == "RT301" for x in o.findings]
+    assert found.subject.stream_id == 1
+
+
+def failing(count: int, every: int, reason: str = "ValueError: no") -> tuple[object, ...]:
+    batches = [
+        w.batch(n, failed_outputs=int(n % every == 0), reason=reason if n % every == 0 else None)
+        for n in range(1, count)
+    ]
+    outputs = tuple(
+        Output(batch_ms=b.time_ms, output=0, name="x", duration_ms=3, failure=reason)
+        for b in batches
+        if b.failed_outputs
+    )
+    return w.application(batches, outputs=outputs), batches
+
+
+def test_failing_batches() -> None:
+    app, _ = failing(40, 4)
+    assert w.cause(app) == "failing-batches" and w.verdict(app) == "failing"  # type: ignore[arg-type]
+
+
+def test_a_stop_is_no_failure() -> None:
+    reason = "Job 7 cancelled because SparkContext was shut down"
+    app, _ = failing(40, 39, reason)
+    assert w.codes(app) == []  # type: ignore[arg-type]
+
+
+def test_one_batch_that_hangs() -> None:
+    batches = [w.batch(n) for n in range(20)]
+    hanging = w.batch(20, state="processing", start_ms=w.T0 + 20_010)
+    app = w.application([*batches, hanging], last_us=(w.T0 + 90_000) * 1000)
+    assert "RT104" in w.codes(app)
+
+
+def test_a_driver_that_is_late() -> None:
+    batches = [w.batch(n, submission_ms=w.T0 + n * 1000 + 800) for n in range(30)]
+    assert w.codes(w.application(batches)) == ["RT105"]
+
+
+def test_little_room() -> None:
+    app = w.application([w.batch(n, processing_ms=900) for n in range(30)])
+    assert w.codes(app) == ["RT106"] and w.verdict(app) == "degraded"
+
+
+def test_restarts_of_a_receiver() -> None:
+    def told(what: str, at: int, origin: str) -> object:
+        return w.record(
+            kind="spark_receiver",
+            at=at,
+            what=what,
+            stream="0",
+            origin=origin,
+            name="SocketReceiver-0",
+        )
+
+    events = [told("started", 0, "listener"), told("started", 1, "log")]
+    app = w.application([w.batch(n) for n in range(30)], receivers=tuple(events))  # type: ignore[arg-type]
+    assert w.codes(app) == []
+    events += [told("stopped", 9000, "listener"), told("started", 11_000, "listener")]
+    app = replace(app, receivers=tuple(events))  # type: ignore[arg-type]
+    assert w.codes(app) == ["RT302"] and w.cause(app) == "receiver-restarts"
+
+
+def stage(
+    longest: int, others: int, *, records: tuple[int, int] = (0, 0), index: int = 2
+) -> StageLoad:
+    return StageLoad(
+        stage=4,
+        name="x",
+        tasks=4,
+        total_ms=longest + 3 * others,
+        longest_ms=longest,
+        index=index,
+        executor="1",
+        host="h",
+        slowest_records=records[0],
+        records=records[0] + 3 * records[1],
+    )
+
+
+@pytest.mark.parametrize(
+    ("load", "said"),
+    [
+        (stage(900, 200, records=(900, 100)), "data-skew"),
+        (stage(900, 200, records=(100, 100)), "stragglers"),
+        (stage(900, 200), "data-skew"),
+        (stage(300, 200), None),
+        (stage(200, 10), None),
+    ],
+)
+def test_one_task_of_a_batch(load: StageLoad, said: str | None) -> None:
+    batches = [w.batch(n, processing_ms=950, interval=2000, stage=load) for n in range(30)]
+    assert w.cause(w.application(batches, interval_ms=2000)) == said
+
+
+def test_executors_slow_and_lost() -> None:
+    batches = [w.batch(n) for n in range(30)]
+    slow = Executor(executor="2", host="b", tasks=90, total_ms=9, stages=30, ratio=3.0)
+    assert w.cause(w.application(batches, executors=(slow,))) == "slow-executor"
+    gone = Executor(
+        executor="1", removed_us=(w.T0 + 20_000) * 1000, reason="Container killed: exit code 137"
+    )
+    lost = w.record("block-not-found", at=21_000, block="input-0-1")
+    app = w.application(batches, executors=(gone,), incidents=(lost,))
+    assert w.cause(app) == "out-of-memory" and w.verdict(app) == "failing"
+    for reason in ("Executor killed by driver.", "Idle timeout", "Command exited with code 0"):
+        quiet = replace(gone, reason=reason)
+        assert w.codes(w.application(batches, executors=(quiet,))) == []
+
+
+def test_kafka_and_metadata() -> None:
+    batches = [w.batch(n) for n in range(30)]
+    polls = tuple(w.record("kafka-poll", at=20_000 + n) for n in range(3))
+    assert w.cause(w.application(batches, incidents=polls)) == "slow-kafka"
+    gone = (w.record("offsets-out-of-range", at=20_000),)
+    assert w.verdict(w.application(batches, incidents=gone)) == "failing"
+    writes = tuple(w.record("graph-checkpoint", at=n, duration_ms=800) for n in range(4))
+    assert w.cause(w.application(batches, incidents=writes)) == "slow-metadata-writes"
+
+
+# -- Structured Streaming ------------------------------------------------------------------------
+
+
+def test_queries_that_keep_up() -> None:
+    good = w.query([w.trigger(n, 600) for n in range(30)])
+    nothing = w.query([w.trigger(n, 40, rows=0) for n in range(30)])
+    assert w.codes(w.application(queries=(good,))) == []
+    assert w.codes(w.application(queries=(nothing,))) == []
+
+
+def test_a_query_that_overruns() -> None:
+    app = w.application(queries=(w.query([w.trigger(n, 3000) for n in range(30)]),))
+    assert w.codes(app) == ["RT401"] and w.verdict(app) == "degraded"
+    worse = w.application(queries=(w.query([w.trigger(n, 30_000) for n in range(30)]),))
+    assert w.verdict(worse) == "failing"
+
+
+def test_a_query_that_falls_short_without_an_interval() -> None:
+    triggers, time, duration = [], w.T0, 2000
+    for number in range(7):
+        rows = 300 * duration // 1000
+        before, duration = duration, rows * 6
+        triggers.append(
+            w.trigger(
+                number,
+                duration,
+                time_us=time * 1000,
+                rows=rows,
+                input_per_s=rows * 1000 / before,
+                processed_per_s=rows * 1000 / duration,
+            )
+        )
+        time += duration
+    app = w.application(queries=(w.query(triggers, trigger_interval_ms=None),))
+    assert w.codes(app) == ["RT401"]
+
+
+def test_reading_what_is_there_and_ending() -> None:
+    triggers = [
+        w.trigger(n, 900, time_us=(w.T0 + n * 900) * 1000, input_per_s=110.0, processed_per_s=111.0)
+        for n in range(12)
+    ]
+    files = w.query(triggers, trigger_interval_ms=None, file_limit=40, files_taken=(40,) * 12)
+    assert w.codes(w.application(queries=(files,))) == []
+
+
+def test_a_limit_of_files() -> None:
+    triggers = [w.trigger(n, 500) for n in range(30)]
+    full = w.query(triggers, file_limit=2, files_taken=(2,) * 30)
+    app = w.application(queries=(full,))
+    assert w.codes(app) == ["RT403"] and w.cause(app) == "max-rate"
+    some = w.query(triggers, file_limit=20, files_taken=(2,) * 30)
+    assert w.codes(w.application(queries=(some,))) == []
+
+
+def test_a_backlog_that_grows() -> None:
+    triggers = [
+        w.trigger(n, 500, sources=({"name": "KafkaV2[x]", "backlog": 100 * n},)) for n in range(30)
+    ]
+    app = w.application(queries=(w.query(triggers),))
+    assert w.codes(app) == ["RT403"]
+    (found,) = [x for o in w.outcomes(app) for x in o.findings]
+    assert found.subject.option == "maxOffsetsPerTrigger"
+
+
+def test_failed_runs() -> None:
+    def ended(run: str, cause: str | None, at: int) -> object:
+        return w.record(kind="spark_query", at=at, what="terminated", run_id=run, cause=cause)
+
+    triggers = [w.trigger(n, 500, run_id="ab"[n // 10]) for n in range(20)]
+    stopped = w.query(triggers, events=(ended("a", None, 20_000),))
+    assert w.codes(w.application(queries=(stopped,))) == []
+    failed = w.query(
+        triggers,
+        events=(ended("a", "x\nCaused by: E: 1", 20_000), ended("b", "E: 2", 40_000)),
+    )
+    app = w.application(queries=(failed,))
+    assert w.codes(app) == ["RT402"] and w.verdict(app) == "failing"
+
+
+def test_rows_that_come_too_late() -> None:
+    state = ({"rows": 500, "dropped": 3},)
+    app = w.application(queries=(w.query([w.trigger(n, 500, state=state) for n in range(30)]),))
+    assert w.codes(app) == ["RT404"] and w.cause(app) == "late-rows"
+
+
+def test_a_watermark_that_stands_still() -> None:
+    triggers = [
+        w.trigger(n, 500, watermark_us=1, max_event_us=(w.T0 + n) * 1000) for n in range(30)
+    ]
+    assert w.codes(w.application(queries=(w.query(triggers),))) == ["RT405"]
+    moving = [replace(t, watermark_us=n) for n, t in enumerate(triggers)]
+    assert w.codes(w.application(queries=(w.query(moving),))) == []
+
+
+def test_too_little_is_inconclusive() -> None:
+    assert w.verdict(w.application([w.batch(0)])) == "inconclusive"
+    assert w.verdict(w.application(queries=(w.query([w.trigger(0, 5)]),))) == "inconclusive"
+
+
+def test_the_error_of_a_trace() -> None:
+    assert error_of("a.b.SparkException: x\n\tat a.b.C\nCaused by: java.io.IOException: y") == (
+        "java.io.IOException: y"
+    )
+    assert error_of(None) == "an unknown error"
