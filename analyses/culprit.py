@@ -152,7 +152,13 @@ def _most_accused(case: Case, accusations: Sequence[Accusation]) -> Suspect | No
         return None  # with few TaskManagers and subtasks that happens by chance
     # Nobody stands out: nobody is named. What several have in common (a task, a machine) takes a
     # signal of its own.
-    return None if any(scores[other] == scores[best] for other in ranked[1:]) else best
+    tied = [other for other in ranked[1:] if scores[other] == scores[best]]
+    machines = [s for s in (best, *tied) if s.kind == "taskmanager"]
+    if len(machines) == 1 and all(
+        _goes_with(case, s, machines[0]) for s in (best, *tied) if s is not machines[0]
+    ):
+        return machines[0]  # its own subtasks are all that rivals it
+    return None if tied else best
 
 
 def _manager(case: Case, suspect: Suspect) -> str | None:
@@ -380,7 +386,8 @@ def _what_would_tell(case: Case) -> tuple[str, str]:
     else:
         reason = "no input says which subtask held the checkpoints up"
     wanted = []
-    if not case.loads:
+    # One sample of a REST answer is no series.
+    if not any(row.samples > 1 for row in job.loads):
         busy = at_least(job.version, 1, 13)
         wanted.append(
             "TaskManager logs with metric reports (the Slf4jReporter)"

@@ -35,10 +35,9 @@ What a cancel, a stop, a rescaling or a JobManager fail-over ends is no failure.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from flowdiag.analyses import judging as j
 from flowdiag.analyses.crises import Crisis, crises
@@ -49,7 +48,9 @@ from flowdiag.analyses.facts import (
     Decline,
     Incident,
     JobFacts,
+    Ref,
     Status,
+    SubtaskCheckpoint,
 )
 from flowdiag.analyses.findings import (
     Action,
@@ -94,6 +95,11 @@ class TaskFailure:
         Signal("exception", 3, "the subtask's own exception, with a cause that is no consequence"),
         Signal("first-failure", 1, "it failed before all others of its crisis"),
         Signal("every-time", 1, "the same task failed with the same exception in most restarts"),
+        Signal(
+            "always-missing",
+            2,
+            "it is the only subtask that acknowledged none of the declined checkpoints",
+        ),
         Signal(
             "other-decliners", -1, "other subtasks declined the same checkpoints with other causes"
         ),
@@ -307,8 +313,62 @@ def _declined(job: JobFacts) -> Iterator[Finding]:
         and (d.reason is None or failure_kind(d.reason) not in ("cancelled", "expired"))
     ]
     declines = [replace(d, reason=d.reason or _told_elsewhere(job, d)) for d in declines]
-    if not declines:
+    who = _by_words(declines, len(ids)) if declines else _by_absence(job, ids)
+    if who is None:
         return
+    first = who.attempts[0]
+    if len(who.attempts) == 1:
+        subject = j.subtask_subject(job, first)
+        name = j.subtask_text(first.task, first.subtask_index, first.parallelism)
+    else:
+        subject, name = _common_subject(job, who.attempts), f"{len(who.attempts)} subtasks"
+    cited = j.cite(who.records)
+    yield Finding(
+        job=job.key,
+        severity=j.severity_of(job, series, len(ids), len(concluded(job))),
+        state=j.state_of(series),
+        subject=subject,
+        title=f"{name} cannot take a snapshot: "
+        f"{j.shorten(who.text, 120) or 'no reason in the input'}",
+        why=f"{name}: {who.text or who.votes[0].says} "
+        f"({who.times} of {j.count_text(len(ids), 'failed checkpoint')})",
+        cause="snapshot-exception",
+        confidence=weigh(who.votes),
+        rank=Rank.ROOT_CAUSE,
+        first_us=series[0].first_us,
+        last_us=series[-1].last_us,
+        count=sum(len(e.checkpoints) for e in series),
+        explain=(
+            "Its snapshot throws, so it declines, and the checkpoint fails for the whole job. The task "
+            "itself goes on."
+        ),
+        measurements=(
+            Measurement(
+                name="declined-by-this-subtask",
+                value=who.times,
+                unit="checkpoints",
+                population=f"{len(ids)} failed ones",
+            ),
+        ),
+        evidence=j.spread(cited),
+        evidence_total=len(cited),
+        actions=_actions(job, "snapshot-exception"),
+        votes=who.votes,
+    )
+
+
+class Decliner(NamedTuple):
+    """Who made checkpoints be declined: one subtask, or several with the same words."""
+
+    attempts: list[Attempt]
+    text: str
+    times: int
+    votes: tuple[Vote, ...]
+    records: list[tuple[Ref | None, int | None]]
+
+
+def _by_words(declines: list[Decline], failed: int) -> Decliner | None:
+    """By the declines themselves."""
     by_subtask: dict[tuple[str | None, int | None], list[Decline]] = {}
     for decline in declines:
         key = (decline.attempt.task, decline.attempt.subtask_index)
@@ -317,70 +377,60 @@ def _declined(job: JobFacts) -> Iterator[Finding]:
     most = ranked[0]
     # Several subtasks with the same words: what they write to is sick, not one of them.
     alike = [items for items in ranked if len(items) * 3 >= len(most) * 2]
-    last = most[-1]
-    text = short(last.reason)
+    text = short(most[-1].reason)
     if not text and len(most) < _REPEATED:
-        return
-    subject = (
-        j.subtask_subject(job, last.attempt)
-        if len(alike) == 1
-        else _common_subject(job, [items[-1] for items in alike])
-    )
-    others = sum(len(items) for items in ranked) - sum(len(items) for items in alike)
-    name = (
-        j.subtask_text(last.attempt.task, last.attempt.subtask_index, last.attempt.parallelism)
-        if len(alike) == 1
-        else f"{len(alike)} subtasks"
-    )
+        return None
+    others = len(declines) - sum(len(items) for items in alike)
     votes = [
         Vote(
             signal="exception",
-            says=f"{name} declined {len(most)} of {len(ids)} failed checkpoints"
+            says=f"declined {len(most)} of {failed} failed checkpoints"
             + (f": {text}" if text else ", no reason in the input"),
             weight=3 if text else 2,
         )
     ]
     if others:
-        votes.append(
-            Vote(
-                signal="other-decliners",
-                says=f"{others} declines came from other subtasks",
-                weight=-1,
-            )
-        )
-    failed = [c for e in series for c in e.checkpoints]
-    cited = j.cite((d.ref, d.time_us) for d in most)
-    yield Finding(
-        job=job.key,
-        severity=j.severity_of(job, series, len(ids), len(concluded(job))),
-        state=j.state_of(series),
-        subject=subject,
-        title=f"{name} cannot take a snapshot: {j.shorten(text, 120) or 'no reason in the input'}",
-        why=f"{name}: {text or 'declined'} ({len(most)} of "
-        f"{j.count_text(len(ids), 'failed checkpoint')})",
-        cause="snapshot-exception",
-        confidence=weigh(votes),
-        rank=Rank.ROOT_CAUSE,
-        first_us=series[0].first_us,
-        last_us=series[-1].last_us,
-        count=len(failed),
-        explain=(
-            "Its snapshot throws, so it declines, and the checkpoint fails for the whole job. The task "
-            "itself goes on."
-        ),
-        measurements=(
-            Measurement(
-                name="declined-by-this-subtask",
-                value=len(most),
-                unit="checkpoints",
-                population=f"{len(ids)} failed ones",
-            ),
-        ),
-        evidence=j.spread(cited),
-        evidence_total=len(cited),
-        actions=_actions(job, "snapshot-exception"),
-        votes=tuple(votes),
+        says = f"{others} declines came from other subtasks"
+        votes.append(Vote(signal="other-decliners", says=says, weight=-1))
+    return Decliner(
+        [items[-1].attempt for items in alike],
+        text,
+        len(most),
+        tuple(votes),
+        [(d.ref, d.time_us) for d in most],
     )
+
+
+def _by_absence(job: JobFacts, ids: set[tuple[int, int]]) -> Decliner | None:
+    """REST and archives do not say who declined, but who never acknowledged any of them."""
+    numbers = {number for run, number in ids if run == job.runs}
+    missing: dict[int, dict[tuple[str | None, int], SubtaskCheckpoint]] = {}
+    for row in job.subtask_checkpoints:
+        if row.checkpoint in numbers and not row.acknowledged and row.source != "debug":
+            missing.setdefault(row.checkpoint, {})[row.task, row.subtask_index] = row
+    if len(missing) < _REPEATED:
+        return None
+    always = set.intersection(*(set(rows) for rows in missing.values()))
+    if len(always) != 1:
+        return None
+    task, index = next(iter(always))
+    rows = [members[task, index] for members in missing.values()]
+    known = next((a for a in job.attempts if (a.task, a.subtask_index) == (task, index)), None)
+    attempt = known or Attempt(
+        job=job.key,
+        attempt_id="",
+        vertex_id=rows[0].vertex_id,
+        task=task,
+        subtask_index=index,
+        taskmanager=rows[0].taskmanager,
+    )
+    reason = next((c.reason for c in job.checkpoints if c.id in numbers and c.reason), None)
+    vote = Vote(
+        signal="always-missing",
+        says=f"the only one that acknowledged none of {len(missing)} declined checkpoints",
+        weight=2,
+    )
+    return Decliner([attempt], short(reason), len(missing), (vote,), [(r.ref, None) for r in rows])
 
 
 def _told_elsewhere(job: JobFacts, decline: Decline) -> str | None:
@@ -415,28 +465,26 @@ def _told_elsewhere(job: JobFacts, decline: Decline) -> str | None:
     return None
 
 
-def _common_subject(job: JobFacts, declines: list[Decline]) -> Subject:
+def _common_subject(job: JobFacts, attempts: list[Attempt]) -> Subject:
     """What several decliners share: a TaskManager, a task, or the job."""
-    managers = Counter(d.attempt.taskmanager for d in declines)
-    tasks = {d.attempt.task for d in declines}
-    manager = next(iter(managers))
-    if len(managers) == 1 and manager is not None:
-        attempt = declines[0].attempt
+    managers = {attempt.taskmanager for attempt in attempts}
+    first = attempts[0]
+    if len(managers) == 1 and first.taskmanager is not None:
         return Subject(
             kind="taskmanager",
             job_id=job.key.job_id or None,
             job_name=job.name,
-            taskmanager=manager,
-            host=attempt.host,
+            taskmanager=first.taskmanager,
+            host=first.host,
         )
-    if len(tasks) == 1:
+    if len({attempt.task for attempt in attempts}) == 1:
         return Subject(
             kind="task",
             job_id=job.key.job_id or None,
             job_name=job.name,
-            task=next(iter(tasks)),
-            vertex_id=declines[0].attempt.vertex_id,
-            parallelism=declines[0].attempt.parallelism,
+            task=first.task,
+            vertex_id=first.vertex_id,
+            parallelism=first.parallelism,
         )
     return j.job_subject(job)
 

@@ -178,6 +178,16 @@ def test_decline_without_reason_takes_the_taskmanagers_word() -> None:
     assert found.cause == "snapshot-exception" and "cannot parse" in (found.why or "")
 
 
+def test_who_never_acknowledged_is_accused_where_nothing_names_the_decliner() -> None:
+    job = Bench()
+    job.completes(5)
+    for number, checkpoint in enumerate(job.declined(4, reason="Checkpoint was declined.")):
+        job.acknowledgements(checkpoint, [("enrich", 3), ("aggregate", number)])
+    found = one(task_failure.RULE, job.facts())
+    assert (found.subject.task, found.subject.subtask_index) == ("enrich", 3)
+    assert found.confidence is Confidence.MEDIUM
+
+
 def test_declines_of_closing_sources_are_nobody() -> None:
     job = Bench()
     job.completes(5)
