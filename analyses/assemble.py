@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 import statistics
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Final
 
 from flowdiag.analyses.facts import (
@@ -87,6 +89,11 @@ _INCIDENT_KINDS: Final = {
     Event.ASYNCHRONOUS_PART: "async-failure",
     Event.TASK_STATE: "task-failure",
 }
+
+# Between the record of a job that starts to run and those of its tasks, which come at once.
+SCHEDULED_WITHIN_US: Final = 1_000_000
+
+_FOREVER_US: Final = 1 << 62
 
 
 def assemble(
@@ -176,6 +183,7 @@ class _Jobs:
         self.versions: dict[JobKey, str] = {}
         self._graphs: dict[str, JobKey] = {}
         self._by_stream: dict[tuple[int, str | None], JobKey] = {}
+        self._starts: dict[tuple[int, str | None], list[tuple[int, JobKey]]] = defaultdict(list)
         keys: dict[JobKey, None] = {}
         for row in by_what["checkpoint"]:
             keys.setdefault(_key(row["job_cluster"], row["job_id"]))
@@ -189,7 +197,13 @@ class _Jobs:
                     graph = (row["fields"] or {}).get("graph_id")
                     if graph:
                         self._graphs[graph] = key
+                starts = row["event"] == Event.JOB_STATE and row["to_state"] == "RUNNING"
+                if starts and row["time_us"] is not None:
+                    stream = row["source"], row["owner"]
+                    self._starts[stream].append((row["time_us"], key))
         self.keys = tuple(keys)
+        for started in self._starts.values():
+            started.sort(key=itemgetter(0))
         # A stream with one job belongs to it; the cluster of a job is that of its JobManager's stream.
         for writer in writers:
             known = {_key(writer.cluster, job_id) for job_id in writer.job_ids} & keys.keys()
@@ -221,6 +235,19 @@ class _Jobs:
         if source is None:
             return None
         return self._by_stream.get((source, owner))
+
+    def of_start(self, source: int | None, owner: str | None, time_us: int | None) -> JobKey | None:
+        """The only job that began to run right before, in the same JobManager's log.
+
+        Tasks are scheduled in the moment in which their job switches to RUNNING, at restarts too.
+        """
+        if source is None or time_us is None:
+            return None
+        starts = self._starts.get((source, owner), [])
+        first = bisect_left(starts, time_us - SCHEDULED_WITHIN_US, key=itemgetter(0))
+        last = bisect_right(starts, time_us, key=itemgetter(0))
+        found = {key for _, key in starts[first:last]}
+        return next(iter(found)) if len(found) == 1 else None
 
     def of_name(self, name: str | None) -> JobKey | None:
         """The only job of that name."""
@@ -342,6 +369,7 @@ def _attempts(rows: Iterable[Row], jobs: _Jobs) -> dict[str, Attempt]:
             or jobs.of_graph(row["attempt_id"])
             or jobs.of_stream(row["jobmanager_source"], row["jobmanager_owner"])
             or jobs.only
+            or jobs.of_start(row["scheduled_source"], row["scheduled_owner"], row["scheduled_us"])
         )
         attempt = Attempt(
             job=job,
@@ -362,11 +390,41 @@ def _attempts(rows: Iterable[Row], jobs: _Jobs) -> dict[str, Attempt]:
             unknown.append(attempt)
         elif attempt.task:
             by_task[(attempt.task, attempt.parallelism)].add(job)
-    for attempt in unknown:
-        owners = by_task.get((attempt.task or "", attempt.parallelism), set())
-        if len(owners) == 1:
-            found[attempt.attempt_id] = replace(attempt, job=next(iter(owners)))
+    lives: dict[tuple[str | None, int | None, int | None], list[Attempt]] = defaultdict(list)
+    for attempt in found.values():
+        lives[(attempt.task, attempt.subtask_index, attempt.parallelism)].append(attempt)
+    for subtask in {(one.task, one.subtask_index, one.parallelism): None for one in unknown}:
+        owners = by_task.get((subtask[0] or "", subtask[2]), set())
+        if len(owners) != 1:
+            continue
+        (owner,) = owners
+        candidates = [one for one in lives[subtask] if one.job in (None, owner)]
+        doubtful = _at_once(candidates)
+        for attempt in candidates:
+            if attempt.job is None and attempt.attempt_id not in doubtful:
+                found[attempt.attempt_id] = replace(attempt, job=owner)
     return _name_by_vertex(found)
+
+
+def _at_once(attempts: Iterable[Attempt]) -> set[str]:
+    """Attempts that lived while another did: a subtask runs once at a time, so one is another job's."""
+    lives = sorted(
+        (
+            one.deployed_us or 0,
+            one.ended_us if one.ended_us is not None else _FOREVER_US,
+            one.attempt_id,
+        )
+        for one in attempts
+    )
+    found = set()
+    latest = 0
+    for (_, end, before), (start, _, after) in pairwise(lives):
+        latest = max(latest, end)
+        if start < latest:
+            found.add(after)
+        if start < end:
+            found.add(before)
+    return found
 
 
 def _name_by_vertex(attempts: dict[str, Attempt]) -> dict[str, Attempt]:

@@ -267,6 +267,8 @@ def attempts(events: DataFrame) -> DataFrame:
             max(time_us) FILTER (WHERE to_state IN ('FINISHED', 'CANCELED', 'FAILED')) AS ended_us,
             max_by(to_state, struct(time_us, offset)) FILTER (WHERE moves) AS to_state,
             min(struct(source, owner)) FILTER (WHERE role = 'jobmanager') AS jobmanager,
+            min(struct(time_us, source, owner))
+              FILTER (WHERE role = 'jobmanager' AND time_us IS NOT NULL) AS scheduled,
             min(cluster) AS cluster
           FROM named
           WHERE attempt_id IS NOT NULL
@@ -278,7 +280,9 @@ def attempts(events: DataFrame) -> DataFrame:
           coalesce(place.source, name.source) AS source,
           coalesce(place.offset, name.offset) AS offset,
           job_id, deployed_us, first_us, ended_us, to_state,
-          jobmanager.source AS jobmanager_source, jobmanager.owner AS jobmanager_owner, cluster
+          jobmanager.source AS jobmanager_source, jobmanager.owner AS jobmanager_owner,
+          scheduled.time_us AS scheduled_us, scheduled.source AS scheduled_source,
+          scheduled.owner AS scheduled_owner, cluster
         FROM gathered
         """,
         events=events,
