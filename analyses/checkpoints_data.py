@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
 from flowdiag.analyses import facts as x
 from flowdiag.analyses import report as wire
-from flowdiag.analyses.findings import RuleOutcome
+from flowdiag.analyses.findings import RuleOutcome, Verdict
 from flowdiag.analyses.inputs import describe_inputs
 from flowdiag.analyses.placement import shares
 from flowdiag.analyses.redact import clean
@@ -71,6 +72,9 @@ def _job(
     job: x.JobFacts, outcomes: Sequence[RuleOutcome], max_rows: int, excerpts: bool
 ) -> wire.CheckpointJob:
     judgement = wire.judge(outcomes, job.key)
+    seen = job.checkpoints or job.late or job.declines
+    if judgement.verdict is Verdict.HEALTHY and not seen:  # nothing speaks for its health either
+        judgement = replace(judgement, verdict=Verdict.INCONCLUSIVE)
     taskmanagers = [
         wire.TaskManager(
             taskmanager=share.taskmanager,

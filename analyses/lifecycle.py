@@ -403,9 +403,10 @@ def loads(events: DataFrame, spans_us: list[tuple[int, int]] | None) -> DataFram
         spans_us: closed intervals in which to look; None or empty for all of the input.
 
     Returns:
-        job_name, task, subtask_index, taskmanager, host, samples, one column per key of `LOADS` (mean of
-        the samples) and of `COUNTERS` (increase; a counter that restarts counts from zero; where a
-        metric is reported under two names the larger is the complete one), ref (source, offset).
+        cluster, job_name, task, subtask_index, taskmanager, host, samples, one column per key of `LOADS`
+        (mean of the samples) and of `COUNTERS` (increase; a counter that restarts counts from zero; where
+        a metric is reported under two names the larger is the complete one), first_us, last_us (of the
+        samples), ref (source, offset).
     """
     meaning = {name: key for key, names in {**LOADS, **COUNTERS}.items() for name in names}
     names = ", ".join(f"'{name}'" for name in meaning)
@@ -421,7 +422,7 @@ def loads(events: DataFrame, spans_us: list[tuple[int, int]] | None) -> DataFram
     return _query(
         f"""
         WITH rows AS (
-          SELECT job_name, task, subtask_index, taskmanager, host, time_us, source, offset,
+          SELECT cluster, job_name, task, subtask_index, taskmanager, host, time_us, source, offset,
             metric.name AS name, CASE metric.name {keys} END AS key,
             metric.count AS n, metric.sum AS total, metric.first AS first, metric.last AS last
           FROM {{events}}
@@ -429,11 +430,12 @@ def loads(events: DataFrame, spans_us: list[tuple[int, int]] | None) -> DataFram
             AND metric.count > 0 AND metric.name IN ({names}) AND ({inside or "true"})
         ), steps AS (
           SELECT *, lag(last) OVER (
-            PARTITION BY job_name, task, subtask_index, taskmanager, host, name
+            PARTITION BY cluster, job_name, task, subtask_index, taskmanager, host, name
             ORDER BY time_us, source, offset) AS before
           FROM rows
         ), series AS (
-          SELECT job_name, task, subtask_index, taskmanager, host, key, name,
+          SELECT cluster, job_name, task, subtask_index, taskmanager, host, key, name,
+            min(time_us) AS first_us, max(time_us) AS last_us,
             sum(greatest(last - first, 0) + CASE
               WHEN before IS NULL THEN 0 WHEN first >= before THEN first - before ELSE first
             END) AS increase,
@@ -441,8 +443,9 @@ def loads(events: DataFrame, spans_us: list[tuple[int, int]] | None) -> DataFram
           FROM steps
           GROUP BY ALL
         )
-        SELECT 'load' AS what, job_name, task, subtask_index, taskmanager, host,
-          max(n) AS samples, {means}, {increases}, min(ref) AS ref
+        SELECT 'load' AS what, cluster, job_name, task, subtask_index, taskmanager, host,
+          max(n) AS samples, {means}, {increases}, min(first_us) AS first_us,
+          max(last_us) AS last_us, min(ref) AS ref
         FROM series
         GROUP BY ALL
         """,

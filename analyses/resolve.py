@@ -18,8 +18,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -111,6 +112,7 @@ class Writer:
     dated: bool
     first_us: int | None = None
     last_us: int | None = None
+    named_cluster: bool = False  # its cluster stands in the log, not only in the name of the input
 
 
 def _words(words: Iterable[str]) -> str:
@@ -309,10 +311,97 @@ def settle(
         clocks = _clocks(streams, roles, by_what["mark"], by_what["shift"], groups)
     else:
         clocks = {stream: _given_clock(row, tz) for stream, row in streams.items()}
-    return tuple(
+    writers = [
         _writer(stream, row, rare[stream], roles[stream], clocks[stream], groups)
         for stream, row in sorted(streams.items(), key=lambda item: (item[0][0], item[0][1] or ""))
+    ]
+    by_process: dict[tuple[str, str | None], list[Writer]] = defaultdict(list)
+    for writer in writers:
+        source, owner = writer.stream
+        by_process[(groups.get(source, f"source {source}"), owner)].append(writer)
+    told = {
+        writer.stream: writer for parts in by_process.values() for writer in told_by_siblings(parts)
+    }
+    return tuple(at_home([told[writer.stream] for writer in writers]))
+
+
+def at_home(writers: Sequence[Writer]) -> list[Writer]:
+    """Put TaskManagers into the cluster of a JobManager, where only the inputs' names tell clusters.
+
+    Containers and pods have a name each, and so may folders: without this every TaskManager would be a
+    cluster of its own, and a job with the id 0…0 another job on each. With several JobManagers the one
+    whose name begins most like the TaskManager's is taken, unless two do.
+    """
+    homes = sorted({writer.cluster for writer in writers if writer.role in ("jobmanager", "mixed")})
+
+    def home(writer: Writer) -> Writer:
+        if writer.named_cluster or not homes or writer.cluster in homes:
+            return writer
+        if len(homes) == 1:
+            return replace(writer, cluster=homes[0])
+        shared = sorted((_alike(writer.cluster, home), home) for home in homes)
+        if shared[-1][0] == shared[-2][0]:
+            return writer
+        return replace(writer, cluster=shared[-1][1])
+
+    return [home(writer) for writer in writers]
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters two names have in common at their beginning.
+
+    >>> _alike("prod/a/jobmanager", "prod/a/worker-1")
+    7
+    """
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def told_by_siblings(parts: Sequence[Writer]) -> list[Writer]:
+    """Let the parts of a rolled log know what one of them says of the process they share.
+
+    Version and identity are logged at the start, so only the oldest part has them. A process that
+    was started again wrote into the same log: what an earlier part said last holds, and what a later
+    one said only if all agree.
+
+    Args:
+        parts: writers of one group of files and one owner.
+    """
+    if len(parts) < 2:
+        return list(parts)
+    ordered = sorted(
+        parts, key=lambda part: (part.first_us is None, part.first_us or 0, part.stream.source)
     )
+
+    def filled(values: Sequence[str | None]) -> list[str | None]:
+        distinct = {value for value in values if value is not None}
+        known = distinct.pop() if len(distinct) == 1 else None
+        result = []
+        for value in values:
+            known = value or known
+            result.append(known)
+        return result
+
+    return [
+        replace(
+            part,
+            role=role or part.role,
+            version=version,
+            taskmanager=taskmanager,
+            host=host,
+            cluster=cluster or part.cluster,
+            named_cluster=cluster is not None,
+        )
+        for part, role, version, taskmanager, host, cluster in zip(
+            ordered,
+            filled([part.role if part.role != "unknown" else None for part in ordered]),
+            filled([part.version for part in ordered]),
+            filled([part.taskmanager for part in ordered]),
+            filled([part.host for part in ordered]),
+            filled([part.cluster if part.named_cluster else None for part in ordered]),
+            strict=True,
+        )
+    ]
 
 
 def _stream(row: Mapping[str, Any], prefix: str = "") -> Stream:
@@ -477,12 +566,14 @@ def _writer(
             cluster = cluster or f"application_{container[1]}_{container[2]}"
             if taskmanager is None and role == "taskmanager":
                 taskmanager = container[0]
+    named_cluster = cluster is not None
     if cluster is None:
         cluster = _POD_SUFFIX.sub("", stream.owner) if stream.owner else group.rpartition("/")[0]
     return Writer(
         stream=stream,
         role=role,
         cluster=cluster,
+        named_cluster=named_cluster,
         version=version,
         wording=version_by_wording(row["oldest"], row["newest"]),
         taskmanager=taskmanager,
@@ -553,11 +644,13 @@ def resolve(
         instant = f"IF(e.clock IS NULL, {in_zone}, {instant})"
     job_id = "job_id"
     if any(writer.lacks_job for writer in writers):
-        of_stream = "PARTITION BY source, owner ORDER BY offset ROWS BETWEEN"
+        # Two windows that begin at an edge: one that begins at each row is quadratic in Spark.
+        of_stream = "PARTITION BY source, owner ORDER BY offset"
+        from_edge = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
         job_id = f"""
           IF(checkpoint IS NOT NULL AND job_id IS NULL, coalesce(
-               last(job_id, true) OVER ({of_stream} UNBOUNDED PRECEDING AND CURRENT ROW),
-               first(job_id, true) OVER ({of_stream} CURRENT ROW AND UNBOUNDED FOLLOWING), ''),
+               last(job_id, true) OVER ({of_stream} {from_edge}),
+               last(job_id, true) OVER ({of_stream} DESC {from_edge}), ''),
              job_id) AS job_id"""
     return spark.sql(
         f"""
