@@ -1,0 +1,136 @@
+"""A week of a healthy cluster, and every normal event alone: nothing to report."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fixtures.healthy_week import EVENTS, Cluster, event, week
+from flowdiag.analyses.checkpoints import Wishes, diagnose
+from flowdiag.analyses.findings import Severity, Status, Verdict
+from flowdiag.analyses.report import Report
+from flowdiag.analyses.rules import CHECKPOINT_RULES
+from flowdiag.parsers.sources import discover
+
+from .recordings import RECORDINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CORE = {rule.code for rule in CHECKPOINT_RULES if rule.core}
+RECORDED = ("healthy", "savepoint-rescale", "stop-with-savepoint", "bounded-sources")
+_VARIABLE = re.compile(
+    r"(?<![0-9a-f])(?:[0-9a-f]{32}|[0-9a-f]{12}|[0-9a-f]{6})(?![0-9a-f])|\d+(?:\.\d+)*"
+)
+
+# What the recorded clusters had no occasion to say: no high availability, no submission from a
+# retained checkpoint, no signal, no second job name.
+NOT_RECORDED = re.compile(
+    r"Recovering checkpoints from |Found \d+ checkpoints in |Trying to (?:fetch|retrieve) "
+    r"|RECEIVED SIGNAL|RUNNING to SUSPENDED|terminal state SUSPENDED|FlinkException: Scheduler is "
+    r"|SchedulerBase\.closeAsync|Restoring job \w+ from Checkpoint|/chk-\d+|backfill"
+    r"|request time in queue|suspending|CheckpointCoordinator.*\.java|ExecutionGraph.*\.java"
+    r"|Failed to trigger or complete"
+)
+
+
+def shape(line: str) -> str:
+    return re.sub(r"#(?: #)*", "#", _VARIABLE.sub("#", line)).rstrip()
+
+
+@pytest.fixture(scope="module")
+def recorded_shapes() -> set[str]:
+    return {
+        shape(line)
+        for scenario in RECORDED
+        for path in (RECORDINGS / "1.20.5" / scenario / "logs").glob("*jobmanager*")
+        for line in gzip.decompress(path.read_bytes()).decode().splitlines()
+    }
+
+
+def lines_of(cluster: Cluster, folder: Path) -> list[str]:
+    return [line for path in cluster.write(folder) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_lines_look_like_recorded_ones(
+    name: str, tmp_path: Path, recorded_shapes: set[str]
+) -> None:
+    unheard_of = {
+        shape(line)
+        for line in lines_of(event(name), tmp_path)
+        if shape(line) not in recorded_shapes and not NOT_RECORDED.search(line)
+    }
+    assert unheard_of == set()
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    one, same, other = (
+        lines_of(week(seed, days=0.1), tmp_path / str(number))
+        for number, seed in enumerate((1, 1, 2))
+    )
+    assert one == same != other
+
+
+def test_records_are_in_order(tmp_path: Path) -> None:
+    for path in week(days=0.2).write(tmp_path):
+        stamps = re.findall(r"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}", path.read_text())
+        assert stamps == sorted(stamps)
+
+
+def healthy(report: Report) -> None:
+    assert [
+        (finding.code, finding.title)
+        for finding in report.findings
+        if finding.severity is not Severity.INFO
+    ] == []
+    assert [
+        (rule.code, rule.reason)
+        for rule in report.rules
+        if rule.code in CORE and rule.status is Status.INCONCLUSIVE
+    ] == []
+    assert (report.summary.verdict, report.summary.assessed) == (Verdict.HEALTHY, True)
+    assert [item.samples for item in report.inputs if item.samples] == []
+
+
+@pytest.mark.spark
+def test_a_week(spark: SparkSession, tmp_path: Path) -> None:
+    made = week()
+    assert 18_000 < sum(len(job.completed) for job in made.jobs) < 22_000
+    made.write(tmp_path)
+    report = diagnose(discover([str(tmp_path / "logs")]), lambda: spark, Wishes())
+    healthy(report)
+    by_id = {job.job_id: job for job in report.data.jobs or ()}
+    assert set(by_id) == {job.job_id for job in made.jobs}
+    for job in made.jobs:
+        found = by_id[job.job_id]
+        assert (found.verdict, found.culprits, found.flink_version) == ("healthy", [], "1.20.5")
+        assert found.counts["completed"] == len(job.completed)
+        assert sum(found.counts.values()) == len(job.triggered)
+
+
+@pytest.fixture(scope="module")
+def small_logs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Every event in a log of its own, read at once: each has another cluster and other jobs."""
+    top = tmp_path_factory.mktemp("events")
+    for seed, name in enumerate(EVENTS):
+        event(name, seed + 100).write(top / name)
+    return diagnose(discover([str(top)]), lambda: spark, Wishes())
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", EVENTS)
+def test_a_normal_event(name: str, small_logs: Report) -> None:
+    mine = {job.job_id for job in event(name, [*EVENTS].index(name) + 100).jobs}
+    assert {
+        job.job_id: job.verdict for job in small_logs.data.jobs or () if job.job_id in mine
+    } == dict.fromkeys(mine, "healthy")
+
+
+@pytest.mark.spark
+def test_normal_events_together(small_logs: Report) -> None:
+    healthy(small_logs)
