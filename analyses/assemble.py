@@ -185,12 +185,18 @@ class _Jobs:
         self._by_stream: dict[tuple[int, str | None], JobKey] = {}
         self._starts: dict[tuple[int, str | None], list[tuple[int, JobKey]]] = defaultdict(list)
         keys: dict[JobKey, None] = {}
+        times: dict[JobKey, list[int]] = defaultdict(list)
         for row in by_what["checkpoint"]:
-            keys.setdefault(_key(row["job_cluster"], row["job_id"]))
+            key = _key(row["job_cluster"], row["job_id"])
+            keys.setdefault(key)
+            if row["triggered_us"] is not None:
+                times[key].append(row["triggered_us"])
         for row in records:
             if row["job_id"]:
                 key = _key(row["cluster"], row["job_id"])
                 keys.setdefault(key)
+                if row["time_us"] is not None:
+                    times[key].append(row["time_us"])
                 if row["job_name"]:
                     self.names.setdefault(key, row["job_name"])
                 if row["event"] == Event.GRAPH_CREATED:
@@ -204,7 +210,9 @@ class _Jobs:
         self.keys = tuple(keys)
         for started in self._starts.values():
             started.sort(key=itemgetter(0))
+        self._lives = {key: (min(found), max(found)) for key, found in times.items()}
         # A stream with one job belongs to it; the cluster of a job is that of its JobManager's stream.
+        worded: dict[JobKey, str] = {}
         for writer in writers:
             known = {_key(writer.cluster, job_id) for job_id in writer.job_ids} & keys.keys()
             if writer.lacks_job and not known:
@@ -214,8 +222,11 @@ class _Jobs:
             for key in known:
                 if writer.role in ("jobmanager", "mixed"):
                     self.clusters.setdefault(key, writer.cluster)
-                    if writer.version or writer.wording:
-                        self.versions.setdefault(key, writer.version or writer.wording or "")
+                    if writer.version:
+                        self.versions.setdefault(key, writer.version)
+                    elif writer.wording:
+                        worded.setdefault(key, writer.wording)
+        self.versions = worded | self.versions
         if not self.versions:
             versions = {writer.version or writer.wording for writer in writers} - {None}
             if len(versions) == 1:
@@ -249,9 +260,20 @@ class _Jobs:
         found = {key for _, key in starts[first:last]}
         return next(iter(found)) if len(found) == 1 else None
 
-    def of_name(self, name: str | None) -> JobKey | None:
-        """The only job of that name."""
-        found = self._by_name.get(name or "", set())
+    def of_load(self, row: Row) -> JobKey | None:
+        """The job of a row of metrics, which name the job: by cluster and time if several have the name."""
+        found = self._by_name.get(row["job_name"] or "", set())
+        if not found:
+            return self.only
+        if len(found) > 1:
+            found = {key for key in found if self.clusters.get(key) == row["cluster"]} or found
+        if len(found) > 1 and row["first_us"] is not None:
+            lives = {key: self._lives[key] for key in found if key in self._lives}
+            found = {
+                key
+                for key, (first, last) in lives.items()
+                if first <= row["last_us"] and row["first_us"] <= last
+            }
         return next(iter(found)) if len(found) == 1 else None
 
     @property
@@ -316,7 +338,7 @@ def _end(row: Row) -> tuple[Status, str | None, str | None, Row | None]:
     if row["declined"]:
         return (
             Status.DECLINED,
-            row["declined_cause"] or row["failed_cause"],
+            row["declined_cause"] or row["discarded_cause"] or row["failed_cause"],
             "declined",
             row["declined"],
         )
@@ -873,7 +895,7 @@ def _loads(rows: Iterable[Row], jobs: _Jobs, attempts: Mapping[str, Attempt]) ->
         )
         found.append(
             SubtaskLoad(
-                job=jobs.of_name(row["job_name"]) or jobs.only,
+                job=jobs.of_load(row),
                 task=task or "",
                 subtask_index=row["subtask_index"],
                 taskmanager=taskmanager,
@@ -896,7 +918,15 @@ def _loads(rows: Iterable[Row], jobs: _Jobs, attempts: Mapping[str, Attempt]) ->
                 ref=Ref(ref["source"], ref["offset"]) if ref else None,
             )
         )
-    return sorted(found, key=lambda load: (load.task, load.subtask_index, load.taskmanager or ""))
+    # A log that was given twice, once of another cluster by its folder, gives two loads of a subtask.
+    fullest: dict[tuple[object, ...], SubtaskLoad] = {}
+    for load in sorted(found, key=lambda load: -load.samples):
+        fullest.setdefault(
+            (load.job, load.task, load.subtask_index, load.taskmanager, load.host), load
+        )
+    return sorted(
+        fullest.values(), key=lambda load: (load.task, load.subtask_index, load.taskmanager or "")
+    )
 
 
 def _scoped(name: str) -> str:
