@@ -192,7 +192,7 @@ def test_restarts_of_a_receiver() -> None:
         )
 
     events = [told("started", 0, "listener"), told("started", 1, "log")]
-    app = w.application([w.batch(n) for n in range(30)], receivers=tuple(events))  # type: ignore[arg-type]
+    app = w.application([w.batch(n) for n in range(30)], receivers=tuple(events))
     assert w.codes(app) == []
     events += [told("stopped", 9000, "listener"), told("started", 11_000, "listener")]
     app = replace(app, receivers=tuple(events))  # type: ignore[arg-type]
