@@ -52,7 +52,9 @@ def nothing_read(discovery: Discovery, privacy: wire.Privacy) -> wire.Report:
         data=wire.Data(jobs=[]),
         located={},
         assessed=False,
-        warnings=[wire.Note(message=clean(text)) for text in discovery.errors],
+        warnings=[
+            wire.Note(message=clean(text)) for text in (*discovery.errors, *discovery.warnings)
+        ],
         privacy=privacy,
     )
 

@@ -137,7 +137,7 @@ def nothing_read(discovery: Discovery, privacy: Privacy) -> Report:
         data=Data(applications=[]),
         located={},
         assessed=False,
-        warnings=[Note(message=clean(text)) for text in discovery.errors],
+        warnings=[Note(message=clean(text)) for text in (*discovery.errors, *discovery.warnings)],
         privacy=privacy,
     )
 
