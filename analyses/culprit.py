@@ -379,13 +379,18 @@ def _what_would_tell(case: Case) -> tuple[str, str]:
     """Why nobody was named, and the file or setting that would."""
     job = case.job
     readings = [*case.late, *case.reported]
-    if readings and all(reading.shape is Shape.UNIFORM for reading in readings):
+    if readings and all(reading.whole for reading in readings):
         reason = "whole vertices are late and no subtask stands out"
-    elif readings or case.roots:
+    elif any(reading.laggards for reading in readings) or case.roots:
         reason = "the signals name different subtasks with the same weight"
     else:
         reason = "no input says which subtask held the checkpoints up"
     wanted = []
+    if any(late.attempt.task is None for late in job.late):
+        reason = "the attempts that were late have no name in the input"
+        wanted.append(
+            "the part of the JobManager's log with the deployments, or the TaskManagers' logs"
+        )
     # One sample of a REST answer is no series.
     if not any(row.samples > 1 for row in job.loads):
         busy = at_least(job.version, 1, 13)

@@ -69,7 +69,16 @@ def _finding(job: JobFacts, late: list[LateAcknowledgement]) -> Finding:
     # The checkpoint may be gone from the list (a cut log): then its message is all there is.
     state = j.state_of(series) if series else State.RECOVERED
     population = max(len(concluded(job)), len(checkpoints))
-    subtasks = Counter((item.attempt.task, item.attempt.subtask_index) for item in late)
+    # An attempt without a name is somebody all the same.
+    senders = {
+        (a.task, a.subtask_index) if a.task is not None else (a.attempt_id, None)
+        for a in (item.attempt for item in late)
+    }
+    subtasks = Counter(
+        (item.attempt.task, item.attempt.subtask_index)
+        for item in late
+        if item.attempt.task is not None
+    )
     managers = Counter(item.attempt.taskmanager for item in late if item.attempt.taskmanager)
     delays = sorted(item.after_expiry_ms for item in late if item.after_expiry_ms is not None)
     nameless = sum(item.attempt.task is None for item in late)
@@ -77,12 +86,12 @@ def _finding(job: JobFacts, late: list[LateAcknowledgement]) -> Finding:
     title = (
         f"{j.count_text(len(late), 'late acknowledgement')} of "
         f"{j.count_text(len(checkpoints), 'checkpoint')} from "
-        f"{j.count_text(len(subtasks), 'subtask')} on "
-        f"{j.count_text(len(managers), 'TaskManager')}"
+        f"{j.count_text(len(senders), 'subtask')}"
+        + (f" on {j.count_text(len(managers), 'TaskManager')}" if managers else "")
     )
     measurements = [
         Measurement(name="late-acknowledgements", value=len(late), unit="messages"),
-        Measurement(name="late-subtasks", value=len(subtasks), unit="subtasks"),
+        Measurement(name="late-subtasks", value=len(senders), unit="subtasks"),
         Measurement(name="taskmanagers", value=len(managers), unit="taskmanagers"),
         Measurement(
             name="expired-without-late-message",
@@ -117,7 +126,8 @@ def _finding(job: JobFacts, late: list[LateAcknowledgement]) -> Finding:
         subject=j.job_subject(job),
         title=title,
         explain=(
-            f"Most often late: {listed}. The late sender is often not the culprit: up to Flink "
+            (f"Most often late: {listed}. " if listed else "No record names the senders. ")
+            + "The late sender is often not the culprit: up to Flink "
             "1.10 everything downstream of the culprit is late too, from 1.11 a task that never "
             "saw the barrier sends nothing at all. CP201 weighs these messages against the other "
             "signals."

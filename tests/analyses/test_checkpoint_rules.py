@@ -364,3 +364,24 @@ def undated() -> CheckpointFacts:
             ),
         )
     )
+
+
+def test_senders_without_a_name_are_counted() -> None:
+    """The published example: ten late messages 22 s after the expiry, no deployment in the log."""
+    job = Bench(version="1.4.2", timeout_s=600)
+    (checkpoint,) = job.expires(1)
+    for number in range(10):
+        late = job.is_late(checkpoint, "aggregate", number % 6, after_s=22.139 + number / 100)
+        nobody = replace(
+            late.attempt,
+            attempt_id=f"{number:032x}",
+            task=None,
+            subtask_index=None,
+            taskmanager=None,
+            host=None,
+        )
+        job.late[-1] = replace(late, attempt=nobody)
+    found = finding(late_acknowledgement.RULE, job.facts(jobs=(job.job(attempts=(), graph=None),)))
+    assert found.title == "10 late acknowledgements of 1 checkpoint from 10 subtasks"
+    assert value(found, "unknown-attempts") == 10
+    assert found.explain.startswith("No record names the senders.")
