@@ -480,8 +480,9 @@ def observed_trigger_ms(triggers: Sequence[Trigger]) -> int | None:
     if not gaps:
         return None
     rounded = [round(gap / 100) * 100 for gap in gaps]
-    candidate = rounded[0]
-    for guess in sorted({candidate, reduce(gcd, rounded)}, reverse=True):
+    usual = round(median(rounded) / 100) * 100
+    guesses = {usual, rounded[0], reduce(gcd, rounded), *(usual // n for n in (2, 3, 4, 5))}
+    for guess in sorted(guesses, reverse=True):
         if guess < 100:
             continue
         # Started within a tenth behind a multiple of the interval.

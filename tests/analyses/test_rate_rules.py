@@ -361,3 +361,15 @@ def test_the_error_of_a_trace() -> None:
         "java.io.IOException: y"
     )
     assert error_of(None) == "an unknown error"
+
+
+@pytest.mark.parametrize("interval", [500, 1000, 2000, 5000, 10_000, 60_000])
+def test_the_trigger_interval_shows_in_the_starts(interval: int) -> None:
+    from flowdiag.analyses.rate_assemble import observed_trigger_ms
+
+    base = w.T0 // interval * interval
+    starts = [base - interval + 220, *(base + n * interval + n % 3 for n in range(1, 20))]
+    triggers = [w.trigger(n, interval // 3, time_us=at * 1000) for n, at in enumerate(starts)]
+    assert observed_trigger_ms(triggers) == interval
+    busy = [w.trigger(n, 900, time_us=(w.T0 + n * 903) * 1000) for n in range(20)]
+    assert observed_trigger_ms(busy) is None
