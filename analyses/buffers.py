@@ -217,7 +217,7 @@ def worst_placement(
     can only be too much.
 
     >>> worst_placement({"a": 1, "b": 1}, [Edge("a", "b", "HASH")], 1, Settings(), (1, 20))
-    4
+    3
     """
     tasks = sorted(parallelism)
     most = [min(slots, parallelism[task]) for task in tasks]
