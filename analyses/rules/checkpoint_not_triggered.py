@@ -25,7 +25,9 @@ that are not running: look at what they wait for (slots, restores).
 False alarms
 ------------
 The triggers refused while the job starts or restarts, and those before a bounded job finishes, do not
-count.
+count. A source that reads its backlog may switch checkpoints off for that time
+(`execution.checkpointing.interval-during-backlog`, 1.19+): where the option is seen, silence says
+nothing.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses import judging as j
+from flowdiag.analyses.crises import crises
 from flowdiag.analyses.episodes import finished_us, incidents
 from flowdiag.analyses.facts import CheckpointFacts, Incident, JobFacts, Status
 from flowdiag.analyses.findings import (
@@ -92,16 +95,10 @@ def _refused(job: JobFacts) -> list[Incident]:
         for i in incidents(job, "not-triggered")
         if i.time_us is not None and (last is None or i.time_us > last)
     ]
-    if not after:
+    # A job that fails and does not come back explains its refused triggers: other rules say why.
+    if any(crisis.state is State.ONGOING for crisis in crises(job)):
         return []
-    moment = after[-1].time_us or 0
-    # A job that fails and restarts explains its refused triggers: other rules look at that.
-    disturbed = [
-        i
-        for i in incidents(job, "task-failure", "job-failing", "job-restarting", "job-failure")
-        if i.time_us is not None and (after[0].time_us or 0) - 1_000_000 <= i.time_us <= moment
-    ]
-    return [] if disturbed else after
+    return after
 
 
 def _silence(job: JobFacts, thresholds: Thresholds) -> float | None:
@@ -112,6 +109,8 @@ def _silence(job: JobFacts, thresholds: Thresholds) -> float | None:
         return None
     if any(c.status is Status.IN_FLIGHT for c in triggered):
         return None
+    if j.setting(job, "execution.checkpointing.interval-during-backlog") is not None:
+        return None  # while a source reads its backlog, checkpoints may be rare or off (1.19+)
     last = max(c.ended_us or c.triggered_us or 0 for c in triggered)
     if any(
         i.time_us is None or i.time_us >= last
@@ -156,7 +155,7 @@ def _finding(job: JobFacts, refused: list[Incident], thresholds: Thresholds) -> 
             "checkpointed up to 1.13, and later if the option is off."
         ),
         rank=Rank.SYMPTOM,
-        cause="finished-tasks" if finished or kind == "not_running" else None,
+        cause="finished-tasks" if finished else None,
         first_us=refused[0].time_us,
         last_us=refused[-1].time_us,
         count=len(refused),

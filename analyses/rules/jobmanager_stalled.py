@@ -3,7 +3,7 @@
 What it reports
 ---------------
 Moments at which the heartbeats of most TaskManagers lapsed together, although the TaskManagers were
-well, or at which the JobManager wrote nothing for a long time and then caught up.
+well, or at which a checkpoint expired long after its time-out was over.
 
 Why it matters
 --------------
@@ -14,9 +14,11 @@ The machines that are blamed are innocent.
 How it decides
 --------------
 At least `taskmanagers` of the TaskManagers, and at least `share` of them, lose their heartbeat within
-`together`; or no checkpoint is triggered for `gap` intervals while none was in progress, the job did not
-restart, and one is triggered right after. A TaskManager that registers again under the same id was
-never gone: that raises the confidence.
+`together`; a TaskManager that registers again under the same id was never gone, which raises the
+confidence. Or a checkpoint expires `overdue` (and a quarter of the time-out) too late: the timer runs in
+the JobManager itself, and nobody else can hold it up. Pauses of `gap` intervals between checkpoints,
+without a restart and without a checkpoint in progress, are a hint beside one of these, since sources
+that read a backlog may ask for them.
 
 What to do
 ----------
@@ -68,6 +70,12 @@ class JobManagerStalled:
         Threshold("share", 0.6, "share", "most of the cluster"),
         Threshold("together", 10_000.0, "ms", "the heartbeat interval: one round of heartbeats"),
         Threshold(
+            "overdue",
+            10_000.0,
+            "ms",
+            "timers of a healthy JobManager are late by milliseconds, in a long collection by seconds",
+        ),
+        Threshold(
             "gap",
             10.0,
             "intervals",
@@ -88,9 +96,10 @@ class JobManagerStalled:
         """At most one finding per job."""
         for job in facts.jobs:
             lapses = _lapses(job, facts, thresholds)
-            gaps = _gaps(job, thresholds)
-            if lapses or len(gaps) >= 2:
-                yield _finding(job, facts, lapses, gaps, thresholds)
+            overdue = _overdue(job, thresholds)
+            if lapses or overdue:
+                gaps = _gaps(job, thresholds)
+                yield _finding(job, facts, lapses, overdue, gaps, thresholds)
 
 
 def _taskmanagers(job: JobFacts, facts: CheckpointFacts) -> set[str]:
@@ -132,6 +141,22 @@ def _lapses(job: JobFacts, facts: CheckpointFacts, thresholds: Thresholds) -> li
     ]
 
 
+def _overdue(job: JobFacts, thresholds: Thresholds) -> list[Checkpoint]:
+    """Checkpoints that expired too late."""
+    timeout = j.timeout_ms(job)
+    if timeout is None:
+        return []
+    limit = timeout + max(thresholds["overdue"], timeout / 4)
+    return [
+        c
+        for c in in_order(job.checkpoints)
+        if c.status is Status.EXPIRED
+        and c.ended_us is not None
+        and c.triggered_us is not None
+        and (c.ended_us - c.triggered_us) / 1000 > limit
+    ]
+
+
 def _gaps(job: JobFacts, thresholds: Thresholds) -> list[tuple[Checkpoint, Checkpoint]]:
     """Pairs of checkpoints with an unexplained pause between."""
     interval = j.interval_ms(job)
@@ -166,6 +191,7 @@ def _finding(
     job: JobFacts,
     facts: CheckpointFacts,
     lapses: Sequence[Sequence[Incident]],
+    overdue: Sequence[Checkpoint],
     gaps: Sequence[tuple[Checkpoint, Checkpoint]],
     thresholds: Thresholds,
 ) -> Finding:
@@ -194,6 +220,16 @@ def _finding(
                     weight=1,
                 )
             )
+    if overdue:
+        took = max(((c.ended_us or 0) - (c.triggered_us or 0)) / 1000 for c in overdue)
+        votes.append(
+            Vote(
+                signal="expiry-overdue",
+                says=f"a checkpoint expired after {j.duration_text(took)}, with a time-out of "
+                f"{j.duration_text(j.timeout_ms(job))}",
+                weight=2,
+            )
+        )
     if gaps:
         longest = max(
             ((b.triggered_us or 0) - (a.ended_us or a.triggered_us or 0)) / 1000 for a, b in gaps
@@ -206,15 +242,16 @@ def _finding(
             )
         )
     moments = [i.time_us for group in lapses for i in group if i.time_us is not None]
-    moments += [b.triggered_us for _, b in gaps if b.triggered_us is not None]
+    moments += [c.ended_us for c in overdue if c.ended_us is not None]
     last = max(moments, default=0)
     recovered = any(
         c.status is Status.COMPLETED and (c.ended_us or 0) > last for c in job.checkpoints
     )
     state = State.RECOVERED if recovered else State.ONGOING
-    times = len(lapses) or len(gaps)
+    times = len(lapses) + len(overdue)
     cited = j.cite(
         [(i.ref, i.time_us) for group in lapses for i in group]
+        + [(c.end_ref, c.ended_us) for c in overdue]
         + [(c.trigger_ref, c.triggered_us) for pair in gaps for c in pair]
     )
     heartbeat = option("heartbeat-timeout", job.version)
@@ -226,11 +263,11 @@ def _finding(
             kind="process", job_id=job.key.job_id or None, job_name=job.name, operator=None
         ),
         title=f"The JobManager stood still: {votes[0].says}",
-        why=f"the JobManager: {votes[0].says}" if lapses else None,
-        cause="jobmanager-stalled" if lapses else None,
+        why=f"the JobManager: {votes[0].says}",
+        cause="jobmanager-stalled",
         confidence=weigh(votes),
         # Nearer to the root than the TaskManagers that seem to be lost.
-        rank=Rank.ROOT_CAUSE - 2 if lapses else Rank.SYMPTOM,
+        rank=Rank.ROOT_CAUSE - 2,
         first_us=min(moments, default=None),
         last_us=max(moments, default=None),
         count=times,
@@ -238,7 +275,7 @@ def _finding(
             "When most heartbeats lapse in the same round, it is the one who listens that stood still, or "
             "the network to it."
             if lapses
-            else "Nothing in the log explains why no checkpoint was triggered in these pauses."
+            else "The timer of a checkpoint runs in the JobManager: that it fired so late is its own doing."
         ),
         measurements=(
             Measurement(

@@ -345,6 +345,25 @@ def test_most_heartbeats_lapse_together() -> None:
     assert judge(apply(CHECKPOINT_RULES, facts)).cause == "jobmanager-stalled"
 
 
+def test_an_expiry_that_comes_too_late() -> None:
+    job = Bench(timeout_s=60)
+    job.completes(20)
+    job.expires(1)
+    late = replace(
+        job.checkpoints[-1],
+        ended_us=(job.checkpoints[-1].ended_us or 0) + 140_000_000,
+        duration_ms=200_000,
+    )
+    job.checkpoints[-1] = late
+    job.now_s += 140
+    job.completes(20)
+    found = one(jobmanager_stalled.RULE, job.facts())
+    assert found.title == (
+        "The JobManager stood still: a checkpoint expired after 3.3 min, with a time-out of 60.0 s"
+    )
+    assert found.confidence is Confidence.MEDIUM
+
+
 def test_two_lost_of_five_are_not_the_jobmanager() -> None:
     job = Bench(managers=5)
     job.completes(5)
