@@ -105,6 +105,6 @@ def _wrong_usage(message: str, context: object) -> ExitCode:
     from flowdiag.cli.console import say
 
     path = getattr(context, "command_path", "flowdiag")
-    text = message.strip().rstrip(".").replace("\n", " ")
+    text = message.strip().rstrip(".").replace("\n", " ").replace(": Value error, ", ": ")
     say("error", text[:1].lower() + text[1:], f"see {path} --help")
     return ExitCode.USAGE

@@ -151,7 +151,7 @@ def test_interrupted(log: str, diagnosed: Callable[[Any], Any]) -> None:
     [
         (["checkpoints"], "error: missing argument 'PATH...'"),
         (["checkpoints", "x", "--formt", "json"], "error: no such option: --formt"),
-        (["checkpoints", "x", "--format", "yaml"], "'yaml' is not one of"),
+        (["checkpoints", "x", "--format", "yaml"], "'-f': 'yaml' is not one of"),
         (["checkpoints", "/no/such/file"], "error: /no/such/file: no such file or directory"),
         (["checkpoints", "x", "--since", "soon"], "error: 'soon' is no time"),
         (["checkpoints", "x", "--tz", "Mars/Base"], "error: there is no zone 'Mars/Base'"),
