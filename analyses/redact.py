@@ -133,12 +133,20 @@ _NAMES: Final = {
     "job_name": "job",
     "application": "application",
     "query": "query",
+    "receiver": "receiver",
     "cluster": "cluster",
     "source": "input",
     "label": "process",
 }
+_NAMES_BELOW: Final = {
+    ("jobs", "name"): "job",
+    ("applications", "name"): "job",
+    ("queries", "name"): "query",
+    ("streams", "name"): "receiver",
+    ("slow_parts", "name"): "stage",
+}
 _TEXTS: Final = frozenset(
-    {"title", "why", "explain", "says", "population", "value"}
+    {"title", "why", "because", "explain", "says", "population", "value"}
     | {"excerpt", "reason", "samples", "message", "hint", "error"}
     | {"text", "current", "proposed", "risk", "verify"}
 )
@@ -215,7 +223,7 @@ class _Pseudonyms:
 
 
 def _kind(key: str, parent: str) -> str | None:
-    return "job" if (parent, key) == ("jobs", "name") else _NAMES.get(key)
+    return _NAMES_BELOW.get((parent, key)) or _NAMES.get(key)
 
 
 def _named(node: Any, key: str = "", parent: str = "") -> Iterable[tuple[str, str]]:

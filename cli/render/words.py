@@ -228,6 +228,10 @@ def who(subject: Subject, *, most: int = 60) -> str:
             return f"option {subject.option}"
         case "application":
             return f"application {subject.job_name or subject.application or 'without a name'}"
+        case "query" if subject.query:
+            return f"query {subject.query}"
+        case "executor" if subject.executor:
+            what = f"executor {subject.executor}"
         case "receiver" | "stream" if subject.stream_id is not None:
             what = f"{subject.kind} {subject.receiver or subject.stream_id}"
         case "output" if subject.output_operation is not None:
