@@ -120,6 +120,14 @@ SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (
         ),
     ),
     (
+        "abort-notifications",
+        1,
+        (
+            "from 1.11 a TaskManager logs that a task saw the barrier only after the abort, without the "
+            "task's name; where that happens once per checkpoint, it is the culprit's TaskManager"
+        ),
+    ),
+    (
         "stuck-stack",
         3,
         "a task that does not react to cancelling, with the method it is stuck in",
@@ -570,6 +578,29 @@ def placement_signal(case: Case) -> Iterator[Accusation]:
         )
 
 
+def abort_notifications(case: Case) -> Iterator[Accusation]:
+    """The TaskManager on which one task got the barrier too late, checkpoint after checkpoint."""
+    expired = {c.id for c in case.expired}
+    by_checkpoint: dict[int, list[Incident]] = defaultdict(list)
+    for incident in case.job.incidents:
+        if incident.kind == "abort-notified" and incident.checkpoint in expired:
+            by_checkpoint[incident.checkpoint].append(incident)
+    lone = [members[0] for members in by_checkpoint.values() if len(members) == 1]
+    managers = {incident.taskmanager for incident in lone}
+    manager = next(iter(managers), None)
+    if len(lone) < 2 or len(managers) != 1 or manager is None:
+        return
+    yield Accusation(
+        signal="abort-notifications",
+        weight=_WEIGHTS["abort-notifications"],
+        suspects=frozenset({Suspect(taskmanager=manager)}),
+        says=f"one task on {manager}, and no other, saw the barrier after the abort of "
+        f"{j.count_text(len(lone), 'checkpoint')}",
+        about=f"the barrier came after the abort of {j.count_text(len(lone), 'checkpoint')}",
+        refs=tuple(incident.ref for incident in lone if incident.ref is not None),
+    )
+
+
 def stuck_stack(case: Case) -> Iterator[Accusation]:
     """Tasks that do not react to cancelling."""
     seen: dict[SubtaskKey, Incident] = {}
@@ -601,6 +632,7 @@ SPEAKERS: Final[tuple[Callable[[Case], Iterable[Accusation]], ...]] = (
     busiest_subtask,
     time_per_record,
     placement_signal,
+    abort_notifications,
     stuck_stack,
 )
 

@@ -340,6 +340,22 @@ def test_cut_off_asynchronous_part() -> None:
     assert (found.suspect, found.cause) == (HOT, "slow-async-snapshot")
 
 
+def test_abort_notifications_support_but_do_not_convict_a_machine() -> None:
+    job, expired = sick("1.18.1")
+    for checkpoint in expired[:3]:
+        job.happens(
+            "abort-notified",
+            checkpoint=checkpoint.id,
+            taskmanager=job.manager_of("enrich", 2),
+        )
+    assert judged(job).suspect is None
+    for checkpoint in expired:
+        job.is_late(checkpoint, "enrich", 2, 9.0)
+    found = judged(job)
+    assert found.suspect == HOT
+    assert signals(found) == {"late-acknowledgements": 2, "abort-notifications": 1}
+
+
 def test_stuck_stack_is_proof() -> None:
     job, _ = sick()
     job.happens(
