@@ -72,10 +72,6 @@ class Conviction:
     remedy: str | None = None
 
 
-# Signals that only know where the culprit ran.
-_HINTS = frozenset({"placement", "abort-notifications"})
-
-
 def convict(job: JobFacts, episode: Episode) -> Conviction:
     """Let every signal vote on one spell of failed checkpoints."""
     case = Case(job, episode)
@@ -152,8 +148,8 @@ def _most_accused(case: Case, accusations: Sequence[Accusation]) -> Suspect | No
         if even and case.manager_of(key) == case.machine.taskmanager:
             return Suspect(taskmanager=case.machine.taskmanager)
     named_by = {item.signal: item.weight for item in accusations if best in item.suspects}
-    if best.kind == "taskmanager" and named_by.keys() <= _HINTS and max(named_by.values()) < 2:
-        return None  # where something ran does not convict the machine
+    if named_by.keys() == {"placement"} and named_by["placement"] < 2:
+        return None  # with few TaskManagers and subtasks that happens by chance
     # Nobody stands out: nobody is named. What several have in common (a task, a machine) takes a
     # signal of its own.
     tied = [other for other in ranked[1:] if scores[other] == scores[best]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from flowdiag.analyses import judging as j
@@ -632,7 +632,6 @@ SPEAKERS: Final[tuple[Callable[[Case], Iterable[Accusation]], ...]] = (
     busiest_subtask,
     time_per_record,
     placement_signal,
-    abort_notifications,
     stuck_stack,
 )
 
@@ -641,10 +640,15 @@ def seconded(case: Case, suspect: Suspect) -> list[Accusation]:
     """Signals that only second an accusation: skew and queues are common where nobody is sick."""
     if suspect.kind != "subtask":
         return []
-    load = case.loads.get(SubtaskKey(suspect.task, suspect.subtask_index))
+    key = SubtaskKey(suspect.task, suspect.subtask_index)
+    found = [
+        replace(item, suspects=frozenset({suspect}))
+        for item in abort_notifications(case)
+        if Suspect(taskmanager=case.manager_of(key) or "") in item.suspects
+    ]
+    load = case.loads.get(key)
     if load is None:
-        return []
-    found = []
+        return found
     ratio = records_ratio(load, case.loads, case.size(load.key.task))
     if ratio is not None and ratio >= SKEWED:
         found.append(
