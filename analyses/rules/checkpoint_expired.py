@@ -33,12 +33,13 @@ savepoint is an expired savepoint.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses import judging as j
 from flowdiag.analyses.episodes import Episode, concluded, episodes
-from flowdiag.analyses.facts import CheckpointFacts, JobFacts, Status
+from flowdiag.analyses.facts import Checkpoint, CheckpointFacts, JobFacts, Status
 from flowdiag.analyses.findings import (
     Action,
     Finding,
@@ -112,6 +113,7 @@ def _finding(job: JobFacts, series: list[Episode], thresholds: Thresholds) -> Fi
             "A checkpoint expires when one subtask has not acknowledged it within the time-out: "
             "either its barrier waits behind data (back pressure, skew, a task that hangs), or "
             "its snapshot takes too long. CP201 says who, as far as the inputs tell."
+            + _clustered(expired)
         ),
         rank=Rank.SYMPTOM,
         first_us=series[0].first_us,
@@ -139,6 +141,33 @@ def _finding(job: JobFacts, series: list[Episode], thresholds: Thresholds) -> Fi
         evidence_total=len(cited),
         actions=_actions(job),
     )
+
+
+def _clustered(expired: list[Checkpoint]) -> str:
+    """A sentence if the expiries keep to a time of day: a nightly job, a backup, a peak."""
+    moments = [c.triggered_us for c in expired if c.triggered_us is not None]
+    days = {moment // _DAY_US for moment in moments}
+    if len(moments) < _MANY or len(days) < _DAYS:
+        return ""
+    hours = Counter(moment % _DAY_US // 3_600_000_000 for moment in moments)
+    begin = max(range(24), key=lambda hour: (_within(hours, hour), hours[hour] > 0, -hour))
+    inside = _within(hours, begin)
+    if inside * 4 < len(moments) * 3:
+        return ""
+    return (
+        f" {inside} of {len(moments)} were triggered between {begin:02d}:00 and "
+        f"{(begin + _HOURS) % 24:02d}:00 UTC, on {len(days)} days: look for what runs at that time."
+    )
+
+
+_DAY_US: Final = 86_400_000_000
+_MANY: Final = 6  # fewer expiries keep to a time of day by chance
+_DAYS: Final = 3
+_HOURS: Final = 3  # an eighth of the day; three quarters of the expiries in it are no chance
+
+
+def _within(hours: Counter[int], begin: int) -> int:
+    return sum(hours[(begin + offset) % 24] for offset in range(_HOURS))
 
 
 def _actions(job: JobFacts) -> tuple[Action, ...]:

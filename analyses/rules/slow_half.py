@@ -18,7 +18,9 @@ slow checkpoints: for the subtask that acknowledged last, the synchronous and as
 that it measured itself, and the rest of its end-to-end duration, which is the wait for the barrier.
 The start delay that Flink reports is not used: it is a difference of two machines' clocks. A half must
 hold `share` of the time. Without durations the shape of missing acknowledgements decides: everything
-downstream missing is a barrier that is stuck, nothing else missing a snapshot that is slow.
+downstream missing is a barrier that is stuck, nothing else missing a snapshot that is slow. Last, the
+warning "Time from receiving all checkpoint barriers/RPC to executing it exceeded threshold" (1.12+):
+the barriers had come, the task had no time for them.
 
 What to do
 ----------
@@ -33,7 +35,7 @@ None of its own: it explains what CP101 and CP104 found, and speaks only then.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from flowdiag.analyses import judging as j
@@ -42,6 +44,7 @@ from flowdiag.analyses.episodes import concluded, episodes, settled, spells
 from flowdiag.analyses.facts import (
     Checkpoint,
     CheckpointFacts,
+    Incident,
     JobFacts,
     Status,
     SubtaskCheckpoint,
@@ -96,8 +99,11 @@ class SlowHalf:
                 yield _finding(job, sick, measured.half, measured, bool(expired))
                 continue
             half = _half_by_shape(job) if expired else None
+            warned = _warnings(job, sick)
             if half is not None:
-                yield _finding(job, sick, half, None, True)
+                yield _finding(job, sick, half, None, bool(expired))
+            elif warned:
+                yield _finding(job, sick, "barrier", None, bool(expired), warned)
             else:
                 yield Inconclusive(
                     reason="no input says how long barriers, synchronous and asynchronous parts took",
@@ -172,12 +178,28 @@ def _half_by_shape(job: JobFacts) -> str | None:
     return known[-1] if known else None
 
 
+def _warnings(job: JobFacts, sick: list[Checkpoint]) -> list[Incident]:
+    """Tasks that began a checkpoint half a minute after they had all its barriers (1.12+)."""
+    numbers = {c.id for c in sick}
+    low = min((c.triggered_us for c in sick if c.triggered_us is not None), default=None)
+    return [
+        i
+        for i in job.incidents
+        if i.kind == "barrier-delayed"
+        and (
+            i.checkpoint in numbers
+            or (i.checkpoint is None and low is not None and (i.time_us or 0) >= low)
+        )
+    ]
+
+
 def _finding(
     job: JobFacts,
     sick: list[Checkpoint],
     half: str,
     measured: Measured | None,
     failing: bool,
+    warned: Sequence[Incident] = (),
 ) -> Finding:
     series = [e for e in episodes(job) if e.count(Status.EXPIRED)]
     state = j.state_of(series) if failing else State.ONGOING
@@ -203,13 +225,20 @@ def _finding(
             f"acknowledgement, of which {j.duration_text(measured.worst.sync_ms)} in the synchronous "
             f"and {j.duration_text(measured.worst.async_ms)} in the asynchronous part."
         )
+    elif warned:
+        longest = max(i.duration_ms or 0 for i in warned)
+        title = f"Tasks began a checkpoint up to {j.duration_text(longest)} after its barriers came"
+        text = (
+            "Their thread was busy with something else all that time: records, timers, or a call that "
+            "blocks. The default log does not name the task."
+        )
     else:
         title = f"The checkpoints fail in {name}, by the shape of their acknowledgements"
         text = (
             "No durations were found; which subtasks acknowledged and which did not says it: "
             "a stuck barrier is missing everywhere downstream, a slow snapshot in one place only."
         )
-    cited = j.ends(sick)
+    cited = (*j.cite((i.ref, i.time_us) for i in warned), *j.ends(sick))
     if measured is not None and measured.worst.ref is not None:
         cited = (*j.cite([(measured.worst.ref, None)]), *cited)
     return Finding(

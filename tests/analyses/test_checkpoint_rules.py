@@ -385,3 +385,12 @@ def test_senders_without_a_name_are_counted() -> None:
     assert found.title == "10 late acknowledgements of 1 checkpoint from 10 subtasks"
     assert value(found, "unknown-attempts") == 10
     assert found.explain.startswith("No record names the senders.")
+
+
+def test_expiries_that_keep_to_a_time_of_day() -> None:
+    job = Bench(interval_s=600)
+    for _ in range(5):
+        job.completes(int(86_400 / 600) - 3)
+        job.expires(3)
+    found = finding(checkpoint_expired.RULE, job.facts())
+    assert "15 of 15 were triggered between 21:00 and 00:00 UTC, on 5 days" in found.explain

@@ -502,3 +502,11 @@ def test_healthy_loads_are_no_hot_spot() -> None:
     job.loaded({("aggregate", 0): {"busy": 700.0, "records_in": 2500.0}})
     assert hot_spot(job.job()) is None
     assert list(checkpoint_culprit.RULE.judge(job.facts(), {})) == []
+
+
+def test_half_by_the_warning_about_delayed_barriers() -> None:
+    job, expired = sick()
+    job.happens("barrier-delayed", checkpoint=expired[2].id, duration_ms=41_000)
+    (half,) = slow_half.RULE.judge(job.facts(), {"share": 0.5})
+    assert isinstance(half, Finding)
+    assert half.title == "Tasks began a checkpoint up to 41.0 s after its barriers came"
