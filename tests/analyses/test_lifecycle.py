@@ -202,6 +202,36 @@ def test_two_jobs_with_equal_tasks_are_told_apart_by_the_execution_graph(
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(("apart_ms", "told_apart"), [(3000, True), (20, False)])
+def test_two_jobs_with_equal_tasks_are_told_apart_by_when_they_began(
+    apart_ms: int, told_apart: bool, events: Events, spark: SparkSession
+) -> None:
+    """Before 1.16 no record of an attempt says whose it is; a guess would accuse the wrong machine."""
+    other = "b" * 32
+    rows: list[dict[str, Any]] = []
+    for number, job_id in enumerate((JOB, other)):
+        at = number * apart_ms
+        task = {
+            "task": "map", "subtask_index": 0, "parallelism": 1, "job_id": None,
+            "logger": "ExecutionGraph",
+        }  # fmt: skip
+        rows += [
+            line("job_state", at, job_id=job_id, logger="ExecutionGraph", to_state="RUNNING"),
+            line("task_state", at + 50, **task, attempt_id=f"{number}" * 32,
+                 from_state="CREATED", to_state="SCHEDULED"),
+            line("task_state", at + 90, **task, attempt_id=f"{number}" * 32,
+                 from_state="SCHEDULED", to_state="DEPLOYING"),
+            line("deployed", at + 91, **task, taskmanager=f"tm-{number}", host="h"),
+            line("checkpoint_triggered", 10_000 + number, 1, job_id=job_id),
+        ]  # fmt: skip
+    found = facts(events(*rows), spark)
+    assert {job.key.job_id: [a.taskmanager for a in job.attempts] for job in found.jobs} == {
+        JOB: ["tm-0"] if told_apart else [],
+        other: ["tm-1"] if told_apart else [],
+    }
+
+
+@pytest.mark.spark
 def test_counters_that_restart_count_from_zero(events: Events) -> None:
     def sample(minute: int, first: float, last: float) -> dict[str, Any]:
         return {
@@ -218,7 +248,7 @@ def test_counters_that_restart_count_from_zero(events: Events) -> None:
         }  # fmt: skip
 
     frame = resolve.located(events(sample(0, 100, 160), sample(1, 200, 260), sample(2, 10, 30)))
-    settled = frame.selectExpr("*", "utc_us AS time_us")
+    settled = frame.selectExpr("*", "utc_us AS time_us", "'c' AS cluster")
     (row,) = rows_of(lifecycle.loads(settled, None))
     assert row["records_in"] == 60 + 40 + 60 + 10 + 20
 
