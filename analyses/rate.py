@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.facts import JobKey
-from flowdiag.analyses.findings import RuleOutcome
+from flowdiag.analyses.findings import Confidence, RuleOutcome
 from flowdiag.analyses.measuring import DRIVER_BYTES, Say
 from flowdiag.analyses.rate_assemble import assemble
 from flowdiag.analyses.rate_data import rate_data
@@ -94,7 +94,7 @@ def diagnose(
     )
     say("judging")
     facts = assess(select(measured.facts, wishes.selection))
-    outcomes = apply(RATE_RULES, facts, wishes.thresholds)
+    outcomes = doubted(apply(RATE_RULES, facts, wishes.thresholds), facts)
     cited = [item for outcome in outcomes for found in outcome.findings for item in found.evidence]
     say("citing the evidence")
     located, problems = locate(cited, lambda source: open_source(discovery.sources[source]))
@@ -122,6 +122,24 @@ def diagnose(
             *[Note(message=clean(text), source=inputs[source].source) for source, text in problems],
         ],
         privacy=wishes.privacy,
+    )
+
+
+def doubted(outcomes: Sequence[RuleOutcome], facts: Assessment) -> tuple[RuleOutcome, ...]:
+    """The same findings with less confidence where events were lost or an input is cut."""
+    doubtful = {one.key for one in facts.applications if one.app.lost or one.app.damaged}
+    lower = {Confidence.HIGH: Confidence.MEDIUM}
+    return tuple(
+        replace(
+            outcome,
+            findings=tuple(
+                replace(found, confidence=lower.get(found.confidence, Confidence.LOW))
+                if found.job in doubtful
+                else found
+                for found in outcome.findings
+            ),
+        )
+        for outcome in outcomes
     )
 
 

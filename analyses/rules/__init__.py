@@ -1,7 +1,7 @@
 """The rules, listed by hand.
 
-`CHECKPOINT_RULES`, `RATE_RULES` and `MEMORY_RULES` are the lists of the commands, in the order of reports;
-`ALL_RULES` is all of them, for documents and settings. Importing it must not import Spark.
+`CHECKPOINT_RULES`, `RATE_RULES`, `MEMORY_RULES` and `STARTUP_RULES` are the lists of the commands, in the
+order of reports; `ALL_RULES` is all of them, for documents and settings. Importing it must not import Spark.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from flowdiag.analyses.rules import (
     checkpoint_expired,
     checkpoint_never_completes,
     checkpoint_not_triggered,
+    crowded_taskmanager,
     executor_trouble,
     failing_batches,
     failing_query,
@@ -24,14 +25,19 @@ from flowdiag.analyses.rules import (
     generation_lag,
     growing_checkpoint,
     hanging_batch,
+    held_start,
     jobmanager_stalled,
     late_acknowledgement,
     late_rows,
+    late_taskmanager,
+    leadership_lost,
     little_headroom,
     lost_transactions,
     memory_ran_out,
     metadata_write,
     misread_options,
+    missing_slots,
+    missing_workers,
     no_source_acknowledged,
     out_of_memory,
     overloaded_batches,
@@ -45,8 +51,11 @@ from flowdiag.analyses.rules import (
     skewed_taskmanager,
     slow_checkpoint,
     slow_half,
+    slow_initialisation,
     slow_outside,
+    slow_step,
     slow_task,
+    start_loop,
     storage_throttled,
     stuck_task,
     stuck_watermark,
@@ -56,6 +65,8 @@ from flowdiag.analyses.rules import (
     throttled,
     tight_network_memory,
     too_few_network_buffers,
+    unheeded_rate,
+    unlimited_first_batch,
     unmanaged_rocksdb,
     unstable_gains,
     unused_managed_memory,
@@ -103,6 +114,8 @@ RATE_RULES: Final[tuple[Rule[Any], ...]] = (
     throttled.RULE,
     capped_rate.RULE,
     unstable_gains.RULE,
+    unheeded_rate.RULE,
+    unlimited_first_batch.RULE,
     # RT3xx: who is slow
     skewed_receiver.RULE,
     receiver_restarts.RULE,
@@ -132,4 +145,19 @@ MEMORY_RULES: Final[tuple[Rule[Any], ...]] = (
     filling_heap.RULE,
 )
 
-ALL_RULES: Final = CHECKPOINT_RULES + RATE_RULES + MEMORY_RULES
+STARTUP_RULES: Final[tuple[Rule[Any], ...]] = (
+    # ST1xx: what happens
+    held_start.RULE,
+    start_loop.RULE,
+    # ST2xx: slots and workers
+    missing_slots.RULE,
+    missing_workers.RULE,
+    late_taskmanager.RULE,
+    # ST3xx: what is slow, or uneven
+    slow_initialisation.RULE,
+    slow_step.RULE,
+    crowded_taskmanager.RULE,
+    leadership_lost.RULE,
+)
+
+ALL_RULES: Final = CHECKPOINT_RULES + RATE_RULES + MEMORY_RULES + STARTUP_RULES

@@ -68,7 +68,11 @@ class RateFloor:
         for assessed, state in j.dstreams(facts):
             if state.stability is not Stability.OVERLOADED or fixed_cost(assessed, state):
                 continue
-            held = [one for one in assessed.estimators if floor_share(one) >= thresholds["share"]]
+            held = [
+                one
+                for one in assessed.estimators
+                if floor_share(one) >= thresholds["share"] and too_high(one)
+            ]
             if held:
                 yield _finding(assessed, state, held)
 
@@ -86,6 +90,12 @@ def floor_share(estimator: Replay) -> float:
         for step in late
     )
     return held / len(late)
+
+
+def too_high(estimator: Replay) -> bool:
+    """Whether the floor lies above what is processed: a low floor alone does no harm."""
+    rates = [s.processing_rate for s in estimator.updates[-6:] if s.processing_rate]
+    return bool(rates) and median(rates) < estimator.gains.min_rate
 
 
 def fixed_cost(assessed: Assessed, state: StreamState) -> float | None:

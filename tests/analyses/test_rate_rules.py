@@ -373,3 +373,40 @@ def test_the_trigger_interval_shows_in_the_starts(interval: int) -> None:
     assert observed_trigger_ms(triggers) == interval
     busy = [w.trigger(n, 900, time_us=(w.T0 + n * 903) * 1000) for n in range(20)]
     assert observed_trigger_ms(busy) is None
+
+
+def test_receivers_that_take_what_they_like() -> None:
+    app = w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), [900] * 40)
+    app = replace(app, settings=w.BACK_PRESSURE | {"spark.streaming.backpressure.pid.minRate": "5"})
+    assert w.cause(app) == "unheeded-rate"
+
+
+def test_file_streams_count_nothing() -> None:
+    app = w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), [400] * 40)
+    zero = [replace(b, records=0, streams=(StreamInput(stream=0, records=0),)) for b in app.batches]
+    assert w.cause(replace(app, batches=tuple(zero), settings=w.BACK_PRESSURE)) == "unheeded-rate"
+
+
+def test_a_first_batch_without_a_limit() -> None:
+    text = "topic: t\tpartition: 0\toffsets: 0 to 90000"
+    first = w.batch(
+        0,
+        records=90_000,
+        processing_ms=9000,
+        streams=(StreamInput(stream=0, records=90_000, description=text),),
+    )
+    batches = [first, *(w.batch(n, scheduling_ms=max(0, 9000 - 700 * n)) for n in range(1, 40))]
+    app = w.application(batches)
+    assert w.codes(app) == ["RT207"] and w.verdict(app) == "healthy"
+    limited = {"spark.streaming.kafka.maxRatePerPartition": "100000"}
+    assert w.codes(replace(app, settings=limited)) == []
+
+
+def test_lost_events_lower_the_confidence() -> None:
+    from flowdiag.analyses.rate import doubted
+
+    app = w.application([w.batch(n, processing_ms=900) for n in range(30)])
+    lossy = replace(app, lost=(w.record(kind="spark_dropped", count="3"),))
+    for one, expected in ((app, "high"), (lossy, "medium")):
+        outcomes = doubted(w.outcomes(one), w.assessed(one))
+        assert {x.confidence for o in outcomes for x in o.findings} == {expected}
