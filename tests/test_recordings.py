@@ -13,9 +13,13 @@ from flowdiag.analyses.checkpoints import Wishes, diagnose, measure
 from flowdiag.analyses.facts import CheckpointFacts, JobFacts, Status
 from flowdiag.analyses.measuring import settled_events
 from flowdiag.analyses.report import Report
+from flowdiag.cli.render import table
+from flowdiag.cli.render.page import Page
 from flowdiag.parsers.sources import discover
 
 from .recordings import Recording, recordings
+
+ROOT = Path(__file__).parents[1]
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -207,3 +211,17 @@ def test_executors_parse_to_the_same_facts_as_the_driver(
         for each in (on_executors, on_driver)
     ]
     assert rows[0] == rows[1]
+
+
+def test_the_example_of_the_readme_is_what_is_printed(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readme = (ROOT / "README.md").read_text()
+    example = readme.split("<!-- example -->\n```text\n")[1].split("\n```\n<!-- /example -->")[0]
+    monkeypatch.chdir(ROOT)
+    recording = discover(["fixtures/recordings/flink/1.20.5/hot-key"])
+    report = diagnose(recording, lambda: spark, Wishes())
+    printed = iter(table.render(report, Page(width=100)).splitlines())
+    for line in example.splitlines():
+        if line.strip() not in ("…", ""):
+            assert any(line == other.rstrip() for other in printed), f"not printed there: {line!r}"
