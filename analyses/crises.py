@@ -222,7 +222,7 @@ def _crisis(job: JobFacts, group: list[Failure], recoveries: Sequence[int]) -> C
     return Crisis(
         failures=tuple(group),
         root=root,
-        bursts=_bursts(f for f in group if f.incident.kind in _FAILURES),
+        bursts=_bursts((f for f in group if f.incident.kind in _FAILURES), _restarts(job)),
         state=State.RECOVERED if recovered else State.ONGOING,
         final=final,
         last_us=group[-1].incident.time_us,
@@ -238,10 +238,24 @@ def _interval(job: JobFacts) -> float:
     return max(interval_ms(job) or 60_000.0, 1000.0)
 
 
-def _bursts(failures: Iterable[Failure]) -> int:
+def _restarts(job: JobFacts) -> list[int]:
+    """When the job, or a region of it, ran again."""
+    return sorted(
+        incident.time_us
+        for incident in job.incidents
+        if incident.kind in ("job-running", "restored") and incident.time_us is not None
+    )
+
+
+def _bursts(failures: Iterable[Failure], restarts: Sequence[int]) -> int:
+    """Separate failures: some seconds apart, or with the job running again between."""
     count, last = 0, None
     for failure in failures:
-        if last is None or failure.time_us - last > BURST_US:
+        if (
+            last is None
+            or failure.time_us - last > BURST_US
+            or bisect(restarts, failure.time_us) > bisect(restarts, last)
+        ):
             count += 1
         last = failure.time_us
     return count

@@ -143,7 +143,7 @@ def _most_accused(case: Case, accusations: Sequence[Accusation]) -> Suspect | No
         key = SubtaskKey(best.task, best.subtask_index)
         ratio = None
         if key in case.loads:
-            ratio = records_ratio(case.loads[key], case.loads, case.size(best.task))
+            ratio = records_ratio(case.loads[key], case.members(best.task), case.size(best.task))
         even = ratio is not None and ratio < SKEWED
         if even and case.manager_of(key) == case.machine.taskmanager:
             return Suspect(taskmanager=case.machine.taskmanager)
@@ -233,7 +233,11 @@ def _cause(case: Case, suspect: Suspect) -> tuple[str | None, str | None, str | 
     shape = _shape_of(case, key)
     load = case.loads.get(key)
     rooted = any(load.key == key for root in case.roots for load in root.subtasks)
-    ratio = records_ratio(load, case.loads, case.size(load.key.task)) if load is not None else None
+    ratio = (
+        records_ratio(load, case.members(load.key.task), case.size(load.key.task))
+        if load is not None
+        else None
+    )
     skewed = ratio is not None and ratio >= SKEWED
     if shape is Shape.SLOW_SNAPSHOT or (shape is Shape.ONE_LATE and load and not rooted):
         return _snapshot_half(case, load, skewed)
@@ -242,7 +246,7 @@ def _cause(case: Case, suspect: Suspect) -> tuple[str | None, str | None, str | 
             return "data-skew", "barrier", f"{ratio:.1f} times the records of its siblings"
         if stalled(load):
             return "task-hangs", "barrier", "busy without taking in a single record"
-        cost = cost_ratio(load, case.loads)
+        cost = cost_ratio(load, case.members(load.key.task))
         if rooted and ratio is not None and cost is not None and cost >= COSTLY:
             return "slow-subtask", "barrier", f"{cost:.1f} times its siblings' time per record"
     if any(
@@ -268,7 +272,7 @@ def _snapshot_half(
         return None, "snapshot", None
     if load.queue is None or skewed:
         return None, "snapshot", None
-    queue = queue_ratio(load, case.loads)
+    queue = queue_ratio(load, case.members(load.key.task))
     if queue is not None and queue >= QUEUE_TIMES:
         return "slow-sync-snapshot", "sync", f"{queue:.1f} times the queue of its siblings"
     waiting = any(
@@ -365,8 +369,11 @@ def _numbers(case: Case, suspect: Suspect) -> dict[str, float]:
             for name, value in (
                 ("busy", load.busy if load.measured else None),
                 ("back-pressured", load.pressed if load.measured else None),
-                ("records-ratio", records_ratio(load, case.loads, case.size(load.key.task))),
-                ("queue-ratio", queue_ratio(load, case.loads)),
+                (
+                    "records-ratio",
+                    records_ratio(load, case.members(load.key.task), case.size(load.key.task)),
+                ),
+                ("queue-ratio", queue_ratio(load, case.members(load.key.task))),
             ):
                 if value is not None:
                     found[name] = round(value, 3)

@@ -11,7 +11,7 @@ from 1.11, `isBackPressured` from 1.10; before, buffer usage must do, and weighs
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
@@ -37,7 +37,11 @@ QUEUE_BUFFERS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One subtask, shares from 0 to 1. `measured` is False where buffer usage stands in for time."""
+    """One subtask, shares from 0 to 1.
+
+    `measured` and `wait_measured` are False where buffer usage stands in for busy and for
+    back-pressured time.
+    """
 
     key: SubtaskKey
     taskmanager: str | None
@@ -46,17 +50,20 @@ class Load:
     records: float | None
     queue: float | None
     measured: bool
+    wait_measured: bool
     ref: Ref | None
 
     @property
     def waits(self) -> bool:
         """Whether it waits for those downstream most of the time."""
-        return self.pressed is not None and self.pressed >= (PRESSED if self.measured else FULL)
+        return self.pressed is not None and self.pressed >= (
+            PRESSED if self.wait_measured else FULL
+        )
 
     @property
     def works(self) -> bool:
         """Whether it is busy most of the time, and not for waiting."""
-        if self.busy is None or (self.pressed or 0.0) > (CALM if self.measured else PRESSED):
+        if self.busy is None or (self.pressed or 0.0) > (CALM if self.wait_measured else PRESSED):
             return False
         return self.busy >= (BUSY if self.measured else FULL)
 
@@ -133,14 +140,16 @@ def _load(key: SubtaskKey, row: SubtaskLoad) -> Load:
     pressed = max(waits, default=None)
     busy = None if row.busy is None else row.busy / 1000
     measured = True
-    if busy is None and row.idle is not None:
+    # From 1.13 on a task without busy time is a source of the old kind: its idle time is always 0.
+    if busy is None and row.idle is not None and row.back_pressured is None:
         busy = max(0.0, 1 - row.idle / 1000 - (pressed or 0.0))
         # Idle without back pressure (1.11, 1.12 with a blocked task) is no measure of work.
         measured = pressed is not None
     if busy is None:
         busy, measured = row.in_pool_usage, False
+    wait_measured = pressed is not None
     if pressed is None:
-        pressed, measured = row.out_pool_usage, False
+        pressed = row.out_pool_usage
     return Load(
         key=key,
         taskmanager=row.taskmanager or row.host,
@@ -149,6 +158,7 @@ def _load(key: SubtaskKey, row: SubtaskLoad) -> Load:
         records=row.records_in,
         queue=row.input_queue,
         measured=measured,
+        wait_measured=wait_measured,
         ref=row.ref,
     )
 
@@ -185,7 +195,8 @@ def roots(loads: Loads, topology: Topology) -> list[Root]:
                 siblings=max(len(members), topology.parallelism.get(task, 0)),
                 known=len(members),
                 pressed_before=max(load.pressed or 0.0 for load in before),
-                measured=all(load.measured for load in (*busy, *before)),
+                measured=all(load.measured for load in busy)
+                and all(load.wait_measured for load in before),
                 blocked=blocked,
             )
         )
@@ -203,7 +214,9 @@ def busiest(loads: Loads, topology: Topology) -> list[Load]:
     """Subtasks that work while all their siblings are idle, without a word about back pressure."""
     found = []
     for task, members in by_task(loads).items():
-        if len(members) < max(2, KNOWN_SIBLINGS * topology.parallelism.get(task, 0)):
+        if task in topology.sources or len(members) < max(
+            2, KNOWN_SIBLINGS * topology.parallelism.get(task, 0)
+        ):
             continue
         working = [load for load in members if load.measured and load.works]
         idle = [load for load in members if load.busy is not None and load.busy <= IDLE]
@@ -218,34 +231,28 @@ def median(values: Iterable[float]) -> float | None:
     return ranked[(len(ranked) - 1) // 2] if ranked else None
 
 
-def records_ratio(load: Load, loads: Loads, siblings: int) -> float | None:
+def records_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float | None:
     """Records of a subtask, in multiples of its siblings' mean; None where that says nothing.
 
     Args:
         load: of the subtask.
-        loads: of all.
-        siblings: parallelism of its task; most of them must be known.
+        members: of its task.
+        parallelism: of its task; most of them must be known.
     """
-    others = [
-        other.records
-        for key, other in loads.items()
-        if key.task == load.key.task and key != load.key and other.records is not None
-    ]
+    others = [other.records for other in members if other is not load and other.records is not None]
     if not others or load.records is None or load.records < MANY_RECORDS:
         return None
-    if len(others) < KNOWN_SIBLINGS * (siblings - 1):
+    if len(others) < KNOWN_SIBLINGS * (parallelism - 1):
         return None
     return load.records * len(others) / max(sum(others), 1.0)
 
 
-def cost_ratio(load: Load, loads: Loads) -> float | None:
+def cost_ratio(load: Load, members: Sequence[Load]) -> float | None:
     """Time per record of a subtask, in multiples of its median sibling on other TaskManagers."""
     others = [
         other.cost
-        for key, other in loads.items()
-        if key.task == load.key.task
-        and key != load.key
-        and other.taskmanager != load.taskmanager
+        for other in members
+        if other.taskmanager != load.taskmanager
         and other.cost is not None
         and (other.records or 0.0) >= MANY_RECORDS
     ]
@@ -255,13 +262,9 @@ def cost_ratio(load: Load, loads: Loads) -> float | None:
     return load.cost / middle
 
 
-def queue_ratio(load: Load, loads: Loads) -> float | None:
+def queue_ratio(load: Load, members: Sequence[Load]) -> float | None:
     """Queued buffers of a subtask, in multiples of its median sibling."""
-    others = [
-        other.queue
-        for key, other in loads.items()
-        if key.task == load.key.task and key != load.key and other.queue is not None
-    ]
+    others = [other.queue for other in members if other is not load and other.queue is not None]
     middle = median(others)
     if middle is None or load.queue is None or load.queue < QUEUE_BUFFERS:
         return None
@@ -283,6 +286,7 @@ def slow_machine(loads: Loads) -> SlowMachine | None:
     At least two vertices must show it, in every subtask that the TaskManager runs of them: a machine
     is slow at all it does, a hot key is slow nowhere per record, a slow snapshot in one place only.
     """
+    grouped = by_task(loads)
     members: dict[str, dict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
     for load in loads.values():
         if load.taskmanager is not None and (load.records or 0.0) >= MANY_RECORDS:
@@ -292,7 +296,7 @@ def slow_machine(loads: Loads) -> SlowMachine | None:
         slow: dict[str, float] = {}
         compared = 0
         for task, mine in tasks.items():
-            ratios = [cost_ratio(load, loads) for load in mine]
+            ratios = [cost_ratio(load, grouped[task]) for load in mine]
             known = [ratio for ratio in ratios if ratio is not None]
             # Idle subtasks spend their busy time on barriers and timers, not on records.
             if not known or max(load.busy or 0.0 for load in mine) < WORKING:

@@ -31,7 +31,9 @@ from flowdiag.analyses.placement import Pattern, SubtaskKey, place, places_at
 from flowdiag.analyses.pressure import (
     QUEUE_TIMES,
     SKEWED,
+    Load,
     busiest,
+    by_task,
     queue_ratio,
     read_loads,
     records_ratio,
@@ -187,6 +189,7 @@ class Case:
         self.late = late_readings(job, episode, self.topology)
         self.reported = reported_readings(job, episode, self.topology)
         self.loads = read_loads(job, self.topology)
+        self._by_task = by_task(self.loads)
         self.roots = roots(self.loads, self.topology)
         self.machine = slow_machine(self.loads)
         self.placement = place(job, [episode])
@@ -218,6 +221,10 @@ class Case:
             ),
             None,
         )
+
+    def members(self, task: str) -> list[Load]:
+        """Loads of the subtasks of a task."""
+        return self._by_task.get(task, [])
 
     def size(self, task: str) -> int:
         """Parallelism of a task."""
@@ -649,7 +656,7 @@ def seconded(case: Case, suspect: Suspect) -> list[Accusation]:
     load = case.loads.get(key)
     if load is None:
         return found
-    ratio = records_ratio(load, case.loads, case.size(load.key.task))
+    ratio = records_ratio(load, case.members(load.key.task), case.size(load.key.task))
     if ratio is not None and ratio >= SKEWED:
         found.append(
             Accusation(
@@ -661,7 +668,7 @@ def seconded(case: Case, suspect: Suspect) -> list[Accusation]:
                 refs=(load.ref,) if load.ref is not None else (),
             )
         )
-    queue = queue_ratio(load, case.loads)
+    queue = queue_ratio(load, case.members(load.key.task))
     if queue is not None and queue >= QUEUE_TIMES:
         found.append(
             Accusation(

@@ -85,14 +85,7 @@ class NoSourceAcknowledged:
             pressed = [
                 load.pressed
                 for key, load in loads.items()
-                if key.task in topology.sources and load.measured and load.pressed is not None
-            ]
-            # Legacy sources report no busy time, but back pressure they do report (1.13+).
-            pressed += [
-                row.back_pressured / 1000
-                for row in job.loads
-                if topology.canonical(row.task) in topology.sources
-                and row.back_pressured is not None
+                if key.task in topology.sources and load.wait_measured and load.pressed is not None
             ]
             if not pressed:
                 yield Inconclusive(
