@@ -207,7 +207,8 @@ _FLINK: Final = (
 _SPARK: Final = (
     b"org.apache.spark", b"org/apache/spark", b"o.a.s.s.", b"SparkContext", b"DAGScheduler",
     b"TaskSetManager", b"MicroBatchExecution", b"JobGenerator", b"ReceiverTracker",
-    b"CoarseGrainedExecutorBackend", b"BlockManager", b"SparkListener",
+    b"CoarseGrainedExecutorBackend", b"BlockManager", b"SparkListener", b"JobScheduler: ",
+    b"PIDRateEstimator", b"ProcessingTimeExecutor", b"ReceiverSupervisorImpl", b"ProgressReporter",
 )  # fmt: skip
 # SeaTunnel's own engine has a CheckpointCoordinator, too; run on Flink it leaves Flink's logs.
 _SEATUNNEL: Final = (b"org.apache.seatunnel.engine.", b"o.a.s.e.s.", b"hz.main.seaTunnel")

@@ -131,7 +131,8 @@ def _wanted(source: Source, engine: str) -> Source:
         if reason is None and source.engine == "flink" and source.kind != "not-read":
             reason = "a log of Flink: read by `flowdiag checkpoints`"
     if reason is None:
-        return source
+        unknown = source.engine == "unknown" and source.kind != "not-read"
+        return replace(source, engine=engine) if unknown else source
     return replace(source, kind="not-read", reason=reason, splittable=False)
 
 

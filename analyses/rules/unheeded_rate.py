@@ -75,6 +75,9 @@ class UnheededRate:
                     assessed, late, "no batch counts a record, so that no rate is computed"
                 )
                 continue
+            # The batches that wait are newer than the rates, those that completed may be older.
+            counted = [b for b in assessed.app.batches if b.records is not None]
+            late = tuple(counted[-max(rate_state.LATE, len(counted) // 3) :])
             for estimator in assessed.estimators:
                 over = [b for b in late if beyond(b, estimator, assessed.app, thresholds["ratio"])]
                 if late and len(over) >= thresholds["share"] * len(late):

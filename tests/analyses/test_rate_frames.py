@@ -1,0 +1,204 @@
+"""From lines to facts with Spark: applications kept apart, sources merged, few actions."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flowdiag.analyses.rate import measure
+from flowdiag.analyses.rate_facts import ApplicationFacts
+from flowdiag.parsers.sources import discover, of_engine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+Json = dict[str, Any]
+T0 = 1_795_218_784_000
+
+
+def event_log(application: str, batches: int, *, job_ms: int = 300) -> list[Json]:
+    events: list[Json] = [
+        {"Event": "SparkListenerLogStart", "Spark Version": "3.5.1"},
+        {
+            "Event": "SparkListenerEnvironmentUpdate",
+            "Spark Properties": {"spark.streaming.blockInterval": "50ms"},
+        },
+        {
+            "Event": "SparkListenerApplicationStart",
+            "App Name": f"name of {application}",
+            "App ID": application,
+            "Timestamp": T0 - 5000,
+        },
+    ]
+    for number in range(batches):
+        time = T0 + 1000 * number
+        events += [
+            {
+                "Event": "SparkListenerJobStart",
+                "Job ID": number,
+                "Submission Time": time + 10,
+                "Stage IDs": [number],
+                "Properties": {
+                    "spark.streaming.internal.batchTime": str(time),
+                    "spark.streaming.internal.outputOpId": "0",
+                },
+            },
+            *(
+                {
+                    "Event": "SparkListenerTaskEnd",
+                    "Stage ID": number,
+                    "Task Info": {
+                        "Index": index,
+                        "Launch Time": time + 20,
+                        "Finish Time": time + 20 + (200 if index == 1 else 40),
+                        "Executor ID": str(index % 2),
+                        "Host": f"h{index % 2}",
+                    },
+                }
+                for index in range(4)
+            ),
+            {
+                "Event": "SparkListenerJobEnd",
+                "Job ID": number,
+                "Completion Time": time + 10 + job_ms,
+                "Job Result": {"Result": "JobSucceeded"},
+            },
+        ]
+    return events
+
+
+def listener(application: str, batches: int, *, records: int = 70) -> list[Json]:
+    header: Json = {
+        "flowdiag_listener": 1,
+        "event": "header",
+        "application_id": application,
+        "application_name": "orders",
+        "spark_version": "3.5.1",
+        "start_time": T0 - 5000,
+        "batch_interval_ms": 1000,
+        "configuration": {},
+    }
+    return [
+        header,
+        *(
+            {
+                "event": "batch_completed",
+                "time": T0 + 1000 * n + 400,
+                "batch_time": T0 + 1000 * n,
+                "submission_time": T0 + 1000 * n + 3,
+                "processing_start_time": T0 + 1000 * n + 5,
+                "processing_end_time": T0 + 1000 * n + 345,
+                "scheduling_delay": 2,
+                "processing_delay": 340,
+                "num_records": records,
+                "streams": [{"stream_id": 0, "num_records": records}],
+                "output_operations": [],
+            }
+            for n in range(batches)
+        ),
+    ]
+
+
+def driver_log(batches: int, *, zone_hours: int = 0, first: int = 0) -> str:
+    from datetime import UTC, datetime, timedelta
+
+    lines = []
+    for n in range(first, batches):
+        time = T0 + 1000 * n
+        at = datetime.fromtimestamp(time / 1000, UTC) + timedelta(hours=zone_hours)
+        stamp = at.strftime("%y/%m/%d %H:%M:%S")
+        lines += [
+            f"{stamp} INFO JobScheduler: Added jobs for time {time} ms",
+            f"{stamp} INFO JobScheduler: Total delay: 0.345 s for time {time} ms (execution: 0.340 s)",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def write(path: Path, events: list[Json]) -> Path:
+    path.write_text("\n".join(map(json.dumps, events)) + "\n")
+    return path
+
+
+def facts_of(spark: SparkSession, *paths: Path) -> dict[str, ApplicationFacts]:
+    found = of_engine(discover([str(path) for path in paths]), "spark")
+    measured = measure(found.sources, lambda: spark)
+    return {app.key.job_id: app for app in measured.facts.applications}
+
+
+def test_two_applications_in_one_file(spark: SparkSession, tmp_path: Path) -> None:
+    both = [*event_log("app-20260101000000-0001", 5), *event_log("app-20260101000000-0002", 9)]
+    apps = facts_of(spark, write(tmp_path / "log", both))
+    assert {key: len(app.batches) for key, app in apps.items()} == {
+        "app-20260101000000-0001": 5,
+        "app-20260101000000-0002": 9,
+    }
+    one = apps["app-20260101000000-0002"]
+    assert (one.name, one.version) == ("name of app-20260101000000-0002", "3.5.1")
+    assert (one.interval_ms, one.interval_from) == (1000, "observed")
+
+
+def test_sources_of_one_application_are_merged(spark: SparkSession, tmp_path: Path) -> None:
+    name = "app-20260101000000-0001"
+    log = tmp_path / "driver.log.gz"
+    log.write_bytes(gzip.compress(driver_log(9, zone_hours=8).encode()))
+    paths = (
+        write(tmp_path / "log", event_log(name, 8)),
+        write(tmp_path / "lines.jsonl", listener(name, 7)),
+        log,
+    )
+    (app,) = facts_of(spark, *paths).values()
+    assert app.origins == {"listener", "log", "event-log"}
+    assert [b.processing_ms for b in app.batches] == [340] * 9
+    assert [b.records for b in app.batches] == [70] * 7 + [None] * 2
+    stage = app.batches[0].stage
+    assert stage is not None and (stage.tasks, stage.longest_ms, stage.index) == (4, 200, 1)
+    assert stage.others_ms == 40
+    slow = {one.executor: one.ratio for one in app.executors}
+    assert slow == {"0": pytest.approx(40 / 120), "1": pytest.approx(3.0)}
+
+
+def test_logs_without_an_id_stay_apart_from_other_times(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "other.log").write_text(driver_log(400_020, first=400_000))
+    known = write(tmp_path / "lines.jsonl", listener("app-20260101000000-0001", 9))
+    apps = facts_of(spark, known, tmp_path / "other.log")
+    assert sorted(len(app.batches) for app in apps.values()) == [9, 20]
+
+
+def test_an_event_log_alone(spark: SparkSession, tmp_path: Path) -> None:
+    (app,) = facts_of(spark, write(tmp_path / "log", event_log("local-1795218784000", 6))).values()
+    batch = app.batches[0]
+    assert batch.approximate and batch.processing_ms == 300 and batch.records is None
+    assert app.settings == {"spark.streaming.blockInterval": "50ms"}
+
+
+def test_a_log_that_is_told_twice_counts_once(spark: SparkSession, tmp_path: Path) -> None:
+    events = event_log("local-1795218784000", 6)
+    write(tmp_path / "a", events)
+    write(tmp_path / "b", events)
+    (app,) = facts_of(spark, tmp_path / "a", tmp_path / "b").values()
+    assert [batch.stage.tasks for batch in app.batches if batch.stage] == [4] * 6
+
+
+def test_at_most_three_actions(spark: SparkSession, tmp_path: Path) -> None:
+    path = write(tmp_path / "lines.jsonl", listener("app-20260101000000-0001", 9))
+    tracker = spark.sparkContext.statusTracker()
+    spark.sparkContext.setJobGroup("counted", "counted")
+    try:
+        facts_of(spark, path)
+        jobs = len(tracker.getJobIdsForGroup("counted"))
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    assert 0 < jobs <= 20
+
+
+def test_no_readable_input(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("[]")
+    assert facts_of(spark, tmp_path / "x.json") == {}
