@@ -211,7 +211,7 @@ def test_two_jobs_with_equal_tasks_are_told_apart_by_when_they_began(
     rows: list[dict[str, Any]] = []
     for number, job_id in enumerate((JOB, other)):
         at = number * apart_ms
-        task = {
+        task: dict[str, Any] = {
             "task": "map", "subtask_index": 0, "parallelism": 1, "job_id": None,
             "logger": "ExecutionGraph",
         }  # fmt: skip
