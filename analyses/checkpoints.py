@@ -11,7 +11,7 @@ from flowdiag.analyses.facts import CheckpointFacts, JobFacts
 from flowdiag.analyses.frames import kept
 from flowdiag.analyses.measuring import Say, rows_of, settled_events
 from flowdiag.analyses.redact import clean
-from flowdiag.analyses.report import Data, Note, Privacy, Report, build_report
+from flowdiag.analyses.report import Data, Note, Privacy, Report, build_report, iso
 from flowdiag.analyses.rules import CHECKPOINT_RULES
 from flowdiag.analyses.rules.base import Thresholds, apply
 from flowdiag.analyses.selection import Moment, Selection
@@ -112,10 +112,26 @@ def diagnose(
         warnings=[
             *[Note(message=clean(text)) for text in (*discovery.errors, *discovery.warnings)],
             *input_problems(inputs),
+            *[Note(message=text) for text in nothing_left(measured.facts, facts)],
             *[Note(message=clean(text), source=inputs[source].source) for source, text in problems],
         ],
         privacy=wishes.privacy,
     )
+
+
+def nothing_left(measured: CheckpointFacts, selected: CheckpointFacts) -> list[str]:
+    """A warning where the inputs hold checkpoints, but none in the time that was asked for."""
+    times = [
+        checkpoint.triggered_us or checkpoint.ended_us
+        for job in measured.jobs
+        if any(job.key == wanted.key for wanted in selected.jobs)
+        for checkpoint in job.checkpoints
+    ]
+    known = [time_us for time_us in times if time_us is not None]
+    if not known or any(job.checkpoints for job in selected.jobs):
+        return []
+    span = f"{iso(min(known))} to {iso(max(known))}"
+    return [f"no checkpoint began in the time asked for: those of the inputs began from {span}"]
 
 
 def measure(

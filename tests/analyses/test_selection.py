@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flowdiag.analyses.checkpoints import nothing_left, select
 from flowdiag.analyses.selection import Moment, Selection, parse_moment
 from flowdiag.parsers.errors import FlowdiagError
+
+from .workbench import T0, Bench
 
 HOUR_US = 3_600_000_000
 UTC_18_43 = 1_543_516_980_000_000  # 2018-11-29T18:43:00Z
@@ -63,3 +66,13 @@ def test_no_such_job_lists_those_there_are() -> None:
     with pytest.raises(FlowdiagError) as error:
         Selection(job="payments").require([("a1b2", "orders"), ("ff", None)])
     assert error.value.hint == "the input holds: orders (a1b2), unnamed (ff)"
+
+
+def test_a_time_without_checkpoints_is_told() -> None:
+    job = Bench()
+    job.completes(3)
+    facts = job.facts()
+    assert nothing_left(facts, select(facts, Selection(since=Moment(utc_us=T0)))) == []
+    later = select(facts, Selection(since=Moment(utc_us=T0 + 24 * HOUR_US)))
+    (told,) = nothing_left(facts, later)
+    assert told.endswith("from 2023-11-14T22:13:20.000Z to 2023-11-14T22:15:20.000Z")
