@@ -90,7 +90,40 @@ class Placement:
 
 
 Places = Mapping[SubtaskKey, str]  # where each subtask ran
-Layout = tuple[Mapping[SubtaskKey, int], Places, bool]  # weights, places, are all subtasks placed
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One deployment: where everything ran, and how often each subtask was late in it.
+
+    `drawn` holds, per task, the weight of each of its subtasks, `here` how many of them each
+    TaskManager runs, `late` the weights by TaskManager. `complete` says that every subtask of the
+    tasks with late ones is placed; else we see just the late ones.
+    """
+
+    where: Places
+    drawn: Mapping[str, Sequence[int]]
+    here: Mapping[str, Counter[str]]
+    late: Counter[str]
+    complete: bool
+
+    @classmethod
+    def of(
+        cls, weights: Mapping[SubtaskKey, int], where: Places, sizes: Mapping[str, int]
+    ) -> Layout:
+        """Group the subtasks of a deployment by task."""
+        drawn: dict[str, list[int]] = defaultdict(list)
+        here: dict[str, Counter[str]] = defaultdict(Counter)
+        late: Counter[str] = Counter()
+        for key, manager in where.items():
+            weight = weights.get(key, 0)
+            drawn[key.task].append(weight)
+            here[key.task][manager] += 1
+            late[manager] += weight
+        complete = all(
+            0 < sizes.get(task, 0) <= len(drawn[task]) for task in {key.task for key in weights}
+        )
+        return cls(where, drawn, here, late, complete)
 
 
 def shares(job: JobFacts) -> tuple[Share, ...]:
@@ -208,11 +241,10 @@ def place(job: JobFacts, chosen: Sequence[Episode] | None = None) -> Placement:
             weights[key] += key in where
     sizes = _parallelism(job)
     layouts = [
-        (weights, dict(signature), _complete(weights, dict(signature), sizes))
-        for signature, weights in weights_of.items()
+        Layout.of(weights, dict(signature), sizes) for signature, weights in weights_of.items()
     ]
     counted = Counter(_where(job, looked_at[-1].last_us if looked_at else None).values())
-    managers = sorted({m for _, where, _ in layouts for m in where.values()} | set(counted))
+    managers = sorted({m for layout in layouts for m in layout.late} | set(counted))
     hosts = {label(a): a.host for a in job.attempts if a.host}
     hosts |= {label(item.attempt): item.attempt.host for item in job.late if item.attempt.host}
     distinct = len({observation.subtask for observation in observations})
@@ -253,12 +285,6 @@ def _parallelism(job: JobFacts) -> dict[str, int]:
     return found
 
 
-def _complete(weights: Iterable[SubtaskKey], where: Places, sizes: Mapping[str, int]) -> bool:
-    """Whether every subtask of the tasks with late ones is placed: else we see just the late ones."""
-    placed = Counter(key.task for key in where)
-    return all(0 < sizes.get(task, 0) <= placed[task] for task in {key.task for key in weights})
-
-
 def _share(
     manager: str,
     host: str | None,
@@ -267,21 +293,16 @@ def _share(
     distinct: int,
     managers: int,
 ) -> Share:
-    late = 0
+    late = sum(layout.late[manager] for layout in layouts)
     expected = Fraction(0)
     populations: list[tuple[Sequence[int], int]] = []
-    for weights, where, _ in layouts:
-        by_task: dict[str, list[SubtaskKey]] = defaultdict(list)
-        for key in where:
-            by_task[key.task].append(key)
-        for keys in by_task.values():
-            here = sum(where[key] == manager for key in keys)
-            drawn = [weights.get(key, 0) for key in keys]
-            late += sum(weights.get(key, 0) for key in keys if where[key] == manager)
-            expected += Fraction(sum(drawn) * here, len(keys))
-            if any(drawn) and here:
+    for layout in layouts:
+        for task, drawn in layout.drawn.items():
+            here = layout.here[task][manager]
+            if here and any(drawn):
+                expected += Fraction(sum(drawn) * here, len(drawn))
                 populations.append((drawn, here))
-    if not layouts or not all(complete for _, _, complete in layouts):
+    if not layouts or not all(layout.complete for layout in layouts):
         return Share(taskmanager=manager, host=host, subtasks=subtasks, late=late)
     p_value = None
     if distinct >= MINIMUM_DISTINCT and managers > 1:
@@ -364,8 +385,8 @@ def _pattern(
     if not late:
         return Pattern.NONE, None, None
     where: dict[SubtaskKey, str] = {}
-    for _, placed, _ in layouts:
-        where |= placed
+    for layout in layouts:
+        where |= layout.where
     count = Counter(key.task for key in late)
     telling = {key for key in late if count[key.task] < sizes.get(key.task, 0)}
     if not telling:

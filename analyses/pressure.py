@@ -286,21 +286,27 @@ def slow_machine(loads: Loads) -> SlowMachine | None:
     At least two vertices must show it, in every subtask that the TaskManager runs of them: a machine
     is slow at all it does, a hot key is slow nowhere per record, a slow snapshot in one place only.
     """
-    grouped = by_task(loads)
     members: dict[str, dict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
+    costs: dict[str, list[tuple[str | None, float]]] = defaultdict(list)
     for load in loads.values():
-        if load.taskmanager is not None and (load.records or 0.0) >= MANY_RECORDS:
+        cost = load.cost
+        if cost is None or (load.records or 0.0) < MANY_RECORDS:
+            continue
+        costs[load.key.task].append((load.taskmanager, cost))
+        if load.taskmanager is not None:
             members[load.taskmanager][load.key.task].append(load)
     found = []
     for manager, tasks in sorted(members.items()):
         slow: dict[str, float] = {}
         compared = 0
         for task, mine in tasks.items():
-            ratios = [cost_ratio(load, grouped[task]) for load in mine]
-            known = [ratio for ratio in ratios if ratio is not None]
             # Idle subtasks spend their busy time on barriers and timers, not on records.
-            if not known or max(load.busy or 0.0 for load in mine) < WORKING:
+            if max(load.busy or 0.0 for load in mine) < WORKING:
                 continue
+            elsewhere = median(cost for place, cost in costs[task] if place != manager)
+            if not elsewhere:
+                continue
+            known = [(load.cost or 0.0) / elsewhere for load in mine]
             compared += 1
             if min(known) >= COSTLY:
                 slow[task] = median(known) or 0.0
