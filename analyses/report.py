@@ -22,6 +22,7 @@ from flowdiag.analyses.evidence import Located
 from flowdiag.analyses.facts import JobKey
 from flowdiag.analyses.memory_wire import MemoryBuffers, MemoryProcess
 from flowdiag.analyses.redact import clean, printable, pseudonymise, shorten, visible_json
+from flowdiag.analyses.startup_wire import StartAttempt, StartStep, StartWorker
 
 SCHEMA: Final = "flowdiag.report/1"
 MAX_EVIDENCE: Final = 10
@@ -456,6 +457,9 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     applications: list[RateApplication] | None = None  # rate
     processes: list[MemoryProcess] | None = None  # memory
     buffers: list[MemoryBuffers] | None = None  # memory
+    attempts: list[StartAttempt] | None = None  # startup
+    cluster: list[StartStep] | None = None  # startup
+    workers: list[StartWorker] | None = None  # startup
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from flowdiag.cli.commands.rate import rate
 from flowdiag.cli.commands.render import render
 from flowdiag.cli.commands.rules import rules
 from flowdiag.cli.commands.simulate import simulate
+from flowdiag.cli.commands.startup import startup
 from flowdiag.cli.commands.warm import warm
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.help import HelpfulCommand, HelpfulGroup
@@ -31,7 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (checkpoints, rate, memory, rules, explain, render, warm):
+for command in (checkpoints, rate, startup, memory, rules, explain, render, warm):
     app.command(cls=HelpfulCommand)(command)
 app.add_typer(listener)
 app.add_typer(simulate)
@@ -61,6 +62,7 @@ def flowdiag(
       flowdiag checkpoints jobmanager.log taskmanager-*.log.gz --since 2h
       flowdiag checkpoints logs/ --format json | jq .summary
       flowdiag rate eventlog/ listener/
+      flowdiag startup logs/
       flowdiag memory --process-size 4g --flink 1.20
       flowdiag explain CP101
     """

@@ -68,3 +68,41 @@ def run_memory(
             )
 
     return deliver("memory", settings, diagnosis)
+
+
+def run_startup(paths: Sequence[str], settings: Settings, *, job: str | None = None) -> ExitCode:
+    """`flowdiag startup`: find the inputs, rebuild the starts, report.
+
+    Raises:
+        FlowdiagError: wrong usage or configuration, or no input can be read.
+    """
+    from flowdiag.analyses import startup
+    from flowdiag.analyses.selection import Selection
+
+    wishes = startup.Wishes(
+        selection=Selection(job=job),
+        tz=zone_name(settings.tz),
+        thresholds=rule_overrides(settings.thresholds, ALL_RULES),
+        privacy=Privacy(excerpts=not settings.no_excerpts, redact=settings.redact),
+        max_rows=settings.max_rows,
+    )
+
+    def diagnosis(progress: Progress) -> Report:
+        from flowdiag.cli.session import SparkStarter
+
+        with SparkStarter.begin() as spark:
+            progress("looking at the inputs")
+            discovery = find(paths, strict=settings.strict_inputs, engine="flink")
+            readable = [source for source in discovery.sources if source.kind != "not-read"]
+            if not readable:
+                return startup.nothing_read(discovery, wishes.privacy)
+            told = f"{plural(len(readable), 'input')}, {size(sum(s.size for s in readable))}"
+            return startup.diagnose(
+                discovery,
+                spark.session,
+                wishes,
+                tune=lambda small: spark.tune(small=small),
+                say=lambda stage: progress(f"{stage} {told}" if stage == "reading" else stage),
+            )
+
+    return deliver("startup", settings, diagnosis)

@@ -1,6 +1,6 @@
 """The rules, listed by hand.
 
-`CHECKPOINT_RULES`, `RATE_RULES` and `MEMORY_RULES` are the lists of the commands, in the
+`CHECKPOINT_RULES`, `RATE_RULES`, `MEMORY_RULES` and `STARTUP_RULES` are the lists of the commands, in the
 order of reports; `ALL_RULES` is all of them, for documents and settings. Importing it must not import Spark.
 """
 
@@ -16,6 +16,7 @@ from flowdiag.analyses.rules import (
     checkpoint_expired,
     checkpoint_never_completes,
     checkpoint_not_triggered,
+    crowded_taskmanager,
     executor_trouble,
     failing_batches,
     failing_query,
@@ -24,14 +25,19 @@ from flowdiag.analyses.rules import (
     generation_lag,
     growing_checkpoint,
     hanging_batch,
+    held_start,
     jobmanager_stalled,
     late_acknowledgement,
     late_rows,
+    late_taskmanager,
+    leadership_lost,
     little_headroom,
     lost_transactions,
     memory_ran_out,
     metadata_write,
     misread_options,
+    missing_slots,
+    missing_workers,
     no_source_acknowledged,
     out_of_memory,
     overloaded_batches,
@@ -45,8 +51,11 @@ from flowdiag.analyses.rules import (
     skewed_taskmanager,
     slow_checkpoint,
     slow_half,
+    slow_initialisation,
     slow_outside,
+    slow_step,
     slow_task,
+    start_loop,
     storage_throttled,
     stuck_task,
     stuck_watermark,
@@ -136,4 +145,19 @@ MEMORY_RULES: Final[tuple[Rule[Any], ...]] = (
     filling_heap.RULE,
 )
 
-ALL_RULES: Final = CHECKPOINT_RULES + RATE_RULES + MEMORY_RULES
+STARTUP_RULES: Final[tuple[Rule[Any], ...]] = (
+    # ST1xx: what happens
+    held_start.RULE,
+    start_loop.RULE,
+    # ST2xx: slots and workers
+    missing_slots.RULE,
+    missing_workers.RULE,
+    late_taskmanager.RULE,
+    # ST3xx: what is slow, or uneven
+    slow_initialisation.RULE,
+    slow_step.RULE,
+    crowded_taskmanager.RULE,
+    leadership_lost.RULE,
+)
+
+ALL_RULES: Final = CHECKPOINT_RULES + RATE_RULES + MEMORY_RULES + STARTUP_RULES

@@ -21,6 +21,7 @@ from flowdiag.analyses.report import DOCUMENTS, CheckpointJob, Culprit, Finding,
 from flowdiag.cli.render import rate, words
 from flowdiag.cli.render.memory import memory
 from flowdiag.cli.render.page import Page
+from flowdiag.cli.render.startup import startup
 from flowdiag.cli.render.timeline import GLYPHS, Timeline, bucket_note, legend_word, timeline
 
 PROSE: Final = 100  # columns beyond which running text is hard to read
@@ -69,6 +70,9 @@ def render(report: Report, page: Page) -> str:
     if report.data.jobs:
         blocks += [_job(job, page, clock) for job in report.data.jobs]
     blocks += memory(report.data.processes or [], report.data.buffers or [], page)
+    blocks += startup(
+        report.data.attempts or [], report.data.cluster or [], report.data.workers or [], page
+    )
     blocks += [rate.application(app, page, clock) for app in report.data.applications or ()]
     blocks += [_findings(report, page, clock)] if report.findings else []
     blocks += [_rules(report.rules, page)] if _worth_listing(report.rules, page) else []

@@ -1,0 +1,168 @@
+"""What one run of `flowdiag startup` knows, as plain frozen values. Times are microseconds, UTC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flowdiag.analyses.facts import CheckpointFacts, JobFacts, JobKey, Process, Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskTimes:
+    """When one execution attempt reached each state, as far as it did."""
+
+    attempt_id: str
+    task: str | None
+    subtask_index: int | None
+    parallelism: int | None
+    attempt: int | None
+    taskmanager: str | None
+    host: str | None
+    scheduled_us: int | None = None
+    deploying_us: int | None = None
+    initializing_us: int | None = None
+    running_us: int | None = None
+    ended_us: int | None = None
+    end_state: str | None = None
+    ref: Ref | None = None
+
+    @property
+    def begins_us(self) -> int | None:
+        """The earliest state that is known."""
+        known = (self.scheduled_us, self.deploying_us, self.initializing_us, self.running_us)
+        return min((us for us in known if us is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Durations over tasks or TaskManagers, in milliseconds."""
+
+    count: int
+    p50_ms: int
+    p95_ms: int
+    max_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step of a start: from when to when, and whom it waited for at last.
+
+    `ended_us` is None where the step never ended; then `held` says until when it is known to have lasted.
+    """
+
+    name: str
+    started_us: int | None
+    ended_us: int | None
+    held_us: int | None = None
+    spread: Spread | None = None
+    task: str | None = None
+    subtask_index: int | None = None
+    taskmanager: str | None = None
+    host: str | None = None
+    note: str | None = None
+    refs: tuple[Ref, ...] = ()
+
+    @property
+    def duration_ms(self) -> int | None:
+        """How long it took, or has lasted so far."""
+        end = self.ended_us if self.ended_us is not None else self.held_us
+        if self.started_us is None or end is None:
+            return None
+        return max(0, (end - self.started_us) // 1000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slots:
+    """Slots that a start wanted and got; None where no log says."""
+
+    required: int | None
+    acquired: int | None
+    taskmanagers: int
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """One start of a job: the first, or one after a failure.
+
+    Args:
+        kind: `cold` or `restart`.
+        trigger, cause: of a restart: kind of the failure and its text.
+        steps: in order.
+        running_us: when the last task was RUNNING; None if that never happened.
+        held: name of the step in which it stopped, None if it got to RUNNING.
+        tasks: the execution attempts of this start.
+        expected: how many tasks the job has, as far as known.
+        restored: whether state was read back.
+    """
+
+    job: JobKey
+    number: int
+    kind: str
+    started_us: int
+    ended_us: int | None
+    trigger: str | None = None
+    cause: str | None = None
+    trigger_ref: Ref | None = None
+    steps: tuple[Step, ...] = ()
+    running_us: int | None = None
+    held: str | None = None
+    tasks: tuple[TaskTimes, ...] = ()
+    expected: int | None = None
+    slots: Slots | None = None
+    restored: bool = False
+    failed_us: int | None = None
+
+    @property
+    def slowest(self) -> Step | None:
+        """The step that took longest, the first checkpoint aside: that one waits for its interval."""
+        timed = [
+            s for s in self.steps if s.duration_ms is not None and s.name != "first-checkpoint"
+        ]
+        return max(timed, key=lambda s: s.duration_ms or 0, default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """A TaskManager on its way: requested, granted, started, registered, slots offered."""
+
+    name: str
+    host: str | None = None
+    requested_us: int | None = None
+    started_us: int | None = None
+    registered_us: int | None = None
+    ended_us: int | None = None
+    diagnostics: str | None = None
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStarts:
+    """All starts of one job."""
+
+    job: JobFacts
+    starts: tuple[Start, ...]
+    scheduler: str | None = None
+    restart_strategy: str | None = None
+    cancelled: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartupFacts:
+    """What the rules of `flowdiag startup` judge."""
+
+    common: CheckpointFacts
+    jobs: tuple[JobStarts, ...]
+    workers: tuple[Worker, ...] = ()
+    cluster_steps: tuple[Step, ...] = ()
+    wanted_workers: int | None = None  # requests still pending at the end
+    first_request_us: int | None = None
+    last_request_ref: Ref | None = None
+    last_us: int | None = None
+    mode: str | None = None  # yarn | kubernetes | standalone
+    has_jobmanager_log: bool = False
+
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        """Who wrote what."""
+        return self.common.processes

@@ -1,0 +1,26 @@
+"""How the rules and the picture of `flowdiag startup` name steps."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flowdiag.analyses.startup_facts import Start, Step
+
+STEP_WORDS: Final = {
+    "cluster-allocation": "the allocation of the cluster",
+    "rpc": "the start of the JobManager's RPC",
+    "rest": "the start of the REST endpoint",
+    "leadership": "the election of a leader",
+    "submission": "the submission",
+    "resource-manager": "the registration at the ResourceManager",
+    "back-off": "the wait before a restart",
+    "slots": "the wait for slots",
+    "deployment": "the deployment of the tasks",
+    "initialisation": "the initialisation of the tasks",
+    "first-checkpoint": "the first checkpoint",
+}
+
+
+def step_of(start: Start, name: str | None) -> Step | None:
+    """The step of that name."""
+    return next((step for step in start.steps if step.name == name), None)

@@ -1,0 +1,58 @@
+"""`flowdiag startup`."""
+
+from __future__ import annotations
+
+from flowdiag.cli import options as o
+from flowdiag.cli.settings import load_settings
+
+
+def startup(
+    paths: o.Paths,
+    tz: o.Tz = None,
+    strict_inputs: o.StrictInputs = None,
+    job: o.Job = None,
+    format: o.OutputFormat = None,
+    output: o.Output = None,
+    max_rows: o.MaxRows = None,
+    redact: o.Redact = None,
+    no_excerpts: o.NoExcerpts = None,
+    no_color: o.NoColor = None,
+    fail_on: o.FailOnOption = None,
+    allow_inconclusive: o.AllowInconclusive = None,
+    config: o.Config = None,
+    quiet: o.Quiet = None,
+    verbose: o.Verbose = None,
+    debug: o.Debug = None,
+) -> int:
+    """How did the Flink job get to RUNNING, and what holds it if it did not?
+
+    \b
+    Examples:
+      flowdiag startup logs/
+      flowdiag startup jobmanager.log taskmanager-*.log.gz
+      yarn logs -applicationId application_1651814400000_0042 | flowdiag startup -
+      flowdiag startup logs/ --format json | jq '.data.attempts[] | {kind, cause, slowest}'
+
+    Give it the JobManager's log; logs of TaskManagers and of the client add to it. Every start is split
+    into its steps: submission, slots, deployment, initialisation; cold starts are told from restarts.
+    """
+    flags = {
+        "format": format,
+        "output": output,
+        "max_rows": max_rows,
+        "redact": redact,
+        "no_excerpts": no_excerpts,
+        "no_color": no_color,
+        "fail_on": fail_on,
+        "allow_inconclusive": allow_inconclusive,
+        "tz": tz,
+        "strict_inputs": strict_inputs,
+        "quiet": quiet,
+        "verbose": verbose or None,
+        "debug": debug,
+    }
+    settings = load_settings(flags, config=config)
+
+    from flowdiag.cli.run_cluster import run_startup
+
+    return run_startup(paths, settings, job=job)
