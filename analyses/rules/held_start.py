@@ -45,7 +45,6 @@ from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 from flowdiag.analyses.startup_facts import JobStarts, Start, StartupFacts
 from flowdiag.analyses.startup_words import STEP_WORDS, step_of
 
-
 _STABLE_US: Final = 10_000_000  # who fails sooner never really ran
 
 
@@ -59,6 +58,9 @@ class HeldStart:
     thresholds: Final = (
         Threshold(
             "grace", 60, "s", "starting processes and downloading state take this long at times"
+        ),
+        Threshold(
+            "cancelled", 30, "s", "who cancels a job that did not come back has waited for it"
         ),
     )
     signals: Final[tuple[Signal, ...]] = ()
