@@ -293,7 +293,6 @@ CAUSES: Final = {
     "slow-metadata-writes": "writing checkpoints or the write-ahead log takes long",
     "late-rows": "rows come later than the watermark of a query allows",
     "stuck-watermark": "the watermark of a query does not advance",
-    "growing-state": "the state of a query grows without end",
     "no-container": "YARN or Kubernetes does not grant the workers that were asked for",
     "worker-failed": "a worker ended before it was known to the cluster",
     "late-taskmanager": "one TaskManager registered long after the others",

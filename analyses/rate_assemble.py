@@ -9,7 +9,7 @@ from functools import reduce
 from itertools import pairwise
 from math import gcd
 from statistics import median
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -32,7 +32,6 @@ from flowdiag.parsers.schema import Event
 Row = Mapping[str, Any]
 
 _ANY = msgspec.json.Decoder()
-MANUAL_CLOCK_MS: Final = 86_400_000 * 365  # batch times below a year are those of a manual clock
 
 
 def assemble(

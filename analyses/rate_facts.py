@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from flowdiag.analyses.facts import JobKey, Ref
+
+MANUAL_CLOCK_MS: Final = 365 * 86_400_000
+"""Batch times in the first year are those of a manual clock, which no other time can be compared with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +90,15 @@ class Batch:
     @property
     def generation_lag_ms(self) -> int | None:
         """From the batch time to the submission, which no delay of Spark's counts."""
-        return None if self.submission_ms is None else max(0, self.submission_ms - self.time_ms)
+        if self.submission_ms is None or self.time_ms < MANUAL_CLOCK_MS:
+            return None
+        return max(0, self.submission_ms - self.time_ms)
 
     @property
     def waited_ms(self) -> int | None:
         """From the batch time until its processing began."""
+        if self.time_ms < MANUAL_CLOCK_MS:
+            return self.scheduling_ms
         if self.start_ms is not None:
             return max(0, self.start_ms - self.time_ms)
         if self.end_ms is not None and self.processing_ms is not None:

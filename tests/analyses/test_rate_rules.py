@@ -410,3 +410,8 @@ def test_lost_events_lower_the_confidence() -> None:
     for one, expected in ((app, "high"), (lossy, "medium")):
         outcomes = doubted(w.outcomes(one), w.assessed(one))
         assert {x.confidence for o in outcomes for x in o.findings} == {expected}
+
+
+def test_a_manual_clock_fools_nobody() -> None:
+    batches = [replace(w.batch(n), time_ms=1000 * n + 1000) for n in range(30)]
+    assert w.codes(w.application(batches)) == []
