@@ -143,8 +143,9 @@ def with_runs(events: DataFrame) -> DataFrame:
     """Number the runs of each job: rows of checkpoints in, the same + (job_cluster, run) out.
 
     Checkpoint ids grow within a run, over failovers too; a trigger with an id that is not above that of
-    the record before it begins a new run. The same trigger seen in the log and in a REST answer carries
-    the same time stamp. `job_cluster` is empty where job ids are unique in the world.
+    the record before it begins a new run. A status that does not say when the checkpoint was triggered
+    (DEBUG dumps log one behind the trigger's own) begins none. The same trigger seen in the log and in a
+    REST answer carries the same time stamp. `job_cluster` is empty where job ids are unique in the world.
     """
     return _query(
         f"""
@@ -157,6 +158,7 @@ def with_runs(events: DataFrame) -> DataFrame:
         ), begun AS (
           SELECT *,
             coalesce(event IN {_in(*TRIGGERS)}
+              AND (event = '{Event.CHECKPOINT_TRIGGERED}' OR epoch_ms IS NOT NULL)
               AND checkpoint <= lag(checkpoint) OVER in_order
               AND NOT epoch_ms <=> lag(epoch_ms) OVER in_order, false) AS again
           FROM keyed
