@@ -202,7 +202,7 @@ def _start(
     kind = "cold" if number == 0 and cold else "restart"
     running = [task.running_us for task in tasks if task.running_us is not None]
     complete = bool(tasks) and len(running) == len(tasks) and len(running) >= (expected or 0)
-    failed = _first_failure(job, begin, end)
+    failed = _first_failure(job, tasks, begin, end)
     if complete and failed is not None and max(running) > failed:
         complete = False
     horizon = end or failed or job.last_us or begin
@@ -233,14 +233,20 @@ def _start(
     )
 
 
-def _first_failure(job: JobFacts, begin: int, end: int | None) -> int | None:
-    """When the first task or the job failed within a start."""
-    kinds = ("task-failure", "job-failing", "job-failure")
-    times = [
-        i.time_us
-        for i in job.incidents
-        if i.kind in kinds and i.time_us and begin < i.time_us <= (end or _NEVER)
-    ]
+def _first_failure(
+    job: JobFacts, tasks: Sequence[TaskTimes], begin: int, end: int | None
+) -> int | None:
+    """When the first task of a start failed, or the job; tasks of the start before may still do so."""
+    times = [t.ended_us for t in tasks if t.end_state == "FAILED" and t.ended_us is not None]
+    if not times:
+        ready = min((t.begins_us for t in tasks if t.begins_us is not None), default=begin)
+        times = [
+            i.time_us
+            for i in job.incidents
+            if i.kind in ("job-failing", "job-failure")
+            and i.time_us
+            and ready < i.time_us <= (end or _NEVER)
+        ]
     return min(times, default=None)
 
 

@@ -21,6 +21,19 @@ STEP_WORDS: Final = {
 }
 
 
+CAUSES_BY_FAILURE: Final = {
+    "user-code": "task-failure",
+    "unknown": "task-failure",
+    "snapshot": "snapshot-exception",
+    "no-resource": "not-enough-slots",
+    "network-buffers": "insufficient-network-buffers",
+    "taskmanager-lost": "taskmanager-lost",
+    "out-of-memory": "out-of-memory",
+    "task-stuck": "task-hangs",
+}
+"""The word of `summary.cause` for a kind of failure (`crises.kind_of`)."""
+
+
 def step_of(start: Start, name: str | None) -> Step | None:
     """The step of that name."""
     return next((step for step in start.steps if step.name == name), None)

@@ -43,7 +43,7 @@ from flowdiag.analyses.findings import (
 )
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 from flowdiag.analyses.startup_facts import JobStarts, Start, StartupFacts
-from flowdiag.analyses.startup_words import STEP_WORDS, step_of
+from flowdiag.analyses.startup_words import CAUSES_BY_FAILURE, STEP_WORDS, step_of
 
 _STABLE_US: Final = 10_000_000  # who fails sooner never really ran
 
@@ -138,6 +138,8 @@ def _finding(facts: StartupFacts, job: JobStarts, last: Start, waited: int | Non
         ),
         title=f"The job is not RUNNING: {words} holds it{repeated}"
         + (f", for {j.duration_text(waited)}" if waited else ""),
+        why=_why(last),
+        cause=CAUSES_BY_FAILURE.get(last.trigger or ""),
         rank=Rank.CONSEQUENCE,
         first_us=job.starts[0].started_us,
         last_us=facts.last_us,
@@ -163,6 +165,13 @@ def _finding(facts: StartupFacts, job: JobStarts, last: Start, waited: int | Non
             ),
         ),
     )
+
+
+def _why(last: Start) -> str | None:
+    """What the start followed, which is all that is known of why it does not run."""
+    if last.trigger is None:
+        return None
+    return f"since {last.trigger}: {j.shorten((last.cause or '?').split(chr(10), 1)[0], 100)}"
 
 
 def _always(job: JobStarts, held: str | None) -> bool:

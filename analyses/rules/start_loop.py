@@ -44,17 +44,7 @@ from flowdiag.analyses.findings import (
 )
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 from flowdiag.analyses.startup_facts import JobStarts, StartupFacts
-
-_CAUSES: Final = {
-    "user-code": "task-failure",
-    "unknown": "task-failure",
-    "snapshot": "snapshot-exception",
-    "no-resource": "not-enough-slots",
-    "network-buffers": "insufficient-network-buffers",
-    "taskmanager-lost": "taskmanager-lost",
-    "out-of-memory": "out-of-memory",
-    "task-stuck": "task-hangs",
-}
+from flowdiag.analyses.startup_words import CAUSES_BY_FAILURE
 
 
 class StartLoop:
@@ -90,7 +80,7 @@ def _restarts(job: JobStarts, crisis: Crisis) -> int:
 
 def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
     root = crisis.root.incident
-    cause = _CAUSES.get(crisis.root.kind, "task-failure")
+    cause = CAUSES_BY_FAILURE.get(crisis.root.kind, "task-failure")
     said = root.cause or root.text.get("exception") or root.text.get("text") or crisis.root.kind
     who = j.subtask_text(root.task, root.subtask_index, root.parallelism) if root.task else None
     place = j.place_text(root.taskmanager, root.host) if root.taskmanager or root.host else None
