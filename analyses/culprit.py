@@ -35,6 +35,7 @@ from flowdiag.analyses.pressure import (
     queue_ratio,
     records_ratio,
     stalled,
+    unseen_end,
 )
 from flowdiag.analyses.signals import (
     SPEAKERS,
@@ -83,13 +84,25 @@ def convict(job: JobFacts, episode: Episode) -> Conviction:
 
 
 def hot_spot(job: JobFacts) -> Conviction | None:
-    """A saturated subtask whose upstream waits, in a job whose checkpoints complete all the same."""
+    """A saturated subtask whose upstream waits, in a job whose checkpoints complete all the same.
+
+    Returns:
+        None when there is no back pressure, or where it ends is nothing to worry about; without a
+        suspect when it ends where the input does not look.
+    """
     episode = Episode(
         job=job.key, checkpoints=(), recovered=None, warm_up=False, since_us=job.first_us
     )
     case = Case(job, episode)
     if not any(root.measured for root in case.roots):
-        return None
+        task = unseen_end(case.loads, case.topology)
+        if task is None or case.roots:
+            return None
+        return Conviction(
+            episode=episode,
+            missing=f"back pressure ends in {j.shorten(task)}, and not all of its subtasks are known",
+            remedy="add the logs of the TaskManagers that are missing",
+        )
     return _answer(case, [*end_of_back_pressure(case), *time_per_record(case)])
 
 
@@ -247,7 +260,8 @@ def _cause(case: Case, suspect: Suspect) -> tuple[str | None, str | None, str | 
         if stalled(load):
             return "task-hangs", "barrier", "busy without taking in a single record"
         cost = cost_ratio(load, case.members(load.key.task))
-        if rooted and ratio is not None and cost is not None and cost >= COSTLY:
+        # Totals over its life cannot tell a slow subtask from one that hangs.
+        if rooted and load.sampled and ratio is not None and cost is not None and cost >= COSTLY:
             return "slow-subtask", "barrier", f"{cost:.1f} times its siblings' time per record"
     if any(
         case.topology.canonical(i.task) == key.task and i.subtask_index == key.subtask_index

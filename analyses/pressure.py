@@ -40,7 +40,7 @@ class Load:
     """One subtask, shares from 0 to 1.
 
     `measured` and `wait_measured` are False where buffer usage stands in for busy and for
-    back-pressured time.
+    back-pressured time. `sampled` is False for totals over a life and for single answers.
     """
 
     key: SubtaskKey
@@ -51,6 +51,7 @@ class Load:
     queue: float | None
     measured: bool
     wait_measured: bool
+    sampled: bool
     ref: Ref | None
 
     @property
@@ -159,6 +160,7 @@ def _load(key: SubtaskKey, row: SubtaskLoad) -> Load:
         queue=row.input_queue,
         measured=measured,
         wait_measured=wait_measured,
+        sampled=row.samples > 1,
         ref=row.ref,
     )
 
@@ -208,6 +210,27 @@ def roots(loads: Loads, topology: Topology) -> list[Root]:
             root.task,
         ),
     )
+
+
+def unseen_end(loads: Loads, topology: Topology) -> str | None:
+    """A task that others wait for and of which not all subtasks are known; None if there is none.
+
+    Where back pressure is measured and its end is not, the culprit's TaskManager may be the one
+    whose metrics are missing.
+    """
+    grouped = by_task(loads)
+    waiting = {
+        task
+        for task, members in grouped.items()
+        if any(load.waits and load.wait_measured for load in members)
+    }
+    for task in topology.tasks:
+        members = grouped.get(task, [])
+        if task in waiting or not any(before in waiting for before in topology.upstream[task]):
+            continue
+        if len(members) < topology.parallelism[task]:
+            return task
+    return None
 
 
 def busiest(loads: Loads, topology: Topology) -> list[Load]:

@@ -93,6 +93,8 @@ class CheckpointCulprit:
                     and found.confidence is not Confidence.LOW
                 ):
                     yield _hot(job, found)
+                elif found is not None and found.missing is not None:
+                    yield Inconclusive(reason=found.missing, remedy=found.remedy, job=job.key)
                 continue
             yield from _judge(job, series[-_MOST_SPELLS:])
 

@@ -59,6 +59,7 @@ from flowdiag.analyses.findings import (
     Inconclusive,
     Measurement,
     Rank,
+    State,
     Subject,
     Vote,
     grade,
@@ -117,7 +118,7 @@ class TaskFailure:
                     groups.setdefault(key, []).append(crisis)
             for group in groups.values():
                 yield _failed(job, group)
-            yield from _declined(job)
+            yield from _declined(job) if job.declines or job.checkpoints else _told(job)
 
 
 def _failed(job: JobFacts, group: list[Crisis]) -> Finding:
@@ -355,6 +356,50 @@ def _declined(job: JobFacts) -> Iterator[Finding]:
         actions=_actions(job, "snapshot-exception"),
         votes=who.votes,
     )
+
+
+def _told(job: JobFacts) -> Iterator[Finding]:
+    """Snapshots that failed, where only the TaskManagers tell (no checkpoint is known)."""
+    by_subtask: dict[tuple[str | None, int | None], list[Incident]] = {}
+    for incident in job.incidents:
+        text = incident.cause or ""
+        if incident.kind not in ("async-failure", "snapshot-failed") or not text:
+            continue
+        if incident.task is None or failure_kind(text) == "cancelled" or blameless(text):
+            continue
+        by_subtask.setdefault((incident.task, incident.subtask_index), []).append(incident)
+    for members in by_subtask.values():
+        last = members[-1]
+        if len(members) < _REPEATED:
+            continue
+        text = short(last.cause)
+        vote = Vote(signal="exception", says=f"{len(members)} snapshots failed: {text}", weight=3)
+        cited = j.cite((i.ref, i.time_us) for i in members)
+        yield Finding(
+            job=job.key,
+            severity=grade(state=State.ONGOING, share=1.0),
+            state=State.ONGOING,
+            subject=subject_of(job, last),
+            title=f"{_name(last)} cannot take a snapshot: {j.shorten(text, 120)}",
+            why=f"{_name(last)}: {text} ({len(members)} times)",
+            cause="snapshot-exception",
+            confidence=weigh([vote]),
+            rank=Rank.ROOT_CAUSE,
+            first_us=members[0].time_us,
+            last_us=last.time_us,
+            count=len(members),
+            explain=(
+                "Its TaskManager tells of the exception; the JobManager's log, which would say what became "
+                "of the checkpoints, is not there."
+            ),
+            measurements=(
+                Measurement(name="failed-snapshots", value=len(members), unit="checkpoints"),
+            ),
+            evidence=j.spread(cited),
+            evidence_total=len(cited),
+            actions=_actions(job, "snapshot-exception"),
+            votes=(vote,),
+        )
 
 
 class Decliner(NamedTuple):

@@ -510,3 +510,32 @@ def test_half_by_the_warning_about_delayed_barriers() -> None:
     (half,) = slow_half.RULE.judge(job.facts(), {"share": 0.5})
     assert isinstance(half, Finding)
     assert half.title == "Tasks began a checkpoint up to 41.0 s after its barriers came"
+
+
+def test_a_hang_and_a_slow_subtask_look_alike_in_totals() -> None:
+    job, expired = sick()
+    for checkpoint in expired:
+        job.acknowledgements(
+            checkpoint, [("enrich", 2), *job.everyone("aggregate", "Sink: deliver")]
+        )
+    job.loaded(
+        {
+            ("Source: orders", None): {"busy": None, "idle": None, "back_pressured": 900.0},
+            ("enrich", 2): {"busy": 850.0, "records_in": 300.0},
+        }
+    )
+    found = judged(job)
+    assert (found.suspect, found.cause) == (HOT, "slow-subtask")
+    job.loads = [replace(load, samples=0) for load in job.loads]
+    found = judged(job)
+    assert (found.suspect, found.cause) == (HOT, None)
+
+
+def test_back_pressure_that_ends_out_of_sight_is_not_healthy() -> None:
+    job = Bench()
+    job.completes(30)
+    skewed(job, "enrich", 2)
+    job.loads = [load for load in job.loads if load.taskmanager != job.manager_of("enrich", 2)]
+    (answer,) = checkpoint_culprit.RULE.judge(job.facts(), {})
+    assert isinstance(answer, Inconclusive)
+    assert answer.remedy == "add the logs of the TaskManagers that are missing"

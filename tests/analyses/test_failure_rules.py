@@ -39,6 +39,7 @@ SLOTS = (
     "org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException: Could not acquire "
     "the minimum required resources."
 )
+CANCELLED = "java.util.concurrent.CancellationException"
 USER = "java.lang.IllegalStateException: cannot parse amount of order 7"
 
 
@@ -186,6 +187,23 @@ def test_who_never_acknowledged_is_accused_where_nothing_names_the_decliner() ->
     found = one(task_failure.RULE, job.facts())
     assert (found.subject.task, found.subject.subtask_index) == ("enrich", 3)
     assert found.confidence is Confidence.MEDIUM
+
+
+def test_snapshots_that_failed_by_a_taskmanager_alone() -> None:
+    job = Bench()
+    for number in range(4):
+        job.happens(
+            "async-failure",
+            second=3 * number,
+            task="aggregate",
+            subtask_index=1,
+            parallelism=6,
+            checkpoint=number,
+            cause="java.io.IOException: No space left on device",
+        )
+        job.happens("async-failure", task="enrich", subtask_index=0, cause=CANCELLED)
+    found = one(task_failure.RULE, job.facts(has_jobmanager_log=False))
+    assert (found.subject.task, found.cause) == ("aggregate", "snapshot-exception")
 
 
 def test_declines_of_closing_sources_are_nobody() -> None:
