@@ -29,15 +29,49 @@ def reason_word(checkpoint: Checkpoint) -> str | None:
     return word or checkpoint.reason_kind
 
 
-def failed(checkpoint: Checkpoint) -> bool:
+def failed(checkpoint: Checkpoint, job: JobFacts) -> bool:
     """Whether a checkpoint failed for a reason that somebody has to look at.
 
     Consequences do not count: of a cancel, of a task that failed, of a finished source, of a limit
-    that was set on purpose.
+    that was set on purpose. "The job has failed." is one only where something did fail: 1.9 says it
+    of every decline with a cause of its own.
     """
     if checkpoint.status is Status.EXPIRED:
         return True
-    return checkpoint.status.unsuccessful and not blameless(checkpoint.reason, checkpoint)
+    if not checkpoint.status.unsuccessful:
+        return False
+    if reason_word(checkpoint) == "task_failure" and not _disturbed(checkpoint, job):
+        return True
+    return not blameless(checkpoint.reason, checkpoint)
+
+
+_DISTURBANCES: Final = frozenset(
+    {
+        "task-failure",
+        "job-failing",
+        "job-failure",
+        "job-restarting",
+        "restart",
+        "restored",
+        "cancelled",
+        "suspended",
+        "finished",
+        "taskmanager-lost",
+        "coordinator-stopped",
+    }
+)
+_NEAR_US: Final = 10_000_000  # a failure fails the pending checkpoint at once; clocks may differ
+
+
+def _disturbed(checkpoint: Checkpoint, job: JobFacts) -> bool:
+    """Whether anything failed, restarted or ended while a checkpoint was in progress."""
+    low = (checkpoint.triggered_us or checkpoint.ended_us or 0) - _NEAR_US
+    high = (checkpoint.ended_us or checkpoint.triggered_us or 0) + _NEAR_US
+    return any(
+        incident.kind in _DISTURBANCES
+        and (incident.time_us is None or low <= incident.time_us <= high)
+        for incident in job.incidents
+    )
 
 
 def blameless(reason: str | None, checkpoint: Checkpoint | None = None) -> bool:
@@ -168,7 +202,7 @@ def _episodes(job: JobFacts) -> Iterator[Episode]:
     completed: Checkpoint | None = None
     last_completed: Checkpoint | None = None
     for checkpoint in in_order(job.checkpoints):
-        if failed(checkpoint):
+        if failed(checkpoint, job):
             if not series:
                 last_completed = completed
             series.append(checkpoint)
@@ -246,7 +280,7 @@ def concluded(job: JobFacts) -> list[Checkpoint]:
     return [
         checkpoint
         for checkpoint in in_order(job.checkpoints)
-        if checkpoint.status is Status.COMPLETED or failed(checkpoint)
+        if checkpoint.status is Status.COMPLETED or failed(checkpoint, job)
     ]
 
 

@@ -80,7 +80,7 @@ class CheckpointNeverCompletes:
         """At most one finding per job."""
         for job in facts.jobs:
             triggered = [c for c in in_order(job.checkpoints) if c.triggered_us is not None]
-            ended = any(c.status is Status.COMPLETED or failed(c) for c in job.checkpoints)
+            ended = any(c.status is Status.COMPLETED or failed(c, job) for c in job.checkpoints)
             pending = [c for c in triggered if c.status is Status.IN_FLIGHT]
             stuck = _stuck(job, pending)
             if not ended and len(pending) >= thresholds["triggers"]:

@@ -73,7 +73,9 @@ def _finding(job: JobFacts, hit: list[Crisis]) -> Finding:
     before = [
         c
         for c in in_order(job.checkpoints)
-        if failed(c) and c.ended_us is not None and c.ended_us <= (last.last_us or 0) + 1_000_000
+        if failed(c, job)
+        and c.ended_us is not None
+        and c.ended_us <= (last.last_us or 0) + 1_000_000
     ]
     words = Counter(str(c.status) for c in before[-5:])
     listed = ", ".join(f"{count} {word}" for word, count in words.most_common())

@@ -151,7 +151,6 @@ def test_declined_counts_the_cause() -> None:
         "Checkpoint has been subsumed.",
         "Not all required tasks are currently running.",
         "Checkpoint was declined (task is closing)",
-        "Task has failed.",
         "The minimum time between checkpoints is still pending.",
     ],
 )
@@ -394,3 +393,16 @@ def test_expiries_that_keep_to_a_time_of_day() -> None:
         job.expires(3)
     found = finding(checkpoint_expired.RULE, job.facts())
     assert "15 of 15 were triggered between 21:00 and 00:00 UTC, on 5 days" in found.explain
+
+
+def test_the_job_has_failed_is_a_consequence_only_if_it_has() -> None:
+    """1.9 says so of every decline with a cause of its own, in REST and archives."""
+    job = Bench(version="1.9.3")
+    job.completes(10)
+    job.fails("The job has failed.", count=3)
+    found = finding(checkpoint_declined.RULE, job.facts())
+    assert found.severity is Severity.CRITICAL
+    for checkpoint in job.checkpoints[-3:]:
+        job.happens("task-failure", task="enrich", subtask_index=0)
+        job.incidents[-1] = replace(job.incidents[-1], time_us=checkpoint.ended_us)
+    assert said(checkpoint_declined.RULE, job.facts()) == []
