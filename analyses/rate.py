@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from flowdiag.parsers.sources import Discovery, Source
 
 COMMAND: Final = "rate"
+FEW_ROWS: Final = 300_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,11 +195,18 @@ def measure(
     # Not before: two threads that import pyspark at once meet half of it.
     from flowdiag.parsers.spark import events_frame
 
-    events = events_frame(spark, parsed).persist()
+    events = events_frame(spark, parsed)
     if not small:
         say("reading")
+        # Not `persist`: a frame that Python makes is not found in the cache again where a query names
+        # it several times, and each time all of the input would be read.
+        events = events.localCheckpoint()
     say("telling applications apart")
     surveyed = _rows(rate_measure.survey(events).toArrow().to_pylist())
+    # Tasks were added up while they were read: what is left of a large log is small, and to compile the
+    # plan of the next query would take longer than to run it.
+    if not small and sum(row["rows"] or 0 for row in surveyed) <= FEW_ROWS:
+        tune(True)
     owners = rate_measure.own(surveyed, sources, tz)
     splits = tuple(row for row in surveyed if row["event"] == Event.SPLIT)
     say("measuring batches")

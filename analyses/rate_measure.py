@@ -64,12 +64,13 @@ def survey(events: DataFrame) -> DataFrame:
           min(local_us DIV 1000 - coalesce(epoch_ms, utc_us DIV 1000)) AS shift_ms,
           min(coalesce(utc_us, local_us)) AS first_us,
           max(coalesce(utc_us, local_us)) AS last_us,
-          count(local_us) > 0 AS printed
+          count(local_us) > 0 AS printed,
+          count(*) AS rows
         FROM {{events}} WHERE event <> '{Event.SPLIT}'
         GROUP BY source
         UNION ALL
         SELECT 'rare', source, offset, event, job_name, application, fields,
-          NULL, NULL, NULL, NULL, coalesce(utc_us, local_us), NULL, NULL
+          NULL, NULL, NULL, NULL, coalesce(utc_us, local_us), NULL, NULL, NULL
         FROM {{events}}
         WHERE event IN {_in(Event.SPLIT, Event.SPARK_LOG_STARTED)}
           OR event = '{Event.SPARK_APPLICATION}' AND fields['what'] = 'started'
