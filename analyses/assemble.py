@@ -35,6 +35,7 @@ from flowdiag.analyses.facts import (
     SubtaskLoad,
     Vertex,
 )
+from flowdiag.analyses.reported_loads import reported_loads
 from flowdiag.analyses.resolve import ZERO_JOB, Writer
 from flowdiag.parsers.failures import failure_kind, lost_peer, reason_kind
 from flowdiag.parsers.schema import Event
@@ -123,6 +124,9 @@ def assemble(
     graphs = _graphs(records, attempts, jobs)
     parts = _parts(by_what["part"], attempts, graphs, jobs)
     loads = _loads(load_rows, jobs, attempts)
+    loads += reported_loads(
+        records, lambda row: _key(row["cluster"], row["job_id"]) if row["job_id"] else jobs.only
+    )
     settings = _settings(records, checkpoints, jobs)
     found = [
         _job(
