@@ -1,0 +1,93 @@
+"""Memory from logs: the model against what ran, and the buffers that a job needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flowdiag.analyses import memory
+from flowdiag.parsers.sources import discover
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from flowdiag.analyses.report import Report
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+HEALTHY = sorted(FIXTURES.glob("recordings/flink/*/healthy/logs"))
+SHORT = sorted(FIXTURES.glob("recordings/startup/*/too-few-buffers"))
+
+
+def _diagnose(folders: list[Path], spark: SparkSession | None = None) -> Report:
+    discovery = discover([str(folder) for folder in folders])
+    wishes = memory.Wishes()
+    others = memory.look_at(discovery, wishes)
+    session = (lambda: spark) if spark is not None else None
+    return memory.diagnose(discovery, others, session, wishes)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("folder", HEALTHY, ids=lambda path: path.parts[-3])
+def test_what_ran_is_what_the_model_derives(spark: SparkSession, folder: Path) -> None:
+    report = _diagnose([folder], spark)
+    assert report.findings == []
+    workers = [p for p in report.data.processes or [] if p.role == "taskmanager"]
+    assert len(workers) == 3
+    for worker in workers:
+        assert worker.derived
+        assert worker.segments == 6144
+        for name, size in worker.observed.items():
+            assert worker.derived[name] == size
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("folder", SHORT, ids=lambda path: path.parent.name)
+def test_the_smallest_setting_that_works(spark: SparkSession, folder: Path) -> None:
+    """240 KiB are 60 segments of 4 KiB: with them the same cluster of 1.20 ran."""
+    report = _diagnose([folder], spark)
+    finding = report.findings[0]
+    assert (finding.code, finding.cause) == ("MM201", "insufficient-network-buffers")
+    assert (finding.actions[0].option, finding.actions[0].proposed) == (
+        "taskmanager.memory.network.min",
+        "240k",
+    )
+    assert {row.segments for row in report.data.buffers or []} == {40}
+    assert max(row.required for row in report.data.buffers or []) > 40
+
+
+def test_files_alone_need_no_spark(tmp_path: Path) -> None:
+    (tmp_path / "flink-conf.yaml").write_text(
+        "taskmanager.memory.process.size: 1728m\ntaskmanager.memory.process.size: 2g\nbroken\n"
+        "state.backend: hashmap\n"
+    )
+    (tmp_path / "pod.txt").write_text(
+        "Name:             orders-taskmanager-1-2\nNamespace:        flink\n"
+        "    Last State:     Terminated\n      Reason:       OOMKilled\n      Exit Code:    137\n"
+        "    Limits:\n      memory:  2Gi\n"
+    )
+    (tmp_path / "gc.log").write_text(
+        "".join(
+            f"[{n}.1s][info][gc] GC({n}) Pause Full (G1 Compaction Pause) {250 + n}M->{230 + n}M"
+            f"(256M) 90{n}.4ms\n"
+            for n in range(8)
+        )
+    )
+    report = _diagnose([tmp_path])
+    codes = {finding.code for finding in report.findings}
+    assert codes == {"MM102", "MM301", "MM302", "MM304"}
+    worker = next(p for p in report.data.processes or [] if p.role == "taskmanager")
+    assert worker.derived["taskmanager.memory.process.size"] == 2 << 30
+    kill = next(f for f in report.findings if f.code == "MM301")
+    assert kill.actions[0].option == "taskmanager.memory.jvm-overhead.min"
+
+
+def test_what_flink_refuses(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(
+        "taskmanager:\n  memory:\n    process:\n      size: 400m\n"
+    )
+    (finding,) = _diagnose([tmp_path]).findings
+    assert finding.code == "MM101"
+    assert "exceed configured Total Process Memory" in finding.explain
+    assert finding.actions[0].proposed == "1g"

@@ -1,0 +1,48 @@
+"""`flowdiag memory` as a calculator: no input, no Spark."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from flowdiag.cli.app import main
+
+
+def test_a_calculator(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["memory", "--process-size", "4g", "--flink", "1.20", "--format", "json"]) == 0
+    (process,) = json.loads(capfdbinary.readouterr().out)["data"]["processes"]
+    assert process["jvm_parameters"].startswith("-Xmx1664299798 ")
+    assert process["derived"]["taskmanager.memory.managed.size"] == 1438814063
+
+
+def test_versions_differ(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    sizes = {}
+    for version in ("1.16", "1.17"):
+        main(["memory", "--process-size", "20g", "--flink", version, "--format", "json"])
+        (process,) = json.loads(capfdbinary.readouterr().out)["data"]["processes"]
+        sizes[version] = process["derived"]["taskmanager.memory.network"]
+    assert sizes == {"1.16": 1 << 30, "1.17": 2013265950}
+
+
+def test_the_picture(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    arguments = ["memory", "--process-size", "1600m", "--jobmanager", "--flink", "2.0"]
+    assert main([*arguments, "-D", "jobmanager.memory.jvm-metaspace.size=128m"]) == 0
+    shown = capfdbinary.readouterr().out.decode()
+    assert "JobManager · Flink 2.0" in shown
+    assert "metaspace" in shown
+    assert "128m" in shown
+
+
+def test_what_flink_refuses_is_a_finding(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["memory", "--process-size", "3 gigs"]) == 1
+    assert "MM101" in capfdbinary.readouterr().out.decode()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["memory"], ["memory", "-D", "x"], ["memory", "--process-size", "1g", "--flink", "x"]],
+)
+def test_wrong_usage(arguments: list[str], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(arguments) == 2
+    assert capfdbinary.readouterr().err
