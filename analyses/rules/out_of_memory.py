@@ -149,7 +149,7 @@ def _finding(job: JobFacts, kind: str, group: list[Crisis]) -> Finding:
         count=len(group),
         explain=f"This memory serves {use}. What failed after it is a consequence.",
         measurements=(
-            Measurement(name="memory-errors", value=len(group), unit="crises", population=kind),
+            Measurement(name="memory-errors", value=len(group), unit="times", population=kind),
         ),
         evidence=cited[: j.MAX_CITED],
         evidence_total=len(cited),

@@ -215,9 +215,13 @@ def _finding(job: JobFacts, lost: Lost, group: list[Crisis]) -> Finding:
             + (f" {slots} failures for missing slots followed: a consequence." if slots else "")
         ),
         measurements=(
-            Measurement(name="losses", value=len(group), unit="crises"),
+            Measurement(name="losses", value=len(group), unit="times"),
             Measurement(name="failures", value=restarts, unit="restarts"),
-            Measurement(name="failures-for-slots", value=slots, unit="failures"),
+            *(
+                (Measurement(name="failures-for-slots", value=slots, unit="failures"),)
+                if slots
+                else ()
+            ),
         ),
         evidence=cited[: j.MAX_CITED],
         evidence_total=len(cited),
