@@ -16,7 +16,9 @@ from .workbench import Bench
 JOB = JobKey("", "a" * 32)
 
 
-def row(index: int, records: str, attempt: int = 0, **fields: str) -> dict[str, Any]:
+def row(
+    index: int, records: str, fields: dict[str, str] | None = None, *, attempt: int = 0
+) -> dict[str, Any]:
     return {
         "event": "placed",
         "task": "enrich",
@@ -27,7 +29,7 @@ def row(index: int, records: str, attempt: int = 0, **fields: str) -> dict[str, 
         "duration_ms": 100_000,
         "source": 3,
         "offset": index,
-        "fields": {"read-records": records, "read-records-complete": "true", **fields},
+        "fields": {"read-records": records, "read-records-complete": "true", **(fields or {})},
     }
 
 
@@ -37,7 +39,7 @@ def test_totals_become_shares() -> None:
             row(
                 0,
                 "5248",
-                **{
+                {
                     "ms_RUNNING": "50000",
                     "accumulated-busy-time": "45000.0",
                     "accumulated-backpressured-time": "0",
@@ -60,7 +62,7 @@ def test_incomplete_totals_and_older_attempts_do_not_count() -> None:
     rows = [
         row(0, "10", attempt=1),
         row(0, "99", attempt=0),
-        row(1, "5", **{"read-records-complete": "false"}),
+        row(1, "5", {"read-records-complete": "false"}),
         {**row(2, "7"), "event": "task_state"},
     ]
     found = reported_loads(rows, lambda _: None)
