@@ -112,7 +112,8 @@ def _answer(case: Case, accusations: list[Accusation]) -> Conviction | None:
         return None
     accusations = [*accusations, *seconded(case, suspect)]
     votes = tuple(_vote(case, suspect, item) for item in accusations)
-    pro = [item for item, vote in zip(accusations, votes, strict=True) if vote.weight > 0]
+    counted = sorted(zip(accusations, votes, strict=True), key=lambda pair: -pair[1].weight)
+    pro = [item for item, vote in counted if vote.weight > 0]
     cause, half, reason = _cause(case, suspect)
     return Conviction(
         episode=case.episode,
@@ -364,7 +365,7 @@ def subject_of(case: Case, suspect: Suspect) -> Subject:
 
 def _why(case: Case, suspect: Suspect, pro: Sequence[Accusation], reason: str | None) -> str:
     """Who, in one line, with the number that convicts."""
-    told = [item.about for item in sorted(pro, key=lambda item: -item.weight)]
+    told = [item.about for item in pro]
     if reason is not None:
         told.insert(0, reason)
     name = case.name(suspect)

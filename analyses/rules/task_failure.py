@@ -284,7 +284,7 @@ def _actions(job: JobFacts, cause: str) -> tuple[Action, ...]:
         )
     found = [
         Action(
-            text="Mend what the exception names; its whole trace stands in the cited record",
+            text="Mend what the exception names; its trace stands in the cited records or right below",
             verify="the job runs past the record or the checkpoint that failed it",
         )
     ]
