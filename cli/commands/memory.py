@@ -121,7 +121,7 @@ def memory(
     role = "jobmanager" if jobmanager else "taskmanager"
     options = defined(define or ())
     if process_size is not None:
-        options[f"{role}.memory.process.size"] = process_size
+        options[_total(role, flink)] = process_size
     if flink_size is not None:
         options[f"{role}.memory.flink.size"] = flink_size
     if flink is not None and not re.match(r"v?\d+\.\d+", flink):
@@ -130,6 +130,20 @@ def memory(
     from flowdiag.cli.run_cluster import run_memory
 
     return run_memory(paths or [], settings, options=options, version=flink, container=container)
+
+
+def _total(role: str, flink: str | None) -> str:
+    """The option for the size of the whole process, by its name in that version.
+
+    >>> _total("taskmanager", "1.9"), _total("taskmanager", None)
+    ('taskmanager.heap.size', 'taskmanager.memory.process.size')
+    """
+    from flowdiag.analyses.options import version_of
+
+    version = version_of(flink)
+    first = (1, 11) if role == "jobmanager" else (1, 10)
+    old = version is not None and version < first
+    return f"{role}.heap.size" if old else f"{role}.memory.process.size"
 
 
 def defined(texts: list[str] | tuple[str, ...]) -> dict[str, str]:

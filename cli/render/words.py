@@ -392,18 +392,36 @@ def batch_counts(app: RateApplication) -> str:
     return f"{thousands(app.total.batches)}: {', '.join(parts)}"
 
 
+# What a command looks for, and what to give it, by the command's name.
+_WANTED: Final = {
+    "rate": (
+        "a batch or a trigger",
+        "give it an event log, the lines of `flowdiag listener`, or the driver's log",
+    ),
+    "startup": (
+        "the start of a cluster or of a job",
+        "give it the JobManager's log from its beginning",
+    ),
+    "memory": (
+        "a memory option or size",
+        "give it a configuration file, logs from their beginning, or the answer of /taskmanagers",
+    ),
+}
+_CHECKPOINTS_WANTED: Final = (
+    "a checkpoint event",
+    "give it the JobManager's log, an archive, or saved answers of /jobs/:id/checkpoints",
+)
+
+
 def nothing_to_diagnose(report: Report) -> tuple[str, str]:
     """What no input held, and what to give instead."""
-    if report.tool.command == "rate":
-        remedy = "give it an event log, the lines of `flowdiag listener`, or the driver's log"
-        return "none holds a batch or a trigger", remedy
-    remedy = "give it the JobManager's log, an archive, or saved answers of /jobs/:id/checkpoints"
-    return "none holds a checkpoint event", remedy
+    what, remedy = _WANTED.get(report.tool.command, _CHECKPOINTS_WANTED)
+    return f"none holds {what}", remedy
 
 
 def lacking(report: Report) -> str:
     """The same as a sentence."""
-    what = "a batch or a trigger" if report.tool.command == "rate" else "a checkpoint event"
+    what, _ = _WANTED.get(report.tool.command, _CHECKPOINTS_WANTED)
     return f"No input held {what}."
 
 
