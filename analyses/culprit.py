@@ -238,15 +238,17 @@ def _cause(case: Case, suspect: Suspect) -> tuple[str | None, str | None, str | 
     part = slow_parts(case).get(key)
     if part is not None:
         return f"slow-{part[0]}-snapshot", part[0], None
-    if any(
+    shape = _shape_of(case, key)
+    load = case.loads.get(key)
+    rooted = any(load.key == key for root in case.roots for load in root.subtasks)
+    # Where back pressure ends, the asynchronous part of an unaligned checkpoint waits for barriers,
+    # and logs do not say whether it was one.
+    if not rooted and any(
         case.topology.canonical(i.task) == key.task and i.subtask_index == key.subtask_index
         for i in cut_off(case)
         if at_the_abort(case, i)
     ):
         return "slow-async-snapshot", "async", None
-    shape = _shape_of(case, key)
-    load = case.loads.get(key)
-    rooted = any(load.key == key for root in case.roots for load in root.subtasks)
     ratio = (
         records_ratio(load, case.members(load.key.task), case.size(load.key.task))
         if load is not None
