@@ -242,6 +242,16 @@ def timeout_ms(job: JobFacts) -> float | None:
     return lasted[len(lasted) // 2] if lasted else None
 
 
+def unaligned(job: JobFacts, checkpoints: Iterable[Checkpoint] = ()) -> bool:
+    """Whether checkpoints are known to be unaligned, by the options or by their type (1.16+ in REST)."""
+    known = setting(
+        job, "execution.checkpointing.unaligned", "execution.checkpointing.unaligned.enabled"
+    )
+    return (known is not None and known.value.strip().lower() == "true") or any(
+        checkpoint.type == "unaligned-checkpoint" for checkpoint in checkpoints
+    )
+
+
 def configured(job: JobFacts, name: str, *keys: str) -> str | None:
     """The value of an option as an action shows it: with a word when it was only inferred."""
     known = setting(job, name, *keys)

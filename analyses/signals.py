@@ -194,12 +194,7 @@ class Case:
         self.machine = slow_machine(self.loads)
         self.placement = place(job, [episode])
         self.timeout_ms = j.timeout_ms(job)
-        unaligned = j.setting(
-            job, "execution.checkpointing.unaligned", "execution.checkpointing.unaligned.enabled"
-        )
-        self.unaligned = (unaligned is not None and unaligned.value.lower() == "true") or any(
-            c.type == "unaligned-checkpoint" for c in episode.checkpoints
-        )
+        self.unaligned = j.unaligned(job, episode.checkpoints)
         self.told_of_aborts = at_least(job.version, 1, 11) is not False
         self.where = {
             key: attempt for key, attempt in places_at(job.attempts, episode.last_us).items()
@@ -428,6 +423,8 @@ def slow_parts(case: Case) -> dict[SubtaskKey, tuple[str, float, int, tuple[Ref,
         if task is None or not low <= row.checkpoint <= high:
             continue
         for part, took in (("sync", row.sync_ms), ("async", row.async_ms)):
+            if part == "async" and case.unaligned:
+                continue  # it waits for the barriers of all channels
             if took is not None and took >= limit:
                 rows[SubtaskKey(task, row.subtask_index)].append((part, row, float(took)))
     found = {}

@@ -23,7 +23,8 @@ Look at the storage's own metrics: throttled requests, latency, bandwidth. Fewer
 
 False alarms
 ------------
-A state that doubled is not this: see CP105. Small states over slow links are.
+A state that doubled is not this: see CP105. Small states over slow links are. Unaligned checkpoints are
+left out: their asynchronous part also waits for the barriers of all channels.
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ class StorageThrottled:
     ) -> Iterator[Finding | Inconclusive]:
         """At most one finding per job."""
         for job in facts.jobs:
+            if j.unaligned(job, job.checkpoints):
+                continue
             found = _judge(job, thresholds)
             if found is not None:
                 yield found
