@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from flowdiag.analyses import judging as j
 from flowdiag.analyses.acknowledgements import Shape
 from flowdiag.analyses.episodes import Episode
-from flowdiag.analyses.facts import Attempt, JobFacts, Ref
+from flowdiag.analyses.facts import Attempt, JobFacts, Ref, SubtaskLoad
 from flowdiag.analyses.findings import Confidence, Subject, Vote, weigh
 from flowdiag.analyses.options import at_least
 from flowdiag.analyses.placement import SubtaskKey
@@ -322,12 +322,15 @@ def subject_of(case: Case, suspect: Suspect) -> Subject:
     """The suspect as a subject, with what is known of it."""
     job = case.job
     if suspect.kind == "taskmanager":
-        hosts = {a.taskmanager or a.host: a.host for a in job.attempts if a.host}
+        places: list[Attempt | SubtaskLoad] = [*job.attempts, *job.loads]
+        hosts = {place.taskmanager or place.host: place.host for place in places if place.host}
+        # Up to 1.9 REST names machines by their hosts only: those are no resource ids.
+        named = any(place.taskmanager == suspect.taskmanager for place in places)
         return Subject(
             kind="taskmanager",
             job_id=job.key.job_id or None,
             job_name=job.name,
-            taskmanager=suspect.taskmanager,
+            taskmanager=suspect.taskmanager if named or suspect.taskmanager not in hosts else None,
             host=hosts.get(suspect.taskmanager),
         )
     vertex = next(
@@ -350,7 +353,7 @@ def subject_of(case: Case, suspect: Suspect) -> Subject:
         )
     key = SubtaskKey(suspect.task, suspect.subtask_index)
     attempt = case.where.get(key) or Attempt(job=job.key, attempt_id="")
-    load = case.loads.get(key)
+    load = next((row for row in job.loads if (row.task, row.subtask_index) == key), None)
     return Subject(
         kind="subtask",
         job_id=job.key.job_id or None,
@@ -361,8 +364,17 @@ def subject_of(case: Case, suspect: Suspect) -> Subject:
         parallelism=attempt.parallelism or size,
         attempt_id=attempt.attempt_id or None,
         taskmanager=attempt.taskmanager or (load.taskmanager if load else None),
-        host=attempt.host,
+        host=attempt.host or _unmangled(load.host if load else None),
     )
+
+
+def _unmangled(host: str | None) -> str | None:
+    """A host that a metric scope printed, unless its dots became `_`, which no host name holds.
+
+    >>> _unmangled("worker-1_flink_example"), _unmangled("worker-1")
+    (None, 'worker-1')
+    """
+    return None if host is None or "_" in host else host
 
 
 def _why(case: Case, suspect: Suspect, pro: Sequence[Accusation], reason: str | None) -> str:

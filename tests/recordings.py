@@ -127,7 +127,11 @@ def judged(expected: dict[str, Any], verdict: str, cause: str | None, culprits: 
     first = culprits[0]
     named = {key: getattr(first.subject, key, None) for key in expected["culprit"] or {}}
     agrees = all(
-        value is None or expected["culprit"][key] is None or value == expected["culprit"][key]
+        value is None
+        or expected["culprit"][key] is None
+        or value == expected["culprit"][key]
+        # REST prints the short form of a host up to 1.20.
+        or (key == "host" and str(expected["culprit"][key]).startswith(f"{value}."))
         for key, value in named.items()
     )
     if agrees and any(value is not None for value in named.values()):
