@@ -12,6 +12,7 @@ missing (`tests/recordings.py` says how), and held against the truth that the jo
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -62,6 +63,7 @@ def table(spark: SparkSession) -> str:
                 totals[name][said.split(" ")[0]] += 1
                 totals[name]["wrong at high confidence"] += said in ("wrong (high)", "wrong")
         rows.append(f"| {recording.name} | " + " | ".join(cells) + " |")
+        print(rows[-1], file=sys.stderr, flush=True)
     summary = [
         "| files | right | inconclusive | wrong | of these at high confidence |",
         "|---|---|---|---|---|",
