@@ -1,4 +1,4 @@
-"""Make the archive of Spark's classes that halves the time to the first answer.
+"""Make the archive of Spark's classes that makes later starts cheaper.
 
 A build runs Spark once, over the same kinds of query as a diagnosis, and lets the JVM write down
 what it loaded: 20 to 30 s of processor time and about 170 MB, in the user's cache folder.

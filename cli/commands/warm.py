@@ -13,7 +13,7 @@ def warm(
     ] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Remove every archive.")] = False,
 ) -> int:
-    """Make later runs start in half the time.
+    """Make later runs start faster.
 
     \b
     Examples:
