@@ -322,7 +322,8 @@ def subject_of(case: Case, suspect: Suspect) -> Subject:
     """The suspect as a subject, with what is known of it."""
     job = case.job
     if suspect.kind == "taskmanager":
-        places: list[Attempt | SubtaskLoad] = [*job.attempts, *job.loads]
+        # Attempts last, they count: the scope of a metric has the first part of a host's name only.
+        places: list[Attempt | SubtaskLoad] = [*job.loads, *job.attempts]
         hosts = {place.taskmanager or place.host: place.host for place in places if place.host}
         # Up to 1.9 REST names machines by their hosts only: those are no resource ids.
         named = any(place.taskmanager == suspect.taskmanager for place in places)
