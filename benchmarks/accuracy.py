@@ -13,41 +13,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flowdiag.analyses.checkpoints import Wishes, diagnose
 from flowdiag.cli.session import SparkStarter
-from flowdiag.parsers.sources import discover
-from tests.recordings import VARIANTS, Recording, judged, recordings, variant
+from tests.recordings import VARIANTS, outcome, recordings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PAGE = Path(__file__).parents[1] / "docs" / "accuracy.md"
-
-
-def outcome(recording: Recording, name: str, spark: SparkSession) -> str | None:
-    """The judgement on one variant: the worst over its jobs; None where it does not exist."""
-    with tempfile.TemporaryDirectory() as folder:
-        paths = variant(recording, name, Path(folder))
-        if paths is None:
-            return None
-        report = diagnose(discover(paths), lambda: spark, Wishes())
-    jobs = {job.job_id: job for job in report.data.jobs or ()}
-    said = []
-    for truth in recording.jobs:
-        job = jobs.get(truth["job"]["job_id"])
-        if job is None:  # a log without job ids: what was found for the nameless job counts
-            job = next(iter(jobs.values()), None)
-        if job is None:
-            said.append("inconclusive")
-            continue
-        said.append(judged(truth["expected"], job.verdict, job.cause, job.culprits))
-    order = ("right", "inconclusive", "wrong (low)", "wrong (medium)", "wrong", "wrong (high)")
-    return max(said, key=order.index)
 
 
 def table(spark: SparkSession) -> str:
@@ -100,7 +76,7 @@ def main() -> None:
         page = table(spark)
     print(page)
     if options.parse_args().write:
-        PAGE.write_text(page)
+        PAGE.write_text(page.rstrip() + "\n")
 
 
 if __name__ == "__main__":

@@ -5,9 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from flowdiag.analyses.checkpoints import Wishes, diagnose
+from flowdiag.parsers.sources import discover
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings" / "flink"
 
@@ -137,3 +144,24 @@ def judged(expected: dict[str, Any], verdict: str, cause: str | None, culprits: 
     if agrees and any(value is not None for value in named.values()):
         return "right"
     return f"wrong ({first.confidence})"
+
+
+def outcome(recording: Recording, name: str, spark: SparkSession) -> str | None:
+    """The judgement on one variant: the worst over its jobs; None where it does not exist."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = variant(recording, name, Path(folder))
+        if paths is None:
+            return None
+        report = diagnose(discover(paths), lambda: spark, Wishes())
+    jobs = {job.job_id: job for job in report.data.jobs or ()}
+    said = []
+    for truth in recording.jobs:
+        job = jobs.get(truth["job"]["job_id"])
+        if job is None:  # a log without job ids: what was found for the nameless job counts
+            job = next(iter(jobs.values()), None)
+        if job is None:
+            said.append("inconclusive")
+            continue
+        said.append(judged(truth["expected"], job.verdict, job.cause, job.culprits))
+    order = ("right", "inconclusive", "wrong (low)", "wrong (medium)", "wrong", "wrong (high)")
+    return max(said, key=order.index)
