@@ -37,7 +37,7 @@ from flowdiag.analyses.facts import (
 )
 from flowdiag.analyses.reported_loads import reported_loads
 from flowdiag.analyses.resolve import ZERO_JOB, Writer
-from flowdiag.parsers.failures import failure_kind, lost_peer, reason_kind
+from flowdiag.parsers.flink.failures import failure_kind, lost_peer, reason_kind
 from flowdiag.parsers.schema import Event
 
 Row = Mapping[str, Any]

@@ -18,7 +18,7 @@ from flowdiag.analyses.episodes import finished_us
 from flowdiag.analyses.facts import CheckpointFacts, Incident, JobFacts, Ref, Status
 from flowdiag.analyses.findings import State
 from flowdiag.analyses.judging import interval_ms
-from flowdiag.parsers.failures import failure_kind, is_consequence
+from flowdiag.parsers.flink.failures import failure_kind, is_consequence
 
 # Nearest to a cause first. What comes later in this list is often a consequence of what comes first.
 RANKS: Final = (

@@ -16,7 +16,7 @@ from typing import Final
 
 from flowdiag.analyses.facts import Checkpoint, Incident, JobFacts, JobKey, Status
 from flowdiag.analyses.findings import State
-from flowdiag.parsers.failures import is_consequence, reason_kind
+from flowdiag.parsers.flink.failures import is_consequence, reason_kind
 
 
 def reason_word(checkpoint: Checkpoint) -> str | None:

@@ -73,7 +73,7 @@ def settled_events(
     spark = session()
     tune(small)
     # Not before: two threads that import pyspark at once meet half of it.
-    from flowdiag.parsers.spark import events_frame
+    from flowdiag.parsers.spark.frame import events_frame
 
     raw = events_frame(spark, parsed)
     if not small:

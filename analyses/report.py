@@ -20,9 +20,9 @@ import msgspec
 from flowdiag.analyses import findings as f
 from flowdiag.analyses.evidence import Located
 from flowdiag.analyses.facts import JobKey
-from flowdiag.analyses.memory_wire import MemoryBuffers, MemoryProcess
+from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
 from flowdiag.analyses.redact import clean, printable, pseudonymise, shorten, visible_json
-from flowdiag.analyses.startup_wire import StartAttempt, StartStep, StartWorker
+from flowdiag.analyses.startup.wire import StartAttempt, StartStep, StartWorker
 
 SCHEMA: Final = "flowdiag.report/1"
 MAX_EVIDENCE: Final = 10

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from flowdiag.analyses.findings import CAUSES
-from flowdiag.analyses.rules import ALL_RULES
 from flowdiag.analyses.rules.base import HEADINGS, Rule, page, sections
+from flowdiag.analyses.rules.every import ALL_RULES
 from flowdiag.cli.console import wants_colour, write_report
 from flowdiag.cli.render.words import quantity
 from flowdiag.parsers.errors import FlowdiagError

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from flowdiag.analyses.checkpoints import Wishes, diagnose
-from flowdiag.analyses.checkpoints_data import nothing_read
+from flowdiag.analyses.checkpoints.data import nothing_read
+from flowdiag.analyses.checkpoints.diagnosis import Wishes, diagnose
 from flowdiag.analyses.judging import milliseconds
 from flowdiag.analyses.redact import clean
 from flowdiag.analyses.report import Privacy, Report, failed_report
-from flowdiag.analyses.rules import ALL_RULES
+from flowdiag.analyses.rules.every import ALL_RULES
 from flowdiag.analyses.selection import Selection, parse_moment
 from flowdiag.cli.console import Progress, write_report
 from flowdiag.cli.exit_codes import ExitCode, exit_code
@@ -87,7 +87,7 @@ def run_rate(
     Raises:
         FlowdiagError: wrong usage or configuration, or no input can be read.
     """
-    from flowdiag.analyses import rate
+    from flowdiag.analyses.rate import diagnosis as rate
 
     wishes = rate.Wishes(
         selection=Selection(

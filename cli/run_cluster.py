@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from flowdiag.analyses.report import Privacy, Report
-from flowdiag.analyses.rules import ALL_RULES
+from flowdiag.analyses.rules.every import ALL_RULES
 from flowdiag.cli.console import Progress
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.render.words import plural, size
@@ -27,7 +27,7 @@ def run_memory(
     Raises:
         FlowdiagError: wrong usage or configuration, or no input can be read.
     """
-    from flowdiag.analyses import memory
+    from flowdiag.analyses.memory import diagnosis as memory
 
     if not paths and not options:
         raise FlowdiagError(
@@ -76,8 +76,8 @@ def run_startup(paths: Sequence[str], settings: Settings, *, job: str | None = N
     Raises:
         FlowdiagError: wrong usage or configuration, or no input can be read.
     """
-    from flowdiag.analyses import startup
     from flowdiag.analyses.selection import Selection
+    from flowdiag.analyses.startup import diagnosis as startup
 
     wishes = startup.Wishes(
         selection=Selection(job=job),

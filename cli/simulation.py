@@ -11,10 +11,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flowdiag.analyses import rate_pid
 from flowdiag.analyses.judging import duration_text, milliseconds
-from flowdiag.analyses.pid import Gains
-from flowdiag.analyses.rate_model import Job, Outcome, Settings, simulate
+from flowdiag.analyses.rate import replay as rate_pid
+from flowdiag.analyses.rate.model import Job, Outcome, Settings, simulate
+from flowdiag.analyses.rate.pid import Gains
 from flowdiag.analyses.report import RateApplication
 from flowdiag.cli.console import can_show, wants_colour, width_of, write_report
 from flowdiag.cli.exit_codes import ExitCode

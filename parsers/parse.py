@@ -20,14 +20,14 @@ import pyarrow as pa
 
 from flowdiag.parsers.catalogue import Catalogue, load_catalogue
 from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.flink.rest import DocumentCounts, read_document
 from flowdiag.parsers.reader import STRUCTURE, Reader, Tally
 from flowdiag.parsers.records import Recogniser
-from flowdiag.parsers.rest import DocumentCounts, read_document
 from flowdiag.parsers.scan import LineScanner
 from flowdiag.parsers.schema import EVENTS, Event
 from flowdiag.parsers.sources import Source, open_source, stream_error
-from flowdiag.parsers.spark_events import EventReader, event_matcher, fit
-from flowdiag.parsers.spark_rest import answer_rows
+from flowdiag.parsers.spark.events import EventReader, event_matcher, fit
+from flowdiag.parsers.spark.rest import answer_rows
 
 TASK_BYTES: Final = 96 * 1024 * 1024
 """Bytes per task: a reused Spark worker stalls some 40 ms for each, so not many small ones."""

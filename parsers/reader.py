@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from flowdiag.parsers import prefix
 from flowdiag.parsers.catalogue import Recognised
-from flowdiag.parsers.metric_reports import MetricFolder
+from flowdiag.parsers.flink.metric_reports import MetricFolder
+from flowdiag.parsers.flink.statistics_dump import explode
 from flowdiag.parsers.prefix import Prefix, simple_name
 from flowdiag.parsers.records import Recogniser, Record, body_of, is_foreign, join, open_record
 from flowdiag.parsers.scan import Line, LineScanner
 from flowdiag.parsers.schema import Event
-from flowdiag.parsers.spark_log import finish
-from flowdiag.parsers.statistics_dump import explode
+from flowdiag.parsers.spark.log import finish
 from flowdiag.parsers.traces import is_exception_line, is_trace_line, read_trace
 
 TRACE_LINES: Final = 400

@@ -1,7 +1,7 @@
 """The one physical shape of everything that a parser emits.
 
 `EVENTS` is an Arrow schema, so that parsing neither needs nor starts Spark; the Spark
-`StructType` is derived from it in `flowdiag.parsers.spark`. A row is what one record *prints*:
+`StructType` is derived from it in `flowdiag.parsers.spark.frame`. A row is what one record *prints*:
 zones, missing dates and the owner of a record are settled later, in `flowdiag.analyses.resolve`.
 
 Columns (null where the record does not say):

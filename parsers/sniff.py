@@ -17,9 +17,9 @@ from typing import Any, Final
 import msgspec
 
 from flowdiag.parsers import envelopes
-from flowdiag.parsers.rest_shapes import recognise
-from flowdiag.parsers.spark_events import is_event_log
-from flowdiag.parsers.spark_rest import recognise_answer
+from flowdiag.parsers.flink.rest_shapes import recognise
+from flowdiag.parsers.spark.events import is_event_log
+from flowdiag.parsers.spark.rest import recognise_answer
 
 HEAD_BYTES: Final = 256 * 1024
 """So many first bytes are looked at."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flowdiag.analyses.checkpoints import Wishes, diagnose
+from flowdiag.analyses.checkpoints.diagnosis import Wishes, diagnose
 from flowdiag.parsers.sources import discover
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses.rate import Wishes, diagnose
-from flowdiag.analyses.rate_model import Job, Settings, simulate
+from flowdiag.analyses.rate.diagnosis import Wishes, diagnose
+from flowdiag.analyses.rate.model import Job, Settings, simulate
 from flowdiag.analyses.report import PidStep, RateApplication, Report
 from flowdiag.cli.simulation import settings_of
 from flowdiag.parsers.sources import discover, of_engine

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses.checkpoints import Wishes, diagnose, measure
+from flowdiag.analyses.checkpoints.diagnosis import Wishes, diagnose, measure
 from flowdiag.analyses.facts import CheckpointFacts, JobFacts, Status
 from flowdiag.analyses.measuring import settled_events
 from flowdiag.analyses.report import Report

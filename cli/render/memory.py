@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flowdiag.analyses.judging import bytes_text as size
-from flowdiag.analyses.memory_wire import MemoryBuffers, MemoryProcess
+from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
 from flowdiag.analyses.redact import printable
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.render.words import plural

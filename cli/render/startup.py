@@ -14,7 +14,7 @@ from rich.text import Text
 
 from flowdiag.analyses.judging import duration_text
 from flowdiag.analyses.redact import printable
-from flowdiag.analyses.startup_wire import StartAttempt, StartStep, StartWorker
+from flowdiag.analyses.startup.wire import StartAttempt, StartStep, StartWorker
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.render.words import plural
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from flowdiag.analyses.facts import JobKey, Ref
 from flowdiag.analyses.findings import RuleOutcome
-from flowdiag.analyses.rate_facts import (
+from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Batch,
     QueryFacts,
@@ -16,11 +16,11 @@ from flowdiag.analyses.rate_facts import (
     StreamInput,
     Trigger,
 )
-from flowdiag.analyses.rate_model import Job, Settings, simulate
-from flowdiag.analyses.rate_state import Assessment, assess
+from flowdiag.analyses.rate.model import Job, Settings, simulate
+from flowdiag.analyses.rate.state import Assessment, assess
 from flowdiag.analyses.report import judge
-from flowdiag.analyses.rules import RATE_RULES
 from flowdiag.analyses.rules.base import apply
+from flowdiag.analyses.rules.rate import RATE_RULES
 
 T0 = 1_700_000_000_000
 KEY = JobKey("", "app-1")

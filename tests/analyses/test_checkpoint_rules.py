@@ -11,7 +11,8 @@ import pytest
 
 from flowdiag.analyses.facts import CheckpointFacts, JobFacts
 from flowdiag.analyses.findings import Finding, Inconclusive, Severity, State
-from flowdiag.analyses.rules import (
+from flowdiag.analyses.rules.base import Rule
+from flowdiag.analyses.rules.checkpoints import (
     CHECKPOINT_RULES,
     checkpoint_declined,
     checkpoint_expired,
@@ -21,7 +22,6 @@ from flowdiag.analyses.rules import (
     late_acknowledgement,
     slow_checkpoint,
 )
-from flowdiag.analyses.rules.base import Rule
 
 from .workbench import Bench
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.culprit import Conviction, convict, hot_spot
+from flowdiag.analyses.checkpoints.culprit import Conviction, convict, hot_spot
+from flowdiag.analyses.checkpoints.signals import SIGNALS, Suspect
 from flowdiag.analyses.episodes import episodes, spells
 from flowdiag.analyses.facts import Checkpoint
 from flowdiag.analyses.findings import Confidence, Finding, Inconclusive, Severity, State
-from flowdiag.analyses.rules import checkpoint_culprit, slow_half
-from flowdiag.analyses.signals import SIGNALS, Suspect
+from flowdiag.analyses.rules.checkpoints import checkpoint_culprit, slow_half
 
 from .workbench import Bench
 

@@ -11,7 +11,8 @@ from flowdiag.analyses.crises import crises
 from flowdiag.analyses.facts import CheckpointFacts, Incident
 from flowdiag.analyses.findings import Confidence, Finding, Inconclusive, Severity, State
 from flowdiag.analyses.report import judge
-from flowdiag.analyses.rules import (
+from flowdiag.analyses.rules.base import Rule, apply
+from flowdiag.analyses.rules.checkpoints import (
     CHECKPOINT_RULES,
     jobmanager_stalled,
     lost_transactions,
@@ -26,7 +27,6 @@ from flowdiag.analyses.rules import (
     taskmanager_lost,
     threshold_exceeded,
 )
-from flowdiag.analyses.rules.base import Rule, apply
 
 from .workbench import Bench
 

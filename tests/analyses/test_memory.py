@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flowdiag.analyses import memory
+from flowdiag.analyses.memory import diagnosis as memory
 from flowdiag.parsers.sources import discover
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.memory_model import (
+from flowdiag.analyses.memory.model import (
     MIB,
     Derivation,
     LegacyMemory,
@@ -18,7 +18,7 @@ from flowdiag.analyses.memory_model import (
     parse_size,
     taskmanager_memory,
 )
-from flowdiag.parsers.flink_options import flat_options, yaml_options
+from flowdiag.parsers.flink.options import flat_options, yaml_options
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "recordings" / "memory"
 CASES: dict[str, dict[str, Any]] = json.loads((RECORDED / "cases.json").read_text())

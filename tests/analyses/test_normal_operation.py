@@ -10,8 +10,8 @@ import pytest
 from flowdiag.analyses.facts import CheckpointFacts
 from flowdiag.analyses.findings import Finding, Severity, Verdict
 from flowdiag.analyses.report import judge
-from flowdiag.analyses.rules import CHECKPOINT_RULES
 from flowdiag.analyses.rules.base import apply
+from flowdiag.analyses.rules.checkpoints import CHECKPOINT_RULES
 
 from .workbench import Bench
 

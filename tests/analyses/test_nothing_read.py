@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flowdiag.analyses import checkpoints_data, rate
+from flowdiag.analyses.checkpoints import data as checkpoints_data
+from flowdiag.analyses.rate import diagnosis as rate
 from flowdiag.analyses.report import LOCAL_USE
 from flowdiag.parsers.sources import discover
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.analyses.pid import Estimator, Gains, Observation, Step, replay
+from flowdiag.analyses.rate.pid import Estimator, Gains, Observation, Step, replay
 
 
 def told(time: int, elements: int, processing: int, scheduling: int) -> Observation:

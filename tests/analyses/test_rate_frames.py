@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses.rate import measure
-from flowdiag.analyses.rate_facts import ApplicationFacts
+from flowdiag.analyses.rate.diagnosis import measure
+from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.parsers.sources import discover, of_engine
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.analyses.pid import Gains
-from flowdiag.analyses.rate_model import Job, Settings, kafka_share, simulate
-from flowdiag.analyses.stability import fit, trend
-from flowdiag.analyses.token_bucket import TokenBucket
+from flowdiag.analyses.rate.model import Job, Settings, kafka_share, simulate
+from flowdiag.analyses.rate.pid import Gains
+from flowdiag.analyses.rate.stability import fit, trend
+from flowdiag.analyses.rate.token_bucket import TokenBucket
 
 # -- trends --------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from flowdiag.analyses import findings as f
-from flowdiag.analyses.checkpoints_data import checkpoint_data
+from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.facts import Checkpoint, CheckpointFacts, JobFacts, JobKey, Process, Status
 from flowdiag.analyses.inputs import describe_inputs, input_problems
 from flowdiag.analyses.report import fingerprint, iso, judge

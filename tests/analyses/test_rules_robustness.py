@@ -11,8 +11,8 @@ from flowdiag.analyses.facts import CheckpointFacts
 from flowdiag.analyses.findings import Confidence, weigh
 from flowdiag.analyses.placement import place
 from flowdiag.analyses.report import judge
-from flowdiag.analyses.rules import CHECKPOINT_RULES
 from flowdiag.analyses.rules.base import apply
+from flowdiag.analyses.rules.checkpoints import CHECKPOINT_RULES
 
 from .workbench import Bench
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.analyses.checkpoints import nothing_left, select
+from flowdiag.analyses.checkpoints.diagnosis import nothing_left, select
 from flowdiag.analyses.selection import Moment, Selection, parse_moment
 from flowdiag.parsers.errors import FlowdiagError
 

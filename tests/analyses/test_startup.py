@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses import startup
+from flowdiag.analyses.startup import diagnosis as startup
 from flowdiag.parsers.sources import discover
 
 if TYPE_CHECKING:

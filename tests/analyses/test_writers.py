@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.assemble import assemble
-from flowdiag.analyses.checkpoints_data import checkpoint_data
+from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.facts import CheckpointFacts
 from flowdiag.analyses.findings import Verdict
 from flowdiag.analyses.resolve import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flowdiag.analyses import facts as x
 from flowdiag.analyses import findings as f
 from flowdiag.analyses import report as wire
-from flowdiag.analyses.checkpoints_data import checkpoint_data
+from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.evidence import Located
 
 JOB = x.JobKey("", "a1b2c3d4e5f60718293a4b5c6d7e8f90")

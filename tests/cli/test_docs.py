@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from flowdiag.analyses.findings import CAUSES
-from flowdiag.analyses.rules import ALL_RULES
 from flowdiag.analyses.rules.base import HEADINGS, Rule, page, sections
+from flowdiag.analyses.rules.every import ALL_RULES
 from flowdiag.cli.docs import documents, with_blocks
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +52,7 @@ def test_codes_and_names_are_unique() -> None:
 def test_every_cause_that_a_rule_names_is_documented() -> None:
     named = {
         word
-        for file in (ROOT / "analyses" / "rules").glob("*.py")
+        for file in (ROOT / "analyses" / "rules").rglob("*.py")
         for word in re.findall(r'cause="([\w-]+)"', file.read_text())
     }
     assert named <= set(CAUSES)

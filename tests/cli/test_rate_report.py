@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from flowdiag.analyses.findings import Evidence
-from flowdiag.analyses.pid import Gains
-from flowdiag.analyses.rate_data import rate_data
-from flowdiag.analyses.rate_facts import ApplicationFacts
-from flowdiag.analyses.rate_model import Job, Settings
+from flowdiag.analyses.rate.data import rate_data
+from flowdiag.analyses.rate.facts import ApplicationFacts
+from flowdiag.analyses.rate.model import Job, Settings
+from flowdiag.analyses.rate.pid import Gains
 from flowdiag.analyses.report import Data, Input, Privacy, Report, build_report, decode, encode
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page

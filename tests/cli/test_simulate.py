@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flowdiag.analyses.rate_data import rate_data
+from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.report import Data, build_report, encode
 from flowdiag.cli.app import main
 from tests.analyses import rate_workbench as w
@@ -55,8 +55,8 @@ def test_costs_must_come_from_somewhere(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_costs_and_settings_of_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from flowdiag.analyses.pid import Gains
-    from flowdiag.analyses.rate_model import Job, Settings
+    from flowdiag.analyses.rate.model import Job, Settings
+    from flowdiag.analyses.rate.pid import Gains
 
     tried = Settings(interval_ms=1000, gains=Gains(min_rate=250), max_rate=500)
     offered = [40.0 + 4 * n for n in range(40)] + [400.0] * 40

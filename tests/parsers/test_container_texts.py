@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers.container_texts import ended_containers, looks_like_kubectl, pauses
+from flowdiag.parsers.flink.container_texts import ended_containers, looks_like_kubectl, pauses
 
 POD = """\
 Name:             orders-taskmanager-1-2

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers.failures import failure_kind, is_consequence, lost_peer, reason_kind
+from flowdiag.parsers.flink.failures import failure_kind, is_consequence, lost_peer, reason_kind
 
 REASONS = {
     "Checkpoint expired before completing.": "expired",

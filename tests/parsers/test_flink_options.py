@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers.flink_options import (
+from flowdiag.parsers.flink.options import (
     flat_options,
     looks_like_options,
     read_options,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers.metric_reports import MetricFolder, known_metrics, parse_block
+from flowdiag.parsers.flink.metric_reports import MetricFolder, known_metrics, parse_block
 
 HEADER = "=========================== Starting metrics report ==========================="
 FOOTER = "=========================== Finished metrics report ==========================="

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers import rest
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.rest import (
+from flowdiag.parsers.flink import rest
+from flowdiag.parsers.flink.rest import (
     DocumentCounts,
     read_document,
     recognise,
     rest_path_of,
     rows_of_bytes,
 )
+from flowdiag.parsers.flink.statistics_dump import explode
 from flowdiag.parsers.sources import Source
-from flowdiag.parsers.statistics_dump import explode
 
 RECORDINGS = Path(__file__).parents[2] / "fixtures" / "recordings" / "flink"
 JOB = "0123456789abcdef0123456789abcdef"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from flowdiag.parsers.parse import Split, parse_on_driver, parse_split, plan_splits
 from flowdiag.parsers.sources import discover, of_engine
-from flowdiag.parsers.spark_progress import progress_row
+from flowdiag.parsers.spark.progress import progress_row
 
 Json = dict[str, Any]
 

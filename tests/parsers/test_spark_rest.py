@@ -9,7 +9,7 @@ import pytest
 
 from flowdiag.parsers.parse import parse_on_driver, plan_splits
 from flowdiag.parsers.sources import discover
-from flowdiag.parsers.spark_rest import answer_rows, application_in, recognise_answer
+from flowdiag.parsers.spark.rest import answer_rows, application_in, recognise_answer
 
 BATCH = {
     "batchId": 1466086160000,

@@ -1,0 +1,1 @@
+"""`flowdiag memory`: the memory and the network buffers of a Flink process."""

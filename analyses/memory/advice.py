@@ -1,0 +1,175 @@
+"""What to set, and what it does to the other pools: every proposal is put through the model first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from flowdiag.analyses.memory import model as m
+from flowdiag.analyses.memory.facts import BufferNeeds, MemoryProcess
+from flowdiag.analyses.memory.options import derive
+from flowdiag.analyses.options import version_of
+
+_STEP = 64 * m.MIB
+_MOST_STEPS = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """Options to set, and what comes out.
+
+    Args:
+        options: by key.
+        memory: what the model makes of them.
+        keeps_total: whether the process stays as large as it is.
+    """
+
+    options: Mapping[str, str]
+    memory: m.TaskManagerMemory
+    keeps_total: bool
+
+
+def current(process: MemoryProcess) -> m.TaskManagerMemory | None:
+    """The pools of a TaskManager as derived, else as observed."""
+    if process.derived is not None and isinstance(process.derived.memory, m.TaskManagerMemory):
+        return process.derived.memory
+    seen = process.observed
+    try:
+        return m.TaskManagerMemory(
+            framework_heap=seen[m.FRAMEWORK_HEAP],
+            task_heap=seen[m.TASK_HEAP],
+            framework_off_heap=seen[m.FRAMEWORK_OFF_HEAP],
+            task_off_heap=seen[m.TASK_OFF_HEAP],
+            network=seen["taskmanager.memory.network"],
+            managed=seen[m.MANAGED],
+            metaspace=seen["taskmanager.memory.jvm-metaspace.size"],
+            overhead=seen["taskmanager.memory.jvm-overhead"],
+        )
+    except KeyError:
+        return None
+
+
+def tried(process: MemoryProcess, options: Mapping[str, str]) -> m.TaskManagerMemory | None:
+    """What the model makes of a process with more options; None where Flink would refuse."""
+    known = {key: text for key, text in process.configured.items() if key in m.MEMORY_KEYS}
+    if not known and (now := current(process)) is not None:
+        known = {m.PROCESS: f"{now.process}b"}
+    derived = derive("taskmanager", {**known, **options}, process.version, process.container)
+    if derived is None or not isinstance(derived.memory, m.TaskManagerMemory):
+        return None
+    return derived.memory
+
+
+def enough_buffers(needs: BufferNeeds) -> tuple[dict[str, str], m.TaskManagerMemory | None] | None:
+    """The smallest setting of the network memory with which all pools fit, and its result.
+
+    Returns:
+        options and the pools with them (None before 1.10, or where Flink would refuse); None where
+        nothing is known of the process.
+    """
+    process = needs.process
+    if process is None:
+        return None
+    version = version_of(process.version) or m.LATEST
+    size = needs.smallest
+    if version < (1, 10):
+        prefix = "taskmanager.network.memory."
+        return {f"{prefix}min": f"{size}", **_max(process, f"{prefix}max", size)}, None
+    if m.BUFFERS in process.configured and version < (2, 0):
+        counted = not any(k in process.configured for k in (m.NETWORK_MIN, m.NETWORK_MAX))
+        if counted:
+            options = {m.BUFFERS: str(max(needs.required, needs.any_placement))}
+            return options, tried(process, options)
+    options = {m.NETWORK_MIN: m.as_option(size), **_max(process, m.NETWORK_MAX, size)}
+    memory = tried(process, options)
+    return options, memory
+
+
+def _max(process: MemoryProcess, key: str, size: int) -> dict[str, str]:
+    """The upper bound too, where it would be below."""
+    text = process.configured.get(key)
+    try:
+        bound = m.parse_size(text) if text else 1024 * m.MIB
+    except m.MemoryOptionError:
+        bound = 0
+    return {key: m.as_option(size)} if bound < size else {}
+
+
+def more_heap(process: MemoryProcess, share: float, *, managed_is_free: bool) -> Proposal | None:
+    """A larger heap: out of unused managed memory if there is enough, else by a larger process."""
+    now = current(process)
+    if now is None:
+        return None
+    extra = int(now.heap * share)
+    if managed_is_free and now.managed >= extra and m.TASK_HEAP not in process.configured:
+        left = (now.managed - extra) // m.MIB * m.MIB
+        options = {m.MANAGED: m.as_option(left)}
+        memory = tried(process, options)
+        if memory is not None and memory.heap > now.heap and memory.process <= now.process:
+            return Proposal(options=options, memory=memory, keeps_total=True)
+    return _larger_process(process, now, {}, lambda memory: memory.heap >= now.heap + extra)
+
+
+def more_metaspace(process: MemoryProcess, share: float) -> Proposal | None:
+    """A larger metaspace, out of the heap where enough of it is left."""
+    now = current(process)
+    if now is None:
+        return None
+    size = _rounded(int(now.metaspace * (1 + share)))
+    options = {"taskmanager.memory.jvm-metaspace.size": m.as_option(size)}
+    return _with(process, now, options)
+
+
+def more_direct(process: MemoryProcess, extra: int) -> Proposal | None:
+    """More direct memory for user code and libraries."""
+    now = current(process)
+    if now is None:
+        return None
+    options = {m.TASK_OFF_HEAP: m.as_option(_rounded(now.task_off_heap + extra))}
+    return _with(process, now, options)
+
+
+def more_overhead(process: MemoryProcess, share: float) -> Proposal | None:
+    """More room for native memory outside of all pools."""
+    now = current(process)
+    if now is None:
+        return None
+    size = m.as_option(_rounded(int(now.overhead * (1 + share))))
+    prefix = "taskmanager.memory.jvm-overhead"
+    options = {f"{prefix}.min": size}
+    if m.parse_size(size) > 1024 * m.MIB or f"{prefix}.max" in process.configured:
+        options[f"{prefix}.max"] = size
+    return _with(process, now, options)
+
+
+def _rounded(size: int) -> int:
+    return -(-size // (16 * m.MIB)) * 16 * m.MIB
+
+
+def _with(
+    process: MemoryProcess, now: m.TaskManagerMemory, options: dict[str, str]
+) -> Proposal | None:
+    """Keep the total if at least three quarters of the heap remain, else make the process larger."""
+    memory = tried(process, options)
+    if memory is not None and memory.process <= now.process and memory.heap * 4 >= now.heap * 3:
+        return Proposal(options=options, memory=memory, keeps_total=True)
+    return _larger_process(process, now, options, lambda made: made.heap >= now.heap)
+
+
+def _larger_process(
+    process: MemoryProcess,
+    now: m.TaskManagerMemory,
+    options: dict[str, str],
+    enough: Callable[[m.TaskManagerMemory], bool],
+) -> Proposal | None:
+    """The smallest total (in steps of 64 MB) with which something holds."""
+    key = next((k for k in (m.FLINK, m.PROCESS) if k in process.configured), m.PROCESS)
+    if m.FLINK in process.configured and m.PROCESS in process.configured:
+        return None  # two totals: no single option helps
+    start = now.flink if key == m.FLINK else now.process
+    for step in range(_MOST_STEPS):
+        total = m.as_option(-(-start // _STEP) * _STEP + step * _STEP)
+        memory = tried(process, {**options, key: total})
+        if memory is not None and enough(memory):
+            return Proposal(options={**options, key: total}, memory=memory, keeps_total=False)
+    return None

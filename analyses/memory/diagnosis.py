@@ -1,0 +1,166 @@
+"""The way of `flowdiag memory` from options, files and logs to a report: `diagnose` is the one to read first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from flowdiag.analyses.assemble import assemble
+from flowdiag.analyses.facts import CheckpointFacts
+from flowdiag.analyses.measuring import rows_of, settled_events
+from flowdiag.analyses.memory.assemble import assemble_memory
+from flowdiag.analyses.memory.data import memory_buffers, memory_processes
+from flowdiag.analyses.memory.facts import MemoryFacts
+from flowdiag.analyses.memory.inputs import OtherInputs, read_others
+from flowdiag.analyses.options import version_of
+from flowdiag.analyses.redact import clean
+from flowdiag.analyses.report import Data, Note, Privacy, Report, build_report
+from flowdiag.analyses.rules.base import Thresholds, apply
+from flowdiag.analyses.rules.memory import MEMORY_RULES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from flowdiag.parsers.sources import Discovery, Source
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the user asked for.
+
+    Args:
+        options: memory options of the command line, by key; they win over files.
+        version: of Flink.
+        container: whether the processes run in containers; None: as the input says.
+        tz: name of a zone that overrides every inferred one.
+        thresholds: values by rule code and threshold name.
+        privacy: how much log text the report may carry.
+        max_rows: longest list in the report's data.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    version: str | None = None
+    container: bool | None = None
+    tz: str | None = None
+    thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
+    privacy: Privacy = field(default_factory=Privacy)
+    max_rows: int = 10_000
+
+
+def calculate(wishes: Wishes) -> Report:
+    """What Flink makes of the options alone: no input, no Spark."""
+    facts = assemble_memory(
+        [],
+        CheckpointFacts(jobs=(), processes=()),
+        given=wishes.options,
+        version=wishes.version,
+        container=wishes.container,
+    )
+    return _report(facts, wishes, sources=(), splits=())
+
+
+def needs_spark(sources: Sequence[Source], others: OtherInputs) -> bool:
+    """Whether anything is left that only the common way reads."""
+    return any(s.kind != "not-read" and s.index not in others.kinds for s in sources)
+
+
+def look_at(discovery: Discovery, wishes: Wishes) -> OtherInputs:
+    """Read configurations, kubectl's texts and logs of the garbage collector."""
+    return read_others(discovery.sources, version_of(wishes.version))
+
+
+def diagnose(
+    discovery: Discovery,
+    others: OtherInputs,
+    session: Callable[[], SparkSession] | None,
+    wishes: Wishes,
+    *,
+    tune: Callable[[bool], None] = lambda small: None,
+    say: Say = lambda stage: None,
+) -> Report:
+    """Whether memory and buffers can carry the job, and what to change.
+
+    Args:
+        discovery: what `parsers.sources.discover` found.
+        others: what `look_at` read.
+        session: waits for Spark and returns its session; None where `needs_spark` says no.
+        wishes: of the user.
+        tune: told whether the input is small, before the first query.
+        say: told the name of each stage, for progress.
+
+    Raises:
+        FlowdiagError: Spark cannot start.
+    """
+    rows: list[dict[str, Any]] = []
+    splits: tuple[dict[str, Any], ...] = ()
+    common = CheckpointFacts(jobs=(), processes=())
+    if session is not None:
+        from flowdiag.analyses.memory import measure as memory_measure
+
+        logs = [
+            replace(source, kind="not-read") if source.index in others.kinds else source
+            for source in discovery.sources
+        ]
+        settled = settled_events(logs, session, tune=tune, tz=wishes.tz, say=say)
+        say("measuring memory")
+        rows = rows_of(memory_measure.facts_frame(settled.events))
+        common = assemble(rows, [], settled.writers)
+        splits = settled.splits
+    say("judging")
+    facts = assemble_memory(
+        rows,
+        common,
+        files=others.files,
+        kills=others.kills,
+        usages=others.usages,
+        given=wishes.options,
+        version=wishes.version,
+        container=wishes.container,
+    )
+    return _report(
+        facts,
+        wishes,
+        sources=others.applied(discovery.sources),
+        splits=splits,
+        notes=(*discovery.errors, *discovery.warnings),
+    )
+
+
+def _report(
+    facts: MemoryFacts,
+    wishes: Wishes,
+    *,
+    sources: Sequence[Source],
+    splits: Sequence[Mapping[str, Any]],
+    notes: Sequence[str] = (),
+) -> Report:
+    from flowdiag.analyses.evidence import locate
+    from flowdiag.analyses.inputs import describe_inputs, input_problems
+    from flowdiag.parsers.sources import open_source
+
+    outcomes = apply(MEMORY_RULES, facts, wishes.thresholds)
+    cited = [item for outcome in outcomes for found in outcome.findings for item in found.evidence]
+    located, problems = locate(cited, lambda source: open_source(sources[source]))
+    inputs = describe_inputs(sources, splits, facts.writers, excerpts=wishes.privacy.excerpts)
+    anything = bool(facts.processes or facts.buffers or facts.kills or facts.files)
+    return build_report(
+        command="memory",
+        inputs=inputs,
+        outcomes=outcomes,
+        names={job.key: job.name for job in facts.jobs},
+        data=Data(
+            processes=memory_processes(facts, [s.name for s in sources], wishes.max_rows),
+            buffers=memory_buffers(facts, wishes.max_rows),
+        ),
+        located=located,
+        assessed=anything or any(outcome.findings for outcome in outcomes),
+        warnings=[
+            *[Note(message=clean(text)) for text in notes],
+            *input_problems(inputs),
+            *[Note(message=clean(text), source=inputs[source].source) for source, text in problems],
+        ],
+        privacy=wishes.privacy,
+    )

@@ -1,0 +1,115 @@
+"""What `flowdiag memory` reads besides logs and answers: configurations, kubectl's texts, GC logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from flowdiag.analyses.facts import Ref
+from flowdiag.analyses.memory.facts import ConfigFile, Kill, Usage
+from flowdiag.parsers.flink.container_texts import ended_containers, looks_like_kubectl, pauses
+from flowdiag.parsers.flink.options import MAX_BYTES, looks_like_options, read_options
+
+if TYPE_CHECKING:
+    from flowdiag.parsers.sources import Source
+
+_MOST: Final = 16 * 1024 * 1024
+_QUARTERS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherInputs:
+    """What was read, and which sources that makes readable after all: kind by index."""
+
+    files: tuple[ConfigFile, ...] = ()
+    kills: tuple[Kill, ...] = ()
+    usages: tuple[Usage, ...] = ()
+    kinds: Mapping[int, str] = field(default_factory=dict)
+
+    def applied(self, sources: Sequence[Source]) -> tuple[Source, ...]:
+        """The sources, those that were read here marked as such."""
+        return tuple(
+            replace(source, kind=self.kinds[source.index], reason=None)
+            if source.index in self.kinds
+            else source
+            for source in sources
+        )
+
+
+def read_others(sources: Iterable[Source], version: tuple[int, int] | None = None) -> OtherInputs:
+    """Read every source that is no log of Flink.
+
+    Args:
+        sources: what was found.
+        version: of Flink, where the user says it: it decides how a configuration is read.
+    """
+    files: list[ConfigFile] = []
+    kills: list[Kill] = []
+    usages: list[Usage] = []
+    kinds: dict[int, str] = {}
+    for source in sources:
+        if source.size > _MOST or (source.engine == "flink" and source.kind != "not-read"):
+            continue
+        if source.kind not in ("not-read", "log") or source.role in ("jobmanager", "taskmanager"):
+            continue
+        text = _text(source)
+        if not text:
+            continue
+        if looks_like_options(text):
+            read = read_options(text[:MAX_BYTES], name=source.name, version=version)
+            files.append(ConfigFile(source=source.index, name=source.name, read=read))
+            kinds[source.index] = "configuration"
+        elif looks_like_kubectl(text):
+            kills += [
+                Kill(
+                    reason=ended.reason,
+                    exit_code=ended.exit_code,
+                    pod=ended.pod,
+                    limit=ended.memory_limit,
+                    text=ended.text,
+                    ref=Ref(source.index, ended.offset),
+                )
+                for ended in ended_containers(text)
+            ]
+            kinds[source.index] = "kubectl"
+        else:
+            usage = _usage(source.index, text)
+            if usage is not None:
+                usages.append(usage)
+                kinds[source.index] = "gc-log"
+    return OtherInputs(files=tuple(files), kills=tuple(kills), usages=tuple(usages), kinds=kinds)
+
+
+def _text(source: Source) -> str:
+    from flowdiag.parsers.sources import open_source
+
+    try:
+        with open_source(source) as stream:
+            content: bytes = stream.read(_MOST)
+    except (OSError, ValueError, EOFError):
+        return ""
+    return "" if b"\0" in content[:4096] else content.decode("utf-8", "replace")
+
+
+def _usage(index: int, text: str) -> Usage | None:
+    found = list(pauses(text))
+    if not found:
+        return None
+    full = [pause for pause in found if pause.full]
+    size = max(1, -(-len(found) // _QUARTERS))
+    quarters = [found[i : i + size] for i in range(0, len(found), size)]
+    return Usage(
+        samples=len(found),
+        first_us=None,
+        last_us=None,
+        heap_max=max(pause.heap for pause in found),
+        floors=tuple(min(pause.after for pause in quarter) for quarter in quarters),
+        peak=max(pause.before for pause in found),
+        full_pauses=len(full),
+        full_pause_ms=sum(pause.ms for pause in full),
+        longest_pause_ms=max(pause.ms for pause in found),
+        left_after_full=full[-1].after if full else None,
+        source=index,
+        ref=Ref(index, (full or found)[-1].offset),
+    )

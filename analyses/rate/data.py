@@ -1,0 +1,261 @@
+"""From the assessment of `flowdiag rate` to `data.applications` of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from flowdiag.analyses import report as wire
+from flowdiag.analyses.findings import RuleOutcome
+from flowdiag.analyses.rate import facts as x
+from flowdiag.analyses.rate import replay as pid
+from flowdiag.analyses.rate.pid import Step
+from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
+from flowdiag.analyses.redact import clean
+
+MAX_SLOW: Final = 20
+
+Row = TypeVar("Row")
+
+
+def rate_data(
+    facts: Assessment,
+    outcomes: Sequence[RuleOutcome],
+    *,
+    max_rows: int,
+    excerpts: bool = True,
+) -> list[wire.RateApplication]:
+    """The tables of every application that streams, each with its own verdict.
+
+    Args:
+        facts: what was measured and assessed.
+        outcomes: what the rules said about it.
+        max_rows: longest list; the slowest and the failed are kept before others.
+        excerpts: False drops the reasons, which are log text.
+    """
+    return [
+        _application(assessed, outcomes, max_rows, excerpts)
+        for assessed in facts.applications
+        if assessed.app.kind != "other"
+    ]
+
+
+def _application(
+    assessed: Assessed, outcomes: Sequence[RuleOutcome], max_rows: int, excerpts: bool
+) -> wire.RateApplication:
+    app = assessed.app
+    judgement = wire.judge(outcomes, assessed.key)
+    batches = _keep(
+        app.batches,
+        max_rows,
+        lambda b: (b.failed_outputs > 0, b.processing_ms or 0),
+    )
+    steps = [
+        _step(one.stream, time, step, one.exact)
+        for one in assessed.estimators
+        for time, step in zip(one.batch_ms, one.steps, strict=True)
+    ]
+    triggers = sum(len(query.triggers) for query, _ in assessed.queries)
+    total = wire.RateTotals(batches=len(app.batches), pid=len(steps), triggers=triggers)
+    return wire.RateApplication(
+        application=app.application,
+        name=clean(app.name) if app.name else None,
+        spark_version=app.version,
+        kind=app.kind,
+        batch_interval_ms=app.interval_ms,
+        batch_interval_from=app.interval_from,
+        verdict=judgement.verdict,
+        cause=judgement.cause,
+        culprits=list(judgement.culprits),
+        back_pressure=pid.enabled(app) if app.batches else None,
+        told_by=sorted(app.origins),
+        missing=missing(app),
+        keeping=keeping(assessed.state) if assessed.state is not None else None,
+        streams=_streams(assessed),
+        queries=[_query(query, state, max_rows) for query, state in assessed.queries],
+        batches=[_batch(batch, excerpts) for batch in batches],
+        pid=steps[-max_rows:],
+        slow_parts=_slow_parts(assessed),
+        settings={k: clean(v) for k, v in app.settings.items() if "streaming" in k},
+        total=total,
+        truncated=max(total.batches, total.pid, total.triggers) > max_rows,
+    )
+
+
+def missing(app: x.ApplicationFacts) -> list[str]:
+    """What no input told, and how to get it."""
+    gaps: list[str] = []
+    if not app.batches:
+        return gaps
+    if all(batch.records is None for batch in app.batches):
+        gaps.append("records per batch: `flowdiag listener export DIR` writes what records them")
+    if app.interval_from == "observed":
+        gaps.append("the batch interval, which was inferred from the batch times")
+    if not app.settings_known:
+        gaps.append("the configuration: an event log or the listener has it")
+    if all(batch.submission_ms is None for batch in app.batches):
+        gaps.append("submission times: the listener has them")
+    if app.lost:
+        gaps.append("listener events, which were dropped")
+    return gaps
+
+
+def _keep(rows: Sequence[Row], limit: int, badness: Callable[[Row], tuple[bool, int]]) -> list[Row]:
+    """At most `limit` rows in their order, the worst before the others."""
+    if len(rows) <= limit:
+        return list(rows)
+    places = sorted(range(len(rows)), key=lambda i: (badness(rows[i]), i), reverse=True)[:limit]
+    return [rows[i] for i in sorted(places)]
+
+
+def _batch(batch: x.Batch, excerpts: bool) -> wire.RateBatch:
+    return wire.RateBatch(
+        batch_time_ms=batch.time_ms,
+        records=batch.records,
+        submission_ms=batch.submission_ms,
+        processing_start_ms=batch.start_ms,
+        processing_end_ms=batch.end_ms,
+        processing_delay_ms=batch.processing_ms,
+        scheduling_delay_ms=batch.scheduling_ms,
+        total_delay_ms=batch.total_ms,
+        status=batch.state,
+        failed_outputs=batch.failed_outputs,
+        approximate=batch.approximate,
+        reason=clean(batch.reason) if batch.reason and excerpts else None,
+    )
+
+
+def _step(stream: int, batch_ms: int, step: Step, exact: bool) -> wire.PidStep:
+    told = step.observation
+    return wire.PidStep(
+        stream_id=stream,
+        batch_time_ms=batch_ms,
+        time_ms=told.time_ms,
+        elements=told.elements,
+        processing_delay_ms=told.processing_delay_ms,
+        scheduling_delay_ms=told.scheduling_delay_ms,
+        latest_rate=step.latest_rate,
+        error=step.error,
+        historical_error=step.historical_error,
+        d_error=step.d_error,
+        new_rate=step.new_rate,
+        outcome=step.outcome,
+        exact=exact,
+    )
+
+
+def keeping(state: StreamState) -> wire.Keeping:
+    """How a stream or a query keeps up."""
+    line = state.line
+
+    def rounded(value: float | None, digits: int = 3) -> float | None:
+        return None if value is None else round(value, digits)
+
+    return wire.Keeping(
+        stability=state.stability,
+        because=state.because,
+        interval_ms=state.interval_ms,
+        processing_ms=state.processing_ms,
+        use=rounded(state.use, 4),
+        delay_ms=state.delay_ms,
+        growth_per_s=rounded(state.waiting.slope, 4) if state.waiting else None,
+        queued=state.queued,
+        since_ms=state.turned_ms,
+        cost_per_batch_ms=rounded(line.base) if line else None,
+        cost_per_record_ms=rounded(line.per_x, 6) if line else None,
+        cost_error_ms=rounded(line.error) if line else None,
+        sustainable_per_s=rounded(state.headroom_per_s),
+        records_per_s=rounded(state.records_per_s),
+    )
+
+
+def _streams(assessed: Assessed) -> list[wire.RateStream]:
+    app, state = assessed.app, assessed.state
+    if state is None:
+        return []
+    totals: dict[int, int] = {}
+    for batch in app.batches:
+        for one in batch.streams:
+            totals[one.stream] = totals.get(one.stream, 0) + one.records
+    names = {
+        int(record.fields["stream"]): record.fields.get("name")
+        for record in app.receivers
+        if record.fields.get("stream", "").isdecimal()
+    }
+    result = []
+    for stream in sorted({*totals, *names}):
+        cap = next((cap for cap in state.caps if cap.stream in (stream, None)), None)
+        result.append(
+            wire.RateStream(
+                stream_id=stream,
+                name=names.get(stream),
+                records=totals.get(stream, 0),
+                limit=cap.kind if cap else None,
+                limit_per_s=round(cap.per_s, 3) if cap else None,
+                keeping=keeping(state),
+            )
+        )
+    return result
+
+
+def _query(query: x.QueryFacts, state: StreamState, max_rows: int) -> wire.RateQuery:
+    kept = _keep(query.triggers, max_rows, lambda t: (False, t.duration_ms or 0))
+    return wire.RateQuery(
+        id=query.id,
+        name=clean(query.name) if query.name else None,
+        runs=list(query.runs),
+        trigger_interval_ms=query.trigger_interval_ms,
+        trigger_interval_from=query.interval_from,
+        exceptions=state.failed,
+        keeping=keeping(state),
+        triggers=[
+            wire.RateTrigger(
+                run_id=trigger.run_id,
+                batch_id=trigger.batch,
+                started_at=wire.iso(trigger.time_us),
+                duration_ms=trigger.duration_ms,
+                rows=trigger.rows,
+                backlog=trigger.backlog,
+                durations_ms=dict(trigger.durations),
+                watermark=wire.iso(trigger.watermark_us),
+                state_rows=sum(one.get("rows") or 0 for one in trigger.state)
+                if trigger.state
+                else None,
+                dropped_rows=trigger.dropped,
+            )
+            for trigger in kept
+        ],
+    )
+
+
+def _slow_parts(assessed: Assessed) -> list[wire.SlowPart]:
+    """The worst stages of the longest batches and triggers."""
+    found: list[tuple[int, int | None, int | None, x.StageLoad]] = [
+        (b.processing_ms or 0, b.time_ms, None, b.stage)
+        for b in assessed.app.batches
+        if b.stage is not None
+    ]
+    found += [
+        (t.duration_ms or 0, None, t.batch, t.stage)
+        for query, _ in assessed.queries
+        for t in query.triggers
+        if t.stage is not None
+    ]
+    found.sort(key=lambda one: (-one[0], one[1] or 0, one[2] or 0))
+    return [
+        wire.SlowPart(
+            batch_time_ms=time,
+            batch_id=batch,
+            stage=stage.stage,
+            name=clean(stage.name) if stage.name else None,
+            tasks=stage.tasks,
+            longest_ms=stage.longest_ms,
+            others_ms=None if stage.others_ms is None else round(stage.others_ms, 1),
+            index=stage.index,
+            executor=stage.executor,
+            host=stage.host,
+            records=stage.slowest_records,
+            others_records=None if stage.others_records is None else round(stage.others_records, 1),
+        )
+        for _, time, batch, stage in found[:MAX_SLOW]
+    ]

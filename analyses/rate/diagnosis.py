@@ -1,0 +1,292 @@
+"""The way of `flowdiag rate` from inputs to a report: `diagnose` is the one function to read first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from flowdiag.analyses.facts import JobKey
+from flowdiag.analyses.findings import Confidence, RuleOutcome
+from flowdiag.analyses.measuring import DRIVER_BYTES, Say
+from flowdiag.analyses.rate.assemble import assemble
+from flowdiag.analyses.rate.data import rate_data
+from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
+from flowdiag.analyses.rate.state import Assessment, assess
+from flowdiag.analyses.redact import clean
+from flowdiag.analyses.report import Data, Note, Privacy, Report, build_report
+from flowdiag.analyses.rules.base import Thresholds, apply
+from flowdiag.analyses.rules.rate import RATE_RULES
+from flowdiag.analyses.selection import Moment, Selection
+from flowdiag.parsers.schema import Event
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from flowdiag.analyses.facts import Process
+    from flowdiag.analyses.rate.measure import Owner
+    from flowdiag.parsers.sources import Discovery, Source
+
+COMMAND: Final = "rate"
+FEW_ROWS: Final = 300_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What came out of measuring: facts, the `split` rows, and which source belongs to whom."""
+
+    facts: RateFacts
+    splits: tuple[dict[str, Any], ...]
+    owners: tuple[Owner, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the user asked for.
+
+    Args:
+        selection: which applications (by id or name) and which time are judged.
+        tz: name of a zone that overrides every inferred one.
+        thresholds: values by rule code and threshold name.
+        privacy: how much log text the report may carry.
+        max_rows: longest list in the report's data.
+        trigger_interval_ms: of the queries' triggers, which Spark records nowhere.
+    """
+
+    selection: Selection = field(default_factory=Selection)
+    tz: str | None = None
+    thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
+    privacy: Privacy = field(default_factory=Privacy)
+    max_rows: int = 10_000
+    trigger_interval_ms: int | None = None
+
+
+def diagnose(
+    discovery: Discovery,
+    session: Callable[[], SparkSession],
+    wishes: Wishes,
+    *,
+    tune: Callable[[bool], None] = lambda small: None,
+    say: Say = lambda stage: None,
+) -> Report:
+    """Why a streaming application cannot keep up, or is held back.
+
+    Args:
+        discovery: what `parsers.sources.discover` found, without the inputs of other engines.
+        session: waits for Spark and returns its session.
+        wishes: of the user.
+        tune: told whether the input is small, before the first query.
+        say: told the name of each stage, for progress.
+
+    Raises:
+        FlowdiagError: the selection fits nothing in the input, or Spark cannot start.
+    """
+    from flowdiag.analyses.evidence import locate
+    from flowdiag.analyses.inputs import describe_inputs, input_problems
+    from flowdiag.parsers.sources import open_source
+
+    measured = measure(
+        discovery.sources,
+        session,
+        tune=tune,
+        tz=wishes.tz,
+        trigger_interval_ms=wishes.trigger_interval_ms,
+        say=say,
+    )
+    say("judging")
+    facts = assess(select(measured.facts, wishes.selection))
+    outcomes = doubted(apply(RATE_RULES, facts, wishes.thresholds), facts)
+    cited = [item for outcome in outcomes for found in outcome.findings for item in found.evidence]
+    say("citing the evidence")
+    located, problems = locate(cited, lambda source: open_source(discovery.sources[source]))
+    inputs = describe_inputs(
+        discovery.sources,
+        measured.splits,
+        processes(measured, discovery.sources),
+        excerpts=wishes.privacy.excerpts,
+    )
+    return build_report(
+        command=COMMAND,
+        inputs=inputs,
+        outcomes=outcomes,
+        names={one.key: one.app.name for one in facts.applications},
+        data=Data(
+            applications=rate_data(
+                facts, outcomes, max_rows=wishes.max_rows, excerpts=wishes.privacy.excerpts
+            )
+        ),
+        located=located,
+        assessed=anything_to_diagnose(facts, outcomes),
+        warnings=[
+            *[Note(message=clean(text)) for text in (*discovery.errors, *discovery.warnings)],
+            *input_problems(inputs),
+            *[Note(message=clean(text), source=inputs[source].source) for source, text in problems],
+        ],
+        privacy=wishes.privacy,
+    )
+
+
+def doubted(outcomes: Sequence[RuleOutcome], facts: Assessment) -> tuple[RuleOutcome, ...]:
+    """The same findings with less confidence where events were lost or an input is cut."""
+    doubtful = {one.key for one in facts.applications if one.app.lost or one.app.damaged}
+    lower = {Confidence.HIGH: Confidence.MEDIUM}
+    return tuple(
+        replace(
+            outcome,
+            findings=tuple(
+                replace(found, confidence=lower.get(found.confidence, Confidence.LOW))
+                if found.job in doubtful
+                else found
+                for found in outcome.findings
+            ),
+        )
+        for outcome in outcomes
+    )
+
+
+def nothing_read(discovery: Discovery, privacy: Privacy) -> Report:
+    """The document where no input is of a kind that can be read: it still says why, for each."""
+    from flowdiag.analyses.inputs import describe_inputs
+
+    return build_report(
+        command=COMMAND,
+        inputs=describe_inputs(discovery.sources, ()),
+        outcomes=(),
+        names={},
+        data=Data(applications=[]),
+        located={},
+        assessed=False,
+        warnings=[Note(message=clean(text)) for text in (*discovery.errors, *discovery.warnings)],
+        privacy=privacy,
+    )
+
+
+def measure(
+    sources: Sequence[Source],
+    session: Callable[[], SparkSession],
+    *,
+    tune: Callable[[bool], None] = lambda small: None,
+    tz: str | None = None,
+    trigger_interval_ms: int | None = None,
+    say: Say = lambda stage: None,
+) -> Measured:
+    """Parse, tell applications apart, measure: everything that happens before judging.
+
+    Args:
+        sources: what `parsers.sources.discover` found.
+        session: waits for Spark and returns its session; small inputs are parsed before it is asked.
+        tune: told whether the input is small, before the first query.
+        tz: name of a zone that overrides every inferred one.
+        trigger_interval_ms: what the user says about the triggers of queries.
+        say: told the name of each stage, for progress.
+    """
+    from flowdiag.analyses.rate import measure as rate_measure
+    from flowdiag.parsers.parse import parse_on_driver, plan_splits
+
+    tasks = plan_splits(sources)
+    if not tasks:
+        return Measured(facts=RateFacts(applications=()), splits=(), owners=())
+    small = sum(source.size for source in sources if source.kind != "not-read") <= DRIVER_BYTES
+    say("reading")
+    parsed = parse_on_driver(tasks) if small else tasks
+    say("starting Spark")
+    spark = session()
+    tune(small)
+    # Not before: two threads that import pyspark at once meet half of it.
+    from flowdiag.parsers.spark.frame import events_frame
+
+    events = events_frame(spark, parsed)
+    if not small:
+        say("reading")
+        # Not `persist`: a frame that Python makes is not found in the cache again where a query names
+        # it several times, and each time all of the input would be read.
+        events = events.localCheckpoint()
+    say("telling applications apart")
+    surveyed = _rows(rate_measure.survey(events).toArrow().to_pylist())
+    # Tasks were added up while they were read: what is left of a large log is small, and to compile the
+    # plan of the next query would take longer than to run it.
+    if not small and sum(row["rows"] or 0 for row in surveyed) <= FEW_ROWS:
+        tune(True)
+    owners = rate_measure.own(surveyed, sources, tz)
+    splits = tuple(row for row in surveyed if row["event"] == Event.SPLIT)
+    say("measuring batches")
+    frame = rate_measure.facts_frame(rate_measure.owned(events, owners, spark))
+    table = frame.toArrow()
+    cut = {row["source"] for row in splits if (row["fields"] or {}).get("error")}
+    facts = assemble(
+        zip(table.column(0).to_pylist(), table.column(1).to_pylist(), strict=True),
+        damaged=[owner.application for owner in owners if owner.source in cut],
+        trigger_interval_ms=trigger_interval_ms,
+    )
+    return Measured(facts=facts, splits=splits, owners=owners)
+
+
+def _rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of an Arrow table whose maps are dictionaries."""
+    for row in rows:
+        if row["fields"] is not None:
+            row["fields"] = dict(row["fields"])
+    return rows
+
+
+def select(facts: RateFacts, selection: Selection) -> RateFacts:
+    """Keep the applications and the time that are judged.
+
+    Raises:
+        FlowdiagError: no application matches.
+    """
+    known = [app for app in facts.applications if app.kind != "other"]
+    selection.require((app.application, app.name) for app in known)
+    kept = [app for app in facts.applications if selection.wants(app.application, app.name)]
+    if selection.since is None and selection.until is None:
+        return replace(facts, applications=tuple(kept))
+    end = max((app.last_us for app in facts.applications if app.last_us is not None), default=0)
+
+    def instant(moment: Moment | None, otherwise: int) -> int:
+        return otherwise if moment is None else moment.at(end_us=end, zone_offset_ms=0)
+
+    low, high = instant(selection.since, -(2**62)), instant(selection.until, 2**62)
+    return replace(facts, applications=tuple(_between(app, low, high) for app in kept))
+
+
+def _between(app: ApplicationFacts, low: int, high: int) -> ApplicationFacts:
+    """An application's batches and triggers from `low` to `high`; a batch belongs to its batch time."""
+    return replace(
+        app,
+        batches=tuple(b for b in app.batches if low <= b.time_ms * 1000 <= high),
+        outputs=tuple(o for o in app.outputs if low <= o.batch_ms * 1000 <= high),
+        queries=tuple(
+            replace(query, triggers=tuple(t for t in query.triggers if low <= t.time_us <= high))
+            for query in app.queries
+        ),
+    )
+
+
+def anything_to_diagnose(facts: Assessment, outcomes: Sequence[RuleOutcome]) -> bool:
+    """Whether any input held a batch or a trigger."""
+    seen = any(one.app.batches or one.app.queries for one in facts.applications)
+    return seen or any(outcome.findings for outcome in outcomes)
+
+
+def processes(measured: Measured, sources: Sequence[Source]) -> list[Process]:
+    """Who wrote which input: for the list of inputs."""
+    from flowdiag.analyses.facts import Process
+
+    apps = {app.key: app for app in measured.facts.applications}
+    result = []
+    for owner in measured.owners:
+        app = apps.get(JobKey("", owner.application))
+        result.append(
+            Process(
+                source=owner.source,
+                label=None if app is None else app.application,
+                role=sources[owner.source].role,
+                cluster="",
+                version=None if app is None else app.version,
+                zone_offset_ms=owner.shift_ms,
+                zone_from=owner.shift_from,
+                first_us=owner.first_us,
+                last_us=owner.last_us,
+            )
+        )
+    return result

@@ -1,0 +1,250 @@
+"""What one run of `flowdiag rate` knows, as plain frozen values.
+
+Spark measures (`flowdiag.analyses.rate.measure`), this module names what comes out, and the rules judge
+it without a JVM. Batch times and all other times of DStreams are milliseconds since the epoch, as Spark
+writes them; `time_us` of single records are microseconds. `None` always means "the input does not say".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from flowdiag.analyses.facts import JobKey, Ref
+
+MANUAL_CLOCK_MS: Final = 365 * 86_400_000
+"""Batch times in the first year are those of a manual clock, which no other time can be compared with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageLoad:
+    """The stage of a batch whose slowest task took longest, and that task."""
+
+    stage: int
+    name: str | None
+    tasks: int
+    total_ms: int
+    longest_ms: int
+    index: int  # of the slowest task, its partition
+    executor: str | None
+    host: str | None
+    slowest_records: int
+    records: int
+    gc_ms: int = 0
+    spilled_bytes: int = 0
+    fetch_ms: int = 0
+
+    @property
+    def others_ms(self) -> float | None:
+        """The mean duration of the other tasks."""
+        return (self.total_ms - self.longest_ms) / (self.tasks - 1) if self.tasks > 1 else None
+
+    @property
+    def others_records(self) -> float | None:
+        """The mean number of records of the other tasks."""
+        if self.tasks < 2:
+            return None
+        return (self.records - self.slowest_records) / (self.tasks - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamInput:
+    """What one input stream gave to a batch."""
+
+    stream: int
+    records: int
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A batch of a DStream application, merged from everything that tells about it.
+
+    `scheduling_ms` counts from the submission, as the listener and the estimator do. `approximate`
+    says that the times are those of its Spark jobs (an event log alone), a little too short.
+    """
+
+    time_ms: int
+    state: str  # completed | processing | queued
+    records: int | None = None
+    submission_ms: int | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+    processing_ms: int | None = None
+    scheduling_ms: int | None = None
+    failed_outputs: int = 0
+    reason: str | None = None
+    streams: tuple[StreamInput, ...] = ()
+    stage: StageLoad | None = None
+    approximate: bool = False
+    ref: Ref | None = None
+
+    @property
+    def total_ms(self) -> int | None:
+        """As the listener counts it: scheduling and processing delay."""
+        if self.scheduling_ms is None or self.processing_ms is None:
+            return None
+        return self.scheduling_ms + self.processing_ms
+
+    @property
+    def generation_lag_ms(self) -> int | None:
+        """From the batch time to the submission, which no delay of Spark's counts."""
+        if self.submission_ms is None or self.time_ms < MANUAL_CLOCK_MS:
+            return None
+        return max(0, self.submission_ms - self.time_ms)
+
+    @property
+    def waited_ms(self) -> int | None:
+        """From the batch time until its processing began."""
+        if self.time_ms < MANUAL_CLOCK_MS:
+            return self.scheduling_ms
+        if self.start_ms is not None:
+            return max(0, self.start_ms - self.time_ms)
+        if self.end_ms is not None and self.processing_ms is not None:
+            return max(0, self.end_ms - self.processing_ms - self.time_ms)
+        return self.scheduling_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """An output operation of a batch that failed."""
+
+    batch_ms: int
+    output: int
+    name: str | None
+    duration_ms: int | None
+    failure: str | None
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A record that rules look at one by one: what a receiver, executor, query or log line said."""
+
+    kind: str  # value of `Event`
+    template: str | None
+    time_us: int | None
+    host: str | None = None
+    name: str | None = None
+    cause: str | None = None
+    batch_ms: int | None = None
+    duration_ms: int | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    ref: Ref | None = None
+
+    @property
+    def what(self) -> str:
+        """The word that tells records of one kind apart."""
+        return self.fields.get("what", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executor:
+    """An executor, and what its tasks took compared with those of the same stages elsewhere."""
+
+    executor: str
+    host: str | None = None
+    cores: int | None = None
+    added_us: int | None = None
+    removed_us: int | None = None
+    reason: str | None = None
+    tasks: int = 0
+    total_ms: int = 0
+    stages: int = 0
+    ratio: float | None = None  # median over stages of (its mean task / mean task of the others)
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """One execution of a streaming query, from its progress."""
+
+    batch: int | None
+    run_id: str
+    time_us: int  # its start
+    duration_ms: int | None
+    rows: int | None
+    durations: Mapping[str, int] = field(default_factory=dict)
+    sources: tuple[Mapping[str, Any], ...] = ()
+    input_per_s: float | None = None
+    processed_per_s: float | None = None
+    watermark_us: int | None = None
+    max_event_us: int | None = None
+    state: tuple[Mapping[str, Any], ...] = ()
+    sink: str | None = None
+    stage: StageLoad | None = None
+    ref: Ref | None = None
+
+    @property
+    def backlog(self) -> int | None:
+        """Offsets that were there and were not taken, over all sources that say so."""
+        known = [source["backlog"] for source in self.sources if source.get("backlog") is not None]
+        return sum(known) if known else None
+
+    @property
+    def dropped(self) -> int:
+        """Rows that came later than the watermark allows."""
+        return sum(one.get("dropped") or 0 for one in self.state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryFacts:
+    """A streaming query; its runs (restarts) stand one behind the other."""
+
+    id: str
+    name: str | None
+    runs: tuple[str, ...]
+    triggers: tuple[Trigger, ...]
+    events: tuple[Record, ...] = ()  # started, idle, terminated
+    trigger_interval_ms: int | None = None
+    interval_from: str | None = None  # option | log | observed
+    file_limit: int | None = None  # maxFilesPerTrigger, as the source logs it
+    files_taken: tuple[int, ...] = ()  # new files per trigger, as the source logs them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationFacts:
+    """One Spark application."""
+
+    key: JobKey  # cluster is empty, job_id the application's id (or a made-up one)
+    application: str | None
+    name: str | None
+    version: str | None = None
+    interval_ms: int | None = None
+    interval_from: str | None = None  # listener | rest | observed
+    settings: Mapping[str, str] = field(default_factory=dict)
+    settings_known: bool = False
+    batches: tuple[Batch, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    executors: tuple[Executor, ...] = ()
+    queries: tuple[QueryFacts, ...] = ()
+    receivers: tuple[Record, ...] = ()
+    limits: tuple[Record, ...] = ()  # rate limits that receivers took
+    traces: tuple[Record, ...] = ()  # what the estimator printed
+    lost: tuple[Record, ...] = ()  # dropped listener events
+    incidents: tuple[Record, ...] = ()
+    started_us: int | None = None
+    ended_us: int | None = None
+    last_us: int | None = None
+    origins: frozenset[str] = frozenset()  # listener | rest | log | event-log
+    damaged: bool = False  # one of its inputs is cut
+
+    @property
+    def kind(self) -> str:
+        """`dstream`, `structured` or `other`."""
+        if self.batches:
+            return "dstream"
+        return "structured" if self.queries else "other"
+
+    @property
+    def completed(self) -> tuple[Batch, ...]:
+        """The batches that ended, in the order of their batch times."""
+        return tuple(b for b in self.batches if b.state == "completed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateFacts:
+    """Everything that the rules of `rate` judge."""
+
+    applications: tuple[ApplicationFacts, ...]

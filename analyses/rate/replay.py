@@ -1,0 +1,178 @@
+"""The rate estimators of an application, replayed from its batches.
+
+There is one estimator per input stream (catalogue/spark.md 1.1): it sees the records of its own stream
+and the delays of the whole batch, when a batch completes, failed or not. What a listener tells suffices
+for every bit of it; REST answers tell no times, which only the derivative term needs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from flowdiag.analyses.rate.facts import ApplicationFacts, Record
+from flowdiag.analyses.rate.pid import Gains, Observation, Step, replay
+
+PREFIX: Final = "spark.streaming.backpressure."
+ENABLED: Final = PREFIX + "enabled"
+MAX_RATE: Final = "spark.streaming.receiver.maxRate"
+MAX_PER_PARTITION: Final = "spark.streaming.kafka.maxRatePerPartition"
+INITIAL_RATE: Final = PREFIX + "initialRate"
+MIN_RATE: Final = PREFIX + "pid.minRate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """One stream's estimator.
+
+    Args:
+        stream: its id.
+        gains: as configured, defaults where nothing was set.
+        steps: what it computed, one per completed batch.
+        exact: whether every number is as Spark computed it, to the last bit.
+        batch_ms: batch times, one per step.
+    """
+
+    stream: int
+    gains: Gains
+    steps: tuple[Step, ...]
+    batch_ms: tuple[int, ...]
+    exact: bool
+
+    @property
+    def updates(self) -> tuple[Step, ...]:
+        """The steps that published a rate."""
+        return tuple(step for step in self.steps if step.new_rate is not None)
+
+
+def enabled(app: ApplicationFacts) -> bool | None:
+    """Whether back pressure is on; None where no configuration was seen."""
+    if any(record.template == "pid-created" for record in app.traces):
+        return True
+    if not app.settings_known:
+        return True if app.traces else None
+    return app.settings.get(ENABLED, "false").strip().lower() == "true"
+
+
+def gains_of(settings: Mapping[str, str], traces: Iterable[Record] = ()) -> Gains:
+    """The gains as configured, else as the estimator printed them, else Spark's defaults.
+
+    Values that Spark refuses to start with are taken as if they were not set.
+    """
+    printed: Mapping[str, str] = {}
+    for record in traces:
+        if record.template == "pid-created":
+            printed = record.fields
+    names = {
+        "proportional": "proportional",
+        "integral": "integral",
+        "derived": "derivative",
+        "minRate": "min_rate",
+    }
+    values: dict[str, float] = {}
+    for option, key in names.items():
+        text = settings.get(f"{PREFIX}pid.{option}", printed.get(key))
+        value = number(text)
+        if value is not None:
+            values["min_rate" if option == "minRate" else option] = value
+    try:
+        return Gains(**values)
+    except ValueError:
+        return Gains()
+
+
+def number(text: str | None) -> float | None:
+    """A number of a setting; None if it is none.
+
+    >>> number("0.2"), number(None), number("many")
+    (0.2, None, None)
+    """
+    try:
+        return None if text is None else float(text.strip().replace(",", "."))
+    except ValueError:
+        return None
+
+
+def replays(app: ApplicationFacts) -> tuple[Replay, ...]:
+    """The estimators of all streams; none where back pressure is off or the batches tell too little."""
+    if not enabled(app) or not app.interval_ms:
+        return ()
+    gains = gains_of(app.settings, app.traces)
+    told: dict[int, list[tuple[int, Observation]]] = defaultdict(list)
+    exact = True
+    for batch in sorted(app.completed, key=lambda b: (b.end_ms or 0, b.time_ms)):
+        if batch.end_ms is None or batch.processing_ms is None or batch.scheduling_ms is None:
+            continue
+        if batch.approximate or app.origins.isdisjoint(("listener", "rest")):
+            return _from_traces(app, gains)
+        # A REST answer tells delays; when the batch ended is then known but for its generation lag.
+        exact = exact and (batch.submission_ms is not None or gains.derived == 0)
+        for stream in batch.streams:
+            observation = Observation(
+                time_ms=batch.end_ms,
+                elements=stream.records,
+                processing_delay_ms=batch.processing_ms,
+                scheduling_delay_ms=batch.scheduling_ms,
+            )
+            told[stream.stream].append((batch.time_ms, observation))
+    if not told:
+        return _from_traces(app, gains)
+    beginning = _from_the_start(app)
+    return tuple(
+        _replay(stream, told[stream], app.interval_ms, gains, exact and beginning)
+        for stream in sorted(told)
+    )
+
+
+def _from_the_start(app: ApplicationFacts) -> bool:
+    """Whether the first batch is the application's first: an estimator remembers."""
+    gains = gains_of(app.settings, app.traces)
+    # With the default gains the last rate cancels out (catalogue/spark.md 1.2), so one batch suffices.
+    if gains.proportional == 1.0 and gains.derived == 0.0:
+        return True
+    if app.started_us is None or not app.batches or not app.interval_ms:
+        return False
+    return app.batches[0].time_ms - app.started_us // 1000 < 120_000
+
+
+def _from_traces(app: ApplicationFacts, gains: Gains) -> tuple[Replay, ...]:
+    """What the estimator itself printed, where one estimator alone did."""
+    inputs = [record for record in app.traces if record.template == "pid-input"]
+    times = Counter(record.fields.get("time") for record in inputs)
+    if not inputs or max(times.values()) > 1 or not app.interval_ms:
+        return ()
+    told = []
+    for record in inputs:
+        values = [
+            record.fields.get(key) for key in ("time", "elements", "processing", "scheduling")
+        ]
+        if any(value is None or not value.lstrip("-").isdecimal() for value in values):
+            continue
+        time, elements, processing, scheduling = (int(value or 0) for value in values)
+        observation = Observation(
+            time_ms=time,
+            elements=elements,
+            processing_delay_ms=processing,
+            scheduling_delay_ms=scheduling,
+        )
+        told.append((time - processing - scheduling, observation))
+    return (_replay(0, told, app.interval_ms, gains, exact=True),)
+
+
+def _replay(
+    stream: int,
+    told: list[tuple[int, Observation]],
+    interval_ms: int,
+    gains: Gains,
+    exact: bool,
+) -> Replay:
+    steps = replay((one for _, one in told), batch_interval_ms=interval_ms, gains=gains)
+    return Replay(
+        stream=stream,
+        gains=gains,
+        steps=tuple(steps),
+        batch_ms=tuple(time for time, _ in told),
+        exact=exact,
+    )

@@ -1,0 +1,551 @@
+"""How an application's batches, or a query's triggers, keep up: one word, and the numbers behind it.
+
+What counts is the present: the late window, medians and robust slopes (`stability`). The first batches
+are cold and are left out. Rules and the report read the same `StreamState`, so that they cannot differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import median
+from typing import Final
+
+from flowdiag.analyses.facts import JobKey
+from flowdiag.analyses.rate import replay as pid
+from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, RateFacts, Trigger
+from flowdiag.analyses.rate.replay import Replay
+from flowdiag.analyses.rate.stability import Line, Stability, Trend, fit, quantile, trend
+
+COLD: Final = 2  # batches at the beginning that load classes and compile
+FEW: Final = 5  # completed ones below which nothing is said
+LATE: Final = 12  # at least so many, or a third of them, are the present
+GROWN: Final = 2.0  # intervals of delay from which growth is an overload
+LOST: Final = 5.0  # intervals of delay that are one even where it does not grow
+NARROW: Final = 0.8  # of the interval: what takes more has no room
+AT_LIMIT: Final = 0.85  # of the permitted records, that a batch has to hold to be "at the limit"
+MOSTLY: Final = 0.6  # of the late batches
+FAILED_SHARE: Final = 0.05
+FAILING_DELAY: Final = 10.0  # intervals of delay at which "overloaded" becomes "failing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cap:
+    """A limit that the batches reach.
+
+    Args:
+        kind: `pid`, `max-rate`, `max-per-partition`, `rows`, `files`.
+        per_s: records per second and stream, in the median.
+        share: of the late batches that reach it.
+        stream: whose it is.
+    """
+
+    kind: str
+    per_s: float
+    share: float
+    stream: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamState:
+    """The state of a DStream application or of a query.
+
+    Args:
+        stability: the word.
+        because: one clause with the number that decided.
+        interval_ms: batch or trigger interval; None where not known.
+        processing_ms, late_processing_ms: median of the present, and its 95th percentile.
+        use: processing over interval.
+        delay_ms: how late the present is: the wait of the last batch, or the age of the oldest queued.
+        waiting: trend of the waits, milliseconds per millisecond.
+        queued: batches that were waiting when the input ended.
+        turned_ms: batch time at which the delay began to grow for good.
+        line: cost of a batch over its records.
+        headroom_per_s: most records per second that fit into the interval, by that line.
+        caps: limits that are reached.
+        failed: failed batches or runs.
+    """
+
+    stability: Stability
+    because: str
+    interval_ms: int | None = None
+    processing_ms: float | None = None
+    late_processing_ms: float | None = None
+    use: float | None = None
+    delay_ms: float | None = None
+    waiting: Trend | None = None
+    queued: int = 0
+    turned_ms: int | None = None
+    line: Line | None = None
+    headroom_per_s: float | None = None
+    records_per_s: float | None = None
+    caps: tuple[Cap, ...] = ()
+    failed: int = 0
+    backlog: Trend | None = None
+
+    @property
+    def delay_intervals(self) -> float | None:
+        """The delay in intervals."""
+        if self.delay_ms is None or not self.interval_ms:
+            return None
+        return self.delay_ms / self.interval_ms
+
+
+# -- DStreams ------------------------------------------------------------------------------------
+
+
+def harmless_failure(reason: str | None) -> bool:
+    """Whether a failure is that of a stop: stopping a context cancels what runs."""
+    text = (reason or "").lower()
+    return any(
+        word in text
+        for word in (
+            "sparkcontext was shut down",
+            "sparkcontext is shutting down",
+            "cancelled because sparkcontext",
+            "sparkcontext was stopped",
+            "as part of cancellation",
+            "cancelled part of cancelled job group",
+            "part of cancelled job group",
+        )
+    )
+
+
+def failed_batches(app: ApplicationFacts) -> tuple[Batch, ...]:
+    """The batches whose output failed, other than by a stop."""
+    return tuple(b for b in app.completed if b.failed_outputs and not harmless_failure(b.reason))
+
+
+def late_window(batches: Sequence[Batch]) -> tuple[Batch, ...]:
+    """The present: the last third of the completed batches, at least `LATE` if there are, warm ones."""
+    warm = batches[COLD:] if len(batches) > COLD + FEW else batches
+    return tuple(warm[-max(LATE, len(warm) // 3) :])
+
+
+def cost_line(batches: Sequence[Batch]) -> Line | None:
+    """Processing time over records, of the warm batches that worked."""
+    points = [
+        (float(b.records), float(b.processing_ms))
+        for b in batches[COLD:]
+        if b.records is not None and b.processing_ms is not None and not b.failed_outputs
+    ]
+    if len(points) < FEW:
+        return None
+    return fit([x for x, _ in points], [y for _, y in points])
+
+
+def dstream_state(app: ApplicationFacts, estimators: Sequence[Replay]) -> StreamState:
+    """Judge the batches of an application."""
+    interval = app.interval_ms
+    done = app.completed
+    waiting = [b for b in app.batches if b.state != "completed"]
+    if interval is None or (len(done) < FEW and len(waiting) < 3):
+        return StreamState(
+            stability=Stability.INCONCLUSIVE,
+            because=f"{len(done)} completed batches are too few",
+            interval_ms=interval,
+            queued=len(waiting),
+        )
+    late = late_window(done)
+    processing = [float(b.processing_ms) for b in late if b.processing_ms is not None]
+    waits = [(b.time_ms, b.waited_ms) for b in late if b.waited_ms is not None]
+    slope = trend([float(t) for t, _ in waits], [float(w) for _, w in waits])
+    last_ms = _last_ms(app)
+    delay = _delay(waits, waiting, last_ms)
+    counted = [b.records for b in app.batches if b.records is not None]
+    failed = failed_batches(app)
+    line = cost_line(done)
+    seconds = interval / 1000
+    middle = median(processing) if processing else None
+    headroom = None
+    if line is not None and line.per_x > 0:
+        headroom = max(0.0, (interval - line.base) / line.per_x) / seconds
+    taken = [b.records for b in late if b.records is not None]
+    caps = dstream_caps(app, late, estimators)
+    state = StreamState(
+        stability=Stability.STABLE,
+        because="",
+        interval_ms=interval,
+        processing_ms=middle,
+        late_processing_ms=quantile(processing, 0.95) if processing else None,
+        use=middle / interval if middle is not None else None,
+        delay_ms=delay,
+        waiting=slope,
+        queued=len(waiting),
+        line=line,
+        headroom_per_s=headroom,
+        records_per_s=median(taken) / seconds if taken else None,
+        caps=caps,
+        failed=len(failed),
+    )
+    word, because = _word(state, app, done, failed, counted)
+    turned = _turned(app.batches, interval) if word is Stability.OVERLOADED else None
+    return _with(state, word, because, turned)
+
+
+def _with(
+    state: StreamState, word: Stability, because: str, turned: int | None = None
+) -> StreamState:
+    return replace(state, stability=word, because=because, turned_ms=turned)
+
+
+def _word(
+    state: StreamState,
+    app: ApplicationFacts,
+    done: Sequence[Batch],
+    failed: Sequence[Batch],
+    counted: Sequence[int],
+) -> tuple[Stability, str]:
+    interval = state.interval_ms or 1
+    last = done[-3:]
+    if failed and (
+        (len(failed) >= FAILED_SHARE * len(done) and len(failed) > 1)
+        or all(b in failed for b in last)
+    ):
+        return Stability.FAILING, f"{len(failed)} of {len(done)} batches failed"
+    if overloaded(state):
+        return Stability.OVERLOADED, _growing(state)
+    if counted and not any(counted) and (state.use is None or state.use < 0.5):
+        return Stability.IDLE, "no batch holds a record"
+    if state.caps:
+        return Stability.THROTTLED, _capped(state.caps[0])
+    if state.use is not None and state.use >= NARROW:
+        return Stability.BORDERLINE, f"processing takes {state.use:.0%} of the interval"
+    if state.delay_ms is not None and state.delay_ms >= GROWN * interval and not _recovers(state):
+        return Stability.BORDERLINE, f"batches wait {state.delay_ms / interval:.1f} intervals"
+    use = f"{state.use:.0%}" if state.use is not None else "an unknown part"
+    return Stability.STABLE, f"processing takes {use} of the interval"
+
+
+def _recovers(state: StreamState) -> bool:
+    return state.waiting is not None and state.waiting.falls
+
+
+def overloaded(state: StreamState) -> bool:
+    """Whether the delay grows, or has grown beyond hope."""
+    interval, delay = state.interval_ms, state.delay_ms
+    if interval is None or delay is None:
+        return False
+    slope = state.waiting
+    grows = slope is not None and slope.rises and slope.rise >= 0.5 * interval
+    if grows and delay >= GROWN * interval:
+        return True
+    if _recovers(state):
+        return False
+    slow = state.use is not None and state.use > 1
+    return delay >= LOST * interval and (slow or state.queued >= LOST)
+
+
+def _growing(state: StreamState) -> str:
+    interval = state.interval_ms or 1
+    intervals = (state.delay_ms or 0) / interval
+    use = f", processing takes {state.use:.0%} of the interval" if state.use is not None else ""
+    return f"batches are {intervals:.1f} intervals late{use}"
+
+
+def _capped(cap: Cap) -> str:
+    of = {
+        "pid": "the estimator's rate",
+        "max-rate": pid.MAX_RATE,
+        "max-per-partition": pid.MAX_PER_PARTITION,
+        "rows": "a fixed number of rows",
+        "files": "maxFilesPerTrigger",
+    }[cap.kind]
+    return f"{cap.share:.0%} of the late batches are filled up to {of} ({cap.per_s:.0f} records/s)"
+
+
+def _last_ms(app: ApplicationFacts) -> int | None:
+    """The last moment that the batches show; the end of the application may be later, and harmless."""
+    times = [b.end_ms or b.submission_ms or b.time_ms for b in app.batches]
+    return max(times, default=None)
+
+
+def _delay(
+    waits: Sequence[tuple[int, int]], waiting: Sequence[Batch], last_ms: int | None
+) -> float | None:
+    """How late the present is: the median wait of the last few batches, or the oldest one's age."""
+    recent = [wait for _, wait in waits[-3:]]
+    delay = float(median(recent)) if recent else None
+    if waiting and last_ms is not None:
+        age = float(last_ms - min(b.time_ms for b in waiting))
+        delay = age if delay is None else max(delay, age) if len(waiting) > 1 else delay
+    return delay
+
+
+def _turned(batches: Sequence[Batch], interval: int) -> int | None:
+    """The batch time from which on every batch waited for more than an interval."""
+    turned = None
+    for batch in reversed(batches):
+        if batch.state == "completed" and (batch.waited_ms or 0) <= interval:
+            break
+        turned = batch.time_ms
+    return turned
+
+
+# -- limits --------------------------------------------------------------------------------------
+
+
+def dstream_caps(
+    app: ApplicationFacts, late: Sequence[Batch], estimators: Sequence[Replay]
+) -> tuple[Cap, ...]:
+    """The limits that most of the late batches reach, the one that binds first."""
+    seconds = (app.interval_ms or 0) / 1000
+    if not seconds:
+        return ()
+    caps: list[Cap] = []
+    streams = sorted({s.stream for b in late for s in b.streams})
+    fixed = pid.number(app.settings.get(pid.MAX_RATE))
+    for stream in streams:
+        taken = [s.records for b in late for s in b.streams if s.stream == stream]
+        share, permitted = _share_at_estimate(stream, late, estimators, seconds)
+        if share >= MOSTLY and any(taken):
+            caps.append(Cap(kind="pid", per_s=permitted, share=share, stream=stream))
+        elif fixed is not None and 0 < fixed < 1e15:
+            at_limit = len([n for n in taken if n >= AT_LIMIT * fixed * seconds])
+            if taken and at_limit >= NARROW * len(taken):
+                found = at_limit / len(taken)
+                caps.append(Cap(kind="max-rate", per_s=fixed, share=found, stream=stream))
+    caps += _kafka_caps(app, late, seconds)
+    return tuple(sorted(caps, key=lambda cap: -cap.share))
+
+
+def _share_at_estimate(
+    stream: int, late: Sequence[Batch], estimators: Sequence[Replay], seconds: float
+) -> tuple[float, float]:
+    """How many of the late batches hold what the estimator permitted, and that rate in the median."""
+    mine = next((one for one in estimators if one.stream == stream), None)
+    if mine is None:
+        return 0.0, 0.0
+    published = [
+        (step.observation.time_ms, step.new_rate)
+        for step in mine.steps
+        if step.new_rate is not None
+    ]
+    if not published:
+        return 0.0, 0.0
+    reached, counted, rates = 0, 0, []
+    for batch in late:
+        records = next((s.records for s in batch.streams if s.stream == stream), None)
+        # The records of a batch came in during the interval before its time.
+        begin = batch.time_ms - seconds * 1000
+        before = [rate for time, rate in published if time <= begin]
+        during = [rate for time, rate in published if begin < time <= batch.time_ms]
+        if records is None or not (before or during):
+            continue
+        permitted = max([*before[-1:], *during])
+        lowest = min([*before[-1:], *during])
+        counted += 1
+        rates.append(permitted)
+        reached += AT_LIMIT * lowest * seconds <= records
+    if not counted:
+        return 0.0, 0.0
+    return reached / counted, median(rates)
+
+
+def _kafka_caps(app: ApplicationFacts, late: Sequence[Batch], seconds: float) -> list[Cap]:
+    limit = pid.number(app.settings.get(pid.MAX_PER_PARTITION))
+    if limit is None or limit <= 0:
+        return []
+    from flowdiag.analyses.rate.model import kafka_ranges
+
+    full = counted = 0
+    for batch in late:
+        ranges = [r for s in batch.streams for r in kafka_ranges(s.description)]
+        if ranges:
+            counted += 1
+            full += any(r.count >= AT_LIMIT * limit * seconds for r in ranges)
+    if not counted or full < NARROW * counted:
+        return []
+    return [Cap(kind="max-per-partition", per_s=limit, share=full / counted)]
+
+
+# -- Structured Streaming ------------------------------------------------------------------------
+
+
+def late_triggers(triggers: Sequence[Trigger]) -> tuple[Trigger, ...]:
+    """The present of a query: the last third of its triggers, without the first of each run."""
+    warm = [
+        b
+        for a, b in pairwise((None, *triggers))
+        if b is not None and a is not None and a.run_id == b.run_id
+    ]
+    return tuple(warm[-max(LATE, len(warm) // 3) :]) if len(warm) >= FEW else tuple(triggers)
+
+
+def failures(query: QueryFacts) -> int:
+    """How many of its runs ended with an exception; listener and event log may both tell of one."""
+    return len(
+        {
+            record.fields.get("run_id")
+            for record in query.events
+            if record.what == "terminated"
+            and record.cause is not None
+            and not harmless_failure(record.cause)
+        }
+    )
+
+
+def query_state(query: QueryFacts) -> StreamState:
+    """Judge the triggers of a query."""
+    failed = failures(query)
+    interval = query.trigger_interval_ms
+    busy = [t for t in query.triggers if t.duration_ms is not None]
+    late = [t for t in late_triggers(query.triggers) if t.duration_ms is not None]
+    durations = [float(t.duration_ms or 0) for t in late]
+    if failed:
+        return StreamState(
+            stability=Stability.FAILING,
+            because=f"{failed} of {len(query.runs)} runs ended with an exception",
+            interval_ms=interval,
+            processing_ms=median(durations) if durations else None,
+            failed=failed,
+        )
+    if len(busy) < 3:
+        return StreamState(
+            stability=Stability.INCONCLUSIVE,
+            because=f"{len(busy)} triggers are too few",
+            interval_ms=interval,
+        )
+    rows = [float(t.rows or 0) for t in late]
+    backlog_points = [(float(t.time_us), float(t.backlog)) for t in late if t.backlog is not None]
+    backlog = trend([x for x, _ in backlog_points], [y for _, y in backlog_points])
+    growth = trend([t.time_us / 1000 for t in late], durations)
+    middle = median(durations)
+    line = fit(rows, durations) if len(late) >= FEW else None
+    headroom = None
+    if line is not None and line.per_x > 0 and interval:
+        headroom = max(0.0, (interval - line.base) / line.per_x) * 1000 / interval
+    known_rates = [t.input_per_s for t in late if t.input_per_s is not None]
+    state = StreamState(
+        stability=Stability.STABLE,
+        because="",
+        interval_ms=interval,
+        processing_ms=middle,
+        late_processing_ms=quantile(durations, 0.95),
+        use=middle / interval if interval else None,
+        delay_ms=max(0.0, durations[-1] - interval) if interval and durations else None,
+        waiting=growth,
+        line=line,
+        headroom_per_s=headroom,
+        records_per_s=median(known_rates) if known_rates else None,
+        caps=query_caps(query, late),
+        backlog=backlog,
+    )
+    word, because = _query_word(state, query, late)
+    return _with(state, word, because)
+
+
+def _query_word(
+    state: StreamState, query: QueryFacts, late: Sequence[Trigger]
+) -> tuple[Stability, str]:
+    if not any(t.rows for t in query.triggers):
+        return Stability.IDLE, "no trigger read a row"
+    interval, middle = state.interval_ms, state.processing_ms or 0.0
+    grows = state.waiting is not None and state.waiting.rises
+    piling = state.backlog is not None and state.backlog.rises and state.backlog.rise > 0
+    if interval:
+        over = sum((t.duration_ms or 0) > interval for t in late) / max(1, len(late))
+        if middle > interval and over > MOSTLY:
+            what = "and take longer each time" if grows else "and do not recover"
+            told = f"{over:.0%} of the triggers take longer than the interval"
+            return Stability.OVERLOADED, f"{told} (median {middle / interval:.1f} intervals) {what}"
+    elif grows and state.waiting is not None and state.waiting.rise > middle:
+        return Stability.OVERLOADED, "each trigger takes longer and brings more rows"
+    elif falling_short(late) is not None:
+        return (
+            Stability.OVERLOADED,
+            f"rows come in {falling_short(late):.2f} times as fast as they are processed",
+        )
+    if piling and state.backlog is not None:
+        if state.caps and (not interval or middle < interval):
+            return Stability.THROTTLED, "the backlog grows behind a limit of rows per trigger"
+        return Stability.OVERLOADED, "the backlog grows"
+    if state.caps:
+        return Stability.THROTTLED, _capped(state.caps[0])
+    if state.use is not None and state.use >= NARROW:
+        return Stability.BORDERLINE, f"triggers take {state.use:.0%} of the interval"
+    part = f"{state.use:.0%} of the interval" if state.use is not None else "their time"
+    return Stability.STABLE, f"triggers take {part}"
+
+
+def falling_short(late: Sequence[Trigger]) -> float | None:
+    """Rows per second that were read over those that are processed, where that is clearly above one.
+
+    A trigger reads what came in since the one before: when it takes longer than that took to come in,
+    the next one reads more. A limit makes both rates equal, and single rows say nothing.
+    """
+    ratios = [
+        t.input_per_s / t.processed_per_s
+        for t in late
+        if t.input_per_s and t.processed_per_s and (t.rows or 0) >= 10
+    ]
+    grown = [b.rows or 0 for a, b in pairwise(late) if (b.rows or 0) > (a.rows or 0)]
+    if len(ratios) < 2 or len(grown) < MOSTLY * (len(late) - 1):
+        return None
+    middle = median(ratios)
+    return middle if middle >= 1.15 else None
+
+
+def query_caps(query: QueryFacts, late: Sequence[Trigger]) -> tuple[Cap, ...]:
+    """A limit that triggers mostly reach: of files as the source logs them, or of rows with a backlog.
+
+    Only where triggers wait for their time: one that follows at once is held back by the job itself.
+    """
+    if len(late) < FEW or not query.trigger_interval_ms:
+        return ()
+    seconds = median([(b.time_us - a.time_us) / 1e6 for a, b in pairwise(late)]) or 1.0
+    rows = [t.rows for t in late if t.rows]
+    if not rows:
+        return ()
+    files = query.files_taken[-len(late) :]
+    if query.file_limit and len(files) >= FEW:
+        share = sum(count >= query.file_limit for count in files) / len(files)
+        if share >= NARROW:
+            return (Cap(kind="files", per_s=median(rows) / seconds, share=share),)
+    more = [t for t in late if (t.backlog or 0) > 0]
+    if len(more) < MOSTLY * len(late):
+        return ()
+    top = max(rows)
+    share = len([t for t in more if (t.rows or 0) >= 0.95 * top]) / len(late)
+    return (Cap(kind="rows", per_s=top / seconds, share=share),) if share >= NARROW else ()
+
+
+# -- together ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessed:
+    """An application with what its batches and triggers come to."""
+
+    app: ApplicationFacts
+    state: StreamState | None  # of its DStreams
+    estimators: tuple[Replay, ...]
+    queries: tuple[tuple[QueryFacts, StreamState], ...]
+
+    @property
+    def key(self) -> JobKey:
+        """The key that findings carry."""
+        return self.app.key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """What the rules of `rate` judge."""
+
+    applications: tuple[Assessed, ...]
+
+
+def assess(facts: RateFacts) -> Assessment:
+    """Replay the estimators and judge the present of every application."""
+    return Assessment(applications=tuple(_assess(app) for app in facts.applications))
+
+
+def _assess(app: ApplicationFacts) -> Assessed:
+    estimators = pid.replays(app)
+    return Assessed(
+        app=app,
+        state=dstream_state(app, estimators) if app.batches else None,
+        estimators=estimators,
+        queries=tuple((query, query_state(query)) for query in app.queries),
+    )

@@ -1,0 +1,60 @@
+"""The rules of `flowdiag rate`, in the order of its reports: one file a rule, one line here."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from flowdiag.analyses.rules.base import Rule
+from flowdiag.analyses.rules.rate import (
+    capped_query,
+    capped_rate,
+    executor_trouble,
+    failing_batches,
+    failing_query,
+    fixed_batch_cost,
+    generation_lag,
+    hanging_batch,
+    late_rows,
+    little_headroom,
+    overloaded_batches,
+    overloaded_query,
+    rate_floor,
+    receiver_restarts,
+    skewed_receiver,
+    slow_outside,
+    slow_task,
+    stuck_watermark,
+    throttled,
+    unheeded_rate,
+    unlimited_first_batch,
+    unstable_gains,
+)
+
+RATE_RULES: Final[tuple[Rule[Any], ...]] = (
+    # RT1xx: what happens
+    overloaded_batches.RULE,
+    failing_batches.RULE,
+    hanging_batch.RULE,
+    generation_lag.RULE,
+    little_headroom.RULE,
+    # RT2xx: what holds the rate
+    rate_floor.RULE,
+    fixed_batch_cost.RULE,
+    throttled.RULE,
+    capped_rate.RULE,
+    unstable_gains.RULE,
+    unheeded_rate.RULE,
+    unlimited_first_batch.RULE,
+    # RT3xx: who is slow
+    skewed_receiver.RULE,
+    receiver_restarts.RULE,
+    slow_task.RULE,
+    executor_trouble.RULE,
+    slow_outside.RULE,
+    # RT4xx: Structured Streaming
+    overloaded_query.RULE,
+    failing_query.RULE,
+    capped_query.RULE,
+    late_rows.RULE,
+    stuck_watermark.RULE,
+)

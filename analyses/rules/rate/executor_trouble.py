@@ -1,0 +1,204 @@
+"""Executors are slow, or were lost.
+
+What it reports
+---------------
+An executor on which tasks of the same stages take longer than elsewhere; executors that were lost,
+with the reason, and blocks of receivers that were lost with them.
+
+Why it matters
+--------------
+A slow machine makes every batch as long as it takes there. An executor that is lost takes the
+blocks with it which its receiver had stored: their batches cannot be computed.
+
+How it decides
+--------------
+Slow: over at least `stages` stages, the mean task on this executor takes `ratio` times the mean of
+the same stages on the others, in the median. Lost: removed with a reason other than an idle or
+requested removal (dynamic allocation, the end of the application). `Could not compute split, block
+input-... not found` beside it says that records are gone.
+
+What to do
+----------
+Slow: look at the machine: other work, throttled CPU, disks. Lost: 137 and memory limits want more
+memory overhead; preemption another queue. With receivers: replicate their blocks (`_2`), or write-
+ahead log.
+
+False alarms
+------------
+An executor that is started late reads its classes first: its first stages are few among many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from flowdiag.analyses.findings import (
+    Action,
+    Finding,
+    Inconclusive,
+    Measurement,
+    Rank,
+    Severity,
+    State,
+    Subject,
+)
+from flowdiag.analyses.judging import cite, shorten
+from flowdiag.analyses.rate import judging as j
+from flowdiag.analyses.rate.facts import Executor
+from flowdiag.analyses.rate.state import Assessed, Assessment
+from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
+
+_BENIGN: Final = (
+    "idle",
+    "killed by driver",
+    "decommission",
+    "kill request",
+    "removed by request",
+    "application finished",
+    "sparkcontext",
+    "shutdown",
+    "shutting down",
+    "command exited with code 0",
+    "driver commanded a shutdown",
+    "worker shutting down",
+)
+
+
+class ExecutorTrouble:
+    """RT304."""
+
+    code: Final = "RT304"
+    name: Final = "executor-trouble"
+    title: Final = "Executors are slow, or were lost"
+    core: Final = False
+    thresholds: Final = (
+        Threshold("ratio", 2.0, "ratio", "machines of one kind differ by a fifth"),
+        Threshold("stages", 10, "stages", "fewer are chance"),
+    )
+    signals: Final[tuple[Signal, ...]] = ()
+
+    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
+        """One finding per slow executor, one for all that were lost."""
+        for assessed in facts.applications:
+            if assessed.app.kind == "other":
+                continue
+            for executor in assessed.app.executors:
+                if (
+                    executor.ratio is not None
+                    and executor.stages >= thresholds["stages"]
+                    and executor.ratio >= thresholds["ratio"]
+                ):
+                    yield _slow(assessed, executor, thresholds["ratio"])
+            lost = [one for one in assessed.app.executors if _lost(assessed, one)]
+            if lost:
+                yield _gone(assessed, lost)
+
+
+def _lost(assessed: Assessed, executor: Executor) -> bool:
+    if executor.removed_us is None or executor.reason is None:
+        return False
+    ended = assessed.app.ended_us
+    if ended is not None and executor.removed_us > ended - 2_000_000:
+        return False
+    text = executor.reason.lower()
+    return not any(word in text for word in _BENIGN)
+
+
+def _subject(assessed: Assessed, executor: Executor) -> Subject:
+    app = assessed.app
+    return Subject(
+        kind="executor",
+        job_name=app.name,
+        application=app.application,
+        executor=executor.executor,
+        host=executor.host,
+    )
+
+
+def _slow(assessed: Assessed, executor: Executor, limit: float) -> Finding:
+    ratio = executor.ratio or 0.0
+    return Finding(
+        job=assessed.key,
+        severity=Severity.WARNING,
+        state=State.ONGOING,
+        subject=_subject(assessed, executor),
+        title=(
+            f"Tasks on executor {executor.executor} take {ratio:.1f} times as long as tasks of the same "
+            f"stages elsewhere"
+        ),
+        explain="Each batch waits for its tasks there.",
+        why=f"its tasks take {ratio:.1f} times as long as elsewhere, over {executor.stages} stages",
+        cause="slow-executor",
+        rank=Rank.ROOT_CAUSE,
+        count=executor.stages,
+        measurements=(
+            Measurement(
+                name="ratio",
+                value=round(ratio, 2),
+                unit="ratio",
+                threshold=limit,
+                population=f"{executor.tasks} tasks of {executor.stages} stages",
+            ),
+        ),
+        evidence=cite([(executor.ref, executor.added_us)]),
+        actions=(
+            Action(
+                text="See what else runs on that machine, and run slow tasks twice",
+                option="spark.speculation",
+                current=assessed.app.settings.get("spark.speculation"),
+                proposed="true",
+                restart_needed=True,
+                verify="mean task durations by executor",
+            ),
+        ),
+    )
+
+
+def _gone(assessed: Assessed, lost: list[Executor]) -> Finding:
+    app = assessed.app
+    last = max(lost, key=lambda one: one.removed_us or 0)
+    blocks = [r for r in app.incidents if r.template == "block-not-found"]
+    recent = (app.last_us or 0) - (last.removed_us or 0) < 600_000_000
+    reason = shorten((last.reason or "").splitlines()[0] if last.reason else "", 160)
+    memory = "137" in reason or "memory" in reason.lower()
+    return Finding(
+        job=assessed.key,
+        severity=Severity.CRITICAL if blocks and recent else Severity.WARNING,
+        state=State.ONGOING if recent else State.RECOVERED,
+        subject=_subject(assessed, last),
+        title=(
+            f"{len(lost)} executor{'s were' if len(lost) > 1 else ' was'} lost: {reason}"
+            + (", and blocks of receivers with them" if blocks else "")
+        ),
+        explain=(
+            "Batches that need these blocks fail: the records are gone."
+            if blocks
+            else "Its tasks run again elsewhere; until then batches take longer."
+        ),
+        why=f"lost: {reason}",
+        cause="out-of-memory" if memory else "executor-lost",
+        rank=Rank.ROOT_CAUSE,
+        first_us=min(one.removed_us or 0 for one in lost),
+        last_us=last.removed_us,
+        count=len(lost),
+        measurements=(
+            Measurement(name="lost-executors", value=len(lost), unit="executors"),
+            Measurement(name="lost-blocks", value=len(blocks), unit="blocks"),
+        ),
+        evidence=(*cite((one.ref, one.removed_us) for one in lost), *j.of_records(blocks[:4])),
+        actions=(
+            Action(
+                text="Give executors more memory beside the heap"
+                if memory
+                else "See why it was taken away",
+                option="spark.executor.memoryOverhead" if memory else None,
+                current=app.settings.get("spark.executor.memoryOverhead") if memory else None,
+                restart_needed=True,
+                verify="no executor removed",
+            ),
+        ),
+    )
+
+
+RULE: Final = ExecutorTrouble()

@@ -1,0 +1,91 @@
+"""From the facts of `flowdiag startup` to `data.attempts`, `data.cluster` and `data.workers`."""
+
+from __future__ import annotations
+
+from flowdiag.analyses.redact import clean
+from flowdiag.analyses.report import iso
+from flowdiag.analyses.startup import facts as x
+from flowdiag.analyses.startup import wire
+
+
+def start_attempts(
+    facts: x.StartupFacts, max_rows: int, *, excerpts: bool = True
+) -> list[wire.StartAttempt]:
+    """Every start of every job, at most `max_rows`: the first, those that were held, the last."""
+    found = [(job, start) for job in facts.jobs for start in job.starts]
+    if len(found) > max_rows:
+        places = sorted(
+            range(len(found)),
+            key=lambda i: (found[i][1].number != 0, found[i][1].held is None, -i),
+        )[:max_rows]
+        found = [found[i] for i in sorted(places)]
+    return [_attempt(job, start, excerpts) for job, start in found]
+
+
+def _attempt(job: x.JobStarts, start: x.Start, excerpts: bool) -> wire.StartAttempt:
+    running = start.running_us
+    slowest = start.slowest
+    return wire.StartAttempt(
+        job_id=start.job.job_id,
+        job_name=job.job.name,
+        number=start.number,
+        kind=start.kind,
+        cause=clean(start.cause) if start.cause and excerpts else None,
+        trigger=start.trigger,
+        started_at=iso(start.started_us),
+        running_at=iso(running),
+        running_after_ms=None if running is None else max(0, (running - start.started_us) // 1000),
+        held=start.held,
+        slowest=slowest.name if slowest else None,
+        tasks=len(start.tasks),
+        expected_tasks=start.expected,
+        required_slots=start.slots.required if start.slots else None,
+        acquired_slots=start.slots.acquired if start.slots else None,
+        restored=start.restored,
+        steps=[_step(step) for step in start.steps],
+    )
+
+
+def cluster_steps(facts: x.StartupFacts) -> list[wire.StartStep]:
+    """The steps before any job."""
+    return [_step(step) for step in facts.cluster_steps]
+
+
+def _step(step: x.Step) -> wire.StartStep:
+    subject = wire.StepSubject(
+        task=step.task,
+        subtask_index=step.subtask_index,
+        taskmanager=step.taskmanager,
+        host=step.host,
+    )
+    spread = step.spread
+    return wire.StartStep(
+        step=step.name,
+        started_at=iso(step.started_us),
+        ended_at=iso(step.ended_us),
+        duration_ms=step.duration_ms,
+        subject=subject if step.task or step.taskmanager else None,
+        tasks=spread.count if spread else None,
+        p50_ms=spread.p50_ms if spread else None,
+        p95_ms=spread.p95_ms if spread else None,
+        max_ms=spread.max_ms if spread else None,
+    )
+
+
+def start_workers(
+    facts: x.StartupFacts, max_rows: int, *, excerpts: bool = True
+) -> list[wire.StartWorker]:
+    """The TaskManagers, those that never registered first."""
+    ranked = sorted(facts.workers, key=lambda w: (w.registered_us is not None, w.name))
+    return [
+        wire.StartWorker(
+            taskmanager=worker.name,
+            host=worker.host,
+            requested_at=iso(worker.requested_us),
+            started_at=iso(worker.started_us),
+            registered_at=iso(worker.registered_us),
+            ended_at=iso(worker.ended_us),
+            diagnostics=clean(worker.diagnostics) if worker.diagnostics and excerpts else None,
+        )
+        for worker in ranked[:max_rows]
+    ]

@@ -1,0 +1,1 @@
+"""What only Flink prints: REST answers, metric reports, options, failures."""

@@ -1,0 +1,566 @@
+"""Saved answers of Flink's REST interface and History Server archives → rows of `EVENTS`.
+
+An answer is recognised by its keys, since users name the files as they like; ids that a body
+lacks (most lack the job, some the vertex) come from the file's name, the folders above it or the
+files beside it. An archive is a list of such answers with their paths, each a JSON text inside
+the JSON. Shapes of Flink 1.4 to 2.3: catalogue/flink.md section 6.
+
+What a row means follows `flowdiag.parsers.schema`; more about the rows of this module:
+
+| event | from | notes |
+|---|---|---|
+| checkpoint_status | checkpoints, details | `utc_us`, `epoch_ms`: trigger; `duration_ms`: end to end; `to_state` and fields.status: `COMPLETED`, `FAILED`, `IN_PROGRESS`; `cause`: failure message; fields.type, is_savepoint, num_subtasks, num_acknowledged_subtasks, latest_ack_ms, failure_ms, external_path, discarded, checkpointed_size, processed_data, persisted_data, detail (`history`, `latest`, `details`) |
+| checkpoint_vertex | details | the same per vertex; `utc_us`: its latest acknowledgement |
+| checkpoint_subtask | details of a vertex | `utc_us`: acknowledgement; `duration_ms`: end to end; `bytes`; fields.status (`completed`, `pending_or_failed`), ack_ms, sync_ms, async_ms, alignment_ms, start_delay_ms, alignment_buffered, alignment_processed, alignment_persisted, unaligned, aborted, checkpointed_size, checkpoint_status |
+| checkpoint_config, checkpoint_counts | config, checkpoints | fields as in the JSON, nested keys joined by a dot |
+| restored | checkpoints | `utc_us`: the restore |
+| job_state | jobs | `to_state` at `utc_us`; fields.at_STATE: when it was last in each, ms |
+| vertex, edge | job, vertex, plan | fields.order counts from the sources |
+| placed | vertex, subtask times | a subtask's attempt and its place; fields.status, io metrics as in the JSON, ms_STATE: time spent |
+| task_state | exceptions | to FAILED, with `cause`, place and time; fields.exception, user_frame; without a task: a failure of the job |
+| taskmanager_registered | taskmanagers | no time: fields.last_heartbeat_ms is when it was last heard of |
+| metric | backpressure, metrics | as in metrics reports, one sample |
+| configuration | configurations | fields.key, fields.value |
+| process_identity | overview, config | fields.version, fields.timezone_offset_ms |
+
+Every row has fields.origin: `rest` or `archive` (`dump` for `flowdiag.parsers.flink.statistics_dump`).
+Times that the JSON says are -1 or 0 are absent. Percentiles of `end_to_end_duration` in summaries
+are time stamps in Flink, so that summaries are not read at all.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.flink.rest_rows import READERS, Context, Row
+from flowdiag.parsers.flink.rest_shapes import (
+    ARCHIVE_HEAD,
+    UNINTERESTING,
+    Ids,
+    Kind,
+    ids_of,
+    is_har,
+    kind_of,
+    recognise,
+    rest_path_of,
+    route_of,
+)
+from flowdiag.parsers.json_values import as_integer, as_string, decode_json, object_at, objects_at
+from flowdiag.parsers.schema import EVENTS
+
+if TYPE_CHECKING:
+    from flowdiag.parsers.sources import Source
+
+__all__ = ["DocumentCounts", "read_document", "recognise", "rest_path_of", "rows_of_bytes"]
+
+MAX_FILE_BYTES: Final = 512 * 1024 * 1024
+"""A larger file is not read: nobody's cluster answers that much, and it must fit in memory."""
+MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+"""One answer, in a file or in an archive; decoded it takes about ten times as much memory."""
+MAX_ANSWERS: Final = 1_000_000
+"""Answers in an archive: five thousand subtasks with all their attempts are not a tenth of it."""
+BATCH_ROWS: Final = 8192
+SAMPLES: Final = 3
+
+_SIBLINGS: Final = 400
+_SIBLING_BYTES: Final = 512 * 1024
+
+
+@dataclass(slots=True)
+class DocumentCounts:
+    """What became of a document's answers: for the `split` row.
+
+    Attributes:
+        bytes: decoded bytes read.
+        candidates: answers in it (one in a REST file, hundreds in an archive).
+        recognised: those whose shape or path is known.
+        samples: the paths or keys of the others, a few.
+        first_us, last_us: of the rows' times.
+    """
+
+    bytes: int = 0
+    candidates: int = 0
+    recognised: int = 0
+    samples: list[str] = field(default_factory=list)
+    first_us: int | None = None
+    last_us: int | None = None
+
+    @property
+    def not_understood(self) -> int:
+        """Answers of unknown shape."""
+        return self.candidates - self.recognised
+
+    def missed(self, what: str) -> None:
+        """Keep one more sample of what is not understood."""
+        if len(self.samples) < SAMPLES:
+            self.samples.append(what[:300])
+
+    def saw(self, utc_us: int | None) -> None:
+        """Widen the time range."""
+        if utc_us is not None:
+            self.first_us = utc_us if self.first_us is None else min(self.first_us, utc_us)
+            self.last_us = utc_us if self.last_us is None else max(self.last_us, utc_us)
+
+
+class _ArchiveEntry(msgspec.Struct):
+    path: str
+    json: msgspec.Raw
+
+
+class _Archive(msgspec.Struct):
+    archive: list[_ArchiveEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """One answer of a document: where it lies, its path if the document says, its text."""
+
+    offset: int
+    path: str | None
+    body: Any = None
+    raw: Any = None  # JSON text, not decoded yet
+
+    def decoded(self) -> Any:
+        """The body; raises ValueError when it is damaged or too large."""
+        if self.raw is None:
+            return self.body
+        if len(memoryview(self.raw)) > MAX_BODY_BYTES:
+            raise ValueError("larger than 64 MiB")
+        value = decode_json(self.raw)
+        # In an archive the answer is a JSON text inside the JSON.
+        return (
+            decode_json(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else value
+        )
+
+
+def read_document(source: Source, counts: DocumentCounts | None = None) -> Iterator[pa.RecordBatch]:
+    """Read a source of kind `rest` or `archive` into batches of `EVENTS`.
+
+    Args:
+        source: opened by `flowdiag.parsers.sources.open_source`.
+        counts: filled while the batches are drawn, for the `split` row that the caller makes.
+
+    Yields:
+        batches of rows; `offset` is where the answer lies in the decoded stream.
+
+    Raises:
+        FlowdiagError: the document is too large, no JSON, or cut; one sentence without the
+            file's name. Batches before it are good.
+    """
+    from flowdiag.parsers.sources import open_source, stream_error
+
+    counts = counts if counts is not None else DocumentCounts()
+    with open_source(source) as stream:
+        data = _read_capped(stream)
+        trouble = stream_error(stream)
+    counts.bytes = len(data)
+    try:
+        yield from _batches(_rows_of(data, source, counts), source.index, counts)
+    except ValueError as error:
+        raise FlowdiagError(trouble or str(error)) from None
+    if trouble:
+        raise FlowdiagError(trouble)
+
+
+def rows_of_bytes(data: bytes, file_name: str = "", *, url: str | None = None) -> list[Row]:
+    """All rows of one document given as bytes; raises ValueError for damaged JSON."""
+    return [row for _, row in _rows(data, file_name, url, DocumentCounts(), _Neighbours())]
+
+
+def _read_capped(stream: Any) -> bytes:
+    data: bytes = stream.read(MAX_FILE_BYTES + 1) or b""
+    while len(data) <= MAX_FILE_BYTES:
+        more = stream.read(MAX_FILE_BYTES + 1 - len(data))
+        if not more:
+            break
+        data += more
+    if len(data) > MAX_FILE_BYTES:
+        raise FlowdiagError("the JSON is larger than 512 MiB")
+    return data
+
+
+def _batches(
+    rows: Iterable[tuple[int, Row]], source: int, counts: DocumentCounts
+) -> Iterator[pa.RecordBatch]:
+    pending: list[Row] = []
+    trouble: ValueError | None = None
+    try:
+        for offset, row in rows:
+            counts.saw(row.get("utc_us"))
+            row["source"], row["offset"] = source, offset
+            row["fields"] = list(row["fields"].items())
+            pending.append(row)
+            if len(pending) >= BATCH_ROWS:
+                yield _batch(pending)
+                pending = []
+    except ValueError as error:
+        trouble = error
+    # What was read before a damaged part is good.
+    if pending:
+        yield _batch(pending)
+    if trouble is not None:
+        raise trouble
+
+
+def _batch(rows: list[Row]) -> pa.RecordBatch:
+    used = frozenset().union(*rows)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([row.get(column.name) for row in rows], column.type)
+            if column.name in used
+            else pa.nulls(len(rows), column.type)
+            for column in EVENTS
+        ],
+        schema=EVENTS,
+    )
+
+
+def _rows_of(data: bytes, source: Source, counts: DocumentCounts) -> Iterator[tuple[int, Row]]:
+    name = source.name if source.name != "-" else ""
+    return _rows(data, name, source.url, counts, _Neighbours(source.path, source.member))
+
+
+def _rows(
+    data: bytes, name: str, url: str | None, counts: DocumentCounts, neighbours: _Neighbours
+) -> Iterator[tuple[int, Row]]:
+    answers = list(_answers(data))
+    counts.candidates = len(answers)
+    archived = bool(answers) and all(answer.path is not None for answer in answers)
+    routes = [route_of(answer.path) if answer.path else None for answer in answers]
+    superseded = _SUPERSEDED if any(route and route[0] == Kind.JOB for route in routes) else ()
+    shared = Context(origin="archive" if archived and ARCHIVE_HEAD.match(data.lstrip()) else "rest")
+    if archived:
+        shared.tasks = _tasks_of(answers, routes)
+        shared.detailed = frozenset(
+            route[1].checkpoint
+            for route in routes
+            if route and route[0] == Kind.DETAILS and route[1].checkpoint is not None
+        )
+    for answer, route in zip(answers, routes, strict=True):
+        if answer.path and route is None and UNINTERESTING.search(answer.path):
+            counts.recognised += 1
+            continue
+        try:
+            body = answer.decoded()
+        except ValueError as error:
+            counts.missed(f"{answer.path}: {error}")
+            continue
+        if route is not None and body in ({}, []):
+            counts.recognised += 1  # nothing to say, as before the first checkpoint
+            continue
+        known = _identify(body, answer, route, name, url, neighbours)
+        if known is None:
+            counts.missed(answer.path or _describe(body))
+            continue
+        kind, ids = known
+        counts.recognised += 1
+        if archived and kind in superseded:
+            continue
+        context = replace(shared, ids=ids)
+        if not archived and _needs_names(kind):
+            context.tasks = neighbours.tasks(ids.job_id)
+        for row in READERS[kind](body, context):
+            yield answer.offset, row
+
+
+def _identify(
+    body: object,
+    answer: _Answer,
+    route: tuple[str, Ids] | None,
+    name: str,
+    url: str | None,
+    neighbours: _Neighbours,
+) -> tuple[str, Ids] | None:
+    """The kind and the ids of one answer, from its path, its body, its names and neighbours."""
+    if route is not None and answer.path is not None:
+        kind, ids = route
+        # The body has the last word: an error page has the path, but not the shape.
+        shape = kind_of(body, answer.path)
+        if shape is None and not (isinstance(body, Mapping) and kind in _SHAPELESS):
+            return None
+        return (shape or kind), _merged(ids, ids_of(body, ""))
+    kind_of_body = kind_of(body, name)
+    if kind_of_body is None:
+        return None
+    ids = ids_of(body, name)
+    told = route_of(url) if url else None
+    if told is not None:
+        ids = _merged(told[1], ids)
+    if (ids.job_id is None or ids.by_folder) and ":jobid" in kind_of_body:
+        job_id = neighbours.job_id() or ids.job_id
+        # The only id in a name was taken for the vertex's, and is the job's.
+        vertex_id = None if ids.vertex_id == job_id else ids.vertex_id
+        ids = replace(ids, job_id=job_id, vertex_id=vertex_id)
+    if ids.vertex_id is None and kind_of_body == Kind.SUBTASKS:
+        ids = replace(ids, vertex_id=neighbours.vertex_of(body))
+    return kind_of_body, ids
+
+
+# In an archive the answer for the job has all that these have.
+_SUPERSEDED: Final = (Kind.JOBS_OVERVIEW, Kind.PLAN)
+
+# Known by their path only: the body may be empty, or nothing but a status.
+_SHAPELESS: Final = frozenset(
+    (
+        Kind.BACKPRESSURE,
+        Kind.JOB_STATUS,
+        Kind.JOB_CONFIG,
+        Kind.EXCEPTIONS,
+        Kind.JOBS,
+        Kind.JOBS_OVERVIEW,
+    )
+)
+
+
+def _merged(first: Ids, second: Ids) -> Ids:
+    def either(name: str) -> Any:
+        value = getattr(first, name)
+        return getattr(second, name) if value is None or str(value).startswith(":") else value
+
+    return Ids(*(either(name) for name in Ids.__slots__))
+
+
+def _needs_names(kind: str) -> bool:
+    return ":vertexid" in kind and kind not in (
+        Kind.VERTEX,
+        Kind.SUBTASK_TIMES,
+        Kind.VERTEX_TASKMANAGERS,
+    )
+
+
+def _describe(body: object) -> str:
+    if isinstance(body, Mapping):
+        return "an object with the keys " + ", ".join(list(map(str, body))[:8])
+    return f"a {type(body).__name__}"
+
+
+def _answers(data: bytes) -> Iterator[_Answer]:
+    """Take a document apart; raises ValueError for damaged JSON."""
+    start = len(data) - len(data.removeprefix(b"\xef\xbb\xbf").lstrip())
+    text = memoryview(data)[start:]
+    if ARCHIVE_HEAD.match(data, start):
+        yield from _archived(data, text, start)
+        return
+    if len(text) > MAX_BODY_BYTES:
+        raise ValueError("the JSON is larger than 64 MiB and no archive")
+    try:
+        body = decode_json(text)
+    except ValueError:
+        yield from _concatenated(data, start)
+        return
+    if isinstance(body, Mapping) and is_har(body):
+        yield from _har(body)
+    else:
+        yield _Answer(start, None, body)
+
+
+def _archived(data: bytes, text: memoryview, start: int) -> Iterator[_Answer]:
+    if data.count(b'"path"') > MAX_ANSWERS:
+        raise ValueError("the archive has more than a million answers")
+    try:
+        entries = msgspec.json.decode(text, type=_Archive).archive
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(_damage(error)) from None
+    position = start
+    for entry in entries:
+        # A view into `data`; entries come in order, so that each is found right behind the last.
+        found = data.find(memoryview(entry.json), position)
+        position = found if found >= 0 else position
+        yield _Answer(position, entry.path, raw=entry.json)
+
+
+def _damage(error: BaseException) -> str:
+    """One sentence, without the decoder's own words for it.
+
+    >>> _damage(ValueError("Input data was truncated"))
+    'the JSON is cut off'
+    """
+    text = str(error)
+    if "truncated" in text or "Unterminated" in text:
+        return "the JSON is cut off"
+    found = re.search(r"byte (\d+)|char (\d+)", text)
+    return (
+        f"the JSON is damaged near byte {found[1] or found[2]}" if found else "the JSON is damaged"
+    )
+
+
+def _concatenated(data: bytes, start: int) -> Iterator[_Answer]:
+    """Answers one behind the other, as a loop around curl writes them."""
+    text = data[start:].decode("utf-8", "replace")
+    decoder = json.JSONDecoder()
+    position = 0
+    while True:
+        while position < len(text) and text[position].isspace():
+            position += 1
+        if position >= len(text):
+            return
+        try:
+            body, end = decoder.raw_decode(text, position)
+        except RecursionError:
+            raise ValueError("the JSON is nested too deeply") from None
+        except json.JSONDecodeError as error:
+            cut = error.pos >= len(text.rstrip()) or "Unterminated" in error.msg
+            raise ValueError(
+                "the JSON is cut off" if cut else f"the JSON is damaged near byte {error.pos}"
+            ) from None
+        # Bytes and characters differ only where names are not ASCII: near enough to cite.
+        yield _Answer(start + position, None, body)
+        position = end
+
+
+def _har(body: Mapping[str, Any]) -> Iterator[_Answer]:
+    """The requests of a browser, as its developer tools export them."""
+    for entry in objects_at(object_at(body, "log"), "entries"):
+        url = as_string(object_at(entry, "request").get("url"))
+        content = as_string(object_at(object_at(entry, "response"), "content").get("text"))
+        if url and content and content[:1] in "{[" and route_of(url):
+            yield _Answer(0, url, raw=content.encode("utf-8", "surrogatepass"))
+
+
+def _tasks_of(answers: list[_Answer], routes: list[tuple[str, Ids] | None]) -> dict[str, str]:
+    """Names of vertices: an archive has them in its answer for the job."""
+    tasks: dict[str, str] = {}
+    for answer, route in zip(answers, routes, strict=True):
+        if route and route[0] == Kind.JOB:
+            try:
+                body = answer.decoded()
+            except ValueError:
+                continue
+            if isinstance(body, Mapping):
+                tasks |= _names_in(body)
+    return tasks
+
+
+def _names_in(body: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        vertex_id: name
+        for item in objects_at(body, "vertices")
+        if (vertex_id := as_string(item.get("id"))) and (name := as_string(item.get("name")))
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """What the JSON files of one folder say together."""
+
+    job_ids: frozenset[str] = frozenset()
+    tasks: Mapping[str, str] = field(default_factory=dict)
+    owners: Mapping[str, str] = field(default_factory=dict)  # vertex -> job
+    details: tuple[tuple[int, Mapping[str, Any]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Neighbours:
+    """The files beside a document, looked at only when the document lacks something."""
+
+    path: str | None = None
+    member: str | None = None
+
+    def _folder(self) -> _Folder:
+        # Members of a container lie in no folder of ours; a spooled stream has none either.
+        if not self.path or self.member is not None:
+            return _Folder()
+        return _look_into(os.path.dirname(os.path.abspath(self.path)))
+
+    def job_id(self) -> str | None:
+        """The job of the folder, if all its files are about one."""
+        found = self._folder().job_ids
+        return next(iter(found)) if len(found) == 1 else None
+
+    def tasks(self, job_id: str | None) -> dict[str, str]:
+        """Names of the vertices of a job."""
+        folder = self._folder()
+        return {
+            vertex_id: name
+            for vertex_id, name in folder.tasks.items()
+            if job_id is None or folder.owners.get(vertex_id) in (None, job_id)
+        }
+
+    def vertex_of(self, body: object) -> str | None:
+        """The vertex whose entry in the checkpoint's details has the numbers of this answer."""
+        if not isinstance(body, Mapping):
+            return None
+        keys = ("latest_ack_timestamp", "state_size", "end_to_end_duration", "num_subtasks")
+        wanted = [body.get(key) for key in keys]
+        found = {
+            vertex_id
+            for number, tasks in self._folder().details
+            if number == body.get("id")
+            for vertex_id, task in tasks.items()
+            if isinstance(task, Mapping) and [task.get(key) for key in keys] == wanted
+        }
+        return next(iter(found)) if len(found) == 1 else None
+
+
+@lru_cache(maxsize=32)
+def _look_into(folder: str) -> _Folder:
+    """Read the small JSON files of a folder; what cannot be read is left out."""
+    job_ids: set[str] = set()
+    tasks: dict[str, str] = {}
+    owners: dict[str, str] = {}
+    details: list[tuple[int, Mapping[str, Any]]] = []
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(
+                entry.path
+                for entry in entries
+                if entry.is_file() and entry.stat().st_size <= _SIBLING_BYTES
+            )[:_SIBLINGS]
+    except OSError:
+        return _Folder()
+    for name in names:
+        body = _small_json(name)
+        if not isinstance(body, Mapping):
+            continue
+        kind = kind_of(body, name)
+        if kind is None:
+            continue
+        ids = ids_of(body, name)
+        job_id = None if ids.by_folder else ids.job_id
+        if job_id:
+            job_ids.add(job_id)
+        if kind == Kind.JOBS_OVERVIEW:
+            listed = (
+                item.get("jid") for key in ("jobs", "running") for item in objects_at(body, key)
+            )
+            job_ids |= {jid for jid in listed if isinstance(jid, str)}
+        elif kind == Kind.JOB:
+            names_here = _names_in(body)
+            tasks |= names_here
+            owners |= dict.fromkeys(names_here, job_id or "")
+        elif kind in (Kind.VERTEX, Kind.SUBTASK_TIMES, Kind.VERTEX_TASKMANAGERS):
+            vertex_id, label = as_string(body.get("id")), as_string(body.get("name"))
+            if vertex_id and label:
+                tasks[vertex_id] = label
+        elif kind == Kind.DETAILS:
+            number = as_integer(body.get("id"))
+            if number is not None:
+                details.append((number, object_at(body, "tasks")))
+    return _Folder(frozenset(job_ids), tasks, owners, tuple(details))
+
+
+def _small_json(path: str) -> object:
+    try:
+        with open(path, "rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+            file.seek(0)
+            stream = gzip.GzipFile(fileobj=file) if packed else file
+            data = stream.read(64)
+            # A log beside the answers is not worth reading whole.
+            if data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] != b"{":
+                return None
+            data += stream.read(_SIBLING_BYTES)
+        return decode_json(data.removeprefix(b"\xef\xbb\xbf"))
+    except (OSError, EOFError, ValueError):
+        return None

@@ -1,0 +1,674 @@
+"""From one decoded REST answer to rows of `EVENTS`: one reader per kind of answer."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from flowdiag.parsers.flink.metric_reports import recognise_metric
+from flowdiag.parsers.flink.rest_shapes import Ids, Kind
+from flowdiag.parsers.json_values import (
+    as_amount,
+    as_count,
+    as_integer,
+    as_moment,
+    as_number,
+    as_string,
+    as_text,
+    flattened,
+    microseconds,
+    object_at,
+    objects_at,
+)
+from flowdiag.parsers.messages import parse_task
+from flowdiag.parsers.schema import Event
+from flowdiag.parsers.traces import CAUSE_CHARACTERS, Trace, read_trace
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Context:
+    """What is known beside the body that is read.
+
+    Attributes:
+        origin: rest, archive or dump.
+        ids: from the path.
+        tasks: names of vertices by id, where the document or its neighbours tell.
+        detailed: checkpoints whose details come with the same document.
+    """
+
+    origin: str = "rest"
+    ids: Ids = field(default_factory=Ids)
+    tasks: Mapping[str, str] = field(default_factory=dict)
+    detailed: frozenset[int] = frozenset()
+
+    def row(
+        self, event: Event, template: str, fields: Mapping[str, object], **columns: object
+    ) -> Row:
+        """A row with the ids of the path, unless the body knows better."""
+        columns.setdefault("job_id", self.ids.job_id)
+        texts = {key: text for key, value in fields.items() if (text := as_text(value)) is not None}
+        texts["origin"] = self.origin
+        return {"event": event.value, "template": template, "fields": texts, **columns}
+
+
+MAX_TRACE_CHARACTERS: Final = 1024 * 1024
+
+
+def trace_of(text: str) -> Trace:
+    """What a stack trace or a message in an answer says; its first line where it is no trace.
+
+    >>> trace_of("Checkpoint expired before completing.").cause
+    'Checkpoint expired before completing.'
+    """
+    lines = text[:MAX_TRACE_CHARACTERS].splitlines()
+    first = next((line.strip() for line in lines if line.strip()), "")[:CAUSE_CHARACTERS] or None
+    trace = read_trace(lines)
+    return replace(trace, exception=trace.exception or first, cause=trace.cause or first)
+
+
+_ENDPOINT = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\s]+):(?P<port>-?[0-9]{1,5})\Z")
+_NOWHERE: Final = frozenset(("", "(unassigned)", "unassigned", "null", "unknown"))
+
+
+def place_of(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns and port from `host`, `endpoint`, `location`, `taskmanager-id` of any version.
+
+    `endpoint` (1.20+) has the full name, as the logs do, and is all that 2.0+ has; `host` is
+    short in some versions and has the port in others.
+    """
+    host = port = None
+    for key in ("endpoint", "location", "host"):
+        text = as_string(item.get(key))
+        if text is None or text.lower() in _NOWHERE:
+            continue
+        found = _ENDPOINT.match(text)
+        host = found["host"] if found else text
+        port = int(found["port"]) if found else None
+        break
+    taskmanager = as_string(item.get("taskmanager-id")) or as_string(item.get("taskManagerId"))
+    if taskmanager is not None and taskmanager.lower() in _NOWHERE:
+        taskmanager = None
+    return {"host": host, "taskmanager": taskmanager, "port": port}
+
+
+def _jobs_overview(body: Any, context: Context) -> Iterator[Row]:
+    for key in ("jobs", "running", "finished"):
+        for item in objects_at(body, key):
+            yield from _job_state(item, context)
+
+
+def _jobs(body: Any, context: Context) -> Iterator[Row]:
+    for item in objects_at(body, "jobs"):
+        job_id, state = as_string(item.get("id")), as_string(item.get("status"))
+        if job_id and state:
+            yield context.row(Event.JOB_STATE, "rest-jobs", {}, job_id=job_id, to_state=state)
+
+
+def _job_state(body: Mapping[str, Any], context: Context) -> Iterator[Row]:
+    state = as_string(body.get("state"))
+    if state is None:
+        return
+    moments = {
+        name: moment
+        for name, value in object_at(body, "timestamps").items()
+        if (moment := as_moment(value)) is not None
+    }
+    when = moments.get(state) or as_moment(body.get("end-time"))
+    yield context.row(
+        Event.JOB_STATE,
+        "rest-job",
+        {
+            **{f"at_{name}": moment for name, moment in moments.items()},
+            "start_ms": as_moment(body.get("start-time")),
+            "end_ms": as_moment(body.get("end-time")),
+            "now_ms": as_moment(body.get("now")),
+            "max_parallelism": as_count(body.get("maxParallelism")),
+            "job_type": body.get("job-type") or body.get("jobType"),
+            "scheduler": body.get("schedulerType"),
+            "application_id": body.get("application-id"),
+        },
+        job_id=as_string(body.get("jid")) or context.ids.job_id,
+        job_name=as_string(body.get("name")),
+        to_state=state,
+        utc_us=microseconds(when),
+    )
+
+
+def _job(body: Any, context: Context) -> Iterator[Row]:
+    job_id = as_string(body.get("jid"))
+    if job_id:
+        context = replace(context, ids=replace(context.ids, job_id=job_id))
+    yield from _job_state(body, context)
+    for order, item in enumerate(objects_at(body, "vertices")):
+        yield _vertex_row(item, context, order)
+    yield from _plan(body, context)
+
+
+def _vertex_row(item: Mapping[str, Any], context: Context, order: int | None) -> Row:
+    return context.row(
+        Event.VERTEX,
+        "rest-vertex",
+        {
+            "order": order,
+            "status": item.get("status"),
+            "start_ms": as_moment(item.get("start-time")),
+            "end_ms": as_moment(item.get("end-time")),
+            "max_parallelism": as_count(item.get("maxParallelism")),
+            "slot_sharing_group": item.get("slotSharingGroupId"),
+            **flattened(object_at(item, "metrics")),
+        },
+        vertex_id=as_string(item.get("id")),
+        task=as_string(item.get("name")),
+        parallelism=as_count(item.get("parallelism")),
+        utc_us=microseconds(as_moment(item.get("start-time"))),
+    )
+
+
+def _plan(body: Any, context: Context) -> Iterator[Row]:
+    plan = object_at(body, "plan")
+    job_id = as_string(plan.get("jid")) or context.ids.job_id
+    for node in objects_at(plan, "nodes"):
+        vertex_id = as_string(node.get("id"))
+        description = html.unescape(as_string(node.get("description")) or "")
+        for source in objects_at(node, "inputs"):
+            upstream = as_string(source.get("id"))
+            if vertex_id and upstream:
+                yield context.row(
+                    Event.EDGE,
+                    "rest-edge",
+                    {
+                        "upstream": upstream,
+                        "ship_strategy": source.get("ship_strategy"),
+                        "exchange": source.get("exchange"),
+                        "number": source.get("num"),
+                        "description": description.replace("<br/>", " ").strip(),
+                    },
+                    job_id=job_id,
+                    job_name=as_string(plan.get("name")),
+                    vertex_id=vertex_id,
+                    task=context.tasks.get(vertex_id),
+                    parallelism=as_count(node.get("parallelism")),
+                )
+
+
+def _exceptions(body: Any, context: Context) -> Iterator[Row]:
+    entries = objects_at(object_at(body, "exceptionHistory"), "entries")
+    if entries:
+        # From 1.13 on the older keys repeat the latest entry.
+        for entry in entries:
+            yield _failure(entry, context, "stacktrace", "taskName", concurrent=False)
+            for other in objects_at(entry, "concurrentExceptions"):
+                yield _failure(other, context, "stacktrace", "taskName", concurrent=True)
+        return
+    listed = objects_at(body, "all-exceptions")
+    for item in listed:
+        yield _failure(item, context, "exception", "task", concurrent=False)
+    root, when = as_string(body.get("root-exception")), as_moment(body.get("timestamp"))
+    if root and not any(
+        item.get("exception") == root and as_moment(item.get("timestamp")) == when
+        for item in listed
+    ):
+        item = {"exception": root, "timestamp": when}
+        yield _failure(item, context, "exception", "task", concurrent=False)
+
+
+def _failure(
+    item: Mapping[str, Any], context: Context, text: str, task: str, *, concurrent: bool
+) -> Row:
+    trace = trace_of(as_string(item.get(text)) or as_string(item.get("exceptionName")) or "")
+    name = as_string(item.get(task))
+    known = parse_task(name.replace(" - execution #", "#")) if name else None
+    place = place_of(item)
+    return context.row(
+        Event.TASK_STATE,
+        "rest-exception",
+        {
+            "exception": trace.exception,
+            "user_frame": trace.user_frame,
+            "scope": "task" if known else "job",
+            "concurrent": concurrent,
+            "data_port": place["port"],
+            "labels": ", ".join(
+                f"{key}={value}" for key, value in object_at(item, "failureLabels").items()
+            ),
+        },
+        task=known.task if known else None,
+        subtask_index=known.subtask_index if known else None,
+        parallelism=known.parallelism if known else None,
+        attempt=known.attempt if known else None,
+        host=place["host"],
+        taskmanager=place["taskmanager"],
+        to_state="FAILED",
+        cause=trace.cause,
+        utc_us=microseconds(as_moment(item.get("timestamp"))),
+    )
+
+
+def _checkpoints(body: Any, context: Context) -> Iterator[Row]:
+    counts = object_at(body, "counts")
+    if counts:
+        yield context.row(Event.CHECKPOINT_COUNTS, "rest-checkpoint-counts", flattened(counts))
+    seen = set(context.detailed)
+    for item in objects_at(body, "history"):
+        number = as_integer(item.get("id"))
+        if number is not None and number not in seen:
+            seen.add(number)
+            yield from checkpoint_rows(item, context, detail="history")
+    latest = object_at(body, "latest")
+    for key in ("completed", "savepoint", "failed"):
+        item = object_at(latest, key)
+        number = as_integer(item.get("id"))
+        if number is not None and number not in seen:
+            # Older than the history, which holds ten.
+            seen.add(number)
+            yield from checkpoint_rows(item, context, detail="latest")
+    restored = object_at(latest, "restored")
+    if as_integer(restored.get("id")) is not None:
+        yield context.row(
+            Event.RESTORED,
+            "rest-restored",
+            {
+                "is_savepoint": restored.get("is_savepoint"),
+                "external_path": restored.get("external_path"),
+            },
+            checkpoint=as_integer(restored.get("id")),
+            utc_us=microseconds(as_moment(restored.get("restore_timestamp"))),
+        )
+
+
+_NO_PATH: Final = "<checkpoint-not-externally-addressable>"
+
+
+def checkpoint_rows(body: Mapping[str, Any], context: Context, *, detail: str) -> Iterator[Row]:
+    """One `checkpoint_status` row, and a `checkpoint_vertex` row for each vertex that is listed."""
+    number = as_integer(body.get("id"))
+    if number is None:
+        number = context.ids.checkpoint
+    trigger = as_moment(body.get("trigger_timestamp"))
+    savepoint = body.get("is_savepoint")
+    path = as_string(body.get("external_path"))
+    message = as_string(body.get("failure_message"))
+    yield context.row(
+        Event.CHECKPOINT_STATUS,
+        f"{_prefix(context)}-checkpoint",
+        {
+            "status": body.get("status"),
+            "type": body.get("checkpoint_type") or ("SAVEPOINT" if savepoint else "CHECKPOINT"),
+            "is_savepoint": savepoint,
+            "savepoint_format": body.get("savepointFormat"),
+            "num_subtasks": as_count(body.get("num_subtasks")),
+            "num_acknowledged_subtasks": as_count(body.get("num_acknowledged_subtasks")),
+            "latest_ack_ms": as_moment(body.get("latest_ack_timestamp")),
+            "failure_ms": as_moment(body.get("failure_timestamp")),
+            "external_path": None if path == _NO_PATH else path,
+            "discarded": body.get("discarded"),
+            "checkpointed_size": as_amount(body.get("checkpointed_size")),
+            "metadata_size": as_amount(body.get("metadata_size")),
+            "alignment_buffered": as_amount(body.get("alignment_buffered")),
+            "processed_data": as_amount(body.get("processed_data")),
+            "persisted_data": as_amount(body.get("persisted_data")),
+            "detail": detail,
+        },
+        checkpoint=number,
+        epoch_ms=trigger,
+        utc_us=microseconds(trigger),
+        duration_ms=as_amount(body.get("end_to_end_duration")),
+        bytes=as_amount(body.get("state_size")),
+        to_state=as_string(body.get("status")),
+        cause=trace_of(message).cause if message else None,
+    )
+    for vertex_id, task in object_at(body, "tasks").items():
+        if isinstance(task, Mapping):
+            yield _checkpoint_vertex(task, vertex_id, number, context)
+
+
+def _prefix(context: Context) -> str:
+    return "dump" if context.origin == "dump" else "rest"
+
+
+def _checkpoint_vertex(
+    task: Mapping[str, Any], vertex_id: str, checkpoint: int | None, context: Context
+) -> Row:
+    return context.row(
+        Event.CHECKPOINT_VERTEX,
+        f"{_prefix(context)}-checkpoint-vertex",
+        {
+            "status": task.get("status"),
+            "num_subtasks": as_count(task.get("num_subtasks")),
+            "num_acknowledged_subtasks": as_count(task.get("num_acknowledged_subtasks")),
+            "latest_ack_ms": as_moment(task.get("latest_ack_timestamp")),
+            "checkpointed_size": as_amount(task.get("checkpointed_size")),
+            "alignment_buffered": as_amount(task.get("alignment_buffered")),
+            "processed_data": as_amount(task.get("processed_data")),
+            "persisted_data": as_amount(task.get("persisted_data")),
+        },
+        checkpoint=checkpoint,
+        vertex_id=vertex_id,
+        task=context.tasks.get(vertex_id),
+        parallelism=as_count(task.get("num_subtasks")),
+        utc_us=microseconds(as_moment(task.get("latest_ack_timestamp"))),
+        duration_ms=as_amount(task.get("end_to_end_duration")),
+        bytes=as_amount(task.get("state_size")),
+        to_state=as_string(task.get("status")),
+    )
+
+
+def _details(body: Any, context: Context) -> Iterator[Row]:
+    yield from checkpoint_rows(body, context, detail="details")
+
+
+def _subtasks(body: Any, context: Context) -> Iterator[Row]:
+    number = as_integer(body.get("id"))
+    if number is None:
+        number = context.ids.checkpoint
+    vertex_id = context.ids.vertex_id
+    parallelism = as_count(body.get("num_subtasks"))
+    if vertex_id and number not in context.detailed:
+        yield _checkpoint_vertex(body, vertex_id, number, context)
+    for item in objects_at(body, "subtasks"):
+        parts, alignment = object_at(item, "checkpoint"), object_at(item, "alignment")
+        ack = as_moment(item.get("ack_timestamp"))
+        yield context.row(
+            Event.CHECKPOINT_SUBTASK,
+            "rest-checkpoint-subtask",
+            {
+                "status": item.get("status"),
+                "checkpoint_status": body.get("status"),
+                "ack_ms": ack,
+                "sync_ms": as_amount(parts.get("sync")),
+                "async_ms": as_amount(parts.get("async")),
+                "alignment_ms": as_amount(alignment.get("duration")),
+                "alignment_buffered": as_amount(alignment.get("buffered")),
+                "alignment_processed": as_amount(alignment.get("processed")),
+                "alignment_persisted": as_amount(alignment.get("persisted")),
+                "start_delay_ms": as_amount(item.get("start_delay")),
+                "checkpointed_size": as_amount(item.get("checkpointed_size")),
+                "unaligned": item.get("unaligned_checkpoint"),
+                "aborted": item.get("aborted"),
+            },
+            checkpoint=number,
+            vertex_id=vertex_id,
+            task=context.tasks.get(vertex_id or ""),
+            subtask_index=as_count(item.get("index")),
+            parallelism=parallelism,
+            utc_us=microseconds(ack),
+            duration_ms=as_amount(item.get("end_to_end_duration")),
+            bytes=as_amount(item.get("state_size")),
+            to_state=as_string(item.get("status")),
+        )
+
+
+def _checkpoint_config(body: Any, context: Context) -> Iterator[Row]:
+    yield context.row(Event.CHECKPOINT_CONFIG, "rest-checkpoint-config", flattened(body))
+
+
+def _vertex(body: Any, context: Context) -> Iterator[Row]:
+    yield _vertex_row(body, context, None)
+    for item in objects_at(body, "subtasks"):
+        yield from _placed(
+            item,
+            context,
+            vertex_id=as_string(body.get("id")),
+            task=as_string(body.get("name")),
+            parallelism=as_count(body.get("parallelism")),
+        )
+
+
+def _placed(item: Mapping[str, Any], context: Context, **columns: object) -> Iterator[Row]:
+    place = place_of(item)
+    moments = {
+        f"at_{name}": as_moment(value) for name, value in object_at(item, "timestamps").items()
+    }
+    spent = {
+        f"ms_{name}": as_amount(value) for name, value in object_at(item, "status-duration").items()
+    }
+    start = as_moment(item.get("start-time")) or as_moment(item.get("start_time"))
+    yield context.row(
+        Event.PLACED,
+        "rest-subtask",
+        {
+            "status": item.get("status"),
+            "start_ms": start,
+            "end_ms": as_moment(item.get("end-time")),
+            "data_port": place["port"],
+            "short_host": item.get("host"),
+            **moments,
+            **spent,
+            **flattened(object_at(item, "metrics")),
+        },
+        subtask_index=as_count(item.get("subtask")),
+        attempt=as_count(item.get("attempt")),
+        host=place["host"],
+        taskmanager=place["taskmanager"],
+        utc_us=microseconds(start or moments.get("at_DEPLOYING")),
+        duration_ms=as_amount(item.get("duration")),
+        **columns,
+    )
+    for other in objects_at(item, "other-concurrent-attempts"):
+        if not other.get("other-concurrent-attempts"):
+            yield from _placed(other, context, **columns)
+
+
+def _subtask_times(body: Any, context: Context) -> Iterator[Row]:
+    subtasks = objects_at(body, "subtasks")
+    for item in subtasks:
+        yield from _placed(
+            item,
+            context,
+            vertex_id=as_string(body.get("id")),
+            task=as_string(body.get("name")),
+            parallelism=len(subtasks),
+        )
+
+
+def _attempt(body: Any, context: Context) -> Iterator[Row]:
+    vertex_id = context.ids.vertex_id
+    yield from _placed(body, context, vertex_id=vertex_id, task=context.tasks.get(vertex_id or ""))
+
+
+def _vertex_taskmanagers(body: Any, context: Context) -> Iterator[Row]:
+    # The same numbers as in the vertex, summed per TaskManager: only the name is of use.
+    yield _vertex_row({"id": body.get("id"), "name": body.get("name")}, context, None)
+
+
+def _taskmanagers(body: Any, context: Context) -> Iterator[Row]:
+    for item in objects_at(body, "taskmanagers"):
+        yield from _taskmanager(item, context)
+
+
+_ACTOR_HOST = re.compile(r"@(?P<host>\[[0-9a-fA-F:.%]+\]|[^:/@\s]+)(?::[0-9]+)?/")
+
+
+def _taskmanager(body: Any, context: Context) -> Iterator[Row]:
+    taskmanager = as_string(body.get("id"))
+    if taskmanager is None:
+        return
+    host = _ACTOR_HOST.search(as_string(body.get("path")) or "")
+    # In 1.4 the hardware stands on the item itself.
+    hardware = object_at(body, "hardware") or {
+        key: body.get(key) for key in ("cpuCores", "physicalMemory", "freeMemory", "managedMemory")
+    }
+    yield context.row(
+        Event.TASKMANAGER_REGISTERED,
+        "rest-taskmanager",
+        {
+            "data_port": body.get("dataPort"),
+            "last_heartbeat_ms": as_moment(body.get("timeSinceLastHeartbeat")),
+            "slots": as_count(body.get("slotsNumber")),
+            "free_slots": as_count(body.get("freeSlots")),
+            "blocked": body.get("blocked"),
+            **flattened(hardware, "hardware."),
+            **flattened(object_at(body, "memoryConfiguration"), "memory."),
+            **flattened(object_at(body, "metrics"), "metrics."),
+        },
+        job_id=None,
+        taskmanager=taskmanager,
+        host=host["host"] if host else None,
+    )
+
+
+def _backpressure(body: Any, context: Context) -> Iterator[Row]:
+    when = as_moment(body.get("end-timestamp"))
+    for item in objects_at(body, "subtasks"):
+        samples = {name: as_number(item.get(name)) for name in ("ratio", "idleRatio", "busyRatio")}
+        if "busyRatio" in item or "idleRatio" in item:
+            # 1.13+: the three metrics of the task, divided by 1000.
+            named = {
+                "backPressuredTimeMsPerSecond": samples["ratio"],
+                "idleTimeMsPerSecond": samples["idleRatio"],
+                "busyTimeMsPerSecond": samples["busyRatio"],
+            }
+            values = {name: None if v is None else v * 1000 for name, v in named.items()}
+        else:
+            # Before: the share of samples in which the task waited for a buffer.
+            values = {"isBackPressured": samples["ratio"]}
+        for name, value in values.items():
+            yield from _metric_row(
+                context,
+                name,
+                value,
+                subtask_index=as_count(item.get("subtask")),
+                utc_us=microseconds(when),
+            )
+
+
+def _metric_row(
+    context: Context,
+    name: str,
+    value: float | None,
+    *,
+    kind: str = "gauge",
+    scope: str = "task",
+    operator: str | None = None,
+    **columns: object,
+) -> Iterator[Row]:
+    """One sample; a task's is left out when nothing tells which task it is."""
+    vertex_id = context.ids.vertex_id
+    task = context.tasks.get(vertex_id or "")
+    if scope in ("task", "operator") and (task is None or columns.get("subtask_index") is None):
+        return
+    row = context.row(Event.METRIC, "rest-metric", {}, vertex_id=vertex_id, task=task, **columns)
+    row["metric"] = {
+        "name": name,
+        "kind": kind,
+        "scope": scope,
+        "operator": operator,
+        "count": 0 if value is None else 1,
+        **dict.fromkeys(("first", "last", "min", "max", "sum"), value),
+    }
+    yield row
+
+
+def _metrics(scope: str) -> Callable[[Any, Context], Iterator[Row]]:
+    """Readers of `[{id, value}]`; aggregated answers (`min`, `max` …) name no subtask."""
+
+    def read(body: Any, context: Context) -> Iterator[Row]:
+        for item in body if isinstance(body, list) else ():
+            if not isinstance(item, Mapping) or not isinstance(item.get("id"), str):
+                continue
+            text = item.get("value")
+            value = {"true": 1.0, "false": 0.0}.get(str(text).lower(), as_number(text))
+            parts = item["id"].split(".")
+            subtask = context.ids.subtask_index
+            if scope == "task" and subtask is None and parts[0].isdecimal():
+                subtask = as_count(parts.pop(0))
+            found = recognise_metric(parts)
+            if found is None or "value" not in item:
+                continue
+            metric, length = found
+            operator = ".".join(parts[:-length]) or None
+            if value is not None and value == metric.absent:
+                value = None
+            yield from _metric_row(
+                context,
+                ".".join(parts[-length:]),
+                value,
+                kind=metric.kind,
+                scope="operator" if operator and scope == "task" else scope,
+                operator=operator,
+                subtask_index=subtask,
+                taskmanager=context.ids.taskmanager,
+            )
+
+    return read
+
+
+_SECRET = re.compile(
+    r"password|secret|token|apikey|api-key|credential|private|fs\.\w+\.key", re.IGNORECASE
+)
+
+
+def _configuration(body: Any, context: Context) -> Iterator[Row]:
+    for item in body if isinstance(body, list) else ():
+        if isinstance(item, Mapping) and isinstance(item.get("key"), str):
+            hidden = _SECRET.search(item["key"]) is not None
+            yield context.row(
+                Event.CONFIGURATION,
+                "rest-configuration",
+                {"key": item["key"], "value": "******" if hidden else item.get("value")},
+            )
+
+
+def _overview(body: Any, context: Context) -> Iterator[Row]:
+    yield context.row(
+        Event.PROCESS_IDENTITY,
+        "rest-overview",
+        {
+            "version": body.get("flink-version"),
+            "timezone_offset_ms": as_integer(body.get("timezone-offset")),
+            "timezone": body.get("timezone-name"),
+            "taskmanagers": as_count(body.get("taskmanagers")),
+            "slots_total": as_count(body.get("slots-total")),
+            "slots_available": as_count(body.get("slots-available")),
+        },
+        job_id=None,
+    )
+
+
+def _nothing(body: Any, context: Context) -> Iterator[Row]:
+    """An answer that is known, and tells no rule anything."""
+    return iter(())
+
+
+def _job_status(body: Any, context: Context) -> Iterator[Row]:
+    state = as_string(body.get("status")) if isinstance(body, Mapping) else None
+    if state:
+        yield context.row(Event.JOB_STATE, "rest-jobs", {}, to_state=state)
+
+
+READERS: Final[dict[str, Callable[[Any, Context], Iterator[Row]]]] = {
+    Kind.OVERVIEW: _overview,
+    Kind.DASHBOARD: _overview,
+    Kind.JOBS_OVERVIEW: _jobs_overview,
+    Kind.JOBS: _jobs,
+    Kind.JOB: _job,
+    Kind.JOB_CONFIG: _nothing,
+    Kind.JOB_STATUS: _job_status,
+    Kind.JOB_JM_CONFIG: _configuration,
+    Kind.JOB_METRICS: _metrics("jm-job"),
+    Kind.PLAN: _plan,
+    Kind.EXCEPTIONS: _exceptions,
+    Kind.CHECKPOINTS: _checkpoints,
+    Kind.CHECKPOINT_CONFIG: _checkpoint_config,
+    Kind.DETAILS: _details,
+    Kind.SUBTASKS: _subtasks,
+    Kind.VERTEX: _vertex,
+    Kind.SUBTASK_TIMES: _subtask_times,
+    Kind.VERTEX_TASKMANAGERS: _vertex_taskmanagers,
+    Kind.BACKPRESSURE: _backpressure,
+    Kind.WATERMARKS: _metrics("task"),
+    Kind.VERTEX_METRICS: _metrics("task"),
+    Kind.SUBTASK: _attempt,
+    Kind.ATTEMPT: _attempt,
+    Kind.SUBTASK_METRICS: _metrics("task"),
+    Kind.TASKMANAGERS: _taskmanagers,
+    Kind.TASKMANAGER: _taskmanager,
+    Kind.TASKMANAGER_METRICS: _metrics("tm"),
+    Kind.JOBMANAGER_CONFIG: _configuration,
+    Kind.JOBMANAGER_METRICS: _metrics("jm"),
+}

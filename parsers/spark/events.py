@@ -1,0 +1,794 @@
+"""Spark's event log, and the lines of flowdiag's listener: JSON lines in, rows of `EVENTS` out.
+
+Most of an event log are tasks, and most of a task is of no interest: only lines with the name of a
+relevant event are decoded, only the keys that are needed, and tasks are added up by stage and executor
+while they pass (event `spark_tasks`), never kept one by one. Sums of different splits of a file add up
+again later. Shapes: catalogue/spark.md 5.3 (event log) and 4.2 (progress), docs/listener.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from flowdiag.parsers.scan import Line, LineScanner, Matcher, make_matcher
+from flowdiag.parsers.schema import Event
+from flowdiag.parsers.spark.progress import instant, progress_row
+
+Row = dict[str, Any]
+
+# Names as they stand in lines; the listener's are distinct words, too.
+_LOGGED: Final = (
+    "SparkListenerLogStart",
+    "SparkListenerApplicationStart",
+    "SparkListenerApplicationEnd",
+    "SparkListenerEnvironmentUpdate",
+    "SparkListenerJobStart",
+    "SparkListenerJobEnd",
+    "SparkListenerStageCompleted",
+    "SparkListenerTaskEnd",
+    "SparkListenerExecutorAdded",
+    "SparkListenerExecutorRemoved",
+    "StreamingQueryListener$Query",
+)
+_DUMPED: Final = (
+    "flowdiag_listener",
+    "streaming_started",
+    "batch_submitted",
+    "batch_started",
+    "batch_completed",
+    "output_operation_completed",
+    "receiver_started",
+    "receiver_error",
+    "receiver_stopped",
+    "query_started",
+    "query_progress",
+    "query_idle",
+    "query_terminated",
+    '"dropped"',
+    '"unreadable"',
+)
+
+SETTINGS: Final = (
+    "spark.app.id",
+    "spark.cores.max",
+    "spark.default.parallelism",
+    "spark.driver.memory",
+    "spark.dynamicAllocation.",
+    "spark.eventLog.",
+    "spark.executor.cores",
+    "spark.executor.instances",
+    "spark.executor.memory",
+    "spark.locality.wait",
+    "spark.master",
+    "spark.scheduler.",
+    "spark.speculation",
+    "spark.sql.adaptive.enabled",
+    "spark.sql.shuffle.partitions",
+    "spark.sql.streaming.",
+    "spark.streaming.",
+    "spark.submit.deployMode",
+    "spark.task.",
+)
+"""Beginnings of the options that a report may need; all others may be secrets and are left out."""
+
+_TEXT: Final = 2000
+_MAX_SETTINGS: Final = 400
+
+
+class _Who(msgspec.Struct):
+    Event: str = ""
+    event: str = ""
+
+
+_WHO = msgspec.json.Decoder(_Who)
+_ANY = msgspec.json.Decoder()
+_FIRST_KEY = re.compile(rb'\s{0,16}\{\s{0,16}"[Ee]vent"\s{0,4}:\s{0,4}"([\w.$]{1,200})"')
+
+
+class _TaskInfo(msgspec.Struct):
+    index: int = msgspec.field(name="Index", default=-1)
+    launched: int = msgspec.field(name="Launch Time", default=0)
+    finished: int = msgspec.field(name="Finish Time", default=0)
+    executor: str = msgspec.field(name="Executor ID", default="")
+    host: str = msgspec.field(name="Host", default="")
+    failed: bool = msgspec.field(name="Failed", default=False)
+    killed: bool = msgspec.field(name="Killed", default=False)
+
+
+class _Input(msgspec.Struct):
+    records: int = msgspec.field(name="Records Read", default=0)
+    bytes: int = msgspec.field(name="Bytes Read", default=0)
+
+
+class _ShuffleRead(msgspec.Struct):
+    waited: int = msgspec.field(name="Fetch Wait Time", default=0)
+    records: int = msgspec.field(name="Total Records Read", default=0)
+    remote: int = msgspec.field(name="Remote Bytes Read", default=0)
+    local: int = msgspec.field(name="Local Bytes Read", default=0)
+
+
+class _Metrics(msgspec.Struct):
+    run: int = msgspec.field(name="Executor Run Time", default=0)
+    gc: int = msgspec.field(name="JVM GC Time", default=0)
+    spilled: int = msgspec.field(name="Disk Bytes Spilled", default=0)
+    input: _Input | None = msgspec.field(name="Input Metrics", default=None)
+    shuffle: _ShuffleRead | None = msgspec.field(name="Shuffle Read Metrics", default=None)
+
+
+class _Reason(msgspec.Struct):
+    reason: str = msgspec.field(name="Reason", default="")
+
+
+class _TaskEnd(msgspec.Struct):
+    stage: int = msgspec.field(name="Stage ID")
+    info: _TaskInfo = msgspec.field(name="Task Info")
+    attempt: int = msgspec.field(name="Stage Attempt ID", default=0)
+    metrics: _Metrics | None = msgspec.field(name="Task Metrics", default=None)
+    end: _Reason | None = msgspec.field(name="Task End Reason", default=None)
+
+
+_TASK_END = msgspec.json.Decoder(_TaskEnd)
+
+
+class _StageInfo(msgspec.Struct):
+    stage: int = msgspec.field(name="Stage ID")
+    attempt: int = msgspec.field(name="Stage Attempt ID", default=0)
+    name: str = msgspec.field(name="Stage Name", default="")
+    tasks: int = msgspec.field(name="Number of Tasks", default=0)
+    submitted: int | None = msgspec.field(name="Submission Time", default=None)
+    completed: int | None = msgspec.field(name="Completion Time", default=None)
+    failure: str | None = msgspec.field(name="Failure Reason", default=None)
+
+
+class _StageCompleted(msgspec.Struct):
+    info: _StageInfo = msgspec.field(name="Stage Info")
+
+
+_STAGE_COMPLETED = msgspec.json.Decoder(_StageCompleted)
+
+
+class _JobStart(msgspec.Struct):
+    job: int = msgspec.field(name="Job ID")
+    submitted: int | None = msgspec.field(name="Submission Time", default=None)
+    stages: list[int] = msgspec.field(name="Stage IDs", default_factory=list)
+    properties: dict[str, Any] | None = msgspec.field(name="Properties", default=None)
+
+
+_JOB_START = msgspec.json.Decoder(_JobStart)
+
+
+class _Exception(msgspec.Struct):
+    message: str = msgspec.field(name="Message", default="")
+
+
+class _Result(msgspec.Struct):
+    result: str = msgspec.field(name="Result", default="")
+    exception: _Exception | None = msgspec.field(name="Exception", default=None)
+
+
+class _JobEnd(msgspec.Struct):
+    job: int = msgspec.field(name="Job ID")
+    completed: int | None = msgspec.field(name="Completion Time", default=None)
+    result: _Result | None = msgspec.field(name="Job Result", default=None)
+
+
+_JOB_END = msgspec.json.Decoder(_JobEnd)
+
+
+def event_matcher() -> Matcher:
+    """Finds the lines that may matter."""
+    return make_matcher((*_LOGGED, *_DUMPED))
+
+
+def fit(row: Row) -> None:
+    """Forget numbers that no column can hold: nothing real is so large."""
+    for name, value in row.items():
+        if isinstance(value, int) and not isinstance(value, bool):
+            most = 2**31 if name in ("attempt", "parallelism") else 2**63
+            if not -most <= value < most:
+                row[name] = None
+
+
+class EventReader:
+    """Turns the candidate lines of one scanner into rows.
+
+    Attributes:
+        candidates, recognised, not_understood: lines so far; the last are damaged or of an unknown
+            version of the listener.
+        samples: the beginnings of some that were not understood.
+        first_us, last_us: instants of the earliest and latest event.
+    """
+
+    def __init__(self, source: int) -> None:
+        """Begin with nothing read."""
+        self._source = source
+        self._tasks: dict[tuple[int, int, str], _Sum] = {}
+        self.candidates = 0
+        self.recognised = 0
+        self.not_understood = 0
+        self.samples: list[str] = []
+        self.first_us: int | None = None
+        self.last_us: int | None = None
+
+    def rows(self, scanner: LineScanner) -> Iterator[Row]:
+        """Every row of the scanner's range; those of tasks come when their stage is complete."""
+        for line in scanner:
+            self.candidates += 1
+            for row in self._line(line):
+                fit(row)
+                if row.get("checkpoint", 0) is None and row["event"] != Event.SPARK_PROGRESS:
+                    continue  # a job or stage without a number
+                row["source"] = self._source
+                row.setdefault("offset", line.offset)
+                self._saw(row.get("utc_us"))
+                yield row
+        yield from self._flush(None)
+
+    def _saw(self, time: int | None) -> None:
+        if time is None or time <= 0:
+            return
+        self.first_us = time if self.first_us is None else min(self.first_us, time)
+        self.last_us = time if self.last_us is None else max(self.last_us, time)
+
+    def _line(self, line: Line) -> list[Row]:
+        try:
+            first = _FIRST_KEY.match(line.data)
+            if first is not None:
+                name = first[1].decode()
+            else:
+                who = _WHO.decode(line.data)
+                name = who.Event or who.event
+            if name == "SparkListenerTaskEnd":
+                self._add_task(line)
+                self.recognised += 1
+                return []
+            read = _READERS.get(name)
+            if read is None and "StreamingQueryListener$Query" in name:
+                read = _query_event
+            if read is None:
+                return []  # its text mentions an event
+            rows = read(line.data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, TypeError):
+            self.not_understood += 1
+            if len(self.samples) < 3:
+                self.samples.append(line.data[:200].decode("utf-8", "replace"))
+            return []
+        self.recognised += 1
+        if name == "SparkListenerStageCompleted":
+            done = rows[0]
+            return [*self._flush((done["checkpoint"], done["attempt"])), *rows]
+        if name == "SparkListenerLogStart" and self._tasks:
+            return [*self._flush(None), *rows]
+        return rows
+
+    def _add_task(self, line: Line) -> None:
+        end = _TASK_END.decode(line.data)
+        key = (end.stage, end.attempt, end.info.executor)
+        total = self._tasks.get(key)
+        if total is None:
+            total = self._tasks[key] = _Sum(line.offset, end.info.host)
+        total.add(end)
+
+    def _flush(self, stage: tuple[int, int] | None) -> list[Row]:
+        """The sums of one stage, or of all, which are forgotten."""
+        keys = [key for key in self._tasks if stage is None or key[:2] == stage]
+        rows = []
+        for key in keys:
+            row = self._tasks.pop(key).row(key)
+            row["source"] = self._source
+            rows.append(row)
+        return rows
+
+
+class _Sum:
+    """Tasks of one stage attempt on one executor, added up."""
+
+    __slots__ = (
+        "bytes", "failed", "fetch", "first", "gc", "host", "index", "last", "longest", "offset",
+        "reason", "records", "slowest_records", "spilled", "tasks", "total",
+    )  # fmt: skip
+
+    def __init__(self, offset: int, host: str) -> None:
+        self.offset, self.host = offset, host
+        self.tasks = self.failed = self.total = self.records = self.bytes = 0
+        self.gc = self.spilled = self.fetch = 0
+        self.longest, self.index, self.slowest_records = -1, -1, 0
+        self.first, self.last = 2**62, 0
+        self.reason: str | None = None
+
+    def add(self, end: _TaskEnd) -> None:
+        info, metrics = end.info, end.metrics
+        if info.failed or info.killed:
+            self.failed += info.failed
+            if info.failed and self.reason is None and end.end is not None:
+                self.reason = end.end.reason
+            return
+        lasted = max(0, info.finished - info.launched)
+        records = 0
+        if metrics is not None:
+            if metrics.input is not None:
+                records += metrics.input.records
+                self.bytes += metrics.input.bytes
+            if metrics.shuffle is not None:
+                records += metrics.shuffle.records
+                self.bytes += metrics.shuffle.remote + metrics.shuffle.local
+                self.fetch += metrics.shuffle.waited
+            self.gc += metrics.gc
+            self.spilled += metrics.spilled
+        self.tasks += 1
+        self.total += lasted
+        self.records += records
+        self.first = min(self.first, info.launched)
+        self.last = max(self.last, info.finished)
+        if (lasted, -info.index) > (self.longest, -self.index):
+            self.longest, self.index, self.slowest_records = lasted, info.index, records
+
+    def row(self, key: tuple[int, int, str]) -> Row:
+        fields = {
+            "executor": key[2],
+            "tasks": self.tasks,
+            "failed": self.failed,
+            "total_ms": self.total,
+            "longest_ms": self.longest,
+            "index": self.index,
+            "slowest_records": self.slowest_records,
+            "records": self.records,
+            "gc_ms": self.gc,
+            "spilled": self.spilled,
+            "fetch_ms": self.fetch,
+            "reason": self.reason,
+        }
+        return {
+            "offset": self.offset,
+            "event": Event.SPARK_TASKS.value,
+            "checkpoint": key[0],
+            "attempt": key[1],
+            "host": self.host or None,
+            "bytes": self.bytes,
+            "utc_us": self.last * 1000 if self.last else None,
+            "fields": {name: str(value) for name, value in fields.items() if value is not None},
+        }
+
+
+# -- the event log -------------------------------------------------------------------------------
+
+
+def _dict(data: bytes) -> dict[str, Any]:
+    value = _ANY.decode(data)
+    if not isinstance(value, dict):
+        raise TypeError("not an object")
+    return value
+
+
+def _us(milliseconds: object) -> int | None:
+    if isinstance(milliseconds, int) and not isinstance(milliseconds, bool):
+        return milliseconds * 1000 if 0 < milliseconds < 2**52 else None
+    return None
+
+
+def _whole(value: object) -> int | None:
+    """An integer that fits, -1 (PySpark's "none") and less excluded."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 <= value < 2**62 else None
+
+
+def _fields(values: Mapping[str, object]) -> dict[str, str]:
+    return {key: str(value) for key, value in values.items() if value is not None}
+
+
+def _short(value: object, most: int = _TEXT) -> str | None:
+    if not isinstance(value, str) or not value.strip():
+        return None
+    return value[:most]
+
+
+def _row(event: Event, utc_us: int | None = None, **columns: object) -> Row:
+    return {"event": event.value, "utc_us": utc_us, **columns}
+
+
+def _log_start(data: bytes) -> list[Row]:
+    version = _dict(data).get("Spark Version")
+    return [
+        _row(Event.SPARK_LOG_STARTED, fields=_fields({"version": version, "origin": "event-log"}))
+    ]
+
+
+def _application_start(data: bytes) -> list[Row]:
+    event = _dict(data)
+    identity, attempt = event.get("App ID"), event.get("App Attempt ID")
+    key = str(identity) if identity else None
+    if key and attempt and str(attempt) != "1":
+        key += f"/{attempt}"
+    started = _us(event.get("Timestamp"))
+    return [
+        _row(
+            Event.SPARK_APPLICATION,
+            started,
+            application=key,
+            job_name=_short(event.get("App Name"), 500),
+            fields=_fields({"what": "started", "origin": "event-log"}),
+        )
+    ]
+
+
+def _application_end(data: bytes) -> list[Row]:
+    ended = _us(_dict(data).get("Timestamp"))
+    return [_row(Event.SPARK_APPLICATION, ended, fields={"what": "ended", "origin": "event-log"})]
+
+
+def settings_of(values: object) -> dict[str, str]:
+    """The options that a report may need.
+
+    >>> settings_of({"spark.streaming.blockInterval": "50ms", "spark.hadoop.secret": "s"})
+    {'spark.streaming.blockInterval': '50ms'}
+    """
+    if isinstance(values, list):  # up to 2.x some exports write pairs
+        values = {
+            str(pair[0]): pair[1] for pair in values if isinstance(pair, list) and len(pair) == 2
+        }
+    if not isinstance(values, dict):
+        return {}
+    kept = {
+        str(key): str(value)[:500]
+        for key, value in values.items()
+        if str(key).startswith(SETTINGS) and isinstance(value, (str, int, float))
+    }
+    return dict(sorted(kept.items())[:_MAX_SETTINGS])
+
+
+def _environment(data: bytes) -> list[Row]:
+    settings = settings_of(_dict(data).get("Spark Properties"))
+    return [_row(Event.SPARK_SETTINGS, fields=settings)] if settings else []
+
+
+def _job_start(data: bytes) -> list[Row]:
+    event = _JOB_START.decode(data)
+    properties = event.properties or {}
+
+    def told(key: str) -> str | None:
+        value = properties.get(key)
+        return value if isinstance(value, str) else None
+
+    time = told("spark.streaming.internal.batchTime")
+    fields = {
+        "what": "started",
+        "output": told("spark.streaming.internal.outputOpId"),
+        "query": told("sql.streaming.queryId"),
+        "run_id": told("spark.jobGroup.id") if told("sql.streaming.queryId") else None,
+        "batch_id": told("streaming.sql.batchId"),
+        "call_site": _short(told("callSite.short"), 200),
+        "stages": msgspec.json.encode(event.stages).decode(),
+    }
+    return [
+        _row(
+            Event.SPARK_JOB,
+            _us(event.submitted),
+            checkpoint=event.job,
+            epoch_ms=int(time) if time and time.isdecimal() and len(time) < 16 else None,
+            fields=_fields(fields),
+        )
+    ]
+
+
+def _job_end(data: bytes) -> list[Row]:
+    event = _JOB_END.decode(data)
+    result = event.result or _Result()
+    failed = result.result not in ("JobSucceeded", "")
+    return [
+        _row(
+            Event.SPARK_JOB,
+            _us(event.completed),
+            checkpoint=event.job,
+            cause=_short(result.exception.message) if result.exception else None,
+            fields=_fields({"what": "ended", "failed": str(failed).lower()}),
+        )
+    ]
+
+
+def _stage_completed(data: bytes) -> list[Row]:
+    info = _STAGE_COMPLETED.decode(data).info
+    lasted = None
+    if info.submitted is not None and info.completed is not None:
+        lasted = max(0, info.completed - info.submitted)
+    return [
+        _row(
+            Event.SPARK_STAGE,
+            _us(info.completed),
+            checkpoint=info.stage,
+            attempt=info.attempt,
+            task=_short(info.name, 300),
+            parallelism=info.tasks,
+            duration_ms=lasted,
+            cause=_short(info.failure),
+        )
+    ]
+
+
+def _executor_added(data: bytes) -> list[Row]:
+    event = _dict(data)
+    info = event.get("Executor Info")
+    info = info if isinstance(info, dict) else {}
+    fields = {
+        "what": "added",
+        "executor": event.get("Executor ID"),
+        "cores": _whole(info.get("Total Cores")),
+    }
+    return [
+        _row(
+            Event.SPARK_EXECUTOR,
+            _us(event.get("Timestamp")),
+            host=_short(info.get("Host"), 300),
+            fields=_fields(fields),
+        )
+    ]
+
+
+def _executor_removed(data: bytes) -> list[Row]:
+    event = _dict(data)
+    return [
+        _row(
+            Event.SPARK_EXECUTOR,
+            _us(event.get("Timestamp")),
+            cause=_short(event.get("Removed Reason")),
+            fields=_fields({"what": "removed", "executor": event.get("Executor ID")}),
+        )
+    ]
+
+
+def _query_event(data: bytes) -> list[Row]:
+    """An event of Structured Streaming, which Jackson wrote with the name of its class."""
+    event = _dict(data)
+    kind = str(event.get("Event", "")).rpartition("$")[2]
+    if kind.startswith("QueryProgress"):
+        row = progress_row(event.get("progress"))
+        if row is None:
+            raise ValueError("no progress")
+        return [row]
+    what = {"QueryStarted": "started", "QueryIdle": "idle", "QueryTerminated": "terminated"}
+    for beginning, word in what.items():
+        if kind.startswith(beginning):
+            return [_query(word, event.get("id"), event.get("runId"), event, "event-log")]
+    return []
+
+
+def _query(what: str, identity: object, run: object, event: dict[str, Any], origin: str) -> Row:
+    error = event.get("errorClassOnException", event.get("error_class"))
+    fields = {
+        "what": what,
+        "id": identity,
+        "run_id": run,
+        "error_class": error,
+        "origin": origin,
+    }
+    return _row(
+        Event.SPARK_QUERY,
+        instant(event.get("timestamp")),
+        job_name=_short(event.get("name"), 300),
+        cause=_short(event.get("exception")),
+        fields=_fields(fields),
+    )
+
+
+# -- the listener's lines ------------------------------------------------------------------------
+
+
+def _header(data: bytes) -> list[Row]:
+    event = _dict(data)
+    interval = _whole(event.get("batch_interval_ms"))
+    rows = [
+        _row(
+            Event.SPARK_APPLICATION,
+            _us(event.get("start_time")),
+            application=_short(event.get("application_id"), 200),
+            job_name=_short(event.get("application_name"), 500),
+            fields=_fields(
+                {
+                    "what": "started",
+                    "origin": "listener",
+                    "version": event.get("spark_version"),
+                    "interval_ms": interval,
+                }
+            ),
+        )
+    ]
+    settings = settings_of(event.get("configuration"))
+    if settings:
+        rows.append(_row(Event.SPARK_SETTINGS, fields=settings))
+    if _whole(event.get("dropped")):
+        rows.append(_lost(event["dropped"], _us(event.get("time"))))
+    return rows
+
+
+def _lost(count: object, utc_us: int | None) -> Row:
+    fields = _fields({"count": count, "queue": "flowdiag_listener"})
+    return _row(Event.SPARK_DROPPED, utc_us, fields=fields)
+
+
+def _dropped(data: bytes) -> list[Row]:
+    event = _dict(data)
+    return [_lost(event.get("count", 1), _us(event.get("time")))]
+
+
+def _streaming_started(data: bytes) -> list[Row]:
+    event = _dict(data)
+    return [
+        _row(
+            Event.SPARK_APPLICATION,
+            _us(event.get("start_time") or event.get("time")),
+            fields=_fields(
+                {
+                    "what": "streaming",
+                    "origin": "listener",
+                    "interval_ms": _whole(event.get("batch_interval_ms")),
+                }
+            ),
+        )
+    ]
+
+
+def _batch_event(state: str) -> Callable[[bytes], list[Row]]:
+    def read(data: bytes) -> list[Row]:
+        event = _dict(data)
+        time = _whole(event.get("batch_time"))
+        if time is None:
+            raise ValueError("no batch time")
+        operations = _items(event.get("output_operations"))
+        failed = [one for one in operations if one.get("failure_reason")]
+        end = _whole(event.get("processing_end_time"))
+        streams = [
+            {
+                "stream": one.get("stream_id"),
+                "records": one.get("num_records"),
+                "description": _short(one.get("description"), 4000),
+            }
+            for one in _items(event.get("streams"))
+        ]
+        fields = {
+            "origin": "listener",
+            "state": state,
+            "submission": _whole(event.get("submission_time")),
+            "start": _whole(event.get("processing_start_time")),
+            "end": end,
+            "scheduling": _whole(event.get("scheduling_delay")),
+            "records": _whole(event.get("num_records")),
+            "streams": msgspec.json.encode(streams).decode() if streams else None,
+            "outputs": len(operations) if state == "completed" else None,
+            "failed": len(failed) if state == "completed" else None,
+        }
+        lasted = _whole(event.get("processing_delay"))
+        rows = [
+            _row(
+                Event.SPARK_BATCH,
+                _us(end if state == "completed" else event.get("time")),
+                epoch_ms=time,
+                duration_ms=lasted,
+                fields=_fields(fields),
+            )
+        ]
+        if state == "completed":
+            rows += [_output(time, one) for one in operations]
+        return rows
+
+    return read
+
+
+def _output(time: int, one: dict[str, Any]) -> Row:
+    start, end = _whole(one.get("start_time")), _whole(one.get("end_time"))
+    fields = {
+        "origin": "listener",
+        "output": one.get("id"),
+        "name": _short(one.get("name"), 300),
+        "description": _short(one.get("description"), 300),
+    }
+    return _row(
+        Event.SPARK_OUTPUT,
+        _us(end),
+        epoch_ms=time,
+        duration_ms=end - start if start is not None and end is not None else None,
+        cause=_short(one.get("failure_reason")),
+        fields=_fields(fields),
+    )
+
+
+def _items(value: object) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _output_event(data: bytes) -> list[Row]:
+    event = _dict(data)
+    time = _whole(event.get("batch_time"))
+    if time is None:
+        raise ValueError("no batch time")
+    return [_output(time, event)]
+
+
+def _receiver_event(what: str) -> Callable[[bytes], list[Row]]:
+    def read(data: bytes) -> list[Row]:
+        event = _dict(data)
+        fields = {
+            "origin": "listener",
+            "what": what,
+            "stream": event.get("stream_id"),
+            "name": _short(event.get("name"), 300),
+            "executor": event.get("executor_id"),
+        }
+        return [
+            _row(
+                Event.SPARK_RECEIVER,
+                _us(event.get("time")),
+                host=_short(event.get("location"), 300),
+                cause=_short(event.get("last_error_message")) or _short(event.get("last_error")),
+                fields=_fields(fields),
+            )
+        ]
+
+    return read
+
+
+def _listener_query(what: str) -> Callable[[bytes], list[Row]]:
+    def read(data: bytes) -> list[Row]:
+        event = _dict(data)
+        row = _query(what, event.get("id"), event.get("run_id"), event, "listener")
+        row["utc_us"] = row["utc_us"] or _us(event.get("time"))
+        return [row]
+
+    return read
+
+
+def _listener_progress(data: bytes) -> list[Row]:
+    row = progress_row(_dict(data).get("progress"))
+    if row is None:
+        raise ValueError("no progress")
+    return [row]
+
+
+_READERS: Final[dict[str, Callable[[bytes], list[Row]]]] = {
+    "SparkListenerLogStart": _log_start,
+    "SparkListenerApplicationStart": _application_start,
+    "SparkListenerApplicationEnd": _application_end,
+    "SparkListenerEnvironmentUpdate": _environment,
+    "SparkListenerJobStart": _job_start,
+    "SparkListenerJobEnd": _job_end,
+    "SparkListenerStageCompleted": _stage_completed,
+    "SparkListenerExecutorAdded": _executor_added,
+    "SparkListenerExecutorRemoved": _executor_removed,
+    "header": _header,
+    "streaming_started": _streaming_started,
+    "batch_submitted": _batch_event("submitted"),
+    "batch_started": _batch_event("started"),
+    "batch_completed": _batch_event("completed"),
+    "output_operation_completed": _output_event,
+    "receiver_started": _receiver_event("started"),
+    "receiver_error": _receiver_event("error"),
+    "receiver_stopped": _receiver_event("stopped"),
+    "query_started": _listener_query("started"),
+    "query_progress": _listener_progress,
+    "query_idle": _listener_query("idle"),
+    "query_terminated": _listener_query("terminated"),
+    "dropped": _dropped,
+    "unreadable": lambda data: [_lost(1, _us(_dict(data).get("time")))],
+}
+
+
+def is_event_log(line: bytes) -> bool:
+    """Whether this is a line of an event log or of the listener.
+
+    >>> is_event_log(b'{"Event":"SparkListenerLogStart","Spark Version":"3.5.1"}')
+    True
+    >>> is_event_log(b'{"flowdiag_listener":1,"event":"header"}'), is_event_log(b'{"event":"batch"}')
+    (True, False)
+    """
+    try:
+        who = _WHO.decode(line.strip())
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    if who.Event.startswith(("SparkListener", "org.apache.spark.")):
+        return True
+    return (who.event in _READERS and who.event != "dropped") or b'"flowdiag_listener"' in line[
+        :200
+    ]

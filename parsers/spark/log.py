@@ -1,0 +1,105 @@
+"""What is left to do with a message of a Spark log once it is recognised: units, failures, progress."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from flowdiag.parsers.schema import Event
+from flowdiag.parsers.spark.progress import progress_row
+
+Row = dict[str, Any]
+
+PROGRESS_BYTES: Final = (
+    1024 * 1024
+)  # of one report; a query with hundreds of state stores fills pages
+_KEPT: Final = ("source", "offset", "template", "local_us", "level", "logger", "process")
+
+
+def milliseconds(text: str) -> int | None:
+    """Seconds with three digits, printed with the decimal sign of some locale.
+
+    >>> milliseconds("14.831"), milliseconds("14,831"), milliseconds("1.2.3")
+    (14831, 14831, None)
+    """
+    try:
+        return round(float(text.replace(",", ".")) * 1000)
+    except (ValueError, OverflowError):
+        return None
+
+
+def finish(row: Row, following: Iterable[str]) -> list[Row]:
+    """The rows that a recognised message comes to.
+
+    Args:
+        row: as the catalogue made it; its `fields` may be changed.
+        following: the lines that belong to the record, for objects that go on there.
+    """
+    if row["event"] == Event.KNOWN:
+        return []  # of no interest to any rule: it only keeps the drift alarm quiet
+    fields = row.get("fields") or {}
+    if "application" in fields:
+        row["application"] = fields.pop("application")
+    template = row["template"]
+    if template == "total-delay":
+        row["duration_ms"] = milliseconds(fields.pop("execution", ""))
+        total = milliseconds(fields.pop("total", ""))
+        if total is not None:
+            fields["log_total"] = str(total)
+    elif template == "job-error":
+        # A failed batch has no "Total delay".
+        failed = {"origin": "log", "state": "completed", "failed": "1"}
+        batch = {**row, "event": Event.SPARK_BATCH.value, "fields": failed}
+        row["cause"] = _python_error(following) or row.get("cause") or "an error"
+        return [row, batch]
+    elif template == "progress":
+        return _progress(row, fields.pop("progress", ""), following)
+    elif template == "pid-input" and str(fields.get("time", "")).isdecimal():
+        row["utc_us"] = int(fields["time"]) * 1000 if len(fields["time"]) < 16 else None
+    return [row]
+
+
+_PYTHON_ERROR: Final = re.compile(
+    r"(?:[A-Za-z_][\w.]*)?(?:Error|Exception|Interrupt|Exit)(?:: .*)?$"
+)
+
+
+def _python_error(following: Iterable[str]) -> str | None:
+    """The last line of a Python traceback inside a stack trace: the JVM's own words say less."""
+    inside, found = False, None
+    for line in following:
+        if "Traceback (most recent call last)" in line:
+            inside = True
+        elif inside and _PYTHON_ERROR.match(line.strip()) and line[:1] not in " \t":
+            found, inside = line.strip(), False
+    return found
+
+
+def _progress(row: Row, begin: str, following: Iterable[str]) -> list[Row]:
+    """The report that begins in a line and goes on below it; none where it is cut."""
+    text = begin
+    found = _decoded(text)
+    if found is None:
+        for line in following:
+            text += "\n" + line
+            if len(text) > PROGRESS_BYTES:
+                return []
+            # Only a closing brace at the margin can end it: decoding at each line is quadratic.
+            if line[:1] == "}":
+                found = _decoded(text)
+                break
+    progress = progress_row(found)
+    if progress is None:
+        return []
+    kept = {name: row[name] for name in _KEPT if row.get(name) is not None}
+    return [{**kept, **progress}]
+
+
+def _decoded(text: str) -> object:
+    try:
+        return msgspec.json.decode(text.encode("utf-8", "replace"))
+    except (msgspec.DecodeError, RecursionError):
+        return None

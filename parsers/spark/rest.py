@@ -1,0 +1,229 @@
+"""Saved answers of Spark's REST interface about DStreams: `/streaming/statistics` and its siblings.
+
+Live applications only have it (catalogue/spark.md 3.3 b). An answer does not say whose it is: its kind
+is recognised by its keys, the application by its file name where that holds an id, or later by its
+batch times. `totalDelay` and `schedulingDelay` count from the submission, which is not told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from flowdiag.parsers.schema import Event
+from flowdiag.parsers.spark.progress import instant
+
+Row = dict[str, Any]
+
+_MAX_ITEMS: Final = 1_000_000
+_TEXT: Final = 2000
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,6}(?:GMT|Z|[+-]\d\d:?\d\d)?")
+_APPLICATION = re.compile(
+    r"app-\d{14}-\d{4,8}|application_\d{10,16}_\d{4,9}(?:/\d{1,3}\b)?|local-\d{10,16}"
+    r"|spark-(?:application-\d{10,16}|[0-9a-f]{32})"
+)
+_BATCH_IN_NAME = re.compile(r"(?<!\d)\d{13}(?!\d)")
+
+
+def recognise_answer(data: bytes) -> str | None:
+    """Which answer a document is: statistics, batches, receivers, operations; None if none of them.
+
+    >>> recognise_answer(b'{"batchDuration": 1000, "numReceivers": 1}')
+    'statistics'
+    >>> recognise_answer(b"[]") is None
+    True
+    """
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return kind_of(value)
+
+
+def kind_of(value: object) -> str | None:
+    """The same for a decoded document."""
+    if isinstance(value, dict):
+        if "batchDuration" in value and ("numReceivers" in value or "numActiveBatches" in value):
+            return "statistics"
+        return _kind_of_item(value)
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return _kind_of_item(value[0])
+    return None
+
+
+def _kind_of_item(item: dict[str, Any]) -> str | None:
+    if "batchId" in item and "batchTime" in item:
+        return "batches"
+    if "outputOpId" in item:
+        return "operations"
+    if "streamId" in item and ("streamName" in item or "eventRates" in item):
+        return "receivers"
+    return None
+
+
+def application_in(name: str) -> str | None:
+    """The id of an application in a file name, as every cluster manager writes them.
+
+    >>> application_in("rest/applications_app-20260101120000-0003_streaming_batches.json")
+    'app-20260101120000-0003'
+    """
+    found = _APPLICATION.search(name)
+    return found[0] if found else None
+
+
+def answer_rows(data: bytes, name: str) -> Iterator[Row]:
+    """The rows of one answer; `offset` is 0, since documents have no lines.
+
+    Args:
+        data: the document.
+        name: of its file: it may hold the application's id and, for operations, the batch time.
+    """
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
+        raise ValueError("damaged JSON") from trouble
+    kind = kind_of(value)
+    items = [
+        one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)
+    ]
+    application = application_in(name)
+    time = _BATCH_IN_NAME.findall(name.rpartition("/")[2])
+    for item in items[:_MAX_ITEMS]:
+        rows: list[Row] = []
+        if kind == "statistics":
+            rows = _statistics(item)
+        elif kind == "batches":
+            rows = _batch(item)
+        elif kind == "operations":
+            rows = _operation(item, int(time[-1]) if time else None)
+        elif kind == "receivers":
+            rows = _receiver(item)
+        for row in rows:
+            row["offset"] = 0
+            if application is not None:
+                row["application"] = application
+            yield row
+
+
+def _millis(value: object) -> int | None:
+    if not isinstance(value, str) or not _TIME.fullmatch(value):
+        return None
+    us = instant(value.replace("GMT", "+00:00"))
+    return None if us is None else us // 1000
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return int(value) if 0 <= value < 2**62 else None
+
+
+def _text(value: object, most: int = _TEXT) -> str | None:
+    return value[:most] if isinstance(value, str) and value.strip() else None
+
+
+def _fields(**values: object) -> dict[str, str]:
+    return {key: str(value) for key, value in values.items() if value is not None}
+
+
+def _statistics(item: Row) -> list[Row]:
+    started = _millis(item.get("startTime"))
+    return [
+        {
+            "event": Event.SPARK_APPLICATION.value,
+            "utc_us": None if started is None else started * 1000,
+            "fields": _fields(
+                what="streaming",
+                origin="rest",
+                interval_ms=_whole(item.get("batchDuration")),
+                receivers=_whole(item.get("numReceivers")),
+                completed=_whole(item.get("numTotalCompletedBatches")),
+                retained=_whole(item.get("numRetainedCompletedBatches")),
+                active=_whole(item.get("numActiveBatches")),
+            ),
+        }
+    ]
+
+
+def _batch(item: Row) -> list[Row]:
+    time = _whole(item.get("batchId"))
+    if time is None:
+        return []
+    status = str(item.get("status") or "")
+    state = {"COMPLETED": "completed", "PROCESSING": "started", "QUEUED": "submitted"}.get(status)
+    failed = _whole(item.get("numFailedOutputOps"))
+    interval = _whole(item.get("batchDuration"))
+    return [
+        {
+            "event": Event.SPARK_BATCH.value,
+            "utc_us": time * 1000,
+            "epoch_ms": time,
+            "duration_ms": _whole(item.get("processingTime")),
+            "cause": _text(item.get("firstFailureReason")),
+            "fields": _fields(
+                origin="rest",
+                state=state,
+                scheduling=_whole(item.get("schedulingDelay")),
+                records=_whole(item.get("inputSize")),
+                outputs=_whole(item.get("numTotalOutputOps")),
+                failed=failed,
+                interval_ms=interval,
+            ),
+        }
+    ]
+
+
+def _operation(item: Row, time: int | None) -> list[Row]:
+    start, end = _millis(item.get("startTime")), _millis(item.get("endTime"))
+    if time is None:
+        return []
+    return [
+        {
+            "event": Event.SPARK_OUTPUT.value,
+            "utc_us": None if end is None else end * 1000,
+            "epoch_ms": time,
+            "duration_ms": _whole(item.get("duration"))
+            if item.get("duration") is not None
+            else (end - start if start is not None and end is not None else None),
+            "cause": _text(item.get("failureReason")),
+            "fields": _fields(
+                origin="rest",
+                output=_whole(item.get("outputOpId")),
+                name=_text(item.get("name"), 300),
+                description=_text(item.get("description"), 300),
+            ),
+        }
+    ]
+
+
+def _receiver(item: Row) -> list[Row]:
+    error = _text(item.get("lastErrorMessage")) or _text(item.get("lastError"))
+    at = _millis(item.get("lastErrorTime"))
+    rates = [
+        pair
+        for pair in item.get("eventRates") or []
+        if isinstance(pair, list)
+        and len(pair) == 2
+        and all(isinstance(one, (int, float)) for one in pair)
+    ]
+    return [
+        {
+            "event": Event.SPARK_RECEIVER.value,
+            "utc_us": None if at is None or at <= 0 else at * 1000,
+            "host": _text(item.get("executorHost"), 300),
+            "cause": error,
+            "fields": _fields(
+                origin="rest",
+                what="statistics",
+                stream=_whole(item.get("streamId")),
+                name=_text(item.get("streamName"), 300),
+                executor=_text(item.get("executorId"), 100),
+                active=str(bool(item.get("isActive", True))).lower(),
+                # Records of one stream per batch, as records per second: multiplied back later.
+                rates=msgspec.json.encode(rates).decode() if rates else None,
+            ),
+        }
+    ]
