@@ -306,6 +306,8 @@ def _skip_padding(data: bytes, raw: BinaryIO, magic: bytes) -> bytes:
             break
         data += more
     if data and not data.startswith(magic):
+        if magic.startswith(data):
+            raise Damaged("truncated {label}")
         raise Damaged("{label} followed by something else")
     return data
 
