@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
-from flowdiag.cli.settings import FailOn, Format
+from flowdiag.cli.settings import FailOn, Format, Settings
 
 _INPUT = "Input"
 _SELECTION = "Selection"
@@ -174,3 +175,13 @@ Debug = Annotated[
     bool | None,
     typer.Option("--debug", help="Show the traceback of a bug.", rich_help_panel=_GENERAL),
 ]
+
+
+def flags(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a command's arguments that are settings; None where one was not given.
+
+    Args:
+        given: the arguments by name, which is what `locals()` is at the start of a command.
+    """
+    found = {name: given[name] for name in Settings.__struct_fields__ if name in given}
+    return found | {"verbose": found.get("verbose") or None}  # a counted option is never None

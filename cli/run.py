@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from flowdiag.analyses.checkpoints.data import nothing_read
-from flowdiag.analyses.checkpoints.diagnosis import Wishes, diagnose
 from flowdiag.analyses.judging import milliseconds
 from flowdiag.analyses.redact import clean
-from flowdiag.analyses.report import Privacy, Report, failed_report
+from flowdiag.analyses.report import Data, Privacy, Report, failed_report
 from flowdiag.analyses.rules.every import ALL_RULES
 from flowdiag.analyses.selection import Selection, parse_moment
+from flowdiag.analyses.wishes import Wishes
 from flowdiag.cli.console import Progress, write_report
 from flowdiag.cli.exit_codes import ExitCode, exit_code
 from flowdiag.cli.output import render_report, tell
@@ -25,21 +24,30 @@ from flowdiag.parsers.errors import FlowdiagError, InputError
 if TYPE_CHECKING:
     from flowdiag.parsers.sources import Discovery
 
+W = TypeVar("W", bound=Wishes)
 
-def run_checkpoints(
-    paths: Sequence[str],
+
+def wishes_of(
+    kind: type[W],
     settings: Settings,
     *,
     since: str | None = None,
     until: str | None = None,
     job: str | None = None,
-) -> ExitCode:
-    """`flowdiag checkpoints`: find the inputs, diagnose them, report.
+    **own: Any,
+) -> W:
+    """Settings and options of the command line in the terms of the analyses.
+
+    Args:
+        kind: `Wishes`, or what a command extends it to.
+        settings: of all layers.
+        since, until, job: of the command line.
+        own: the fields that `kind` adds.
 
     Raises:
-        FlowdiagError: wrong usage or configuration, or no input can be read.
+        FlowdiagError: a time, zone or threshold that is none.
     """
-    wishes = Wishes(
+    return kind(
         selection=Selection(
             since=parse_moment(since) if since else None,
             until=parse_moment(until) if until else None,
@@ -49,78 +57,69 @@ def run_checkpoints(
         thresholds=rule_overrides(settings.thresholds, ALL_RULES),
         privacy=Privacy(excerpts=not settings.no_excerpts, redact=settings.redact),
         max_rows=settings.max_rows,
+        **own,
     )
 
+
+def run_on_spark(
+    command: str,
+    diagnose: Callable[..., Report],
+    paths: Sequence[str],
+    settings: Settings,
+    wishes: Wishes,
+    *,
+    engine: str,
+    empty: Data,
+) -> ExitCode:
+    """Find the inputs, diagnose them, report: the way of every command that always needs Spark.
+
+    Args:
+        command: without `flowdiag`.
+        diagnose: the command's main function.
+        paths: as given.
+        settings: of all layers.
+        wishes: the same in the terms of the analyses.
+        engine: whose inputs are read: flink or spark.
+        empty: the command's tables where no input can be read.
+
+    Raises:
+        FlowdiagError: wrong usage or configuration, or no input can be read.
+    """
+
     def diagnosis(progress: Progress) -> Report:
+        from flowdiag.analyses.reporting import report_of
         from flowdiag.cli.session import SparkStarter
 
         # Spark takes seconds to start: it does so while the inputs are found, sniffed and parsed.
         with SparkStarter.begin() as spark:
             progress("looking at the inputs")
-            discovery = find(paths, strict=settings.strict_inputs, engine="flink")
-            readable = [source for source in discovery.sources if source.kind != "not-read"]
-            if not readable:
-                return nothing_read(discovery, wishes.privacy)
-            told = f"{plural(len(readable), 'input')}, {size(sum(s.size for s in readable))}"
+            discovery = find(paths, strict=settings.strict_inputs, engine=engine)
+            if all(source.kind == "not-read" for source in discovery.sources):
+                # The document still says why, for each.
+                return report_of(
+                    command,
+                    empty,
+                    wishes,
+                    sources=discovery.sources,
+                    assessed=False,
+                    notes=(*discovery.errors, *discovery.warnings),
+                )
             return diagnose(
                 discovery,
                 spark.session,
                 wishes,
                 tune=lambda small: spark.tune(small=small),
-                say=lambda stage: progress(f"{stage} {told}" if stage == "reading" else stage),
+                say=stages(progress, discovery),
             )
 
-    return deliver("checkpoints", settings, diagnosis)
+    return deliver(command, settings, diagnosis)
 
 
-def run_rate(
-    paths: Sequence[str],
-    settings: Settings,
-    *,
-    since: str | None = None,
-    until: str | None = None,
-    application: str | None = None,
-    trigger_interval: str | None = None,
-) -> ExitCode:
-    """`flowdiag rate`: find the inputs, diagnose them, report.
-
-    Raises:
-        FlowdiagError: wrong usage or configuration, or no input can be read.
-    """
-    from flowdiag.analyses.rate import diagnosis as rate
-
-    wishes = rate.Wishes(
-        selection=Selection(
-            since=parse_moment(since) if since else None,
-            until=parse_moment(until) if until else None,
-            job=application,
-        ),
-        tz=zone_name(settings.tz),
-        thresholds=rule_overrides(settings.thresholds, ALL_RULES),
-        privacy=Privacy(excerpts=not settings.no_excerpts, redact=settings.redact),
-        max_rows=settings.max_rows,
-        trigger_interval_ms=interval_ms(trigger_interval),
-    )
-
-    def diagnosis(progress: Progress) -> Report:
-        from flowdiag.cli.session import SparkStarter
-
-        with SparkStarter.begin() as spark:
-            progress("looking at the inputs")
-            discovery = find(paths, strict=settings.strict_inputs, engine="spark")
-            readable = [source for source in discovery.sources if source.kind != "not-read"]
-            if not readable:
-                return rate.nothing_read(discovery, wishes.privacy)
-            told = f"{plural(len(readable), 'input')}, {size(sum(s.size for s in readable))}"
-            return rate.diagnose(
-                discovery,
-                spark.session,
-                wishes,
-                tune=lambda small: spark.tune(small=small),
-                say=lambda stage: progress(f"{stage} {told}" if stage == "reading" else stage),
-            )
-
-    return deliver("rate", settings, diagnosis)
+def stages(progress: Progress, discovery: Discovery) -> Callable[[str], None]:
+    """Shows the stages of a diagnosis; the reading of the inputs with how much there is of them."""
+    readable = [source for source in discovery.sources if source.kind != "not-read"]
+    told = f"{plural(len(readable), 'input')}, {size(sum(s.size for s in readable))}"
+    return lambda stage: progress(f"{stage} {told}" if stage == "reading" else stage)
 
 
 def interval_ms(text: str | None) -> int | None:

@@ -130,7 +130,8 @@ def _train(flags: tuple[str, ...]) -> None:
 
 def _rehearse(starter: SparkStarter, folder: Path) -> None:
     """Diagnose a small log of our own: what Java loads for that is what every diagnosis needs."""
-    from flowdiag.analyses.checkpoints.diagnosis import Wishes, diagnose
+    from flowdiag.analyses.checkpoints.diagnosis import diagnose
+    from flowdiag.analyses.wishes import Wishes
     from flowdiag.parsers.parse import plan_splits
     from flowdiag.parsers.sources import discover
     from flowdiag.parsers.spark.frame import events_frame

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flowdiag.analyses.checkpoints.diagnosis import Wishes, diagnose
+from flowdiag.analyses.checkpoints.diagnosis import diagnose
+from flowdiag.analyses.wishes import Wishes
 from flowdiag.parsers.sources import discover
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses.checkpoints.diagnosis import Wishes, diagnose, measure
+from flowdiag.analyses.checkpoints.diagnosis import diagnose, measure
 from flowdiag.analyses.facts import CheckpointFacts, JobFacts, Status
 from flowdiag.analyses.measuring import settled_events
 from flowdiag.analyses.report import Report
+from flowdiag.analyses.wishes import Wishes
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
 from flowdiag.parsers.sources import discover

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from flowdiag.analyses import facts as x
 from flowdiag.analyses import report as wire
 from flowdiag.analyses.findings import RuleOutcome, Verdict
-from flowdiag.analyses.inputs import describe_inputs
 from flowdiag.analyses.placement import shares
 from flowdiag.analyses.redact import clean
-
-if TYPE_CHECKING:
-    from flowdiag.parsers.sources import Discovery
 
 MAX_ROWS: Final = 10_000
 
@@ -40,30 +36,6 @@ def checkpoint_data(
         excerpts: False drops the reasons, which are log text.
     """
     return [_job(job, outcomes, max_rows, excerpts) for job in sorted(facts.jobs, key=_by_key)]
-
-
-def nothing_read(discovery: Discovery, privacy: wire.Privacy) -> wire.Report:
-    """The document where no input is of a kind that can be read: it still says why, for each."""
-    return wire.build_report(
-        command="checkpoints",
-        inputs=describe_inputs(discovery.sources, ()),
-        outcomes=(),
-        names={},
-        data=wire.Data(jobs=[]),
-        located={},
-        assessed=False,
-        warnings=[
-            wire.Note(message=clean(text)) for text in (*discovery.errors, *discovery.warnings)
-        ],
-        privacy=privacy,
-    )
-
-
-def anything_to_diagnose(facts: x.CheckpointFacts, outcomes: Iterable[RuleOutcome]) -> bool:
-    """Whether any input held an event that the command needs."""
-    return any(job.checkpoints or job.late or job.declines for job in facts.jobs) or any(
-        outcome.findings for outcome in outcomes
-    )
 
 
 def _by_key(job: x.JobFacts) -> x.JobKey:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.assemble import assemble
 from flowdiag.analyses.facts import CheckpointFacts, JobFacts
 from flowdiag.analyses.frames import kept
 from flowdiag.analyses.measuring import Say, rows_of, settled_events
-from flowdiag.analyses.redact import clean
-from flowdiag.analyses.report import Data, Note, Privacy, Report, build_report, iso
-from flowdiag.analyses.rules.base import Thresholds, apply
+from flowdiag.analyses.report import Data, Report, iso
+from flowdiag.analyses.reporting import report_of
+from flowdiag.analyses.rules.base import apply
 from flowdiag.analyses.rules.checkpoints import CHECKPOINT_RULES
 from flowdiag.analyses.selection import Moment, Selection
+from flowdiag.analyses.wishes import Wishes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,25 +41,6 @@ class Measured:
     splits: tuple[dict[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """What the user asked for.
-
-    Args:
-        selection: which jobs and which time are judged; joins always see everything.
-        tz: name of a zone that overrides every inferred one.
-        thresholds: values by rule code and threshold name.
-        privacy: how much log text the report may carry.
-        max_rows: longest list in the report's data.
-    """
-
-    selection: Selection = field(default_factory=Selection)
-    tz: str | None = None
-    thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
-    privacy: Privacy = field(default_factory=Privacy)
-    max_rows: int = 10_000
-
-
 def diagnose(
     discovery: Discovery,
     session: Callable[[], SparkSession],
@@ -79,43 +61,27 @@ def diagnose(
     Raises:
         FlowdiagError: the selection fits nothing in the input, or Spark cannot start.
     """
-    from flowdiag.analyses.checkpoints.data import anything_to_diagnose, checkpoint_data
-    from flowdiag.analyses.evidence import locate
-    from flowdiag.analyses.inputs import describe_inputs, input_problems
-    from flowdiag.parsers.sources import open_source
+    from flowdiag.analyses.checkpoints.data import checkpoint_data
 
     measured = measure(discovery.sources, session, tune=tune, tz=wishes.tz, say=say)
     say("judging")
     facts = select(measured.facts, wishes.selection)
     outcomes = apply(CHECKPOINT_RULES, facts, wishes.thresholds)
-    cited = [item for outcome in outcomes for found in outcome.findings for item in found.evidence]
-    say("citing the evidence")
-    located, problems = locate(cited, lambda source: open_source(discovery.sources[source]))
-    inputs = describe_inputs(
-        discovery.sources,
-        measured.splits,
-        facts.processes,
-        excerpts=wishes.privacy.excerpts,
+    jobs = checkpoint_data(
+        facts, outcomes, max_rows=wishes.max_rows, excerpts=wishes.privacy.excerpts
     )
-    return build_report(
-        command="checkpoints",
-        inputs=inputs,
+    return report_of(
+        "checkpoints",
+        Data(jobs=jobs),
+        wishes,
+        sources=discovery.sources,
+        splits=measured.splits,
+        processes=facts.processes,
         outcomes=outcomes,
         names={job.key: job.name for job in facts.jobs},
-        data=Data(
-            jobs=checkpoint_data(
-                facts, outcomes, max_rows=wishes.max_rows, excerpts=wishes.privacy.excerpts
-            )
-        ),
-        located=located,
-        assessed=anything_to_diagnose(facts, outcomes),
-        warnings=[
-            *[Note(message=clean(text)) for text in (*discovery.errors, *discovery.warnings)],
-            *input_problems(inputs),
-            *[Note(message=text) for text in nothing_left(measured.facts, facts)],
-            *[Note(message=clean(text), source=inputs[source].source) for source, text in problems],
-        ],
-        privacy=wishes.privacy,
+        assessed=any(job.checkpoints or job.late or job.declines for job in facts.jobs),
+        notes=(*discovery.errors, *discovery.warnings, *nothing_left(measured.facts, facts)),
+        say=say,
     )
 
 

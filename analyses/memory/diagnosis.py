@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from flowdiag.analyses import wishes as shared
 from flowdiag.analyses.assemble import assemble
 from flowdiag.analyses.facts import CheckpointFacts
 from flowdiag.analyses.measuring import rows_of, settled_events
@@ -14,9 +15,9 @@ from flowdiag.analyses.memory.data import memory_buffers, memory_processes
 from flowdiag.analyses.memory.facts import MemoryFacts
 from flowdiag.analyses.memory.inputs import OtherInputs, read_others
 from flowdiag.analyses.options import version_of
-from flowdiag.analyses.redact import clean
-from flowdiag.analyses.report import Data, Note, Privacy, Report, build_report
-from flowdiag.analyses.rules.base import Thresholds, apply
+from flowdiag.analyses.report import Data, Report
+from flowdiag.analyses.reporting import report_of
+from flowdiag.analyses.rules.base import apply
 from flowdiag.analyses.rules.memory import MEMORY_RULES
 
 if TYPE_CHECKING:
@@ -28,26 +29,18 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class Wishes(shared.Wishes):
     """What the user asked for.
 
     Args:
         options: memory options of the command line, by key; they win over files.
         version: of Flink.
         container: whether the processes run in containers; None: as the input says.
-        tz: name of a zone that overrides every inferred one.
-        thresholds: values by rule code and threshold name.
-        privacy: how much log text the report may carry.
-        max_rows: longest list in the report's data.
     """
 
     options: Mapping[str, str] = field(default_factory=dict)
     version: str | None = None
     container: bool | None = None
-    tz: str | None = None
-    thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
-    privacy: Privacy = field(default_factory=Privacy)
-    max_rows: int = 10_000
 
 
 def calculate(wishes: Wishes) -> Report:
@@ -137,30 +130,19 @@ def _report(
     splits: Sequence[Mapping[str, Any]],
     notes: Sequence[str] = (),
 ) -> Report:
-    from flowdiag.analyses.evidence import locate
-    from flowdiag.analyses.inputs import describe_inputs, input_problems
-    from flowdiag.parsers.sources import open_source
-
-    outcomes = apply(MEMORY_RULES, facts, wishes.thresholds)
-    cited = [item for outcome in outcomes for found in outcome.findings for item in found.evidence]
-    located, problems = locate(cited, lambda source: open_source(sources[source]))
-    inputs = describe_inputs(sources, splits, facts.writers, excerpts=wishes.privacy.excerpts)
-    anything = bool(facts.processes or facts.buffers or facts.kills or facts.files)
-    return build_report(
-        command="memory",
-        inputs=inputs,
-        outcomes=outcomes,
+    data = Data(
+        processes=memory_processes(facts, [s.name for s in sources], wishes.max_rows),
+        buffers=memory_buffers(facts, wishes.max_rows),
+    )
+    return report_of(
+        "memory",
+        data,
+        wishes,
+        sources=sources,
+        splits=splits,
+        processes=facts.writers,
+        outcomes=apply(MEMORY_RULES, facts, wishes.thresholds),
         names={job.key: job.name for job in facts.jobs},
-        data=Data(
-            processes=memory_processes(facts, [s.name for s in sources], wishes.max_rows),
-            buffers=memory_buffers(facts, wishes.max_rows),
-        ),
-        located=located,
-        assessed=anything or any(outcome.findings for outcome in outcomes),
-        warnings=[
-            *[Note(message=clean(text)) for text in notes],
-            *input_problems(inputs),
-            *[Note(message=clean(text), source=inputs[source].source) for source, text in problems],
-        ],
-        privacy=wishes.privacy,
+        assessed=bool(facts.processes or facts.buffers or facts.kills or facts.files),
+        notes=notes,
     )

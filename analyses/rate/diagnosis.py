@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from flowdiag.analyses import wishes as shared
 from flowdiag.analyses.facts import JobKey
 from flowdiag.analyses.findings import Confidence, RuleOutcome
 from flowdiag.analyses.measuring import DRIVER_BYTES, Say
@@ -13,9 +14,9 @@ from flowdiag.analyses.rate.assemble import assemble
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
 from flowdiag.analyses.rate.state import Assessment, assess
-from flowdiag.analyses.redact import clean
-from flowdiag.analyses.report import Data, Note, Privacy, Report, build_report
-from flowdiag.analyses.rules.base import Thresholds, apply
+from flowdiag.analyses.report import Data, Report
+from flowdiag.analyses.reporting import report_of
+from flowdiag.analyses.rules.base import apply
 from flowdiag.analyses.rules.rate import RATE_RULES
 from flowdiag.analyses.selection import Moment, Selection
 from flowdiag.parsers.schema import Event
@@ -41,23 +42,13 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class Wishes(shared.Wishes):
     """What the user asked for.
 
     Args:
-        selection: which applications (by id or name) and which time are judged.
-        tz: name of a zone that overrides every inferred one.
-        thresholds: values by rule code and threshold name.
-        privacy: how much log text the report may carry.
-        max_rows: longest list in the report's data.
         trigger_interval_ms: of the queries' triggers, which Spark records nowhere.
     """
 
-    selection: Selection = field(default_factory=Selection)
-    tz: str | None = None
-    thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
-    privacy: Privacy = field(default_factory=Privacy)
-    max_rows: int = 10_000
     trigger_interval_ms: int | None = None
 
 
@@ -81,10 +72,6 @@ def diagnose(
     Raises:
         FlowdiagError: the selection fits nothing in the input, or Spark cannot start.
     """
-    from flowdiag.analyses.evidence import locate
-    from flowdiag.analyses.inputs import describe_inputs, input_problems
-    from flowdiag.parsers.sources import open_source
-
     measured = measure(
         discovery.sources,
         session,
@@ -96,33 +83,21 @@ def diagnose(
     say("judging")
     facts = assess(select(measured.facts, wishes.selection))
     outcomes = doubted(apply(RATE_RULES, facts, wishes.thresholds), facts)
-    cited = [item for outcome in outcomes for found in outcome.findings for item in found.evidence]
-    say("citing the evidence")
-    located, problems = locate(cited, lambda source: open_source(discovery.sources[source]))
-    inputs = describe_inputs(
-        discovery.sources,
-        measured.splits,
-        processes(measured, discovery.sources),
-        excerpts=wishes.privacy.excerpts,
+    applications = rate_data(
+        facts, outcomes, max_rows=wishes.max_rows, excerpts=wishes.privacy.excerpts
     )
-    return build_report(
-        command=COMMAND,
-        inputs=inputs,
+    return report_of(
+        COMMAND,
+        Data(applications=applications),
+        wishes,
+        sources=discovery.sources,
+        splits=measured.splits,
+        processes=processes(measured, discovery.sources),
         outcomes=outcomes,
         names={one.key: one.app.name for one in facts.applications},
-        data=Data(
-            applications=rate_data(
-                facts, outcomes, max_rows=wishes.max_rows, excerpts=wishes.privacy.excerpts
-            )
-        ),
-        located=located,
-        assessed=anything_to_diagnose(facts, outcomes),
-        warnings=[
-            *[Note(message=clean(text)) for text in (*discovery.errors, *discovery.warnings)],
-            *input_problems(inputs),
-            *[Note(message=clean(text), source=inputs[source].source) for source, text in problems],
-        ],
-        privacy=wishes.privacy,
+        assessed=any(one.app.batches or one.app.queries for one in facts.applications),
+        notes=(*discovery.errors, *discovery.warnings),
+        say=say,
     )
 
 
@@ -141,23 +116,6 @@ def doubted(outcomes: Sequence[RuleOutcome], facts: Assessment) -> tuple[RuleOut
             ),
         )
         for outcome in outcomes
-    )
-
-
-def nothing_read(discovery: Discovery, privacy: Privacy) -> Report:
-    """The document where no input is of a kind that can be read: it still says why, for each."""
-    from flowdiag.analyses.inputs import describe_inputs
-
-    return build_report(
-        command=COMMAND,
-        inputs=describe_inputs(discovery.sources, ()),
-        outcomes=(),
-        names={},
-        data=Data(applications=[]),
-        located={},
-        assessed=False,
-        warnings=[Note(message=clean(text)) for text in (*discovery.errors, *discovery.warnings)],
-        privacy=privacy,
     )
 
 
@@ -260,12 +218,6 @@ def _between(app: ApplicationFacts, low: int, high: int) -> ApplicationFacts:
             for query in app.queries
         ),
     )
-
-
-def anything_to_diagnose(facts: Assessment, outcomes: Sequence[RuleOutcome]) -> bool:
-    """Whether any input held a batch or a trigger."""
-    seen = any(one.app.batches or one.app.queries for one in facts.applications)
-    return seen or any(outcome.findings for outcome in outcomes)
 
 
 def processes(measured: Measured, sources: Sequence[Source]) -> list[Process]:

@@ -38,23 +38,14 @@ def checkpoints(
     Give it whatever there is: logs of the JobManager and of the TaskManagers, rolled and compressed,
     History Server archives, saved answers of /jobs/:id/checkpoints. Nothing is changed or sent.
     """
-    flags = {
-        "format": format,
-        "output": output,
-        "max_rows": max_rows,
-        "redact": redact,
-        "no_excerpts": no_excerpts,
-        "no_color": no_color,
-        "fail_on": fail_on,
-        "allow_inconclusive": allow_inconclusive,
-        "tz": tz,
-        "strict_inputs": strict_inputs,
-        "quiet": quiet,
-        "verbose": verbose or None,
-        "debug": debug,
-    }
-    settings = load_settings(flags, config=config)
+    settings = load_settings(o.flags(locals()), config=config)
 
-    from flowdiag.cli.run import run_checkpoints
+    from flowdiag.analyses.checkpoints.diagnosis import diagnose
+    from flowdiag.analyses.report import Data
+    from flowdiag.analyses.wishes import Wishes
+    from flowdiag.cli.run import run_on_spark, wishes_of
 
-    return run_checkpoints(paths, settings, since=since, until=until, job=job)
+    wishes = wishes_of(Wishes, settings, since=since, until=until, job=job)
+    return run_on_spark(
+        "checkpoints", diagnose, paths, settings, wishes, engine="flink", empty=Data(jobs=[])
+    )

@@ -102,22 +102,7 @@ def memory(
     The arithmetic is Flink's own, to the byte, for the version seen. With logs it compares what was
     configured with what runs, counts the network buffers that the job needs, and explains kills.
     """
-    flags = {
-        "format": format,
-        "output": output,
-        "max_rows": max_rows,
-        "redact": redact,
-        "no_excerpts": no_excerpts,
-        "no_color": no_color,
-        "fail_on": fail_on,
-        "allow_inconclusive": allow_inconclusive,
-        "tz": tz,
-        "strict_inputs": strict_inputs,
-        "quiet": quiet,
-        "verbose": verbose or None,
-        "debug": debug,
-    }
-    settings = load_settings(flags, config=config)
+    settings = load_settings(o.flags(locals()), config=config)
     role = "jobmanager" if jobmanager else "taskmanager"
     options = defined(define or ())
     if process_size is not None:
@@ -127,7 +112,7 @@ def memory(
     if flink is not None and not re.match(r"v?\d+\.\d+", flink):
         raise FlowdiagError(f"'{flink}' is no version of Flink", hint="write 1.20 or 2.0.1")
 
-    from flowdiag.cli.run_cluster import run_memory
+    from flowdiag.cli.run_memory import run_memory
 
     return run_memory(paths or [], settings, options=options, version=flink, container=container)
 

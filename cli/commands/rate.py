@@ -40,30 +40,20 @@ def rate(
     `flowdiag listener`, saved answers of /streaming/batches and its siblings, logs of driver and
     executors. Nothing is changed or sent.
     """
-    flags = {
-        "format": format,
-        "output": output,
-        "max_rows": max_rows,
-        "redact": redact,
-        "no_excerpts": no_excerpts,
-        "no_color": no_color,
-        "fail_on": fail_on,
-        "allow_inconclusive": allow_inconclusive,
-        "tz": tz,
-        "strict_inputs": strict_inputs,
-        "quiet": quiet,
-        "verbose": verbose or None,
-        "debug": debug,
-    }
-    settings = load_settings(flags, config=config)
+    settings = load_settings(o.flags(locals()), config=config)
 
-    from flowdiag.cli.run import run_rate
+    from flowdiag.analyses.rate.diagnosis import Wishes, diagnose
+    from flowdiag.analyses.report import Data
+    from flowdiag.cli.run import interval_ms, run_on_spark, wishes_of
 
-    return run_rate(
-        paths,
+    wishes = wishes_of(
+        Wishes,
         settings,
         since=since,
         until=until,
-        application=application,
-        trigger_interval=trigger_interval,
+        job=application,
+        trigger_interval_ms=interval_ms(trigger_interval),
+    )
+    return run_on_spark(
+        "rate", diagnose, paths, settings, wishes, engine="spark", empty=Data(applications=[])
     )

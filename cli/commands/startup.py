@@ -36,23 +36,14 @@ def startup(
     Give it the JobManager's log; logs of TaskManagers and of the client add to it. Every start is split
     into its steps: submission, slots, deployment, initialisation; cold starts are told from restarts.
     """
-    flags = {
-        "format": format,
-        "output": output,
-        "max_rows": max_rows,
-        "redact": redact,
-        "no_excerpts": no_excerpts,
-        "no_color": no_color,
-        "fail_on": fail_on,
-        "allow_inconclusive": allow_inconclusive,
-        "tz": tz,
-        "strict_inputs": strict_inputs,
-        "quiet": quiet,
-        "verbose": verbose or None,
-        "debug": debug,
-    }
-    settings = load_settings(flags, config=config)
+    settings = load_settings(o.flags(locals()), config=config)
 
-    from flowdiag.cli.run_cluster import run_startup
+    from flowdiag.analyses.report import Data
+    from flowdiag.analyses.startup.diagnosis import diagnose
+    from flowdiag.analyses.wishes import Wishes
+    from flowdiag.cli.run import run_on_spark, wishes_of
 
-    return run_startup(paths, settings, job=job)
+    wishes = wishes_of(Wishes, settings, job=job)
+    return run_on_spark(
+        "startup", diagnose, paths, settings, wishes, engine="flink", empty=Data(attempts=[])
+    )

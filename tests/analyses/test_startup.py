@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flowdiag.analyses.startup import diagnosis as startup
+from flowdiag.analyses.wishes import Wishes
 from flowdiag.parsers.sources import discover
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.spark
 
 
 def _diagnose(spark: SparkSession, folder: Path) -> Report:
-    return startup.diagnose(discover([str(folder)]), lambda: spark, startup.Wishes())
+    return startup.diagnose(discover([str(folder)]), lambda: spark, Wishes())
 
 
 def _truth(folder: Path) -> dict[str, Any]:

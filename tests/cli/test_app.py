@@ -16,7 +16,6 @@ from typing import Any, Self, cast
 import pytest
 
 from flowdiag.analyses.report import Note, Report, encode
-from flowdiag.cli import run
 from flowdiag.cli.app import main
 from flowdiag.cli.console import Progress
 from flowdiag.parsers.errors import FlowdiagError
@@ -66,7 +65,7 @@ def diagnosed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], list[
                 raise result
             return result  # type: ignore[no-any-return]
 
-        monkeypatch.setattr(run, "diagnose", diagnose)
+        monkeypatch.setattr("flowdiag.analyses.checkpoints.diagnosis.diagnose", diagnose)
         return seen
 
     yield be

@@ -1,0 +1,60 @@
+"""From settings to an exit code for `flowdiag memory`, which often needs no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from flowdiag.analyses.report import Report
+from flowdiag.cli.console import Progress
+from flowdiag.cli.exit_codes import ExitCode
+from flowdiag.cli.run import deliver, find, stages, wishes_of
+from flowdiag.cli.settings import Settings
+from flowdiag.parsers.errors import FlowdiagError
+
+
+def run_memory(
+    paths: Sequence[str],
+    settings: Settings,
+    *,
+    options: Mapping[str, str],
+    version: str | None = None,
+    container: bool | None = None,
+) -> ExitCode:
+    """`flowdiag memory`: a calculator without inputs; with them, configured against observed.
+
+    Raises:
+        FlowdiagError: wrong usage or configuration, or no input can be read.
+    """
+    from flowdiag.analyses.memory import diagnosis as memory
+
+    if not paths and not options:
+        raise FlowdiagError(
+            "nothing to look at: no input and no option",
+            hint="flowdiag memory logs/ or flowdiag memory --process-size 4g --flink 1.20",
+        )
+    wishes = wishes_of(
+        memory.Wishes, settings, options=options, version=version, container=container
+    )
+
+    def diagnosis(progress: Progress) -> Report:
+        if not paths:
+            return memory.calculate(wishes)
+        progress("looking at the inputs")
+        discovery = find(paths, strict=settings.strict_inputs, engine="flink")
+        others = memory.look_at(discovery, wishes)
+        if not memory.needs_spark(discovery.sources, others):
+            return memory.diagnose(discovery, others, None, wishes)
+
+        from flowdiag.cli.session import SparkStarter
+
+        with SparkStarter.begin() as spark:
+            return memory.diagnose(
+                discovery,
+                others,
+                spark.session,
+                wishes,
+                tune=lambda small: spark.tune(small=small),
+                say=stages(progress, discovery),
+            )
+
+    return deliver("memory", settings, diagnosis)

@@ -1,0 +1,29 @@
+"""What all commands that diagnose do alike, without Spark."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from flowdiag.cli.app import main
+from flowdiag.cli.exit_codes import ExitCode
+from flowdiag.cli.session import SparkStarter
+
+
+@pytest.mark.parametrize("command", ["checkpoints", "rate", "startup"])
+def test_a_folder_without_files_is_named(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Where no input can be read the report still says what was given."""
+    monkeypatch.setattr(SparkStarter, "begin", nullcontext)
+    assert main([command, str(tmp_path), "--format", "json"]) == ExitCode.NOT_ASSESSED
+    report: dict[str, Any] = msgspec.json.decode(capsys.readouterr().out)
+    assert [note["message"] for note in report["warnings"]] == [f"{tmp_path}: no files in it"]
+    assert not report["summary"]["assessed"]
