@@ -1101,6 +1101,7 @@ def _processes(writers: Iterable[Writer]) -> tuple[Process, ...]:
             host=writer.host,
             zone_offset_ms=writer.clock.zone_ms if writer.dated else None,
             zone_from=writer.clock.known_from if writer.dated else None,
+            zone_changes=len(writer.clock.segments) > 1,
             clock_offset_ms=writer.clock.drift_ms,
             first_us=writer.first_us,
             last_us=writer.last_us,

@@ -8,8 +8,9 @@ cited record.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import BinaryIO, Final
 
 from flowdiag.analyses.findings import Evidence
@@ -22,23 +23,28 @@ _RECORD: Final = 64 << 10  # bytes of a record that are looked at for its excerp
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Where a record stands for people: its 1-based line, and what it says (cleaned)."""
+    """Where a record stands for people: its 1-based line, what it says (cleaned), and when."""
 
     line: int
     excerpt: str
+    time_us: int | None = None
 
 
 Key = tuple[int, int]  # source, offset
 
 
 def locate(
-    evidence: Iterable[Evidence], open_stream: Callable[[int], BinaryIO]
+    evidence: Iterable[Evidence],
+    open_stream: Callable[[int], BinaryIO],
+    zones: Mapping[int, int] = MappingProxyType({}),
 ) -> tuple[dict[Key, Located], list[tuple[int, str]]]:
     """Find line and excerpt of every cited record.
 
     Args:
         evidence: cited records, in any order, repetitions allowed.
         open_stream: opens the decoded stream of a source by its index.
+        zones: by source what its clock is ahead of UTC (milliseconds), where that is known; without
+            it only records that print an instant are dated.
 
     Returns:
         What was found by (source, offset), and (source, message) for each source that could not be
@@ -54,7 +60,9 @@ def locate(
         try:
             with open_stream(source) as stream:
                 for offset, line, record in _records(stream, sorted(offsets)):
-                    found[source, offset] = Located(line, excerpt(record))
+                    found[source, offset] = Located(
+                        line, excerpt(record), instant(record, zones.get(source))
+                    )
         except Exception as error:  # noqa: BLE001 - codecs have errors of their own
             problems.append((source, f"cannot be read again for line numbers: {error}"))
     return found, problems
@@ -72,6 +80,28 @@ def excerpt(record: bytes) -> str:
     unwrapped = unwrap_json(line) if line.lstrip()[:1] == b"{" else None
     text = unwrapped.text.split("\n", 1)[0] if unwrapped else line.decode("utf-8", "replace")
     return clean(text, EXCERPT_CHARACTERS)
+
+
+def instant(record: bytes, zone_ms: int | None = None) -> int | None:
+    """When a record was written, in microseconds since the epoch; None where its line does not tell.
+
+    Args:
+        record: at least its first line.
+        zone_ms: what its clock is ahead of UTC.
+
+    >>> instant(b"2026-01-31 18:43:01,500 INFO  o.a.f.Some [] - it did", 8 * 3_600_000)
+    1769856181500000
+    """
+    from flowdiag.parsers.records import open_record
+
+    line = record.split(b"\n", 1)[0].rstrip(b"\r")
+    head = open_record(line.decode("utf-8", "replace")).head
+    if head.utc_us is not None:
+        return head.utc_us
+    # A time of day or a time since a start needs what only the settled rows know.
+    if head.local_us is None or head.clock is not None or zone_ms is None:
+        return None
+    return head.local_us - zone_ms * 1000
 
 
 def _records(stream: BinaryIO, offsets: Sequence[int]) -> Iterator[tuple[int, int, bytes]]:

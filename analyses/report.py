@@ -716,15 +716,18 @@ def _evidence(
 ) -> Evidence:
     place = located.get((item.source, item.offset))
     line, excerpt = (place.line, place.excerpt) if place else (None, None)
+    time_us = item.time_us
     if inputs[item.source].kind in DOCUMENTS:
-        # One line that holds everything: its number says nothing, and its text little.
+        # One line that holds everything: its number and its time say nothing, its text little.
         line = None
         excerpt = shorten(excerpt.replace('\\"', '"'), 200) if excerpt else None
+    elif time_us is None and place is not None:
+        time_us = place.time_us
     return Evidence(
         source=inputs[item.source].source,
         line=line,
         offset=item.offset,
-        timestamp=iso(item.time_us),
+        timestamp=iso(time_us),
         excerpt=excerpt if privacy.excerpts else None,
     )
 

@@ -9,6 +9,7 @@ from flowdiag.analyses.facts import JobKey, Process
 from flowdiag.analyses.findings import RuleOutcome
 from flowdiag.analyses.redact import clean
 from flowdiag.analyses.report import Data, Note, Report, build_report
+from flowdiag.analyses.resolve import DRIFT_MS
 from flowdiag.analyses.wishes import Wishes
 
 if TYPE_CHECKING:
@@ -50,7 +51,10 @@ def report_of(
 
     cited = [item for outcome in outcomes for found in outcome.findings for item in found.evidence]
     say("citing the evidence")
-    located, problems = locate(cited, lambda source: open_source(sources[source]))
+    processes = tuple(processes)
+    located, problems = locate(
+        cited, lambda source: open_source(sources[source]), clocks_ahead(processes)
+    )
     inputs = describe_inputs(sources, splits, processes, excerpts=wishes.privacy.excerpts)
     return build_report(
         command=command,
@@ -67,3 +71,22 @@ def report_of(
         ],
         privacy=wishes.privacy,
     )
+
+
+def clocks_ahead(processes: Iterable[Process]) -> dict[int, int]:
+    """By source what its clock is ahead of UTC, in milliseconds, where one number holds for all of it.
+
+    A drift counts only where the transitions of tasks gave the clock, as in `resolve.settle`.
+    """
+    found: dict[int, set[int | None]] = {}
+    for one in processes:
+        ahead = None if one.zone_changes else one.zone_offset_ms
+        drift = one.clock_offset_ms or 0
+        if ahead is not None and one.zone_from == "transitions" and abs(drift) >= DRIFT_MS:
+            ahead += drift
+        found.setdefault(one.source, set()).add(ahead)
+    return {
+        source: ahead
+        for source, values in found.items()
+        if len(values) == 1 and (ahead := next(iter(values))) is not None
+    }

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowdiag.analyses import evidence
 from flowdiag.analyses.evidence import Located, excerpt, locate
+from flowdiag.analyses.facts import Process
 from flowdiag.analyses.findings import Evidence
+from flowdiag.analyses.reporting import clocks_ahead
 
 
 class Dribble(io.BytesIO):
@@ -72,3 +75,46 @@ def test_a_json_line_shows_its_message() -> None:
         b'{"@timestamp":"2026-01-31T18:43:04Z","message":"Checkpoint 7 expired","log.level":"INFO"}'
     )
     assert "Checkpoint 7 expired" in excerpt(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "zone_ms", "time_us"),
+    [
+        (b"2026-01-31 18:43:01,500 INFO  o.a.f.Some [] - it did", 8 * 3_600_000, 1769856181500000),
+        (b"2026-01-31T18:43:01.500Z INFO  o.a.f.Some [] - it did", 0, 1769884981500000),
+        (b'{"@timestamp":"2026-01-31T18:43:01.500Z","message":"it did"}', None, 1769884981500000),
+        (b"2026-01-31 18:43:01,500 INFO  o.a.f.Some [] - it did", None, None),
+        (b"18:43:01,500 INFO  o.a.f.Some [] - it did", 0, None),
+        (b"it did", 0, None),
+    ],
+)
+def test_when_a_record_was_written(line: bytes, zone_ms: int | None, time_us: int | None) -> None:
+    zones = {} if zone_ms is None else {0: zone_ms}
+    found, _ = locate([Evidence(0, 0)], lambda _: io.BytesIO(line + b"\n"), zones)
+    assert found[0, 0].time_us == time_us
+
+
+def test_one_clock_must_hold_for_all_of_a_file() -> None:
+    def process(source: int, zone_ms: int | None, drift_ms: int = 0, **more: Any) -> Process:
+        return Process(
+            source=source,
+            label=None,
+            role="taskmanager",
+            cluster="",
+            zone_offset_ms=zone_ms,
+            clock_offset_ms=drift_ms,
+            **more,
+        )
+
+    ahead = clocks_ahead(
+        [
+            process(0, 0),
+            process(0, 3_600_000),
+            process(1, 0, 40_000, zone_from="transitions"),
+            process(2, 0, 40_000, zone_from="trigger-timestamps"),
+            process(3, 0, 3, zone_from="transitions"),
+            process(4, None),
+            process(5, 0, zone_changes=True),
+        ]
+    )
+    assert ahead == {1: 40_000, 2: 0, 3: 0}
