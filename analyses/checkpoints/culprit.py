@@ -20,18 +20,6 @@ from dataclasses import dataclass, field
 
 from flowdiag.analyses import judging as j
 from flowdiag.analyses.checkpoints.acknowledgements import Shape
-from flowdiag.analyses.checkpoints.pressure import (
-    COSTLY,
-    IDLE,
-    QUEUE_TIMES,
-    SKEWED,
-    Load,
-    cost_ratio,
-    queue_ratio,
-    records_ratio,
-    stalled,
-    unseen_end,
-)
 from flowdiag.analyses.checkpoints.signals import (
     SPEAKERS,
     Accusation,
@@ -49,6 +37,18 @@ from flowdiag.analyses.facts import Attempt, JobFacts, Ref, SubtaskLoad
 from flowdiag.analyses.findings import Confidence, Subject, Vote, weigh
 from flowdiag.analyses.options import at_least
 from flowdiag.analyses.placement import SubtaskKey
+from flowdiag.analyses.pressure import (
+    COSTLY,
+    IDLE,
+    QUEUE_TIMES,
+    SKEWED,
+    Load,
+    cost_ratio,
+    queue_ratio,
+    records_ratio,
+    stalled,
+    unseen_end,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

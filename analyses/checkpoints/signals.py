@@ -18,7 +18,17 @@ from flowdiag.analyses.checkpoints.acknowledgements import (
     late_readings,
     reported_readings,
 )
-from flowdiag.analyses.checkpoints.pressure import (
+from flowdiag.analyses.episodes import Episode
+from flowdiag.analyses.facts import (
+    Incident,
+    JobFacts,
+    Ref,
+    Status,
+    SubtaskCheckpoint,
+)
+from flowdiag.analyses.options import at_least
+from flowdiag.analyses.placement import Pattern, SubtaskKey, place, places_at
+from flowdiag.analyses.pressure import (
     QUEUE_TIMES,
     SKEWED,
     Load,
@@ -30,16 +40,6 @@ from flowdiag.analyses.checkpoints.pressure import (
     roots,
     slow_machine,
 )
-from flowdiag.analyses.episodes import Episode
-from flowdiag.analyses.facts import (
-    Incident,
-    JobFacts,
-    Ref,
-    Status,
-    SubtaskCheckpoint,
-)
-from flowdiag.analyses.options import at_least
-from flowdiag.analyses.placement import Pattern, SubtaskKey, place, places_at
 from flowdiag.analyses.topology import Topology
 
 # The voting table: name, weight, when it speaks. CP201 publishes it.

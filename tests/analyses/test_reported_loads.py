@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.checkpoints.pressure import read_loads, records_ratio
 from flowdiag.analyses.facts import JobKey
+from flowdiag.analyses.pressure import read_loads, records_ratio
 from flowdiag.analyses.reported_loads import reported_loads
 from flowdiag.analyses.topology import Topology
 

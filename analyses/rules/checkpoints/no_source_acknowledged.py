@@ -35,7 +35,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses import judging as j
-from flowdiag.analyses.checkpoints.pressure import PRESSED, read_loads
 from flowdiag.analyses.episodes import concluded, episodes
 from flowdiag.analyses.facts import Checkpoint, CheckpointFacts, JobFacts, Status
 from flowdiag.analyses.findings import (
@@ -49,6 +48,7 @@ from flowdiag.analyses.findings import (
     weigh,
 )
 from flowdiag.analyses.options import option
+from flowdiag.analyses.pressure import PRESSED, read_loads
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 from flowdiag.analyses.topology import Topology
 

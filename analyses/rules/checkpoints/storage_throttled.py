@@ -34,7 +34,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses import judging as j
-from flowdiag.analyses.checkpoints.pressure import median
 from flowdiag.analyses.episodes import concluded, episodes
 from flowdiag.analyses.facts import CheckpointFacts, JobFacts, Ref, Status, SubtaskCheckpoint
 from flowdiag.analyses.findings import (
@@ -50,6 +49,7 @@ from flowdiag.analyses.findings import (
     weigh,
 )
 from flowdiag.analyses.options import option
+from flowdiag.analyses.pressure import median
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 
 

@@ -108,13 +108,14 @@ def read_loads(job: JobFacts, topology: Topology) -> dict[SubtaskKey, Load]:
         task = topology.canonical(row.task)
         if task is not None:
             rows[SubtaskKey(task, row.subtask_index)].append(row)
-    return {key: _load(key, _filled(rows[key])) for key in sorted(rows)}
+    return {key: load_of(key, filled(rows[key])) for key in sorted(rows)}
 
 
 _FILLED: Final = tuple(f.name for f in fields(SubtaskLoad) if f.default is None)
 
 
-def _filled(rows: list[SubtaskLoad]) -> SubtaskLoad:
+def filled(rows: Sequence[SubtaskLoad]) -> SubtaskLoad:
+    """One load of several of the same subtask: the row with most samples, completed from the others."""
     ranked = sorted(rows, key=lambda row: -row.samples)
     first = ranked[0]
     missing = {
@@ -127,7 +128,8 @@ def _filled(rows: list[SubtaskLoad]) -> SubtaskLoad:
     return replace(first, **missing)
 
 
-def _load(key: SubtaskKey, row: SubtaskLoad) -> Load:
+def load_of(key: SubtaskKey, row: SubtaskLoad) -> Load:
+    """Shares of the time from what a version measures; buffer usage stands in where it measures none."""
     # The time is counted while a thread waits for a buffer, the flag also between two such waits:
     # a task that creeps along behind full buffers shows in the flag only.
     waits = [
