@@ -17,7 +17,9 @@ from flowdiag.analyses.facts import JobKey, Ref
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Batch,
+    Blocks,
     Executor,
+    Operation,
     Output,
     QueryFacts,
     RateFacts,
@@ -25,6 +27,7 @@ from flowdiag.analyses.rate.facts import (
     StageLoad,
     StreamInput,
     Trigger,
+    Work,
 )
 from flowdiag.analyses.rate.measure import UNKNOWN
 from flowdiag.parsers.schema import Event
@@ -78,13 +81,21 @@ def _application(
         for row in stages
         if row.get("run_id")
     }
+    work = {
+        (row.get("batch"), row.get("run_id"), row.get("batch_id")): Work(
+            jobs=row["jobs"], busy_ms=row.get("busy") or 0
+        )
+        for row in kinds.get("work", ())
+    }
     about = singles[Event.SPARK_APPLICATION]
     settings: dict[str, str] = {}
     for row in singles[Event.SPARK_SETTINGS]:
         settings |= row.get("fields") or {}
     raw = sorted(kinds.get("batch", ()), key=lambda row: row["batch"])
     interval, interval_from = _interval(about, raw)
-    batches = tuple(_batch(row, by_batch.get(row["batch"])) for row in raw)
+    batches = tuple(
+        _batch(row, by_batch.get(row["batch"]), work.get((row["batch"], None, None))) for row in raw
+    )
     rest_streams = _rest_inputs(singles[Event.SPARK_RECEIVER], interval)
     if rest_streams:
         batches = tuple(_with_streams(batch, rest_streams) for batch in batches)
@@ -111,7 +122,13 @@ def _application(
         batches=batches,
         outputs=tuple(_output(row) for row in sorted(kinds.get("output", ()), key=_output_order)),
         executors=_executors(singles[Event.SPARK_EXECUTOR], kinds.get("executor", ())),
-        queries=_queries(singles, by_trigger, trigger_interval_ms),
+        operations=_operations(kinds.get("operation", ())),
+        blocks=_blocks(kinds.get("blocks", ())),
+        free_bytes=min(
+            (row["free"] for row in kinds.get("memory", ()) if row.get("free") is not None),
+            default=None,
+        ),
+        queries=_queries(singles, by_trigger, work, trigger_interval_ms),
         receivers=_records(singles[Event.SPARK_RECEIVER]),
         limits=_records(singles[Event.SPARK_RATE_LIMIT]),
         traces=_records(singles[Event.SPARK_PID]),
@@ -197,7 +214,7 @@ def _interval(about: Sequence[Row], batches: Sequence[Row]) -> tuple[int | None,
     return (common if common * 4 >= usual else usual), "observed"
 
 
-def _batch(row: Row, stage: StageLoad | None) -> Batch:
+def _batch(row: Row, stage: StageLoad | None, work: Work | None) -> Batch:
     time = row["batch"]
     start, end, processing = row.get("start"), row.get("end"), row.get("processing")
     submission, scheduling = row.get("submission"), row.get("scheduling")
@@ -238,6 +255,7 @@ def _batch(row: Row, stage: StageLoad | None) -> Batch:
         reason=row.get("reason") or row.get("job_cause"),
         streams=_streams(row.get("streams")),
         stage=stage,
+        work=work,
         approximate=approximate,
         ref=Ref(ref["source"], ref["offset"]) if ref else None,
     )
@@ -362,12 +380,44 @@ def _executors(events: Iterable[Row], loads: Iterable[Row]) -> tuple[Executor, .
     return tuple(result)
 
 
+def _operations(rows: Iterable[Row]) -> tuple[Operation, ...]:
+    found = [
+        Operation(
+            output=int(row["output"]),
+            name=row.get("name"),
+            batches=row["batches"],
+            total_ms=row.get("total") or 0,
+        )
+        for row in rows
+        if str(row.get("output") or "").isdecimal() and row["batches"]
+    ]
+    return tuple(sorted(found, key=lambda one: one.output))
+
+
+def _blocks(rows: Iterable[Row]) -> tuple[Blocks, ...]:
+    found = [
+        Blocks(
+            stream=int(row["stream"]),
+            blocks=row["blocks"],
+            bytes=row.get("bytes") or 0,
+            first_ms=row.get("first"),
+            last_ms=row.get("last"),
+            usual_bytes=row.get("usual") or 0.0,
+            largest_bytes=row.get("largest") or 0,
+        )
+        for row in rows
+        if str(row.get("stream") or "").isdecimal()
+    ]
+    return tuple(sorted(found, key=lambda one: one.stream))
+
+
 # -- queries -------------------------------------------------------------------------------------
 
 
 def _queries(
     singles: Mapping[str, list[Row]],
     stages: Mapping[tuple[str, str | None], StageLoad],
+    work: Mapping[tuple[int | None, str | None, str | None], Work],
     given_ms: int | None,
 ) -> tuple[QueryFacts, ...]:
     triggers: dict[str, dict[tuple[str, int | None, int], Trigger]] = defaultdict(dict)
@@ -380,8 +430,10 @@ def _queries(
         runs[identity][run] = None
         key = (run, row.get("checkpoint"), row.get("time_us") or 0)
         if key not in triggers[identity]:  # the same progress in event log, listener and log
-            stage = stages.get((run, str(row.get("checkpoint"))))
-            triggers[identity][key] = _trigger(row, run, stage)
+            number = str(row.get("checkpoint"))
+            triggers[identity][key] = _trigger(
+                row, run, stages.get((run, number)), work.get((None, run, number))
+            )
     events: dict[str, list[Row]] = defaultdict(list)
     for row in singles[Event.SPARK_QUERY]:
         identity = _field(row, "id")
@@ -430,7 +482,7 @@ def _queries(
     return tuple(result)
 
 
-def _trigger(row: Row, run: str, stage: StageLoad | None) -> Trigger:
+def _trigger(row: Row, run: str, stage: StageLoad | None, work: Work | None) -> Trigger:
     fields = row.get("fields") or {}
 
     def number(name: str) -> float | None:
@@ -456,6 +508,7 @@ def _trigger(row: Row, run: str, stage: StageLoad | None) -> Trigger:
         state=tuple(_ANY.decode(fields.get("state") or "[]")),
         sink=fields.get("sink"),
         stage=stage,
+        work=work,
         ref=_ref(row),
     )
 

@@ -49,6 +49,44 @@ class StageLoad:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """The Spark jobs of a batch or trigger; `busy_ms` adds them up, which overlapping jobs make more."""
+
+    jobs: int
+    busy_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What an output operation took over all batches that tell."""
+
+    output: int
+    name: str | None
+    batches: int
+    total_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocks:
+    """What a receiver stored, replicas left out."""
+
+    stream: int
+    blocks: int
+    bytes: int
+    first_ms: int | None
+    last_ms: int | None
+    usual_bytes: float
+    largest_bytes: int
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        """How fast it stores; None for a single block."""
+        if self.first_ms is None or self.last_ms is None or self.last_ms <= self.first_ms:
+            return None
+        return self.bytes * 1000 / (self.last_ms - self.first_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamInput:
     """What one input stream gave to a batch."""
 
@@ -77,6 +115,7 @@ class Batch:
     reason: str | None = None
     streams: tuple[StreamInput, ...] = ()
     stage: StageLoad | None = None
+    work: Work | None = None
     approximate: bool = False
     ref: Ref | None = None
 
@@ -174,6 +213,7 @@ class Trigger:
     state: tuple[Mapping[str, Any], ...] = ()
     sink: str | None = None
     stage: StageLoad | None = None
+    work: Work | None = None
     ref: Ref | None = None
 
     @property
@@ -218,6 +258,9 @@ class ApplicationFacts:
     batches: tuple[Batch, ...] = ()
     outputs: tuple[Output, ...] = ()
     executors: tuple[Executor, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    blocks: tuple[Blocks, ...] = ()
+    free_bytes: int | None = None  # of the memory that holds blocks, where least is left
     queries: tuple[QueryFacts, ...] = ()
     receivers: tuple[Record, ...] = ()
     limits: tuple[Record, ...] = ()  # rate limits that receivers took

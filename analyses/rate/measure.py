@@ -287,7 +287,8 @@ def facts_frame(events: DataFrame) -> DataFrame:
     """Everything that `flowdiag.analyses.rate.assemble` needs: (what, row as JSON).
 
     `batch` per (application, batch time), `output` per failed output operation, `stage` the worst stage
-    of each batch or trigger, `executor` per executor, `single` for records as they are.
+    of each batch or trigger, `work` its jobs, `executor` per executor, `operation` per output operation,
+    `blocks` per receiver, `memory` where they are kept, `single` for records as they are.
     """
     number = "CAST(fields['{}'] AS BIGINT)".format
     return events.sparkSession.sql(
@@ -332,6 +333,14 @@ def facts_frame(events: DataFrame) -> DataFrame:
             min(struct(source, offset)) AS ref
           FROM {{events}} WHERE event = '{Event.SPARK_JOB}'
           GROUP BY app, checkpoint
+        ), work AS (
+          SELECT app, batch, run_id, batch_id, count(*) AS jobs, sum(end - start) AS busy
+          FROM jobs WHERE (batch IS NOT NULL OR run_id IS NOT NULL)
+          GROUP BY app, batch, run_id, batch_id HAVING count(end) = count(*)
+        ), blocks AS (
+          SELECT DISTINCT app, fields['stream'] AS stream, fields['block'] AS block,
+            bytes, {number("time")} AS time
+          FROM {{events}} WHERE event = '{Event.SPARK_BLOCK}'
         ), jobs_of_batches AS (
           SELECT app, batch, min(start) AS start, IF(count(end) = count(*), max(end), NULL) AS end,
             count(*) AS jobs, count_if(failed) AS failed, max(cause) AS cause,
@@ -391,6 +400,18 @@ def facts_frame(events: DataFrame) -> DataFrame:
             j.end AS job_end, j.jobs, j.failed AS failed_jobs, j.cause AS job_cause)) AS row
         FROM batches AS b FULL JOIN jobs_of_batches AS j ON b.app = j.app AND b.batch = j.batch
         UNION ALL SELECT 'output', to_json(struct(*)) FROM outputs WHERE cause IS NOT NULL
+        UNION ALL SELECT 'operation', to_json(struct(*)) FROM (
+          SELECT app, output, max(name) AS name, count(duration) AS batches, sum(duration) AS total
+          FROM outputs GROUP BY app, output)
+        UNION ALL SELECT 'work', to_json(struct(*)) FROM work
+        UNION ALL SELECT 'blocks', to_json(struct(*)) FROM (
+          SELECT app, stream, count(*) AS blocks, sum(bytes) AS bytes, min(time) AS first,
+            max(time) AS last, percentile(bytes, 0.5) AS usual, max(bytes) AS largest
+          FROM blocks GROUP BY app, stream)
+        UNION ALL SELECT 'memory', to_json(struct(*)) FROM (
+          SELECT app, host, min({number("free")}) AS least, max_by({number("free")}, time_us) AS free,
+            max({number("free")}) AS most
+          FROM {{events}} WHERE event = '{Event.SPARK_BLOCK}' GROUP BY app, host)
         UNION ALL SELECT 'stage', to_json(struct(app, batch, run_id, batch_id, worst)) FROM worst
         UNION ALL SELECT 'executor', to_json(struct(*)) FROM loads
         UNION ALL SELECT 'single', to_json(struct(app, event, template, time_us, source, offset,

@@ -8,14 +8,14 @@ again later. Shapes: catalogue/spark.md 5.3 (event log) and 4.2 (progress), docs
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from flowdiag.parsers.scan import Line, LineScanner, Matcher, make_matcher
+from flowdiag.parsers.scan import Line, LineScanner, make_matcher
 from flowdiag.parsers.schema import Event
+from flowdiag.parsers.spark.lines import FIRST_KEY, TASK_END, EventScanner
 from flowdiag.parsers.spark.progress import instant, progress_row
 
 Row = dict[str, Any]
@@ -86,10 +86,12 @@ class _Who(msgspec.Struct):
 
 _WHO = msgspec.json.Decoder(_Who)
 _ANY = msgspec.json.Decoder()
-_FIRST_KEY = re.compile(rb'\s{0,16}\{\s{0,16}"[Ee]vent"\s{0,4}:\s{0,4}"([\w.$]{1,200})"')
+_DAMAGE: Final = (
+    msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, TypeError
+)  # fmt: skip
 
 
-class _TaskInfo(msgspec.Struct):
+class _TaskInfo(msgspec.Struct, gc=False):
     index: int = msgspec.field(name="Index", default=-1)
     launched: int = msgspec.field(name="Launch Time", default=0)
     finished: int = msgspec.field(name="Finish Time", default=0)
@@ -99,19 +101,19 @@ class _TaskInfo(msgspec.Struct):
     killed: bool = msgspec.field(name="Killed", default=False)
 
 
-class _Input(msgspec.Struct):
+class _Input(msgspec.Struct, gc=False):
     records: int = msgspec.field(name="Records Read", default=0)
     bytes: int = msgspec.field(name="Bytes Read", default=0)
 
 
-class _ShuffleRead(msgspec.Struct):
+class _ShuffleRead(msgspec.Struct, gc=False):
     waited: int = msgspec.field(name="Fetch Wait Time", default=0)
     records: int = msgspec.field(name="Total Records Read", default=0)
     remote: int = msgspec.field(name="Remote Bytes Read", default=0)
     local: int = msgspec.field(name="Local Bytes Read", default=0)
 
 
-class _Metrics(msgspec.Struct):
+class _Metrics(msgspec.Struct, gc=False):
     run: int = msgspec.field(name="Executor Run Time", default=0)
     gc: int = msgspec.field(name="JVM GC Time", default=0)
     spilled: int = msgspec.field(name="Disk Bytes Spilled", default=0)
@@ -119,11 +121,11 @@ class _Metrics(msgspec.Struct):
     shuffle: _ShuffleRead | None = msgspec.field(name="Shuffle Read Metrics", default=None)
 
 
-class _Reason(msgspec.Struct):
+class _Reason(msgspec.Struct, gc=False):
     reason: str = msgspec.field(name="Reason", default="")
 
 
-class _TaskEnd(msgspec.Struct):
+class _TaskEnd(msgspec.Struct, gc=False):
     stage: int = msgspec.field(name="Stage ID")
     info: _TaskInfo = msgspec.field(name="Task Info")
     attempt: int = msgspec.field(name="Stage Attempt ID", default=0)
@@ -179,11 +181,6 @@ class _JobEnd(msgspec.Struct):
 _JOB_END = msgspec.json.Decoder(_JobEnd)
 
 
-def event_matcher() -> Matcher:
-    """Finds the lines that may matter."""
-    return make_matcher((*_LOGGED, *_DUMPED))
-
-
 def fit(row: Row) -> None:
     """Forget numbers that no column can hold: nothing real is so large."""
     for name, value in row.items():
@@ -214,8 +211,19 @@ class EventReader:
         self.first_us: int | None = None
         self.last_us: int | None = None
 
+    def scanner(self, stream: BinaryIO, start: int = 0, end: int = -1) -> EventScanner:
+        """What finds the lines for `rows` in a byte range, and hands over the tasks."""
+        return EventScanner(
+            stream,
+            make_matcher((*_LOGGED, *_DUMPED)),
+            start,
+            end,
+            wanted=_READERS,
+            take_task=self._add_task,
+        )
+
     def rows(self, scanner: LineScanner) -> Iterator[Row]:
-        """Every row of the scanner's range; those of tasks come when their stage is complete."""
+        """Every row of the range of `scanner`; those of tasks come when their stage is complete."""
         for line in scanner:
             self.candidates += 1
             for row in self._line(line):
@@ -236,15 +244,15 @@ class EventReader:
 
     def _line(self, line: Line) -> list[Row]:
         try:
-            first = _FIRST_KEY.match(line.data)
+            first = FIRST_KEY.match(line.data)
             if first is not None:
                 name = first[1].decode()
             else:
                 who = _WHO.decode(line.data)
                 name = who.Event or who.event
             if name == "SparkListenerTaskEnd":
-                self._add_task(line)
-                self.recognised += 1
+                self.candidates -= 1  # counted there
+                self._add_task(line.data, line.offset)
                 return []
             read = _READERS.get(name)
             if read is None and "StreamingQueryListener$Query" in name:
@@ -252,10 +260,8 @@ class EventReader:
             if read is None:
                 return []  # its text mentions an event
             rows = read(line.data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, TypeError):
-            self.not_understood += 1
-            if len(self.samples) < 3:
-                self.samples.append(line.data[:200].decode("utf-8", "replace"))
+        except _DAMAGE:
+            self._missed(line.data)
             return []
         self.recognised += 1
         if name == "SparkListenerStageCompleted":
@@ -265,12 +271,24 @@ class EventReader:
             return [*self._flush(None), *rows]
         return rows
 
-    def _add_task(self, line: Line) -> None:
-        end = _TASK_END.decode(line.data)
-        key = (end.stage, end.attempt, end.info.executor)
+    def _missed(self, data: bytes | memoryview) -> None:
+        self.not_understood += 1
+        if len(self.samples) < 3:
+            self.samples.append(bytes(data[:200]).removesuffix(b"\r").decode("utf-8", "replace"))
+
+    def _add_task(self, data: bytes | memoryview, offset: int) -> None:
+        self.candidates += 1
+        try:
+            end = _TASK_END.decode(data)
+        except _DAMAGE:
+            self._missed(data)
+            return
+        self.recognised += 1
+        info = end.info
+        key = (end.stage, end.attempt, info.executor)
         total = self._tasks.get(key)
         if total is None:
-            total = self._tasks[key] = _Sum(line.offset, end.info.host)
+            total = self._tasks[key] = _Sum(offset, info.host)
         total.add(end)
 
     def _flush(self, stage: tuple[int, int] | None) -> list[Row]:
@@ -307,24 +325,28 @@ class _Sum:
             if info.failed and self.reason is None and end.end is not None:
                 self.reason = end.end.reason
             return
-        lasted = max(0, info.finished - info.launched)
+        launched, finished = info.launched, info.finished
+        lasted = finished - launched if finished > launched else 0
         records = 0
         if metrics is not None:
-            if metrics.input is not None:
-                records += metrics.input.records
-                self.bytes += metrics.input.bytes
-            if metrics.shuffle is not None:
-                records += metrics.shuffle.records
-                self.bytes += metrics.shuffle.remote + metrics.shuffle.local
-                self.fetch += metrics.shuffle.waited
+            read, shuffle = metrics.input, metrics.shuffle
+            if read is not None:
+                records += read.records
+                self.bytes += read.bytes
+            if shuffle is not None:
+                records += shuffle.records
+                self.bytes += shuffle.remote + shuffle.local
+                self.fetch += shuffle.waited
             self.gc += metrics.gc
             self.spilled += metrics.spilled
         self.tasks += 1
         self.total += lasted
         self.records += records
-        self.first = min(self.first, info.launched)
-        self.last = max(self.last, info.finished)
-        if (lasted, -info.index) > (self.longest, -self.index):
+        if launched < self.first:
+            self.first = launched
+        if finished > self.last:
+            self.last = finished
+        if lasted > self.longest or (lasted == self.longest and info.index < self.index):
             self.longest, self.index, self.slowest_records = lasted, info.index, records
 
     def row(self, key: tuple[int, int, str]) -> Row:

@@ -31,6 +31,23 @@ def milliseconds(text: str) -> int | None:
         return None
 
 
+_UNITS: Final = {unit: 1024**power for power, unit in enumerate("BKMGTPE")}
+
+
+def size(text: str) -> int | None:
+    """Bytes, as Spark prints them: powers of 1024, whether it says KB (up to 2.4) or KiB.
+
+    >>> size("415.0 B"), size("12.5 KiB"), size("2,4 GB"), size("much")
+    (415, 12800, 2576980378, None)
+    """
+    number, _, unit = text.partition(" ")
+    factor = _UNITS.get(unit[:1])
+    try:
+        return None if factor is None else round(float(number.replace(",", ".")) * factor)
+    except (ValueError, OverflowError):
+        return None
+
+
 def finish(row: Row, following: Iterable[str]) -> list[Row]:
     """The rows that a recognised message comes to.
 
@@ -57,6 +74,11 @@ def finish(row: Row, following: Iterable[str]) -> list[Row]:
         return [row, batch]
     elif template == "progress":
         return _progress(row, fields.pop("progress", ""), following)
+    elif template == "block-added":
+        row["bytes"] = size(fields.pop("size", ""))
+        free = size(fields.pop("free", ""))
+        if free is not None:
+            fields["free"] = str(free)
     elif template == "pid-input" and str(fields.get("time", "")).isdecimal():
         row["utc_us"] = int(fields["time"]) * 1000 if len(fields["time"]) < 16 else None
     return [row]

@@ -19,6 +19,7 @@ Row = dict[str, Any]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DEPTH: Final = 4  # of offsets: source, topic, partition
+PARTITIONS: Final = 16  # those with the largest backlog that are kept
 TEXT: Final = 400  # characters of a description that are kept
 
 
@@ -78,11 +79,17 @@ def _source(item: dict[str, Any]) -> dict[str, Any]:
     latest = _offsets(item.get("latestOffset"))
     metrics = _map(item.get("metrics"))
     lag = [_number(metrics.get(f"{which}OffsetsBehindLatest")) for which in ("max", "avg")]
+    behind = _by_partition(end, latest)
+    backlog = _behind(end, latest)
+    if backlog is None and lag[1] is not None and (parts := _partitions(end)):
+        backlog = round(lag[1] * parts)  # the average is over all partitions
     return {
         "name": str(item.get("description") or "")[:TEXT],
         "rows": _integer(item.get("numInputRows")),
         "input_per_s": _number(item.get("inputRowsPerSecond")),
-        "backlog": _behind(end, latest),
+        "backlog": backlog,
+        "partitions": dict(sorted(behind.items(), key=lambda one: -one[1])[:PARTITIONS]),
+        "partition_count": _partitions(end),
         "advance": _behind(start, end),
         "max_lag": lag[0],
         "avg_lag": lag[1],
@@ -142,6 +149,27 @@ def _behind(earlier: object, later: object, depth: int = 0) -> int | None:
         known = [part for part in parts if part is not None]
         return sum(known) if known else None
     return None
+
+
+def _by_partition(end: object, latest: object) -> dict[str, int]:
+    """How far the end of a trigger is behind, by `topic-partition`; empty for other offsets.
+
+    >>> _by_partition({"t": {"0": 5, "1": 9}}, {"t": {"0": 15, "1": 9}})
+    {'t-0': 10, 't-1': 0}
+    """
+    found: dict[str, int] = {}
+    for topic, offsets in _map(latest).items():
+        here = _map(_map(end).get(topic))
+        for partition, offset in _map(offsets).items():
+            behind = _behind(here.get(partition), offset)
+            if behind is not None:
+                found[f"{topic}-{partition}"[:TEXT]] = behind
+    return found
+
+
+def _partitions(offsets: object) -> int:
+    """How many partitions offsets of Kafka's shape name; 0 for other shapes."""
+    return sum(len(_map(one)) for one in _map(offsets).values())
 
 
 def _json(value: object) -> str | None:

@@ -1,5 +1,7 @@
 """Saved answers of Spark's REST interface about DStreams: `/streaming/statistics` and its siblings.
 
+`/environment` is read, too: without it no other answer tells whether back pressure is on.
+
 Live applications only have it (catalogue/spark.md 3.3 b). An answer does not say whose it is: its kind
 is recognised by its keys, the application by its file name where that holds an id, or later by its
 batch times. `totalDelay` and `schedulingDelay` count from the submission, which is not told.
@@ -14,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from flowdiag.parsers.schema import Event
+from flowdiag.parsers.spark.events import settings_of
 from flowdiag.parsers.spark.progress import instant
 
 Row = dict[str, Any]
@@ -29,7 +32,7 @@ _BATCH_IN_NAME = re.compile(r"(?<!\d)\d{13}(?!\d)")
 
 
 def recognise_answer(data: bytes) -> str | None:
-    """Which answer a document is: statistics, batches, receivers, operations; None if none of them.
+    """Which answer a document is: statistics, batches, receivers, operations, environment, or None.
 
     >>> recognise_answer(b'{"batchDuration": 1000, "numReceivers": 1}')
     'statistics'
@@ -46,6 +49,8 @@ def recognise_answer(data: bytes) -> str | None:
 def kind_of(value: object) -> str | None:
     """The same for a decoded document."""
     if isinstance(value, dict):
+        if isinstance(value.get("sparkProperties"), list):
+            return "environment"
         if "batchDuration" in value and ("numReceivers" in value or "numActiveBatches" in value):
             return "statistics"
         return _kind_of_item(value)
@@ -101,6 +106,8 @@ def answer_rows(data: bytes, name: str) -> Iterator[Row]:
             rows = _operation(item, int(time[-1]) if time else None)
         elif kind == "receivers":
             rows = _receiver(item)
+        elif kind == "environment":
+            rows = _environment(item)
         for row in rows:
             row["offset"] = 0
             if application is not None:
@@ -146,6 +153,12 @@ def _statistics(item: Row) -> list[Row]:
             ),
         }
     ]
+
+
+def _environment(item: Row) -> list[Row]:
+    """The configuration; `/environment` is the one answer that has it."""
+    settings = settings_of(item.get("sparkProperties"))
+    return [{"event": Event.SPARK_SETTINGS.value, "fields": settings}] if settings else []
 
 
 def _batch(item: Row) -> list[Row]:
