@@ -26,7 +26,7 @@ from flowdiag.parsers.records import Recogniser
 from flowdiag.parsers.scan import LineScanner
 from flowdiag.parsers.schema import EVENTS, Event
 from flowdiag.parsers.sources import Source, open_source, stream_error
-from flowdiag.parsers.spark.events import EventReader, event_matcher, fit
+from flowdiag.parsers.spark.events import EventReader, fit
 from flowdiag.parsers.spark.rest import answer_rows
 
 TASK_BYTES: Final = 96 * 1024 * 1024
@@ -221,7 +221,7 @@ def _read_spark_events(split: Split) -> Iterator[pa.RecordBatch]:
     scanner: LineScanner | None = None
     try:
         with open_source(split.source) as stream:
-            scanner = LineScanner(stream, event_matcher(), split.start, split.end)
+            scanner = reader.scanner(stream, split.start, split.end)
             for row in reader.rows(scanner):
                 builder.add(row)
                 if len(builder) == BATCH_ROWS:

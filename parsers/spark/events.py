@@ -15,7 +15,7 @@ import msgspec
 
 from flowdiag.parsers.scan import Line, LineScanner, make_matcher
 from flowdiag.parsers.schema import Event
-from flowdiag.parsers.spark.lines import FIRST_KEY, TASK_END, EventScanner
+from flowdiag.parsers.spark.lines import FIRST_KEY, EventScanner
 from flowdiag.parsers.spark.progress import instant, progress_row
 
 Row = dict[str, Any]
