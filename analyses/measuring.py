@@ -1,4 +1,4 @@
-"""The part of measuring that commands about Flink share: parse, locate, settle the clocks."""
+"""The part of measuring that commands share: parse; for those about Flink, locate and settle the clocks."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ Say = Callable[[str], None]
 # Up to here parsing on the driver is done before Spark's workers would have started; measured in
 # benchmarks/README.md.
 DRIVER_BYTES: Final = 256 * 1024 * 1024
+# What a byte of the others costs, that of a log being 1: tasks, nearly all of an event log, are only
+# added up.
+_WEIGHTS: Final = {"spark-events": 0.2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,54 @@ class Settled:
         )
 
 
+def raw_events(
+    sources: Sequence[Source],
+    session: Callable[[], SparkSession],
+    *,
+    driver_bytes: int = DRIVER_BYTES,
+    tune: Callable[[bool], None] = lambda small: None,
+    say: Say = lambda stage: None,
+) -> tuple[DataFrame, bool]:
+    """What the sources say, in the schema `EVENTS`, and whether it is small and was parsed here.
+
+    What is not small is parsed by each query over the frame anew, unless its plan is cut.
+
+    Args:
+        sources: what `parsers.sources.discover` found.
+        session: waits for Spark and returns its session; small inputs are parsed before it is asked.
+        driver_bytes: up to here parsing on the driver is faster.
+        tune: told whether the input is small, before the first query.
+        say: told the name of each stage, for progress.
+    """
+    from flowdiag.parsers.parse import parse_on_driver, plan_splits
+
+    tasks = plan_splits(sources)
+    small = cost(sources) <= driver_bytes
+    say("reading")
+    parsed = parse_on_driver(tasks) if small else tasks
+    say("starting Spark")
+    spark = session()
+    tune(small)
+    # Not before: two threads that import pyspark at once meet half of it.
+    from flowdiag.parsers.spark.frame import events_frame
+
+    events = events_frame(spark, parsed)
+    if not small:
+        say("reading")
+    return events, small
+
+
+def cost(sources: Sequence[Source]) -> float:
+    """How long sources take to be parsed, as bytes of a plain log."""
+    from flowdiag.parsers.parse import UNPACKED
+
+    return sum(
+        source.size * (1 if source.codec == "none" else UNPACKED) * _WEIGHTS.get(source.kind, 1)
+        for source in sources
+        if source.kind != "not-read"
+    )
+
+
 def settled_events(
     sources: Sequence[Source],
     session: Callable[[], SparkSession],
@@ -63,27 +114,14 @@ def settled_events(
         say: told the name of each stage, for progress.
     """
     from flowdiag.analyses import resolve
-    from flowdiag.parsers.parse import parse_on_driver, plan_splits
 
-    tasks = plan_splits(sources)
-    small = sum(source.size for source in sources if source.kind != "not-read") <= driver_bytes
-    say("reading")
-    parsed = parse_on_driver(tasks) if small else tasks
-    say("starting Spark")
-    spark = session()
-    tune(small)
-    # Not before: two threads that import pyspark at once meet half of it.
-    from flowdiag.parsers.spark.frame import events_frame
-
-    raw = events_frame(spark, parsed)
-    if not small:
-        say("reading")
+    raw, _ = raw_events(sources, session, driver_bytes=driver_bytes, tune=tune, say=say)
     events = kept(resolve.located(raw))
     say("settling clocks")
     surveyed = rows_of(resolve.survey(events))
     writers = resolve.settle(surveyed, {source.index: source.group for source in sources}, tz)
     return Settled(
-        events=resolve.resolve(events, writers, spark, tz),
+        events=resolve.resolve(events, writers, events.sparkSession, tz),
         writers=writers,
         surveyed=tuple(surveyed),
     )
