@@ -12,7 +12,7 @@ lines beside it, never on what came before in the split.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -113,12 +113,18 @@ class RowBuilder:
         return pa.RecordBatch.from_arrays(arrays, schema=EVENTS)
 
 
-def parse_split(split: Split, *, catalogue: Catalogue | None = None) -> Iterator[pa.RecordBatch]:
+def parse_split(
+    split: Split,
+    *,
+    catalogue: Catalogue | None = None,
+    metrics: Collection[str] | None = None,
+) -> Iterator[pa.RecordBatch]:
     """Read a split into batches of `EVENTS`.
 
     Args:
         split: from `plan_splits`.
         catalogue: messages to recognise; by default all that flowdiag knows.
+        metrics: names of the metrics of reports that become rows; None for all that are known.
 
     Yields:
         batches of at most 2048 rows (of metrics: 8192); the very last row is the only one of event `split`, with
@@ -145,7 +151,7 @@ def parse_split(split: Split, *, catalogue: Catalogue | None = None) -> Iterator
         with open_source(source) as stream:
             known = _recogniser(catalogue if catalogue is not None else _catalogue_of(source))
             scanner = LineScanner(stream, known.matcher, split.start, split.end)
-            reader = Reader(source.index, scanner, known, tally)
+            reader = Reader(source.index, scanner, known, tally, metrics)
             for found in reader.events():
                 if isinstance(found, pa.RecordBatch):
                     yield found
@@ -258,7 +264,10 @@ def _clause(problem: BaseException) -> str:
     return str(problem) or type(problem).__name__
 
 
-def parse_on_driver(tasks: Sequence[Sequence[Split]]) -> pa.Table:
+def parse_on_driver(
+    tasks: Sequence[Sequence[Split]], metrics: Collection[str] | None = None
+) -> pa.Table:
     """Parse here and now, without Spark; one `split` row per split, as everywhere."""
-    batches = [batch for task in tasks for split in task for batch in parse_split(split)]
+    splits = (split for task in tasks for split in task)
+    batches = [batch for split in splits for batch in parse_split(split, metrics=metrics)]
     return pa.Table.from_batches(batches, schema=EVENTS)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import pkgutil
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
@@ -156,6 +156,19 @@ class _Series:
     place: Place | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """The lines of a report but for their values: the next one of the same process is alike.
+
+    Attributes:
+        beginnings: of every line that is read; a control line is its own.
+        kept: per sample: position of its line, length of its beginning, identifier, where it goes.
+    """
+
+    beginnings: Sequence[bytes]
+    kept: Sequence[tuple[int, int, bytes, Callable[[float], None]]]
+
+
 @dataclass(slots=True)
 class _Process:
     """What is known of one process in the stream (a compose log holds several)."""
@@ -176,6 +189,7 @@ class _Process:
     last_utc_us: int | None = None
     clock: str | None = None
     placed: set[Place] = field(default_factory=set)
+    shape: _Shape | None = None
 
 
 class MetricFolder:
@@ -192,13 +206,15 @@ class MetricFolder:
     first time its scope is seen.
     """
 
-    def __init__(self, source: int) -> None:
+    def __init__(self, source: int, wanted: Collection[str] | None = None) -> None:
         """Start with nothing folded.
 
         Args:
             source: index of the source that all blocks come from.
+            wanted: names in `formats/metrics.toml` of the metrics that become rows; None for all.
         """
         self._source = source
+        self._wanted = None if wanted is None else frozenset(wanted)
         self._processes: dict[str | None, _Process] = {}
         self.lines = 0
         """Lines read so far, whatever became of them."""
@@ -263,7 +279,36 @@ class MetricFolder:
         ]
 
     def _read(self, state: _Process, lines: Iterable[bytes]) -> int:
-        """Append each known metric's value to its series; return the number of lines."""
+        """Append each wanted metric's value to its series; return the number of lines."""
+        if isinstance(lines, list):
+            if state.shape is not None and self._read_alike(state, state.shape, lines):
+                return len(state.shape.beginnings)
+            count = self._read_any(state, lines)
+            state.shape = _shape_of(state, lines[:count])
+            return count
+        return self._read_any(state, lines)
+
+    def _read_alike(self, state: _Process, shape: _Shape, lines: list[bytes]) -> bool:
+        """Read a report that differs from the one before in its values only.
+
+        No line is taken apart: that its beginnings are the same is seen without a Python call for each.
+
+        Returns:
+            False if it differs otherwise, too; then nothing was read.
+        """
+        beginnings = shape.beginnings
+        if len(lines) < len(beginnings) or not all(map(bytes.startswith, lines, beginnings)):
+            return False
+        for position, length, identifier, append in shape.kept:
+            text = lines[position][length:]
+            try:
+                append(float(text))
+            except ValueError:
+                self._odd_value(state, identifier, text.strip())
+        return True
+
+    def _read_any(self, state: _Process, lines: Iterable[bytes]) -> int:
+        """Read a report line by line."""
         get = state.appends.get
         unseen = _UNSEEN
         section: str | None = None
@@ -302,6 +347,10 @@ class MetricFolder:
         if series.metric.scope == "process":
             state.scopes.add(series.rest)
         state.series[identifier] = series
+        if self._wanted is not None and series.metric.name not in self._wanted:
+            # It still tells the names of processes and tasks.
+            state.appends[identifier] = None
+            return None
         if series.metric.scope == "task-or-operator":
             state.twofold.append(series)
         state.appends[identifier] = series.values.append
@@ -449,6 +498,22 @@ def parse_block(
         encoded, offset=offset, local_us=local_us, utc_us=utc_us, process=process
     )
     return [row for batch in (*batches, *folder.flush()) for row in batch.to_pylist()]
+
+
+def _shape_of(state: _Process, lines: list[bytes]) -> _Shape | None:
+    """What a report has in common with the next one; None if it has no end."""
+    if not lines or b"Finished metrics report" not in lines[-1]:
+        return None
+    beginnings = []
+    kept = []
+    for position, line in enumerate(lines):
+        identifier, found, _ = line.rpartition(b": ")
+        beginning = identifier + found or line
+        beginnings.append(beginning)
+        append = state.appends.get(identifier)
+        if append is not None:
+            kept.append((position, len(beginning), identifier, append))
+    return _Shape(beginnings, kept)  # type: ignore[arg-type]
 
 
 _UNSEEN: Final = object()

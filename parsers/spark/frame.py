@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -64,13 +64,18 @@ EVENTS: Final = spark_schema(ARROW_EVENTS)
 """`flowdiag.parsers.schema.EVENTS` for Spark: derived, never written by hand."""
 
 
-def events_frame(spark: SparkSession, events: pa.Table | Sequence[Sequence[Split]]) -> DataFrame:
+def events_frame(
+    spark: SparkSession,
+    events: pa.Table | Sequence[Sequence[Split]],
+    metrics: Collection[str] | None = None,
+) -> DataFrame:
     """Raw events (schema `EVENTS`), in no particular order.
 
     Args:
         spark: the session.
         events: a table from `flowdiag.parsers.parse.parse_on_driver`, or the tasks still to be parsed; each inner
             sequence becomes one Spark task.
+        metrics: for tasks, as in `parse_split`.
     """
     if isinstance(events, pa.Table):
         return spark.createDataFrame(events, schema=EVENTS)
@@ -82,7 +87,7 @@ def events_frame(spark: SparkSession, events: pa.Table | Sequence[Sequence[Split
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for split in pickle.loads(tasks[number]):
-                    yield from parse_split(split)
+                    yield from parse_split(split, metrics=metrics)
 
     return spark.range(len(tasks), numPartitions=len(tasks)).mapInArrow(parse, schema=EVENTS)
 

@@ -409,3 +409,51 @@ def test_any_bytes_are_survived(lines: list[bytes]) -> None:
     folder = MetricFolder(0)
     folder.add_block(lines, offset=0)
     folder.flush()
+
+
+VALUES = st.sampled_from(
+    ["0", "12", "0.5", "NaN", "true", "n/a", "count=2, mean=1.5, max=3", "a: 7"]
+)
+NAMES = ("busyTimeMsPerSecond", "numRecordsIn", "isBackPressured", "mailboxLatencyMs", "unheardOf")
+LINE = st.tuples(st.sampled_from(("0", "1")), st.sampled_from(NAMES), VALUES)
+
+
+@given(st.lists(st.lists(LINE, max_size=5), max_size=6), st.booleans())
+def test_reports_that_repeat_each_other_say_the_same_as_reports_read_line_by_line(
+    reports: list[list[tuple[str, str, str]]], repeated: bool
+) -> None:
+    wanted = ("busyTimeMsPerSecond", "numRecordsIn", "mailboxLatencyMs")
+    alike, one_by_one = MetricFolder(0, wanted), MetricFolder(0, wanted)
+    rows: list[list[dict[str, object]]] = [[], []]
+    for number, lines in enumerate(each for each in reports for _ in range(1 + repeated)):
+        body = [f"{TM}.orders.enrich.{index}.{name}: {value}" for index, name, value in lines]
+        body.append(f"{TM}.Status.JVM.CPU.Load: 0.{number}")
+        block = [line.encode() for line in report(gauges=body)]
+        for found, batches in zip(
+            rows,
+            (
+                alike.add_block(block, offset=number, local_us=number * 25_000_000),
+                one_by_one.add_block(iter(block), offset=number, local_us=number * 25_000_000),
+            ),
+            strict=True,
+        ):
+            found += [row for batch in batches for row in batch.to_pylist()]
+    for found, folder in zip(rows, (alike, one_by_one), strict=True):
+        found += [row for batch in folder.flush() for row in batch.to_pylist()]
+    assert repr(rows[0]) == repr(rows[1])
+    assert {row["metric"]["name"].split(".")[0] for row in rows[0] if row["event"] == "metric"} <= {
+        *wanted
+    }
+
+
+def test_metrics_that_are_not_wanted_still_tell_names_and_places() -> None:
+    lines = [
+        f"{TM}.Status.JVM.CPU.Load: 0.5",
+        f"{TM}.Word Count.Source: lines.1.busyTimeMsPerSecond: 3",
+        f"{TM}.Word Count.Source: lines.1.numRecordsIn: 8",
+    ]
+    folder = MetricFolder(0, ["numRecordsIn"])
+    folder.add_block([line.encode() for line in report(gauges=lines)], offset=0)
+    rows = [row for batch in folder.flush() for row in batch.to_pylist()]
+    assert [row["event"] for row in rows] == ["metric", "placed"]
+    assert {(row["taskmanager"], row["task"]) for row in rows} == {("0a1b2c", "Source: lines")}
