@@ -6,46 +6,14 @@ that reorder what a reader sees. `clean` is applied to every piece of log text t
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    import regex
+from flowdiag.parsers.secrets import mask_secrets
 
-MASK: Final = "***"
-WITHHELD: Final = "*** (withheld: not searched for secrets in time)"
-# A piece of log text takes microseconds; only text made to be slow comes near.
-TIMEOUT_S: Final = 0.5
-
-_KEYS = (
-    r"pass(?:word|wd|phrase)|pwd|secret|token|credentials?|authorization|jaas\.config"
-    r"|(?:api|access|account|private|shared|encryption|storage)[-_. ]?key"
-    r"|(?<![a-z])sig(?:nature)?(?![a-z])"
-)
-# A value ends where the log's own punctuation ends it; a quoted one may be cut off by the excerpt.
-_VALUE = r"""\\?"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s,;&"'<>)\]}]+"""
-_SECRETS: Final = (
-    (r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*-----|\Z)", MASK),
-    (r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}", rf"\1 {MASK}"),
-    (
-        rf"""(?i)([\w.-]*(?:{_KEYS})[\w.-]*)(\\?["']?\s*(?:[=:]|=>)\s*)(?:{_VALUE})""",
-        rf"\1\2{MASK}",
-    ),
-    # user:password@ before a host; a password may hold slashes (S3 keys do)
-    (r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s@:/]+:[^\s@]+@", rf"\1{MASK}@"),
-    (r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s@:/]{16,}@", rf"\1{MASK}@"),
-    (r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?", MASK),  # JSON web token
-    (
-        (
-            r"\b(?:(?:AKIA|ASIA)[A-Z0-9]{16}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}"
-            r"|xox[abposr]-[\w-]{10,}|AIza[\w-]{35}|ya29\.[\w-]{20,}|sk-[\w-]{20,})"
-        ),
-        MASK,
-    ),
-)
+__all__ = ["clean", "mask_secrets", "printable", "pseudonymise", "shorten", "visible_json"]
 
 _TERMINAL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]"
@@ -57,29 +25,6 @@ _INVISIBLE: Final = (
 )
 _CONTROL = re.compile(f"[\x00-\x08\x0a-\x1f{_INVISIBLE}]")
 _IN_JSON = re.compile(f"[{_INVISIBLE}]")
-
-
-@functools.cache
-def _searches() -> tuple[tuple[regex.Pattern[str], str], ...]:
-    # Not the standard `re`: these searches cannot be linear, and only this one takes a time-out.
-    # Not at the top: help and rules need none of it.
-    import regex
-
-    return tuple((regex.compile(pattern), replacement) for pattern, replacement in _SECRETS)
-
-
-def mask_secrets(text: str) -> str:
-    """Replace what looks like a secret by `***`: keys, tokens, passwords, credentials in URLs.
-
-    >>> mask_secrets("jdbc:mysql://root:hunter2@db:3306/x?useSSL=false, api.key = 'abc'")
-    'jdbc:mysql://***@db:3306/x?useSSL=false, api.key = ***'
-    """
-    try:
-        for pattern, replacement in _searches():
-            text = pattern.sub(replacement, text, timeout=TIMEOUT_S)
-    except TimeoutError:
-        return WITHHELD
-    return text
 
 
 def printable(text: str) -> str:
@@ -134,6 +79,7 @@ _NAMES: Final = {
     "application": "application",
     "query": "query",
     "receiver": "receiver",
+    "partition": "partition",
     "cluster": "cluster",
     "source": "input",
     "label": "process",

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from flowdiag.cli.commands.checkpoints import checkpoints
+from flowdiag.cli.commands.collect import collect
 from flowdiag.cli.commands.explain import explain
 from flowdiag.cli.commands.listener import listener
 from flowdiag.cli.commands.memory import memory
@@ -34,6 +35,7 @@ app = typer.Typer(
 
 for command in (checkpoints, rate, startup, memory, rules, explain, render, warm):
     app.command(cls=HelpfulCommand)(command)
+app.add_typer(collect)
 app.add_typer(listener)
 app.add_typer(simulate)
 

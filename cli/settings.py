@@ -80,7 +80,13 @@ class Settings(
 _NOT_IN_FILE: Final = frozenset({"output", "debug"})
 _NOT_IN_ENVIRONMENT: Final = frozenset({"output", "debug", "thresholds", "verbose"})
 # Variables that other parts of flowdiag read; kept here so that a typo is told from them.
-OTHER_VARIABLES: Final = frozenset({"FLOWDIAG_CONFIG", "FLOWDIAG_CACHE_DIR", "FLOWDIAG_WARM"})
+OTHER_VARIABLES: Final = frozenset(
+    {
+        *("FLOWDIAG_CONFIG", "FLOWDIAG_CACHE_DIR", "FLOWDIAG_WARM"),
+        # Of `flowdiag collect`: what opens a door is given in no other way.
+        *("FLOWDIAG_COLLECT_TOKEN", "FLOWDIAG_COLLECT_USER", "FLOWDIAG_COLLECT_PASSWORD"),
+    }
+)
 
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"0", "false", "no", "off"})

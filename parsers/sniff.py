@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from flowdiag.parsers import envelopes
+from flowdiag.parsers.collected import MANIFEST_LINE, collected_kind
 from flowdiag.parsers.flink.rest_shapes import recognise
 from flowdiag.parsers.spark.events import is_event_log
 from flowdiag.parsers.spark.rest import recognise_answer
@@ -404,6 +405,10 @@ def _doubtful(sample: Sample, reason: str) -> Sniffed:
 
 def _sniff_json(sample: Sample, start: bytes) -> Sniffed | None:
     """Judge what begins like JSON; None if it is none, or damaged."""
+    if (collected := collected_kind(start)) is not None:
+        return _sniff_collected(collected)
+    if MANIFEST_LINE.match(start):
+        return _not_read("the manifest of a collection; its answers are in the files beside it")
     lines = start.split(b"\n")
     if any(is_event_log(line) for line in _first_whole(lines, sample)):
         return Sniffed(kind="spark-events", engine="spark", role="driver")
@@ -414,6 +419,17 @@ def _sniff_json(sample: Sample, start: bytes) -> Sniffed | None:
     if objects and objects[0] is not None and len(objects) > 1 and len(found) > 0.5 * len(objects):
         return _sniff_lines(sample, start, lines, found)
     return _sniff_document(sample)
+
+
+def _sniff_collected(kind: str) -> Sniffed:
+    """A file of `flowdiag collect`."""
+    if kind == "flink":
+        return Sniffed(kind="rest", engine="flink")
+    if kind == "spark":
+        return Sniffed(kind="spark-rest", engine="spark", role="driver")
+    if kind == "prometheus":
+        return Sniffed(kind="prometheus", engine="flink")
+    return _not_read("a collection of a kind that this version does not know")
 
 
 def _first_whole(lines: list[bytes], sample: Sample) -> list[bytes]:

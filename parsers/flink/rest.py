@@ -37,12 +37,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import msgspec
 import pyarrow as pa
 
+from flowdiag.parsers.codecs import open_file
+from flowdiag.parsers.collected import Collected, TaskPlaces, collected_kind, collected_of
 from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.file_times import NO_MOMENT, Moment, moment_of_name
 from flowdiag.parsers.flink.rest_rows import READERS, Context, Row
 from flowdiag.parsers.flink.rest_shapes import (
     ARCHIVE_HEAD,
@@ -57,6 +60,7 @@ from flowdiag.parsers.flink.rest_shapes import (
     route_of,
 )
 from flowdiag.parsers.json_values import as_integer, as_string, decode_json, object_at, objects_at
+from flowdiag.parsers.remote import find, is_url
 from flowdiag.parsers.schema import EVENTS
 
 if TYPE_CHECKING:
@@ -130,6 +134,7 @@ class _Answer:
     path: str | None
     body: Any = None
     raw: Any = None  # JSON text, not decoded yet
+    moment: Moment = NO_MOMENT  # when its values were true, where something beside it says so
 
     def decoded(self) -> Any:
         """The body; raises ValueError when it is damaged or too large."""
@@ -234,14 +239,21 @@ def _rows_of(data: bytes, source: Source, counts: DocumentCounts) -> Iterator[tu
 def _rows(
     data: bytes, name: str, url: str | None, counts: DocumentCounts, neighbours: _Neighbours
 ) -> Iterator[tuple[int, Row]]:
-    answers = list(_answers(data))
+    collected = _collected(data)
+    answers = list(_answers(data) if collected is None else _of_collection(collected, data))
     counts.candidates = len(answers)
     archived = bool(answers) and all(answer.path is not None for answer in answers)
     routes = [route_of(answer.path) if answer.path else None for answer in answers]
     superseded = _SUPERSEDED if any(route and route[0] == Kind.JOB for route in routes) else ()
     shared = Context(origin="archive" if archived and ARCHIVE_HEAD.match(data.lstrip()) else "rest")
-    if archived:
+    named = moment_of_name(name) if len(answers) == 1 else NO_MOMENT
+    if collected is not None:
+        shared.places = TaskPlaces.of(collected.context)
+        shared.tasks = shared.places.names
+        shared.measured = _measured(answers, routes)
+    elif archived:
         shared.tasks = _tasks_of(answers, routes)
+    if archived:
         shared.detailed = frozenset(
             route[1].checkpoint
             for route in routes
@@ -267,7 +279,7 @@ def _rows(
         counts.recognised += 1
         if archived and kind in superseded:
             continue
-        context = replace(shared, ids=ids)
+        context = replace(shared, ids=ids, moment=named if collected is None else answer.moment)
         if not archived and _needs_names(kind):
             context.tasks = neighbours.tasks(ids.job_id)
         for row in READERS[kind](body, context):
@@ -336,6 +348,42 @@ def _needs_names(kind: str) -> bool:
         Kind.VERTEX,
         Kind.SUBTASK_TIMES,
         Kind.VERTEX_TASKMANAGERS,
+    )
+
+
+def _collected(data: bytes) -> Collected | None:
+    """The file of a collection that this is; raises ValueError when it is damaged."""
+    if collected_kind(data[:200]) is None:
+        return None
+    try:
+        return collected_of(decode_json(data))
+    except ValueError:
+        raise ValueError("the JSON is damaged or cut off") from None
+
+
+def _of_collection(collected: Collected, data: bytes) -> Iterator[_Answer]:
+    position = 0
+    for answer in collected.answers:
+        at_ms = answer.at_ms or answer.time_ms
+        moment = Moment(utc_us=at_ms * 1000) if at_ms is not None else NO_MOMENT
+        # The collector writes an answer per line; a file that somebody made prettier is cited as a whole.
+        found = data.find(b'\n{"path":', position)
+        position = found + 1 if found >= 0 else position
+        yield _Answer(position, answer.path, answer.body, moment=moment)
+
+
+def _measured(
+    answers: list[_Answer], routes: list[tuple[str, Ids] | None]
+) -> frozenset[tuple[str, int]]:
+    """Subtasks whose time shares come as metrics: what else tells them is the same sample again."""
+    return frozenset(
+        (route[1].vertex_id or "", int(subtask))
+        for answer, route in zip(answers, routes, strict=True)
+        if route and route[0] == Kind.VERTEX_METRICS and isinstance(answer.body, list)
+        for item in answer.body
+        if isinstance(item, Mapping) and isinstance(item.get("id"), str)
+        for subtask, _, metric in (item["id"].partition("."),)
+        if metric == "busyTimeMsPerSecond" and subtask.isdecimal() and len(subtask) <= 6
     )
 
 
@@ -471,6 +519,8 @@ class _Neighbours:
         # Members of a container lie in no folder of ours; a spooled stream has none either.
         if not self.path or self.member is not None:
             return _Folder()
+        if is_url(self.path):
+            return _look_into(self.path.rpartition("/")[0])
         return _look_into(os.path.dirname(os.path.abspath(self.path)))
 
     def job_id(self) -> str | None:
@@ -511,12 +561,7 @@ def _look_into(folder: str) -> _Folder:
     owners: dict[str, str] = {}
     details: list[tuple[int, Mapping[str, Any]]] = []
     try:
-        with os.scandir(folder) as entries:
-            names = sorted(
-                entry.path
-                for entry in entries
-                if entry.is_file() and entry.stat().st_size <= _SIBLING_BYTES
-            )[:_SIBLINGS]
+        names = _siblings(folder)
     except OSError:
         return _Folder()
     for name in names:
@@ -550,9 +595,23 @@ def _look_into(folder: str) -> _Folder:
     return _Folder(frozenset(job_ids), tasks, owners, tuple(details))
 
 
+def _siblings(folder: str) -> list[str]:
+    """The first of the small files of a folder, sorted; raises OSError."""
+    if is_url(folder):
+        found = [file for file in find(folder) if file.url.rpartition("/")[0] == folder]
+        return [file.url for file in found if file.size <= _SIBLING_BYTES][:_SIBLINGS]
+    with os.scandir(folder) as entries:
+        return sorted(
+            entry.path
+            for entry in entries
+            if entry.is_file() and entry.stat().st_size <= _SIBLING_BYTES
+        )[:_SIBLINGS]
+
+
 def _small_json(path: str) -> object:
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as raw:
+            file = cast(BinaryIO, raw)
             packed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
             stream = gzip.GzipFile(fileobj=file) if packed else file

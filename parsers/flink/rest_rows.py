@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from flowdiag.parsers.collected import TaskPlaces
+from flowdiag.parsers.file_times import NO_MOMENT, Moment
 from flowdiag.parsers.flink.metric_reports import recognise_metric
 from flowdiag.parsers.flink.rest_shapes import Ids, Kind
 from flowdiag.parsers.json_values import (
@@ -25,6 +27,7 @@ from flowdiag.parsers.json_values import (
 )
 from flowdiag.parsers.messages import parse_task
 from flowdiag.parsers.schema import Event
+from flowdiag.parsers.secrets import is_secret_key
 from flowdiag.parsers.traces import CAUSE_CHARACTERS, Trace, read_trace
 
 Row = dict[str, Any]
@@ -39,12 +42,18 @@ class Context:
         ids: from the path.
         tasks: names of vertices by id, where the document or its neighbours tell.
         detailed: checkpoints whose details come with the same document.
+        moment: when values without a time of their own were true.
+        places: jobs and places, in files of a collection.
+        measured: subtasks (vertex, index) whose time shares the document has as metrics.
     """
 
     origin: str = "rest"
     ids: Ids = field(default_factory=Ids)
     tasks: Mapping[str, str] = field(default_factory=dict)
     detailed: frozenset[int] = frozenset()
+    moment: Moment = NO_MOMENT
+    places: TaskPlaces | None = None
+    measured: frozenset[tuple[str, int]] = frozenset()
 
     def row(
         self, event: Event, template: str, fields: Mapping[str, object], **columns: object
@@ -515,6 +524,8 @@ def _taskmanager(body: Any, context: Context) -> Iterator[Row]:
 def _backpressure(body: Any, context: Context) -> Iterator[Row]:
     when = as_moment(body.get("end-timestamp"))
     for item in objects_at(body, "subtasks"):
+        if (context.ids.vertex_id, as_count(item.get("subtask"))) in context.measured:
+            continue
         samples = {name: as_number(item.get(name)) for name in ("ratio", "idleRatio", "busyRatio")}
         if "busyRatio" in item or "idleRatio" in item:
             # 1.13+: the three metrics of the task, divided by 1000.
@@ -552,6 +563,10 @@ def _metric_row(
     task = context.tasks.get(vertex_id or "")
     if scope in ("task", "operator") and (task is None or columns.get("subtask_index") is None):
         return
+    if columns.get("utc_us") is None:
+        columns["utc_us"], columns["local_us"] = context.moment
+    if context.places is not None:
+        _fill_in_places(context, context.places, columns)
     row = context.row(Event.METRIC, "rest-metric", {}, vertex_id=vertex_id, task=task, **columns)
     row["metric"] = {
         "name": name,
@@ -562,6 +577,15 @@ def _metric_row(
         **dict.fromkeys(("first", "last", "min", "max", "sum"), value),
     }
     yield row
+
+
+def _fill_in_places(context: Context, places: TaskPlaces, columns: dict[str, Any]) -> None:
+    """Add what a collection knows beside the answer: the job's name, and where the subtask ran."""
+    columns["job_name"] = places.jobs.get(context.ids.job_id or "")
+    if columns.get("taskmanager") is None:
+        index = columns.get("subtask_index")
+        columns["taskmanager"] = places.taskmanager(context.ids.vertex_id, index)
+    columns["host"] = places.hosts.get(columns["taskmanager"] or "")
 
 
 def _metrics(scope: str) -> Callable[[Any, Context], Iterator[Row]]:
@@ -598,15 +622,10 @@ def _metrics(scope: str) -> Callable[[Any, Context], Iterator[Row]]:
     return read
 
 
-_SECRET = re.compile(
-    r"password|secret|token|apikey|api-key|credential|private|fs\.\w+\.key", re.IGNORECASE
-)
-
-
 def _configuration(body: Any, context: Context) -> Iterator[Row]:
     for item in body if isinstance(body, list) else ():
         if isinstance(item, Mapping) and isinstance(item.get("key"), str):
-            hidden = _SECRET.search(item["key"]) is not None
+            hidden = is_secret_key(item["key"])
             yield context.row(
                 Event.CONFIGURATION,
                 "rest-configuration",

@@ -1,0 +1,300 @@
+"""`flowdiag collect`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flowdiag.cli.help import HelpfulCommand, HelpfulGroup
+
+if TYPE_CHECKING:
+    from flowdiag.parsers.live.client import Client
+    from flowdiag.parsers.live.folder import Folder
+    from flowdiag.parsers.live.watching import Outcome, Say
+
+collect = typer.Typer(
+    name="collect",
+    cls=HelpfulGroup,
+    rich_markup_mode=None,
+    help="""Ask a live cluster, or a Prometheus server, and keep the answers for a diagnosis later and elsewhere.
+
+    \b
+    Examples:
+      flowdiag collect flink http://jobmanager:8081 -o collected/ --every 15s --for 5m
+      flowdiag collect spark http://driver:4040 -o collected/
+      flowdiag collect prometheus http://prometheus:9090 --from 2h -o collected/
+      flowdiag checkpoints collected/ logs/
+
+    A collection is a folder of JSON files with a manifest. Files appear when they are complete and are
+    never changed; Ctrl-C ends a collection early, the same command goes on with it. Passwords, keys and
+    tokens in configurations and messages are masked before they reach the disk.
+    """,
+)
+
+_TIMES = "How often and how long"
+_ACCESS = "Access"
+
+Url = Annotated[str, typer.Argument(metavar="URL", help="Where it listens.")]
+Out = Annotated[
+    str,
+    typer.Option(
+        "--output", "-o", metavar="DIR", help="Folder to write to: new, empty, or of the same URL."
+    ),
+]
+Every = Annotated[
+    str,
+    typer.Option(
+        "--every", metavar="TIME", help="From tick to tick (default: 15s).", rich_help_panel=_TIMES
+    ),
+]
+For = Annotated[
+    str,
+    typer.Option(
+        "--for",
+        metavar="TIME",
+        help="From the first tick to the last (default: 5m; 0 for a single one).",
+        rich_help_panel=_TIMES,
+    ),
+]
+TokenFile = Annotated[
+    str | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="A bearer token (or FLOWDIAG_COLLECT_TOKEN).",
+        rich_help_panel=_ACCESS,
+    ),
+]
+PasswordFile = Annotated[
+    str | None,
+    typer.Option(
+        "--password-file",
+        metavar="FILE",
+        help="user:password for basic authentication (or FLOWDIAG_COLLECT_USER and"
+        " FLOWDIAG_COLLECT_PASSWORD).",
+        rich_help_panel=_ACCESS,
+    ),
+]
+CaFile = Annotated[
+    str | None,
+    typer.Option(
+        "--ca-file",
+        metavar="FILE",
+        help="Certificates to trust instead of the usual ones.",
+        rich_help_panel=_ACCESS,
+    ),
+]
+ClientCert = Annotated[
+    str | None,
+    typer.Option(
+        "--client-cert", metavar="FILE", help="The client's certificate.", rich_help_panel=_ACCESS
+    ),
+]
+ClientKey = Annotated[
+    str | None,
+    typer.Option(
+        "--client-key",
+        metavar="FILE",
+        help="Its key, where it stands in another file.",
+        rich_help_panel=_ACCESS,
+    ),
+]
+Insecure = Annotated[
+    bool,
+    typer.Option("--insecure", help="Trust any certificate.", rich_help_panel=_ACCESS),
+]
+Timeout = Annotated[
+    str,
+    typer.Option(
+        "--timeout",
+        metavar="TIME",
+        help="For connecting and for each answer (default: 10s).",
+        rich_help_panel=_ACCESS,
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, and nothing on stdout.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of a bug.")]
+
+
+@collect.command(cls=HelpfulCommand)
+def flink(
+    url: Url,
+    output: Out,
+    job: Annotated[
+        str | None,
+        typer.Option(
+            "--job",
+            metavar="ID",
+            help="Id or name of a job, wildcards allowed (default: all that run).",
+        ),
+    ] = None,
+    every: Every = "15s",
+    duration: For = "5m",
+    sample_back_pressure: Annotated[
+        bool,
+        typer.Option(
+            "--sample-back-pressure",
+            help="Up to Flink 1.12: make the TaskManagers sample their tasks. From 1.13 on the back"
+            " pressure is measured anyway.",
+        ),
+    ] = False,
+    no_thread_dumps: Annotated[
+        bool,
+        typer.Option(
+            "--no-thread-dumps",
+            help="Take no thread dump of a suspect TaskManager (1.11 and later).",
+        ),
+    ] = False,
+    token_file: TokenFile = None,
+    password_file: PasswordFile = None,
+    ca_file: CaFile = None,
+    client_cert: ClientCert = None,
+    client_key: ClientKey = None,
+    insecure: Insecure = False,
+    timeout: Timeout = "10s",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> int:
+    """Collect from a Flink cluster, 1.9 to 2.3, what checkpoints and queues are judged by.
+
+    \b
+    Examples:
+      flowdiag collect flink http://jobmanager:8081 -o collected/
+      flowdiag collect flink http://jobmanager:8081 -o collected/ --every 15s --for 5m --job 'orders-*'
+      flowdiag collect flink https://flink.example/proxy/app-1 -o collected/ --token-file ~/.token
+      flowdiag checkpoints collected/
+
+    Graph, placement, checkpoints with per-subtask details, exceptions, configuration, and the metrics of
+    every subtask. At most 4 requests are under way at once. A tick takes 7 requests, one per TaskManager
+    (20 at most), one per 1.8 KB of metric ids (about 2 per operator of a small job), and one per vertex
+    for each checkpoint that ended since (2 at most): 18 to 26 for four vertices with 14 subtasks on three
+    TaskManagers. Placement and configuration are asked for at the start, after deployments and every 20
+    ticks. Of more than 500 subtasks the suspects come first. docs/collect.md says it all.
+    """
+    access = _access(token_file, password_file, ca_file, client_cert, client_key, insecure, timeout)
+    every_s, for_s = _seconds(every, "--every"), _seconds(duration, "--for")
+
+    async def work(client: Client, folder: Folder, say: Say, tool: str) -> Outcome:
+        from flowdiag.parsers.live.flink import FlinkWishes, collect_flink
+
+        wishes = FlinkWishes(
+            job=job,
+            every_s=every_s,
+            for_s=for_s,
+            sample_back_pressure=sample_back_pressure,
+            thread_dumps=not no_thread_dumps,
+        )
+        return await collect_flink(client, folder, wishes, tool=tool, say=say)
+
+    return _run("flink", url, output, access, work, quiet=quiet)
+
+
+def _access(
+    token_file: str | None,
+    password_file: str | None,
+    ca_file: str | None,
+    client_cert: str | None,
+    client_key: str | None,
+    insecure: bool,
+    timeout: str,
+) -> Any:
+    from flowdiag.parsers.live.client import Access
+
+    return Access.of(
+        token_file=token_file,
+        password_file=password_file,
+        ca_file=ca_file,
+        client_cert=client_cert,
+        client_key=client_key,
+        insecure=insecure,
+        timeout_s=max(0.1, _seconds(timeout, "--timeout")),
+    )
+
+
+def _seconds(text: str, option: str) -> float:
+    from flowdiag.analyses.judging import milliseconds
+    from flowdiag.parsers.errors import FlowdiagError
+
+    value = 0.0 if text.strip() == "0" else milliseconds(text)
+    if (
+        value is None
+        or not 0 <= value <= 366 * 86_400_000
+        or (option == "--every" and value < 1000)
+    ):
+        raise FlowdiagError(
+            f"'{text}' is no time for {option}",
+            hint="write 15s, 5m or 1h" + ("; at least 1s" if option == "--every" else ""),
+        )
+    return value / 1000
+
+
+def _run(
+    kind: str,
+    url: str,
+    output: str,
+    access: Any,
+    work: Callable[[Client, Folder, Say, str], Awaitable[Outcome]],
+    *,
+    quiet: bool,
+) -> int:
+    """Run a collection; whatever ends it, the folder is good."""
+    import asyncio
+    import signal
+
+    from flowdiag.analyses.report import tool_version
+    from flowdiag.cli.console import Progress, say
+    from flowdiag.cli.exit_codes import ExitCode
+    from flowdiag.parsers.live.client import Client, base_of
+    from flowdiag.parsers.live.folder import Folder
+
+    base = base_of(url)[0]
+    folder = Folder(output, kind, base)
+    before = folder.tick
+
+    async def collection(progress: Progress) -> Outcome:
+        task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        if task is not None and hasattr(signal, "SIGTERM"):
+            try:
+                loop.add_signal_handler(signal.SIGTERM, task.cancel)
+            except (NotImplementedError, RuntimeError):  # Windows, or not the main thread
+                pass
+        async with Client(url, access) as client:
+            return await work(client, folder, progress, tool_version())
+
+    try:
+        with Progress(quiet=quiet) as progress:
+            outcome = asyncio.run(collection(progress))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        kept = folder.tick - before
+        say(
+            "warning",
+            f"interrupted: {_snapshots(kept)} in '{output}' stay{'s' * (kept == 1)} valid",
+        )
+        return ExitCode.INTERRUPTED
+    finally:
+        folder.close()
+    for warning in outcome.warnings[:5]:
+        say("warning", warning)
+    if len(outcome.warnings) > 5:
+        say("warning", f"{len(outcome.warnings) - 5} more; '{output}/manifest.jsonl' has them all")
+    if outcome.broken:
+        say(
+            "warning",
+            f"{base}: {outcome.why}; what was collected until then stays valid",
+            "the same command goes on where it ended",
+        )
+    if not quiet:
+        from flowdiag.cli.render.words import size
+
+        typer.echo(
+            f"{_snapshots(outcome.ticks)} in {output} ({outcome.requests} requests,"
+            f" {size(outcome.bytes)} received); {outcome.why}"
+        )
+    return ExitCode.CLEAR
+
+
+def _snapshots(count: int) -> str:
+    return f"{count} snapshot{'s' * (count != 1)}"

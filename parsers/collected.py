@@ -1,0 +1,132 @@
+"""Files of `flowdiag collect`: answers with their paths and times, in one JSON document per tick.
+
+See `flowdiag.parsers.live.folder` for who writes them. An answer may be of any kind that the readers of
+saved answers know; what they would have to guess (whose it is, when it was) stands beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from flowdiag.parsers.json_values import as_moment, as_string, object_at, objects_at
+
+SCHEMA: Final = "flowdiag.collected/1"
+MANIFEST: Final = "manifest.jsonl"
+
+HEAD = re.compile(rb'\{\s*"schema"\s*:\s*"flowdiag\.collected/\d+"\s*,\s*"kind"\s*:\s*"(\w+)"')
+MANIFEST_LINE = re.compile(
+    rb'\{\s*"what"\s*:\s*"run"\s*,\s*"schema"\s*:\s*"flowdiag\.collected/\d+"'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectedAnswer:
+    """One answer of a tick.
+
+    Attributes:
+        path: as it was asked for.
+        time_ms: when it came.
+        at_ms: when its values were true, where that is known to be earlier.
+        body: the decoded answer.
+    """
+
+    path: str
+    time_ms: int | None
+    at_ms: int | None
+    body: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """One file of a collection.
+
+    Attributes:
+        kind: flink, spark or prometheus.
+        time_ms: begin of the tick.
+        context: names and places, by the kind's own rules.
+        answers: in the order of the file.
+    """
+
+    kind: str
+    time_ms: int | None
+    context: Mapping[str, Any] = field(default_factory=dict)
+    answers: tuple[CollectedAnswer, ...] = ()
+
+
+def collected_kind(head: bytes) -> str | None:
+    """Whose answers a file holds, by its first bytes; None if it is no file of a collection.
+
+    >>> collected_kind(b'{"schema":"flowdiag.collected/1","kind":"flink","tick":1')
+    'flink'
+    """
+    found = HEAD.match(head.removeprefix(b"\xef\xbb\xbf").lstrip())
+    return found[1].decode() if found else None
+
+
+def collected_of(body: object) -> Collected | None:
+    """A decoded file of a collection; None if it is something else."""
+    if not isinstance(body, Mapping):
+        return None
+    kind = as_string(body.get("kind"))
+    if kind is None or not str(body.get("schema", "")).startswith("flowdiag.collected/"):
+        return None
+    return Collected(
+        kind=kind,
+        time_ms=as_moment(body.get("time_ms")),
+        context=object_at(body, "context"),
+        answers=tuple(_answers(body)),
+    )
+
+
+def _answers(body: Mapping[str, Any]) -> Iterator[CollectedAnswer]:
+    for item in objects_at(body, "answers"):
+        path = as_string(item.get("path"))
+        if path is not None and "body" in item:
+            yield CollectedAnswer(
+                path=path,
+                time_ms=as_moment(item.get("time_ms")),
+                at_ms=as_moment(item.get("at_ms")),
+                body=item["body"],
+            )
+
+
+@dataclass(slots=True)
+class TaskPlaces:
+    """What a file of a collection from Flink says about its jobs: names of vertices, places of subtasks."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+    jobs: dict[str, str] = field(default_factory=dict)
+    managers: dict[str, list[str | None]] = field(default_factory=dict)
+    hosts: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, context: Mapping[str, Any]) -> TaskPlaces:
+        """Read the context of a file."""
+        found = cls()
+        for job_id, job in object_at(context, "jobs").items():
+            if not isinstance(job, Mapping):
+                continue
+            if name := as_string(job.get("name")):
+                found.jobs[job_id] = name
+            for vertex_id, vertex in object_at(job, "vertices").items():
+                if isinstance(vertex, Mapping) and (task := as_string(vertex.get("name"))):
+                    found.names[vertex_id] = task
+                    found.owners[vertex_id] = job_id
+                    managers = vertex.get("taskmanagers")
+                    if isinstance(managers, list):
+                        found.managers[vertex_id] = [as_string(one) for one in managers]
+        for manager, host in object_at(context, "taskmanagers").items():
+            if text := as_string(host):
+                found.hosts[manager] = text
+        return found
+
+    def taskmanager(self, vertex_id: str | None, subtask_index: int | None) -> str | None:
+        """Where a subtask ran during the tick."""
+        managers = self.managers.get(vertex_id or "", ())
+        if subtask_index is None or not 0 <= subtask_index < len(managers):
+            return None
+        return managers[subtask_index]
