@@ -115,6 +115,7 @@ class Subject:
     executor: str | None = None
     receiver: str | None = None
     output_operation: int | None = None
+    partition: str | None = None  # of a topic: orders-3
     option: str | None = None
 
 

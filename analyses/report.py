@@ -106,6 +106,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     executor: str | None = None
     receiver: str | None = None
     output_operation: int | None = None
+    partition: str | None = None  # of a topic: orders-3
     option: str | None = None
 
 
@@ -358,6 +359,8 @@ class Keeping(msgspec.Struct, frozen=True, kw_only=True):
     cost_error_ms: float | None
     sustainable_per_s: float | None
     records_per_s: float | None
+    limit: str | None = None  # what ends a growing delay: memory, retention, source
+    to_limit_ms: int | None = None  # at the present slope
 
 
 class RateStream(msgspec.Struct, frozen=True, kw_only=True):
@@ -369,6 +372,8 @@ class RateStream(msgspec.Struct, frozen=True, kw_only=True):
     limit: str | None
     limit_per_s: float | None
     keeping: Keeping
+    held_by: str | None = None
+    held_because: str | None = None
 
 
 class RateTrigger(msgspec.Struct, frozen=True, kw_only=True):
@@ -397,6 +402,9 @@ class RateQuery(msgspec.Struct, frozen=True, kw_only=True):
     exceptions: int
     keeping: Keeping
     triggers: list[RateTrigger]
+    real_time: bool | None = None
+    real_time_from: str | None = None
+    row_rates_void: bool = False
 
 
 class SlowPart(msgspec.Struct, frozen=True, kw_only=True):

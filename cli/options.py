@@ -82,6 +82,33 @@ TriggerInterval = Annotated[
         rich_help_panel=_INPUT,
     ),
 ]
+RealTime = Annotated[
+    bool | None,
+    typer.Option(
+        "--real-time/--no-real-time",
+        help="Whether the queries run in real-time mode, where a trigger lasts as long as it is told"
+        " to. Without it, it is taken from the configuration and the driver's log.",
+        rich_help_panel=_INPUT,
+    ),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf",
+        metavar="KEY=VALUE",
+        help="An option of the application that no input tells, as for spark-submit; repeatable.",
+        rich_help_panel=_INPUT,
+    ),
+]
+Retention = Annotated[
+    str | None,
+    typer.Option(
+        "--retention",
+        metavar="TIME",
+        help="How long the topics keep their records: 36h, 3d (default: Kafka's seven days).",
+        rich_help_panel=_INPUT,
+    ),
+]
 OutputFormat = Annotated[
     Format | None,
     typer.Option(

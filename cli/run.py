@@ -122,7 +122,7 @@ def stages(progress: Progress, discovery: Discovery) -> Callable[[str], None]:
     return lambda stage: progress(f"{stage} {told}" if stage == "reading" else stage)
 
 
-def interval_ms(text: str | None) -> int | None:
+def interval_ms(text: str | None, option: str = "--trigger-interval") -> int | None:
     """A length of time that a user wrote.
 
     Raises:
@@ -135,8 +135,28 @@ def interval_ms(text: str | None) -> int | None:
         return None
     value = milliseconds(text)
     if value is None or not 1 <= value < 1e12:
-        raise FlowdiagError(f"'{text}' is no interval", hint="write 10s, 500ms or 1m")
+        raise FlowdiagError(
+            f"{option}: '{text}' is no length of time", hint="write 10s, 500ms or 1m"
+        )
     return round(value)
+
+
+def configuration(pairs: Sequence[str]) -> dict[str, str]:
+    """Options of an application as a user wrote them.
+
+    Raises:
+        FlowdiagError: one is no `KEY=VALUE`.
+
+    >>> configuration(["spark.streaming.blockInterval=50ms"])
+    {'spark.streaming.blockInterval': '50ms'}
+    """
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip().startswith("spark."):
+            raise FlowdiagError(f"--conf: '{pair}' is no option", hint="write spark.key=value")
+        found[key.strip()] = value.strip()
+    return found
 
 
 def find(paths: Sequence[str], *, strict: bool, engine: str) -> Discovery:

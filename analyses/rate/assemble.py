@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
 from math import gcd
@@ -19,6 +19,7 @@ from flowdiag.analyses.rate.facts import (
     Batch,
     Blocks,
     Executor,
+    Memory,
     Operation,
     Output,
     QueryFacts,
@@ -37,19 +38,35 @@ Row = Mapping[str, Any]
 _ANY = msgspec.json.Decoder()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What only the user can tell.
+
+    Args:
+        trigger_interval_ms: of the triggers of queries.
+        real_time: whether queries run in real-time mode; None: not told.
+        configuration: options of the application; they count more than those of the input.
+    """
+
+    trigger_interval_ms: int | None = None
+    real_time: bool | None = None
+    configuration: Mapping[str, str] = field(default_factory=dict)
+
+
 def assemble(
     rows: Iterable[tuple[str, str]],
     damaged: Iterable[str] = (),
     *,
-    trigger_interval_ms: int | None = None,
+    told: Told | None = None,
 ) -> RateFacts:
     """Make facts of the rows of `measure.facts_frame`.
 
     Args:
         rows: (what, row as JSON).
         damaged: keys of applications of whose inputs one is cut.
-        trigger_interval_ms: what the user says about the triggers of queries.
+        told: what the user says.
     """
+    said = told or Told()
     by_app: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for what, text in rows:
         row = _ANY.decode(text)
@@ -57,14 +74,13 @@ def assemble(
     cut = set(damaged)
     return RateFacts(
         applications=tuple(
-            _application(key, kinds, key in cut, trigger_interval_ms)
-            for key, kinds in sorted(by_app.items())
+            _application(key, kinds, key in cut, said) for key, kinds in sorted(by_app.items())
         )
     )
 
 
 def _application(
-    key: str, kinds: Mapping[str, list[Row]], damaged: bool, trigger_interval_ms: int | None
+    key: str, kinds: Mapping[str, list[Row]], damaged: bool, told: Told
 ) -> ApplicationFacts:
     singles: dict[str, list[Row]] = defaultdict(list)
     order = sorted(
@@ -83,7 +99,7 @@ def _application(
     }
     work = {
         (row.get("batch"), row.get("run_id"), row.get("batch_id")): Work(
-            jobs=row["jobs"], busy_ms=row.get("busy") or 0
+            jobs=row["jobs"], busy_ms=row.get("busy")
         )
         for row in kinds.get("work", ())
     }
@@ -91,6 +107,7 @@ def _application(
     settings: dict[str, str] = {}
     for row in singles[Event.SPARK_SETTINGS]:
         settings |= row.get("fields") or {}
+    settings |= told.configuration
     raw = sorted(kinds.get("batch", ()), key=lambda row: row["batch"])
     interval, interval_from = _interval(about, raw)
     batches = tuple(
@@ -118,17 +135,24 @@ def _application(
         interval_ms=interval,
         interval_from=interval_from,
         settings=settings,
-        settings_known=bool(singles[Event.SPARK_SETTINGS]),
+        settings_known=bool(singles[Event.SPARK_SETTINGS] or told.configuration),
         batches=batches,
         outputs=tuple(_output(row) for row in sorted(kinds.get("output", ()), key=_output_order)),
         executors=_executors(singles[Event.SPARK_EXECUTOR], kinds.get("executor", ())),
         operations=_operations(kinds.get("operation", ())),
         blocks=_blocks(kinds.get("blocks", ())),
-        free_bytes=min(
-            (row["free"] for row in kinds.get("memory", ()) if row.get("free") is not None),
-            default=None,
+        memory=tuple(
+            Memory(
+                host=row["host"],
+                free_bytes=row.get("free"),
+                bytes=row.get("bytes") or 0,
+                first_ms=row.get("first"),
+                last_ms=row.get("last"),
+            )
+            for row in sorted(kinds.get("memory", ()), key=lambda row: str(row.get("host")))
+            if row.get("host")
         ),
-        queries=_queries(singles, by_trigger, work, trigger_interval_ms),
+        queries=_queries(singles, by_trigger, work, told, _real_time(singles, settings, told)),
         receivers=_records(singles[Event.SPARK_RECEIVER]),
         limits=_records(singles[Event.SPARK_RATE_LIMIT]),
         traces=_records(singles[Event.SPARK_PID]),
@@ -418,12 +442,14 @@ def _queries(
     singles: Mapping[str, list[Row]],
     stages: Mapping[tuple[str, str | None], StageLoad],
     work: Mapping[tuple[int | None, str | None, str | None], Work],
-    given_ms: int | None,
+    told: Told,
+    real_time: tuple[bool | None, str | None],
 ) -> tuple[QueryFacts, ...]:
     triggers: dict[str, dict[tuple[str, int | None, int], Trigger]] = defaultdict(dict)
     names: dict[str, str] = {}
     runs: dict[str, dict[str, None]] = defaultdict(dict)
-    for row in singles[Event.SPARK_PROGRESS]:
+    # The log's line is the beginning of the report only: what quotes all of it is better evidence.
+    for row in sorted(singles[Event.SPARK_PROGRESS], key=lambda r: r.get("template") is not None):
         identity, run = _field(row, "id"), _field(row, "run_id")
         if row.get("job_name"):
             names.setdefault(identity, row["job_name"])
@@ -460,7 +486,7 @@ def _queries(
     result = []
     for identity in sorted(runs):
         mine = tuple(sorted(triggers[identity].values(), key=lambda t: (t.time_us, t.batch or 0)))
-        interval, source = given_ms, "option" if given_ms else None
+        interval, source = told.trigger_interval_ms, "option" if told.trigger_interval_ms else None
         if interval is None and said and len(runs) == 1:
             interval, source = said[-1], "log"
         if interval is None:
@@ -475,11 +501,50 @@ def _queries(
                 events=_records(events[identity]),
                 trigger_interval_ms=interval,
                 interval_from=source,
+                tries=_tries(mine, runs[identity], work),
+                # A driver's log names no query: what it says of one it may say of any.
+                real_time=real_time[0] if alone or real_time[1] != "log" else None,
+                real_time_from=real_time[1] if alone or real_time[1] != "log" else None,
                 file_limit=int(limits[-1]) if alone and limits and limits[-1].isdecimal() else None,
                 files_taken=tuple(int(n) for n in taken if n.isdecimal()) if alone else (),
             )
         )
     return tuple(result)
+
+
+def _tries(
+    triggers: Sequence[Trigger],
+    runs: Iterable[str],
+    work: Mapping[tuple[int | None, str | None, str | None], Work],
+) -> dict[int, int]:
+    """In how many runs batches were begun, those of one run left out.
+
+    Progress tells only of batches that end; the jobs of the event log of others, too.
+    """
+    of = set(runs)
+    found: dict[int, set[str]] = defaultdict(set)
+    for trigger in triggers:
+        if trigger.batch is not None and trigger.rows:
+            found[trigger.batch].add(trigger.run_id)
+    for _, run, batch in work:
+        if run in of and run is not None and batch is not None and batch.isdecimal():
+            found[int(batch)].add(run)
+    return {batch: len(names) for batch, names in sorted(found.items()) if len(names) > 1}
+
+
+def _real_time(
+    singles: Mapping[str, list[Row]], settings: Mapping[str, str], told: Told
+) -> tuple[bool | None, str | None]:
+    """Whether queries run in real-time mode, which progress does not tell, and who says so."""
+    if told.real_time is not None:
+        return told.real_time, "option"
+    templates = {row.get("template") or "" for row in singles[Event.SPARK_INCIDENT]}
+    if any(template.startswith("real-time-mode") for template in templates):
+        return True, "log"
+    for option, value in settings.items():
+        if option.lower().endswith("realtimemode.enabled"):
+            return value.strip().lower() == "true", "configuration"
+    return None, None
 
 
 def _trigger(row: Row, run: str, stage: StageLoad | None, work: Work | None) -> Trigger:

@@ -166,6 +166,10 @@ def keeping(state: StreamState) -> wire.Keeping:
         cost_error_ms=rounded(line.error) if line else None,
         sustainable_per_s=rounded(state.headroom_per_s),
         records_per_s=rounded(state.records_per_s),
+        limit=state.limit.kind if state.limit else None,
+        to_limit_ms=round(state.limit.left_ms)
+        if state.limit and state.limit.left_ms is not None
+        else None,
     )
 
 
@@ -208,6 +212,9 @@ def _query(query: x.QueryFacts, state: StreamState, max_rows: int) -> wire.RateQ
         trigger_interval_from=query.interval_from,
         exceptions=state.failed,
         keeping=keeping(state),
+        real_time=query.real_time,
+        real_time_from=query.real_time_from,
+        row_rates_void=state.rows_void,
         triggers=[
             wire.RateTrigger(
                 run_id=trigger.run_id,

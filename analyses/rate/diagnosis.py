@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses import wishes as shared
 from flowdiag.analyses.facts import JobKey
 from flowdiag.analyses.findings import Confidence, RuleOutcome
-from flowdiag.analyses.measuring import DRIVER_BYTES, Say
-from flowdiag.analyses.rate.assemble import assemble
+from flowdiag.analyses.frames import kept
+from flowdiag.analyses.measuring import Say, raw_events, rows_of
+from flowdiag.analyses.rate.assemble import Told, assemble
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
 from flowdiag.analyses.rate.state import Assessment, assess
@@ -47,9 +48,15 @@ class Wishes(shared.Wishes):
 
     Args:
         trigger_interval_ms: of the queries' triggers, which Spark records nowhere.
+        real_time: whether the queries run in real-time mode; None: take it from the input.
+        configuration: options of the application, as given.
+        retention_ms: of the topics that are read.
     """
 
     trigger_interval_ms: int | None = None
+    real_time: bool | None = None
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    retention_ms: int | None = None
 
 
 def diagnose(
@@ -77,11 +84,15 @@ def diagnose(
         session,
         tune=tune,
         tz=wishes.tz,
-        trigger_interval_ms=wishes.trigger_interval_ms,
+        told=Told(
+            trigger_interval_ms=wishes.trigger_interval_ms,
+            real_time=wishes.real_time,
+            configuration=wishes.configuration,
+        ),
         say=say,
     )
     say("judging")
-    facts = assess(select(measured.facts, wishes.selection))
+    facts = assess(select(measured.facts, wishes.selection), retention_ms=wishes.retention_ms)
     outcomes = doubted(apply(RATE_RULES, facts, wishes.thresholds), facts)
     applications = rate_data(
         facts, outcomes, max_rows=wishes.max_rows, excerpts=wishes.privacy.excerpts
@@ -125,7 +136,7 @@ def measure(
     *,
     tune: Callable[[bool], None] = lambda small: None,
     tz: str | None = None,
-    trigger_interval_ms: int | None = None,
+    told: Told | None = None,
     say: Say = lambda stage: None,
 ) -> Measured:
     """Parse, tell applications apart, measure: everything that happens before judging.
@@ -135,32 +146,20 @@ def measure(
         session: waits for Spark and returns its session; small inputs are parsed before it is asked.
         tune: told whether the input is small, before the first query.
         tz: name of a zone that overrides every inferred one.
-        trigger_interval_ms: what the user says about the triggers of queries.
+        told: what the user says about the applications.
         say: told the name of each stage, for progress.
     """
     from flowdiag.analyses.rate import measure as rate_measure
-    from flowdiag.parsers.parse import parse_on_driver, plan_splits
 
-    tasks = plan_splits(sources)
-    if not tasks:
+    if all(source.kind == "not-read" for source in sources):
         return Measured(facts=RateFacts(applications=()), splits=(), owners=())
-    small = sum(source.size for source in sources if source.kind != "not-read") <= DRIVER_BYTES
-    say("reading")
-    parsed = parse_on_driver(tasks) if small else tasks
-    say("starting Spark")
-    spark = session()
-    tune(small)
-    # Not before: two threads that import pyspark at once meet half of it.
-    from flowdiag.parsers.spark.frame import events_frame
-
-    events = events_frame(spark, parsed)
+    events, small = raw_events(sources, session, tune=tune, say=say)
     if not small:
-        say("reading")
         # Not `persist`: a frame that Python makes is not found in the cache again where a query names
         # it several times, and each time all of the input would be read.
         events = events.localCheckpoint()
     say("telling applications apart")
-    surveyed = _rows(rate_measure.survey(events).toArrow().to_pylist())
+    surveyed = rows_of(rate_measure.survey(events))
     # Tasks were added up while they were read: what is left of a large log is small, and to compile the
     # plan of the next query would take longer than to run it.
     if not small and sum(row["rows"] or 0 for row in surveyed) <= FEW_ROWS:
@@ -168,23 +167,15 @@ def measure(
     owners = rate_measure.own(surveyed, sources, tz)
     splits = tuple(row for row in surveyed if row["event"] == Event.SPLIT)
     say("measuring batches")
-    frame = rate_measure.facts_frame(rate_measure.owned(events, owners, spark))
+    frame = rate_measure.facts_frame(kept(rate_measure.owned(events, owners)))
     table = frame.toArrow()
     cut = {row["source"] for row in splits if (row["fields"] or {}).get("error")}
     facts = assemble(
         zip(table.column(0).to_pylist(), table.column(1).to_pylist(), strict=True),
         damaged=[owner.application for owner in owners if owner.source in cut],
-        trigger_interval_ms=trigger_interval_ms,
+        told=told,
     )
     return Measured(facts=facts, splits=splits, owners=owners)
-
-
-def _rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of an Arrow table whose maps are dictionaries."""
-    for row in rows:
-        if row["fields"] is not None:
-            row["fields"] = dict(row["fields"])
-    return rows
 
 
 def select(facts: RateFacts, selection: Selection) -> RateFacts:

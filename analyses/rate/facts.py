@@ -50,10 +50,13 @@ class StageLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The Spark jobs of a batch or trigger; `busy_ms` adds them up, which overlapping jobs make more."""
+    """The Spark jobs of a batch or trigger.
+
+    `busy_ms` adds up how long they took (overlapping ones count twice); None where one has no end.
+    """
 
     jobs: int
-    busy_ms: int
+    busy_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +84,24 @@ class Blocks:
     @property
     def bytes_per_s(self) -> float | None:
         """How fast it stores; None for a single block."""
+        if self.first_ms is None or self.last_ms is None or self.last_ms <= self.first_ms:
+            return None
+        return self.bytes * 1000 / (self.last_ms - self.first_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """A host that keeps blocks of receivers: what was left at last, and how fast they come."""
+
+    host: str
+    free_bytes: int | None
+    bytes: int
+    first_ms: int | None
+    last_ms: int | None
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        """What is stored per second, replicas included."""
         if self.first_ms is None or self.last_ms is None or self.last_ms <= self.first_ms:
             return None
         return self.bytes * 1000 / (self.last_ms - self.first_ms)
@@ -223,6 +244,12 @@ class Trigger:
         return sum(known) if known else None
 
     @property
+    def state_rows(self) -> int | None:
+        """Rows in the state of all operators; None where it has none, or none is told."""
+        known = [one["rows"] for one in self.state if one.get("rows") is not None]
+        return sum(known) if known else None
+
+    @property
     def dropped(self) -> int:
         """Rows that came later than the watermark allows."""
         return sum(one.get("dropped") or 0 for one in self.state)
@@ -239,6 +266,9 @@ class QueryFacts:
     events: tuple[Record, ...] = ()  # started, idle, terminated
     trigger_interval_ms: int | None = None
     interval_from: str | None = None  # option | log | observed
+    real_time: bool | None = None  # None: nothing says so, nor that it is not
+    real_time_from: str | None = None  # option | configuration | log
+    tries: Mapping[int, int] = field(default_factory=dict)  # runs by batch id, of those tried twice
     file_limit: int | None = None  # maxFilesPerTrigger, as the source logs it
     files_taken: tuple[int, ...] = ()  # new files per trigger, as the source logs them
 
@@ -260,7 +290,7 @@ class ApplicationFacts:
     executors: tuple[Executor, ...] = ()
     operations: tuple[Operation, ...] = ()
     blocks: tuple[Blocks, ...] = ()
-    free_bytes: int | None = None  # of the memory that holds blocks, where least is left
+    memory: tuple[Memory, ...] = ()
     queries: tuple[QueryFacts, ...] = ()
     receivers: tuple[Record, ...] = ()
     limits: tuple[Record, ...] = ()  # rate limits that receivers took

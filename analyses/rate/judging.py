@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from flowdiag.analyses.facts import Ref
-from flowdiag.analyses.findings import Evidence, Subject
+from flowdiag.analyses.findings import Action, Evidence, Subject
 from flowdiag.analyses.judging import MAX_CITED, cite, duration_text, spread
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, Record, Trigger
 from flowdiag.analyses.rate.stability import Stability
@@ -114,6 +115,18 @@ def first_of(*refs: Ref | None) -> Ref | None:
 def limited(state: StreamState) -> bool:
     """Whether the job does not get all it could have: throttled, or overloaded all the same."""
     return state.stability in (Stability.THROTTLED, Stability.OVERLOADED)
+
+
+def short_of_time(state: StreamState) -> bool:
+    """Whether batches queue, take almost all of their interval, or are kept small so that they do not."""
+    if state.stability is Stability.THROTTLED:
+        return any(cap.kind == "pid" for cap in state.caps)
+    return state.stability in (Stability.OVERLOADED, Stability.BORDERLINE)
+
+
+def with_current(action: Action, app: ApplicationFacts) -> Action:
+    """The action with the value that its option has now."""
+    return replace(action, current=setting(app, action.option)) if action.option else action
 
 
 def rate_text(per_s: float | None) -> str:

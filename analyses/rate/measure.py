@@ -14,11 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from flowdiag.parsers.schema import Event
 from flowdiag.parsers.spark.rest import application_in
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from flowdiag.parsers.sources import Source
 
@@ -263,11 +265,19 @@ def _shift(row: Mapping[str, Any], tz: str | None) -> tuple[int, str | None]:
     return (row["shift_ms"] + 1000) // QUARTER_MS * QUARTER_MS, "batch-times"
 
 
-def owned(events: DataFrame, owners: Sequence[Owner], spark: SparkSession) -> DataFrame:
+def owned(events: DataFrame, owners: Sequence[Owner]) -> DataFrame:
     """EVENTS with the application as `app` and the instant as `time_us`."""
-    rows = [(o.source, o.low, o.high, o.application, o.shift_ms) for o in owners]
+    spark = events.sparkSession
     frame = spark.createDataFrame(
-        rows, "source int, low bigint, high bigint, app string, shift_ms bigint"
+        pa.table(
+            {
+                "source": pa.array((o.source for o in owners), pa.int32()),
+                "low": pa.array((o.low for o in owners), pa.int64()),
+                "high": pa.array((o.high for o in owners), pa.int64()),
+                "app": pa.array((o.application for o in owners), pa.string()),
+                "shift_ms": pa.array((o.shift_ms for o in owners), pa.int64()),
+            }
+        )
     )
     return spark.sql(
         """
@@ -334,9 +344,10 @@ def facts_frame(events: DataFrame) -> DataFrame:
           FROM {{events}} WHERE event = '{Event.SPARK_JOB}'
           GROUP BY app, checkpoint
         ), work AS (
-          SELECT app, batch, run_id, batch_id, count(*) AS jobs, sum(end - start) AS busy
-          FROM jobs WHERE (batch IS NOT NULL OR run_id IS NOT NULL)
-          GROUP BY app, batch, run_id, batch_id HAVING count(end) = count(*)
+          SELECT app, batch, run_id, batch_id, count(*) AS jobs,
+            IF(count(end) = count(*), sum(end - start), NULL) AS busy
+          FROM jobs WHERE batch IS NOT NULL OR run_id IS NOT NULL
+          GROUP BY app, batch, run_id, batch_id
         ), blocks AS (
           SELECT DISTINCT app, fields['stream'] AS stream, fields['block'] AS block,
             bytes, {number("time")} AS time
@@ -409,8 +420,8 @@ def facts_frame(events: DataFrame) -> DataFrame:
             max(time) AS last, percentile(bytes, 0.5) AS usual, max(bytes) AS largest
           FROM blocks GROUP BY app, stream)
         UNION ALL SELECT 'memory', to_json(struct(*)) FROM (
-          SELECT app, host, min({number("free")}) AS least, max_by({number("free")}, time_us) AS free,
-            max({number("free")}) AS most
+          SELECT app, host, max_by({number("free")}, time_us) AS free, sum(bytes) AS bytes,
+            min(time_us) DIV 1000 AS first, max(time_us) DIV 1000 AS last
           FROM {{events}} WHERE event = '{Event.SPARK_BLOCK}' GROUP BY app, host)
         UNION ALL SELECT 'stage', to_json(struct(app, batch, run_id, batch_id, worst)) FROM worst
         UNION ALL SELECT 'executor', to_json(struct(*)) FROM loads

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import pairwise
+from math import gcd
 from statistics import median
 from typing import Final
 
 from flowdiag.analyses.facts import JobKey
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, RateFacts, Trigger
+from flowdiag.analyses.rate.limits import Limit, limit_of
 from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import Line, Stability, Trend, fit, quantile, trend
 
@@ -26,6 +29,8 @@ LOST: Final = 5.0  # intervals of delay that are one even where it does not grow
 NARROW: Final = 0.8  # of the interval: what takes more has no room
 AT_LIMIT: Final = 0.85  # of the permitted records, that a batch has to hold to be "at the limit"
 MOSTLY: Final = 0.6  # of the late batches
+PERIODIC: Final = 1.5  # times the usual length, for a batch that is long at regular distances
+REAL_TIME_MS: Final = 5000  # spark.sql.streaming.realTimeMode.minBatchDuration
 FAILED_SHARE: Final = 0.05
 FAILING_DELAY: Final = 10.0  # intervals of delay at which "overloaded" becomes "failing"
 
@@ -48,6 +53,24 @@ class Cap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Periodic:
+    """Batches that take longer at regular distances, as those that merge metadata do.
+
+    Args:
+        every: batches.
+        phase: of the batch ids: `id % every`.
+        usual_ms, long_ms: medians of the others and of these.
+        batches: their ids.
+    """
+
+    every: int
+    phase: int
+    usual_ms: float
+    long_ms: float
+    batches: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamState:
     """The state of a DStream application or of a query.
 
@@ -65,6 +88,9 @@ class StreamState:
         headroom_per_s: most records per second that fit into the interval, by that line.
         caps: limits that are reached.
         failed: failed batches or runs.
+        limit: what ends a growing delay, and when.
+        periodic: for queries, batches that are long at regular distances.
+        rows_void: whether rows are counted more than once, so that no rate of them means anything.
     """
 
     stability: Stability
@@ -83,6 +109,9 @@ class StreamState:
     caps: tuple[Cap, ...] = ()
     failed: int = 0
     backlog: Trend | None = None
+    limit: Limit | None = None
+    periodic: Periodic | None = None
+    rows_void: bool = False
 
     @property
     def delay_intervals(self) -> float | None:
@@ -135,9 +164,18 @@ def cost_line(batches: Sequence[Batch]) -> Line | None:
     return fit([x for x, _ in points], [y for _, y in points])
 
 
-def dstream_state(app: ApplicationFacts, estimators: Sequence[Replay]) -> StreamState:
+def concurrent(app: ApplicationFacts) -> int:
+    """How many batches may be processed at once: `spark.streaming.concurrentJobs`, one by default."""
+    text = app.settings.get("spark.streaming.concurrentJobs", "1").strip()
+    return max(1, int(text)) if text.isdecimal() and len(text) < 6 else 1
+
+
+def dstream_state(
+    app: ApplicationFacts, estimators: Sequence[Replay], retention_ms: int | None = None
+) -> StreamState:
     """Judge the batches of an application."""
     interval = app.interval_ms
+    slots = concurrent(app)
     done = app.completed
     waiting = [b for b in app.batches if b.state != "completed"]
     if interval is None or (len(done) < FEW and len(waiting) < 3):
@@ -160,7 +198,7 @@ def dstream_state(app: ApplicationFacts, estimators: Sequence[Replay]) -> Stream
     middle = median(processing) if processing else None
     headroom = None
     if line is not None and line.per_x > 0:
-        headroom = max(0.0, (interval - line.base) / line.per_x) / seconds
+        headroom = max(0.0, (slots * interval - line.base) / line.per_x) / seconds
     taken = [b.records for b in late if b.records is not None]
     caps = dstream_caps(app, late, estimators)
     state = StreamState(
@@ -169,9 +207,10 @@ def dstream_state(app: ApplicationFacts, estimators: Sequence[Replay]) -> Stream
         interval_ms=interval,
         processing_ms=middle,
         late_processing_ms=quantile(processing, 0.95) if processing else None,
-        use=middle / interval if middle is not None else None,
+        use=middle / (slots * interval) if middle is not None else None,
         delay_ms=delay,
         waiting=slope,
+        limit=limit_of(app, slope, delay, retention_ms),
         queued=len(waiting),
         line=line,
         headroom_per_s=headroom,
@@ -386,6 +425,17 @@ def failures(query: QueryFacts) -> int:
     )
 
 
+def recovered(query: QueryFacts) -> bool:
+    """Whether a query went on for a while after its last exception."""
+    ended = [
+        record.time_us or 0
+        for record in query.events
+        if record.what == "terminated" and record.cause and not harmless_failure(record.cause)
+    ]
+    last = max(ended, default=0)
+    return bool(last) and sum(t.time_us > last for t in query.triggers) >= 3
+
+
 def query_state(query: QueryFacts) -> StreamState:
     """Judge the triggers of a query."""
     failed = failures(query)
@@ -393,7 +443,7 @@ def query_state(query: QueryFacts) -> StreamState:
     busy = [t for t in query.triggers if t.duration_ms is not None]
     late = [t for t in late_triggers(query.triggers) if t.duration_ms is not None]
     durations = [float(t.duration_ms or 0) for t in late]
-    if failed:
+    if failed and not recovered(query):
         return StreamState(
             stability=Stability.FAILING,
             because=f"{failed} of {len(query.runs)} runs ended with an exception",
@@ -407,16 +457,19 @@ def query_state(query: QueryFacts) -> StreamState:
             because=f"{len(busy)} triggers are too few",
             interval_ms=interval,
         )
+    void = rows_void(query)
     rows = [float(t.rows or 0) for t in late]
     backlog_points = [(float(t.time_us), float(t.backlog)) for t in late if t.backlog is not None]
     backlog = trend([x for x, _ in backlog_points], [y for _, y in backlog_points])
     growth = trend([t.time_us / 1000 for t in late], durations)
     middle = median(durations)
-    line = fit(rows, durations) if len(late) >= FEW else None
+    line = fit(rows, durations) if len(late) >= FEW and not void else None
     headroom = None
     if line is not None and line.per_x > 0 and interval:
         headroom = max(0.0, (interval - line.base) / line.per_x) * 1000 / interval
-    known_rates = [t.input_per_s for t in late if t.input_per_s is not None]
+    known_rates = [t.input_per_s for t in late if t.input_per_s is not None and not void]
+    if query.real_time:
+        interval, line, headroom, growth = None, None, None, None
     state = StreamState(
         stability=Stability.STABLE,
         because="",
@@ -429,8 +482,11 @@ def query_state(query: QueryFacts) -> StreamState:
         line=line,
         headroom_per_s=headroom,
         records_per_s=median(known_rates) if known_rates else None,
-        caps=query_caps(query, late),
+        caps=() if query.real_time else query_caps(query, late, void=void),
         backlog=backlog,
+        failed=failed,
+        periodic=None if query.real_time else periodic(busy),
+        rows_void=void,
     )
     word, because = _query_word(state, query, late)
     return _with(state, word, because)
@@ -444,6 +500,15 @@ def _query_word(
     interval, middle = state.interval_ms, state.processing_ms or 0.0
     grows = state.waiting is not None and state.waiting.rises
     piling = state.backlog is not None and state.backlog.rises and state.backlog.rise > 0
+    if query.real_time:
+        if piling:
+            return Stability.OVERLOADED, "the backlog grows"
+        return Stability.STABLE, "in real-time mode only the backlog tells, and it does not grow"
+    if query.real_time is None and may_be_real_time(late):
+        return (
+            Stability.INCONCLUSIVE,
+            f"every trigger lasts {middle / 1000:.0f} s whatever it reads, as in real-time mode",
+        )
     if interval:
         over = sum((t.duration_ms or 0) > interval for t in late) / max(1, len(late))
         if middle > interval and over > MOSTLY:
@@ -487,7 +552,80 @@ def falling_short(late: Sequence[Trigger]) -> float | None:
     return middle if middle >= 1.15 else None
 
 
-def query_caps(query: QueryFacts, late: Sequence[Trigger]) -> tuple[Cap, ...]:
+def may_be_real_time(late: Sequence[Trigger]) -> bool:
+    """Whether triggers look as those of a real-time query do: nothing in their reports says it.
+
+    They last as long as they are told to, seconds at least (`minBatchDuration`), one at once behind the
+    other, and what they read does not matter. What is overloaded lasts as long as its rows take.
+    """
+    lasted = [t.duration_ms for t in late if t.duration_ms is not None]
+    if len(lasted) < FEW or min(lasted) < REAL_TIME_MS:
+        return False
+    told = min(lasted) // 1000 * 1000
+    if max(lasted) - told > max(500, 0.02 * told):
+        return False
+    gaps = [
+        (b.time_us - a.time_us) / 1000 - (a.duration_ms or 0)
+        for a, b in pairwise(late)
+        if a.run_id == b.run_id
+    ]
+    rows = [t.rows or 0 for t in late]
+    return bool(gaps) and median(gaps) < 500 and max(rows) >= 1.05 * max(1, min(rows))
+
+
+def rows_void(query: QueryFacts) -> bool:
+    """Whether rows are counted more than once: a function of `foreachBatch` may read its input again.
+
+    Offsets of Kafka tell how many there were; without them nothing does.
+    """
+    if not any("ForeachBatch" in (t.sink or "") for t in query.triggers):
+        return False
+    ratios = [
+        (t.rows or 0) / advanced for t in query.triggers if t.rows and (advanced := _advance(t))
+    ]
+    return not ratios or median(ratios) >= 1.5
+
+
+def _advance(trigger: Trigger) -> int | None:
+    """How many offsets a trigger went on, where every source counts them; None otherwise."""
+    told = [one.get("advance") if one.get("partition_count") else None for one in trigger.sources]
+    known = [one for one in told if one is not None]
+    return sum(known) if known and len(known) == len(told) else None
+
+
+def periodic(triggers: Sequence[Trigger]) -> Periodic | None:
+    """Batches that are long at regular distances, twice at least; None where none are.
+
+    Metadata of file sinks and sources are merged by every tenth batch (`compactInterval`), and that
+    takes longer the more files there are.
+    """
+    lasted = {t.batch: t.duration_ms for t in triggers if t.batch is not None and t.rows}
+    known = {batch: ms for batch, ms in lasted.items() if ms is not None and batch is not None}
+    if len(known) < 12:
+        return None
+    usual = median(known.values())
+    long = sorted(b for b, ms in known.items() if ms >= PERIODIC * usual and ms >= usual + 200)
+    if len(long) < 2:
+        return None
+    distances = [b - a for a, b in pairwise(long)]
+    every = reduce(gcd, distances)
+    if every < 3:
+        return None
+    of_phase = [b for b in known if b % every == long[0] % every]
+    if len(long) < NARROW * len(of_phase):
+        return None
+    return Periodic(
+        every=every,
+        phase=long[0] % every,
+        usual_ms=float(median(ms for b, ms in known.items() if b not in set(long))),
+        long_ms=float(median(known[b] for b in long)),
+        batches=tuple(long),
+    )
+
+
+def query_caps(
+    query: QueryFacts, late: Sequence[Trigger], *, void: bool = False
+) -> tuple[Cap, ...]:
     """A limit that triggers mostly reach: of files as the source logs them, or of rows with a backlog.
 
     Only where triggers wait for their time: one that follows at once is held back by the job itself.
@@ -496,6 +634,8 @@ def query_caps(query: QueryFacts, late: Sequence[Trigger]) -> tuple[Cap, ...]:
         return ()
     seconds = median([(b.time_us - a.time_us) / 1e6 for a, b in pairwise(late)]) or 1.0
     rows = [t.rows for t in late if t.rows]
+    if void:
+        rows = [n for t in late if (n := _advance(t))]
     if not rows:
         return ()
     files = query.files_taken[-len(late) :]
@@ -507,7 +647,8 @@ def query_caps(query: QueryFacts, late: Sequence[Trigger]) -> tuple[Cap, ...]:
     if len(more) < MOSTLY * len(late):
         return ()
     top = max(rows)
-    share = len([t for t in more if (t.rows or 0) >= 0.95 * top]) / len(late)
+    full = [t for t in more if ((_advance(t) if void else t.rows) or 0) >= 0.95 * top]
+    share = len(full) / len(late)
     return (Cap(kind="rows", per_s=top / seconds, share=share),) if share >= NARROW else ()
 
 
@@ -536,16 +677,21 @@ class Assessment:
     applications: tuple[Assessed, ...]
 
 
-def assess(facts: RateFacts) -> Assessment:
-    """Replay the estimators and judge the present of every application."""
-    return Assessment(applications=tuple(_assess(app) for app in facts.applications))
+def assess(facts: RateFacts, *, retention_ms: int | None = None) -> Assessment:
+    """Replay the estimators and judge the present of every application.
+
+    Args:
+        facts: of all applications.
+        retention_ms: of the topics that are read; None: Kafka's default.
+    """
+    return Assessment(applications=tuple(_assess(app, retention_ms) for app in facts.applications))
 
 
-def _assess(app: ApplicationFacts) -> Assessed:
+def _assess(app: ApplicationFacts, retention_ms: int | None) -> Assessed:
     estimators = pid.replays(app)
     return Assessed(
         app=app,
-        state=dstream_state(app, estimators) if app.batches else None,
+        state=dstream_state(app, estimators, retention_ms) if app.batches else None,
         estimators=estimators,
         queries=tuple((query, query_state(query)) for query in app.queries),
     )

@@ -9,6 +9,9 @@ from flowdiag.cli.settings import load_settings
 def rate(
     paths: o.Paths,
     trigger_interval: o.TriggerInterval = None,
+    real_time: o.RealTime = None,
+    conf: o.Conf = None,
+    retention: o.Retention = None,
     tz: o.Tz = None,
     strict_inputs: o.StrictInputs = None,
     since: o.Since = None,
@@ -34,17 +37,18 @@ def rate(
       flowdiag rate listener/ eventlog/
       flowdiag rate eventlog_v2_app-20260131184301-0007/ driver.log
       flowdiag rate logs/ --trigger-interval 10s --since 2h
+      flowdiag rate rest/ --conf spark.streaming.backpressure.enabled=true
       flowdiag rate logs/ --format json | jq '.data.applications[].pid[-1]'
 
     Give it whatever there is, of one application or of several: event logs in every codec, the lines of
-    `flowdiag listener`, saved answers of /streaming/batches and its siblings, logs of driver and
-    executors. Nothing is changed or sent.
+    `flowdiag listener`, saved answers of /streaming/batches and its siblings and of /environment, logs
+    of driver and executors. Nothing is changed or sent.
     """
     settings = load_settings(o.flags(locals()), config=config)
 
     from flowdiag.analyses.rate.diagnosis import Wishes, diagnose
     from flowdiag.analyses.report import Data
-    from flowdiag.cli.run import interval_ms, run_on_spark, wishes_of
+    from flowdiag.cli.run import configuration, interval_ms, run_on_spark, wishes_of
 
     wishes = wishes_of(
         Wishes,
@@ -53,6 +57,9 @@ def rate(
         until=until,
         job=application,
         trigger_interval_ms=interval_ms(trigger_interval),
+        real_time=real_time,
+        configuration=configuration(conf or ()),
+        retention_ms=interval_ms(retention, "--retention"),
     )
     return run_on_spark(
         "rate", diagnose, paths, settings, wishes, engine="spark", empty=Data(applications=[])

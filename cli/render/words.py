@@ -236,6 +236,9 @@ def who(subject: Subject, *, most: int = 60) -> str:
             what = f"{subject.kind} {subject.receiver or subject.stream_id}"
         case "output" if subject.output_operation is not None:
             what = f"output operation {subject.output_operation}" + (f" ({task})" if task else "")
+        case "partition" if subject.partition:
+            what = f"partition {subject.partition}"
+            what += f" of query {subject.query}" if subject.query else ""
         case "task" if subject.stage is not None:
             part = subtask(subject.subtask_index, subject.parallelism)
             what = (

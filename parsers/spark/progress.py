@@ -107,6 +107,7 @@ def _state(item: object) -> dict[str, Any]:
         "updated": _integer(value.get("numRowsUpdated")),
         "bytes": _integer(value.get("memoryUsedBytes")),
         "dropped": _integer(late),
+        "removed": _integer(value.get("numRowsRemoved")),
         "commit_ms": commit,
         "updates_ms": _number(value.get("allUpdatesTimeMs")),
         "removals_ms": _number(value.get("allRemovalsTimeMs")),

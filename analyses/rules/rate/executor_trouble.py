@@ -15,7 +15,8 @@ How it decides
 Slow: over at least `stages` stages, the mean task on this executor takes `ratio` times the mean of
 the same stages on the others, in the median. Lost: removed with a reason other than an idle or
 requested removal (dynamic allocation, the end of the application). `Could not compute split, block
-input-... not found` beside it says that records are gone.
+input-... not found` (logs, or the reason of a failed batch) says that records are gone: with the
+executor that was lost before, if one was, and without it where nothing tells of one.
 
 What to do
 ----------
@@ -45,6 +46,7 @@ from flowdiag.analyses.findings import (
 )
 from flowdiag.analyses.judging import cite, shorten
 from flowdiag.analyses.rate import judging as j
+from flowdiag.analyses.rate.causes import BLOCK, Trouble, troubles
 from flowdiag.analyses.rate.facts import Executor
 from flowdiag.analyses.rate.state import Assessed, Assessment
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
@@ -91,8 +93,11 @@ class ExecutorTrouble:
                 ):
                     yield _slow(assessed, executor, thresholds["ratio"])
             lost = [one for one in assessed.app.executors if _lost(assessed, one)]
+            blocks = [one for one in troubles(assessed.app) if one.kind == BLOCK]
             if lost:
-                yield _gone(assessed, lost)
+                yield _gone(assessed, lost, blocks)
+            elif blocks:
+                yield _blocks(assessed, blocks)
 
 
 def _lost(assessed: Assessed, executor: Executor) -> bool:
@@ -155,10 +160,82 @@ def _slow(assessed: Assessed, executor: Executor, limit: float) -> Finding:
     )
 
 
-def _gone(assessed: Assessed, lost: list[Executor]) -> Finding:
+def _taken(assessed: Assessed) -> list[Executor]:
+    """Executors that were removed for a benign reason, with which blocks go all the same."""
+    ended = assessed.app.ended_us or 2**62
+    return [
+        one
+        for one in assessed.app.executors
+        if one.removed_us is not None and one.removed_us < ended - 2_000_000
+    ]
+
+
+def _blocks(assessed: Assessed, blocks: list[Trouble]) -> Finding:
+    """Blocks that are gone although no executor failed: taken away when idle, or out of memory."""
+    app = assessed.app
+    names = sorted({one.what for one in blocks if one.what})
+    last = max(one.time_us or 0 for one in blocks)
+    recent = (app.last_us or 0) - last < 600_000_000
+    taken = _taken(assessed)
+    streams = {name.split("-")[1] for name in names if name.count("-") >= 2}
+    stream = int(next(iter(streams))) if len(streams) == 1 else None
+    subject = (
+        _subject(assessed, taken[-1])
+        if taken
+        else j.receiver_subject(app, stream)
+        if stream is not None
+        else j.application_subject(app)
+    )
+    why = (
+        f"after executor {taken[-1].executor} was taken away ({shorten(taken[-1].reason or '', 80)})"
+        if taken
+        else "and no executor was lost: they were dropped from memory"
+    )
+    return Finding(
+        job=assessed.key,
+        severity=Severity.CRITICAL if recent else Severity.WARNING,
+        state=State.ONGOING if recent else State.RECOVERED,
+        subject=subject,
+        title=f"{len(names) or len(blocks)} blocks of receivers are gone, {why}",
+        explain="Batches that need these blocks fail: the records are gone.",
+        why=f"{len(names) or len(blocks)} blocks of receivers are gone",
+        cause="blocks-lost",
+        rank=Rank.ROOT_CAUSE,
+        first_us=min((one.time_us for one in blocks if one.time_us), default=None),
+        last_us=last or None,
+        count=len(blocks),
+        measurements=(
+            Measurement(name="lost-blocks", value=len(names) or len(blocks), unit="blocks"),
+        ),
+        evidence=cite((one.ref, one.time_us) for one in blocks[:10]),
+        actions=(
+            Action(
+                text="Write what comes in to a log before it is processed",
+                option="spark.streaming.receiver.writeAheadLog.enable",
+                current=app.settings.get("spark.streaming.receiver.writeAheadLog.enable"),
+                proposed="true",
+                risk="each block is written once more",
+                restart_needed=True,
+                verify="no block that is not found",
+            ),
+        ),
+    )
+
+
+def _named(blocks: list[Trouble]) -> str:
+    names = sorted({one.what for one in blocks if one.what})
+    if not names:
+        return "blocks of receivers"
+    more = f" and {len(names) - 1} more blocks" if len(names) > 1 else ""
+    return f"block {names[0]}{more}"
+
+
+def _gone(assessed: Assessed, lost: list[Executor], gone: list[Trouble]) -> Finding:
     app = assessed.app
     last = max(lost, key=lambda one: one.removed_us or 0)
-    blocks = [r for r in app.incidents if r.template == "block-not-found"]
+    first = min(one.removed_us or 0 for one in lost)
+    # The log's clock has seconds only.
+    blocks = [one for one in gone if one.time_us is None or one.time_us >= first - 1_000_000]
     recent = (app.last_us or 0) - (last.removed_us or 0) < 600_000_000
     reason = shorten((last.reason or "").splitlines()[0] if last.reason else "", 160)
     memory = "137" in reason or "memory" in reason.lower()
@@ -169,7 +246,7 @@ def _gone(assessed: Assessed, lost: list[Executor]) -> Finding:
         subject=_subject(assessed, last),
         title=(
             f"{len(lost)} executor{'s were' if len(lost) > 1 else ' was'} lost: {reason}"
-            + (", and blocks of receivers with them" if blocks else "")
+            + (f", and {_named(blocks)} with them" if blocks else "")
         ),
         explain=(
             "Batches that need these blocks fail: the records are gone."
@@ -186,7 +263,10 @@ def _gone(assessed: Assessed, lost: list[Executor]) -> Finding:
             Measurement(name="lost-executors", value=len(lost), unit="executors"),
             Measurement(name="lost-blocks", value=len(blocks), unit="blocks"),
         ),
-        evidence=(*cite((one.ref, one.removed_us) for one in lost), *j.of_records(blocks[:4])),
+        evidence=(
+            *cite((one.ref, one.removed_us) for one in lost[-6:]),
+            *cite((one.ref, one.time_us) for one in blocks[:4]),
+        ),
         actions=(
             Action(
                 text="Give executors more memory beside the heap"

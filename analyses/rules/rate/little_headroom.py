@@ -42,7 +42,7 @@ from flowdiag.analyses.findings import (
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import Assessment, late_window
+from flowdiag.analyses.rate.state import Assessment, late_triggers, late_window
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 
 
@@ -90,6 +90,37 @@ class LittleHeadroom:
                     Action(
                         text="More cores, or fewer records per batch",
                         verify="processing time below four fifths of the interval",
+                    ),
+                ),
+            )
+        for assessed, query, state in j.queries(facts):
+            if state.stability is not Stability.BORDERLINE:
+                continue
+            triggers = late_triggers(query.triggers)
+            yield Finding(
+                job=assessed.key,
+                severity=Severity.WARNING,
+                state=State.ONGOING,
+                subject=j.query_subject(assessed.app, query),
+                title=f"Query {query.name or query.id} keeps up with little room: {state.because}",
+                explain="Triggers are in time, but the next burst has nowhere to go.",
+                cause=None,
+                rank=Rank.SYMPTOM,
+                last_us=assessed.app.last_us,
+                measurements=(
+                    Measurement(
+                        name="use",
+                        value=None if state.use is None else round(state.use, 3),
+                        unit="share",
+                        threshold=thresholds["use"],
+                        population=f"median of {len(triggers)} triggers",
+                    ),
+                ),
+                evidence=j.of_triggers(sorted(triggers, key=lambda t: -(t.duration_ms or 0))[:5]),
+                actions=(
+                    Action(
+                        text="More cores and partitions, or a longer trigger interval",
+                        verify="triggerExecution below four fifths of the interval",
                     ),
                 ),
             )

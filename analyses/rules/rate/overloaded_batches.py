@@ -153,10 +153,8 @@ def _explain(assessed: Assessed, state: StreamState, doubled: str | None) -> str
     parts = ["More comes in per interval than is processed in one."]
     if doubled is not None:
         parts.append(f"At this slope the delay has doubled in {doubled}.")
-    if assessed.app.receivers:
-        parts.append("The limit is memory: receivers keep the blocks of waiting batches there.")
-    elif any("offsets" in (s.description or "") for b in assessed.app.batches for s in b.streams):
-        parts.append("The limit is the retention of the topic: what is deleted is lost.")
+    if state.limit is not None:
+        parts.append(state.limit.text)
     if pid.enabled(assessed.app) is False:
         parts.append("Back pressure is off.")
     return " ".join(parts)

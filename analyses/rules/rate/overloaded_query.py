@@ -15,7 +15,9 @@ The present are the last third of the triggers, without the first of each run. W
 interval known (`--trigger-interval`, the driver's log, or the grid of the starts): more than three
 fifths of the triggers overrun it, and the median does. Without: durations rise by a robust slope,
 or rows come in clearly faster than they are processed while each trigger reads more than the last.
-Or the backlog (latest less end offsets) rises. `Once` and `AvailableNow` read what is there and
+Or the backlog (latest less end offsets) rises. In real-time mode (`--real-time`, the configuration, the
+driver's log) only the backlog counts: there a trigger lasts as long as it is told to. Where triggers
+look like that and nothing says so, the rule is inconclusive. `Once` and `AvailableNow` read what is there and
 end: their rates are equal, so that they are never reported. Critical from `failing` intervals per
 trigger on.
 
@@ -43,9 +45,11 @@ from flowdiag.analyses.findings import (
     Severity,
     State,
 )
+from flowdiag.analyses.judging import duration_text
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
-from flowdiag.analyses.rate.facts import QueryFacts, Trigger
+from flowdiag.analyses.rate.cores import cores_of
+from flowdiag.analyses.rate.facts import ApplicationFacts, QueryFacts, Trigger
 from flowdiag.analyses.rate.stability import Stability
 from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
@@ -72,9 +76,14 @@ class OverloadedQuery:
         """One finding per query that falls behind."""
         for assessed, query, state in j.queries(facts):
             if state.stability is Stability.INCONCLUSIVE:
+                real_time = query.real_time is None and "real-time" in state.because
                 yield Inconclusive(
-                    reason=f"{state.because} of query {query.name or query.id}",
-                    remedy="a longer event log or driver log",
+                    reason=f"{state.because} of query {query.name or query.id}"
+                    if not real_time
+                    else f"query {query.name or query.id}: {state.because}",
+                    remedy="--real-time or --no-real-time"
+                    if real_time
+                    else "a longer event log or driver log",
                     job=assessed.key,
                 )
             elif state.stability is Stability.OVERLOADED:
@@ -158,16 +167,49 @@ def _finding(assessed: Assessed, query: QueryFacts, state: StreamState, failing:
         count=len(late),
         measurements=tuple(measurements),
         evidence=j.of_triggers(sorted(late, key=lambda t: -(t.duration_ms or 0))[:10]),
-        actions=(
-            Action(
-                text="More cores, and as many partitions of source and shuffle as cores",
-                option="spark.sql.shuffle.partitions",
-                current=app.settings.get("spark.sql.shuffle.partitions"),
-                restart_needed=True,
-                verify="triggerExecution against the trigger interval",
-            ),
-        ),
+        actions=tuple(_actions(app, query, state, eaten)),
     )
+
+
+_REMEDIES: Final = {
+    "latestOffset": "See why the source is slow to say what is there: brokers, or many files to list",
+    "getOffset": "See why the source is slow to say what is there: brokers, or many files to list",
+    "queryPlanning": "Plan less per trigger: fewer columns, files and unions in the query",
+    "getBatch": "See what the source does to prepare a batch",
+    "walCommit": "Put the checkpoint location on a faster file system",
+    "commitOffsets": "Put the checkpoint location on a faster file system",
+}
+
+
+def _actions(
+    app: ApplicationFacts,
+    query: QueryFacts,
+    state: StreamState,
+    eaten: tuple[str, float] | None,
+) -> Iterator[Action]:
+    if eaten is not None and eaten[0] in _REMEDIES and eaten[1] >= 0.4:
+        yield Action(text=_REMEDIES[eaten[0]], verify=f"{eaten[0]} in durationMs of the triggers")
+    late = rate_state.late_triggers(query.triggers)
+    tasks = [t.stage.tasks for t in late if t.stage is not None]
+    cores = cores_of(app)
+    most = f"; now {max(tasks)} tasks for {cores} cores" if tasks and cores else ""
+    option = "spark.sql.shuffle.partitions"
+    yield Action(
+        text=f"More cores, and as many partitions of source and shuffle as cores{most}",
+        option=option,
+        current=app.settings.get(option),
+        restart_needed=True,
+        verify="triggerExecution against the trigger interval",
+    )
+    line = state.line
+    if line is not None and state.interval_ms and line.base >= 0.5 * state.interval_ms:
+        yield Action(
+            text=f"A trigger costs {duration_text(line.base)} by itself: make the interval longer",
+            current=duration_text(state.interval_ms),
+            proposed=duration_text(2 * line.base),
+            restart_needed=True,
+            verify="triggerExecution against the trigger interval",
+        )
 
 
 def count_of(triggers: tuple[Trigger, ...]) -> str:

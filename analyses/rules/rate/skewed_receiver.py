@@ -74,6 +74,11 @@ def _finding(assessed: Assessed, state: StreamState, ratio: float) -> Finding | 
     for batch in late:
         for one in batch.streams:
             totals[one.stream] = totals.get(one.stream, 0) + one.records
+    unit = "records"
+    if len(totals) < 2:
+        # A driver's log alone tells blocks and their sizes, which is as good.
+        totals = {one.stream: one.bytes for one in app.blocks}
+        unit = "bytes"
     if len(totals) < 2:
         return None
     biggest = max(sorted(totals), key=lambda stream: totals[stream])
@@ -90,23 +95,23 @@ def _finding(assessed: Assessed, state: StreamState, ratio: float) -> Finding | 
         state=State.ONGOING,
         subject=subject,
         title=(
-            f"{name} brings {share:.0%} of the records, {totals[biggest] / max(mean, 1.0):.1f} times "
+            f"{name} brings {share:.0%} of the {unit}, {totals[biggest] / max(mean, 1.0):.1f} times "
             "as many as the others"
         ),
         explain=(
             "The delay it causes throttles the other streams too: each estimator sees the whole "
             "batch."
         ),
-        why=f"brings {share:.0%} of the records of {len(totals)} streams",
+        why=f"brings {share:.0%} of the {unit} of {len(totals)} streams",
         cause="skewed-receiver",
         rank=Rank.ROOT_CAUSE,
         last_us=app.last_us,
         count=len(late),
         measurements=(
             Measurement(
-                name="records",
+                name=unit,
                 value=totals[biggest],
-                unit="records",
+                unit=unit,
                 population=f"{sum(totals.values())} of {len(totals)} streams in {len(late)} batches",
             ),
             Measurement(

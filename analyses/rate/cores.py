@@ -1,0 +1,46 @@
+"""How many tasks an application can run at once."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from flowdiag.analyses.rate.facts import ApplicationFacts
+
+_LOCAL: Final = re.compile(r"local\[(\d{1,5})(?:,\s*\d{1,5})?\]")
+_CLUSTER: Final = re.compile(r"local-cluster\[(\d{1,5}),\s*(\d{1,5}),\s*\d{1,9}\]")
+
+
+def cores_of(app: ApplicationFacts) -> int | None:
+    """Cores of the executors that are there at the end, by `spark.task.cpus`; None if not told.
+
+    Receivers take one each for as long as the application lives: see `free_cores`.
+    """
+    alive = [one.cores for one in app.executors if one.removed_us is None and one.cores is not None]
+    total = sum(alive)
+    settings = app.settings
+    if not total:
+        master = settings.get("spark.master", "")
+        if found := _LOCAL.fullmatch(master):
+            total = int(found[1])
+        elif found := _CLUSTER.fullmatch(master):
+            total = int(found[1]) * int(found[2])
+        else:
+            counts = (
+                settings.get("spark.executor.instances"),
+                settings.get("spark.executor.cores"),
+            )
+            numbers = [int(n) for n in counts if n is not None and n.isdecimal() and len(n) < 6]
+            total = numbers[0] * numbers[1] if len(numbers) == 2 else 0
+    each = settings.get("spark.task.cpus", "1")
+    per_task = int(each) if each.isdecimal() and 0 < int(each) < 10_000 else 1
+    return total // per_task or None
+
+
+def free_cores(app: ApplicationFacts) -> int | None:
+    """Cores that batches have: those that no receiver holds."""
+    cores = cores_of(app)
+    if cores is None:
+        return None
+    streams = {r.fields.get("stream") for r in app.receivers if r.fields.get("stream")}
+    return max(1, cores - len(streams))
