@@ -18,6 +18,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Final, Protocol, cast
 
+from flowdiag.parsers.remote import RemoteFile, is_url
+
 CHUNK: Final = 64 * 1024
 """Bytes read from a file, and at most given back by a decoder, in one go."""
 
@@ -149,6 +151,13 @@ class ByteStream(io.RawIOBase):
         super().close()
 
 
+def open_file(path: str, *, expected: int | None = None) -> PlainFile | RemoteFile:
+    """Open a local path or a URL; raises OSError."""
+    if is_url(path):
+        return RemoteFile(path, expected=expected)
+    return PlainFile(path, expected=expected)
+
+
 class PlainFile(io.FileIO):
     """An unbuffered file that ends, with `error` set, where reading it fails.
 
@@ -161,6 +170,10 @@ class PlainFile(io.FileIO):
         super().__init__(path, "rb")
         self.error: str | None = None
         self._expected = expected
+
+    def size(self) -> int:
+        """Bytes of the file."""
+        return os.fstat(self.fileno()).st_size
 
     def readinto(self, buffer: memoryview | bytearray) -> int:  # type: ignore[override]
         """Read what one system call gives: 0 bytes at the end and where reading fails."""

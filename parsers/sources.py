@@ -1,6 +1,6 @@
 """What the user points at, as a list of sources that can be read one after the other.
 
-`discover` walks files, directories, globs and standard input, looks into containers, and says
+`discover` walks files, directories, globs, URLs (`remote`) and standard input, looks into containers, and says
 for every file it finds what it is, or why it is not read. `open_source` gives the decoded
 stream of one of them. Neither knows what the lines mean.
 
@@ -30,7 +30,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Final, cast
 
-from flowdiag.parsers import codecs, envelopes
+from flowdiag.parsers import codecs, envelopes, remote
+from flowdiag.parsers.remote import RemoteFile
 from flowdiag.parsers.rolling import group_of
 from flowdiag.parsers.sniff import (
     DOCUMENT_BYTES,
@@ -96,7 +97,8 @@ def discover(paths: Sequence[str], *, stdin: BinaryIO | None = None) -> Discover
     """Find every file below `paths` and say what each is; never raises for what it finds.
 
     Args:
-        paths: files, directories (read recursively), glob patterns, and `-` for standard input.
+        paths: files, directories (read recursively), glob patterns, URLs of any of these, and `-`
+            for standard input.
         stdin: what `-` reads; by default the standard input of the process.
     """
     search = _Search(stdin)
@@ -166,8 +168,8 @@ class _Search:
         elif matches := self._glob(given):
             for match in matches:
                 self._add_path(match)
-        elif re.match(r"[a-z][a-z0-9+.-]+://", given):
-            self.errors.append(f"{_shown(given)}: URLs are not read; copy the files first")
+        elif remote.is_url(given):
+            self._add_url(given)
         elif glob.has_magic(given):
             self.errors.append(f"{_shown(given)}: no file matches")
         else:
@@ -178,6 +180,31 @@ class _Search:
             return sorted(glob.glob(pattern, recursive=True)) if glob.has_magic(pattern) else []
         except (OSError, ValueError, re.error, RecursionError):
             return []
+
+    def _add_url(self, given: str) -> None:
+        path = remote.local_path(given)
+        if path is not None:
+            self.add(path)
+            return
+        name = _shown(remote.shown(given))
+        try:
+            found = remote.find(given)
+        except OSError as trouble:
+            self.errors.append(f"{name}: {_why(trouble)}")
+            return
+        if not found:
+            self.warnings.append(f"{name}: no files in it")
+        for file in found:
+            if file.url in self.files:
+                continue
+            self.files.add(file.url)
+            shown = _shown(remote.shown(file.url))
+            try:
+                self._look_into(shown, file.url)
+            except OSError as trouble:
+                complaints = self.errors if len(found) == 1 else self.warnings
+                complaints.append(f"{shown}: {_why(trouble)}")
+                self._put(_refused(shown, file.url, f"unreadable: {_why(trouble)}"))
 
     def _add_stdin(self) -> None:
         if STDIN in self.files:
@@ -263,8 +290,8 @@ class _Search:
 
     def _look_into(self, name: str, path: str, depth: int = _NESTED) -> None:
         """Add one file, or the members of the container it is; raises OSError."""
-        with codecs.PlainFile(path) as file:
-            size = os.fstat(file.fileno()).st_size
+        with codecs.open_file(path) as file:
+            size = file.size()
             head = file.read(_TAR_BLOCK)
             if file.error is not None:
                 raise OSError(file.error)
@@ -282,7 +309,7 @@ class _Search:
 
     def _add_zip(self, name: str, path: str, size: int, depth: int) -> None:
         try:
-            with zipfile.ZipFile(path) as container:
+            with codecs.open_file(path) as file, zipfile.ZipFile(cast(BinaryIO, file)) as container:
                 # A member that was written again counts once, as its last version.
                 latest = {info.filename: info for info in container.infolist()}
                 infos = [info for info in latest.values() if not info.is_dir()]
@@ -307,7 +334,7 @@ class _Search:
     def _add_cut_zip(self, name: str, path: str, size: int, depth: int) -> None:
         """Copy the members of a zip archive out that has lost its directory, which is its end."""
         members: dict[str, str] = {}
-        with codecs.PlainFile(path) as file:
+        with codecs.open_file(path) as file:
             try:
                 for member, read in _members_in_order(cast(BinaryIO, file)):
                     if not self._is_hidden(member) and len(members) < _MEMBERS:
@@ -469,7 +496,7 @@ def _binary(head: bytes) -> str | None:
 
 
 def _is_container(path: str) -> bool:
-    with codecs.PlainFile(path) as file:
+    with codecs.open_file(path) as file:
         head = file.read(_TAR_BLOCK)
     codec = codecs.codec_of(head)
     if codec != "none":
@@ -525,7 +552,7 @@ def _look(
     member: str | None,
     codec: str,
     size: int,
-    reopen: Callable[[], codecs.ByteStream | codecs.PlainFile],
+    reopen: Callable[[], codecs.ByteStream | codecs.PlainFile | RemoteFile],
 ) -> Source:
     """Sniff one file; `reopen` gives its decompressed stream."""
 
@@ -549,7 +576,7 @@ def _look(
     return _source(name, path, member, codec, size, verdict)
 
 
-def _read(stream: codecs.ByteStream | codecs.PlainFile, count: int) -> bytes:
+def _read(stream: codecs.ByteStream | codecs.PlainFile | RemoteFile, count: int) -> bytes:
     # Reading allocates what it is asked for: ask for little.
     parts: list[bytes] = []
     while count > 0 and (part := stream.read(min(count, 1024 * 1024))):
@@ -560,7 +587,7 @@ def _read(stream: codecs.ByteStream | codecs.PlainFile, count: int) -> bytes:
 
 def _lines_at(path: str, offset: int) -> bytes:
     """Whole lines of a plain file from this offset on."""
-    with codecs.PlainFile(path) as file:
+    with codecs.open_file(path) as file:
         file.seek(max(0, offset))
         data = file.read(_PROBE)
     return data[data.find(b"\n") + 1 : data.rfind(b"\n") + 1]
@@ -590,12 +617,12 @@ def open_source(source: Source) -> BinaryIO:
         OSError: the file cannot be opened any more.
     """
     if source.codec == "none" and source.member is None:
-        plain = codecs.PlainFile(source.path, expected=source.size)
+        plain = codecs.open_file(source.path, expected=source.size)
         if source.kind in LINES and source.encoding in ("utf-8", "latin-1"):
             return cast(BinaryIO, plain)
         stream = codecs.decode(cast(BinaryIO, plain), "none")
     elif source.member is None:
-        stream = codecs.decode(cast(BinaryIO, codecs.PlainFile(source.path)), source.codec)
+        stream = codecs.decode(cast(BinaryIO, codecs.open_file(source.path)), source.codec)
     else:
         stream = _open_member(source.path, source.member, source.codec)
     if source.encoding.startswith("utf-") and source.encoding != "utf-8":
@@ -611,14 +638,13 @@ def stream_error(stream: BinaryIO) -> str | None:
 
 
 def _decoded(path: str, codec: str) -> codecs.ByteStream:
-    return codecs.decode(cast(BinaryIO, codecs.PlainFile(path)), codec)
+    return codecs.decode(cast(BinaryIO, codecs.open_file(path)), codec)
 
 
 def _open_member(path: str, member: str, codec: str) -> codecs.ByteStream:
     """Open a member of a zip archive; raises OSError with a clause for the user."""
     try:
-        status = os.stat(path)
-        container = _zip(path, status.st_mtime_ns, status.st_size)
+        container = _zip(path, *_state_of(path))
         info = container.getinfo(member)
         if info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             pieces = _member_pieces(path, info)
@@ -635,12 +661,23 @@ def _open_member(path: str, member: str, codec: str) -> codecs.ByteStream:
 @functools.lru_cache(maxsize=2)
 def _zip(path: str, mtime_ns: int, size: int) -> zipfile.ZipFile:
     """The opened container: reading its directory again for each member would be quadratic."""
+    if remote.is_url(path):
+        return zipfile.ZipFile(cast(BinaryIO, codecs.open_file(path)))
     return zipfile.ZipFile(path)
+
+
+def _state_of(path: str) -> tuple[int, int]:
+    """What changes when a file does: its time of modification, where it is known, and its size."""
+    if remote.is_url(path):
+        with codecs.open_file(path) as file:
+            return 0, file.size()
+    status = os.stat(path)
+    return status.st_mtime_ns, status.st_size
 
 
 def _member_pieces(path: str, info: zipfile.ZipInfo) -> Iterator[bytes]:
     """Decode a member by hand: Python's reader keeps back what stands before a damage."""
-    with codecs.PlainFile(path) as file:
+    with codecs.open_file(path) as file:
         file.seek(info.header_offset)
         head = file.read(_LOCAL_HEADER.size)
         if len(head) < _LOCAL_HEADER.size or not head.startswith(_ZIP_MAGIC):
@@ -766,6 +803,11 @@ def _remove(folder: str, owner: int) -> None:
     # A forked child must not take its parent's files away.
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_private(path: str) -> bool:
+    """Whether a path is a copy made here, which no other machine can read."""
+    return any(path.startswith(folder + os.sep) for folder in _private)
 
 
 def _spool(read: Callable[[int], bytes | None], head: bytes = b"") -> str:

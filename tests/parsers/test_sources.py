@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from flowdiag.parsers import codecs, sources
 from flowdiag.parsers.envelopes import unwrap_json
+from flowdiag.parsers.remote import BACKENDS
 from flowdiag.parsers.sources import Discovery, Source, discover, open_source, stream_error
 
 LINES = (
@@ -134,11 +135,12 @@ def test_globs(tmp_path: Path) -> None:
 
 def test_what_does_not_exist(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_bytes(LOG)
-    found = find(tmp_path / "nope", tmp_path / "x.log", "s3://bucket/x.log", "a\0b", "")
+    kinds = ", ".join(sorted(BACKENDS))
+    found = find(tmp_path / "nope", tmp_path / "x.log", "what://bucket/x.log", "a\0b", "")
     assert len(found.sources) == 1
     assert found.errors == (
         f"{tmp_path}/nope: no such file or directory",
-        "s3://bucket/x.log: URLs are not read; copy the files first",
+        f"what://bucket/x.log: URLs of this kind are not read; there are {kinds}",
         "a\ufffdb: no such file or directory",
         ": no such file or directory",
     )

@@ -1,0 +1,119 @@
+"""Inputs behind URLs, in a file system that lives in memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import uuid
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from flowdiag.parsers.parse import parse_on_driver, plan_splits
+from flowdiag.parsers.remote import BACKENDS, RemoteFile, find, shown
+from flowdiag.parsers.sources import discover, open_source, stream_error
+
+LINE = (
+    "2026-01-31 18:43:{:02},001 INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator"
+    " [] - Checkpoint {} of job 7c7769847d333438dd9ce845d5a2d980 expired before completing.\n"
+)
+LOG = "".join(LINE.format(number, number) for number in range(50)).encode()
+
+
+@pytest.fixture
+def folder() -> Iterator[str]:
+    """The URL of a folder with logs in it; the name differs, since all tests share the memory."""
+    system = fsspec.filesystem("memory")
+    name = f"/{uuid.uuid4().hex}"
+    system.pipe(f"{name}/jobmanager.log", LOG)
+    system.pipe(f"{name}/old/jobmanager.log.1.gz", gzip.compress(LOG))
+    system.pipe(f"{name}/.hidden/x.log", LOG)
+    container = io.BytesIO()
+    with zipfile.ZipFile(container, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("inside.log", LOG)
+    system.pipe(f"{name}/saved.zip", container.getvalue())
+    yield f"memory://{name}"
+    system.rm(name, recursive=True)
+
+
+def test_a_folder_is_read_like_a_local_one(folder: str, tmp_path: Path) -> None:
+    system = fsspec.filesystem("memory")
+    system.get(folder.removeprefix("memory://"), str(tmp_path / "copy"), recursive=True)
+    there, here = discover([folder]), discover([str(tmp_path / "copy")])
+    names = [source.name.removeprefix(folder) for source in there.sources]
+    assert names == ["/jobmanager.log", "/old/jobmanager.log.1.gz", "/saved.zip!inside.log"]
+    assert names == [source.name.removeprefix(f"{tmp_path}/copy") for source in here.sources]
+    assert not there.errors + there.warnings
+    tables = [parse_on_driver(plan_splits(found.sources, 1000)) for found in (there, here)]
+    assert tables[0].num_rows > 150
+    assert tables[0].equals(tables[1])
+
+
+def test_globs_and_single_files(folder: str) -> None:
+    assert len(discover([f"{folder}/*.log"]).sources) == 1
+    assert len(discover([f"{folder}/*/*.gz", f"{folder}/jobmanager.log"]).sources) == 2
+    assert len(discover([f"{folder}/jobmanager.log"] * 2).sources) == 1
+
+
+def test_what_cannot_be_read_is_told_in_one_line(folder: str) -> None:
+    found = discover([f"{folder}/none.log", f"{folder}/*.none"])
+    assert [error.rpartition(": ")[2] for error in found.errors] == ["no such file or folder"] * 2
+    (unknown,) = discover(["gopher://host/x.log"]).errors
+    assert unknown.startswith("gopher://host/x.log: URLs of this kind are not read; there are ")
+    assert set(BACKENDS) > {"s3", "gs", "hdfs", "https"}
+
+
+def test_a_missing_backend_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(url: str) -> None:
+        raise ImportError("Install s3fs to access S3")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", missing)
+    (error,) = discover(["s3://bucket/logs/"]).errors
+    assert error == (
+        "s3://bucket/logs/: reading s3 needs another package: pip install 'flowdiag[s3]'"
+    )
+
+
+def test_a_file_that_shrank_says_so(folder: str) -> None:
+    (source,) = discover([f"{folder}/jobmanager.log"]).sources
+    fsspec.filesystem("memory").pipe(source.path.removeprefix("memory://"), LOG[:1000])
+    with open_source(source) as stream:
+        assert stream.read() == LOG[:1000]
+        assert (stream_error(stream) or "").startswith(f"shrank from {len(LOG)} to 1000 bytes")
+
+
+def test_a_connection_that_breaks_ends_the_file(folder: str) -> None:
+    class Broken(Exception):
+        pass
+
+    def fail(size: int) -> bytes:
+        raise Broken("reset by\npeer")
+
+    file = RemoteFile(f"{folder}/jobmanager.log")
+    file._file = type("Failing", (), {"read": staticmethod(fail), "close": lambda self: None})()
+    with file:
+        assert file.read(10) == b""
+        assert file.error == "unreadable (Broken: reset by peer)"
+
+
+def test_secrets_are_not_shown() -> None:
+    assert shown("sftp://me:secret@host/logs/a b.log") == "sftp://host/logs/a b.log"
+    assert shown("https://bucket.s3.amazonaws.com/x.log?X-Amz-Signature=1") == (
+        "https://bucket.s3.amazonaws.com/x.log"
+    )
+
+
+def test_a_file_url_is_a_local_path(tmp_path: Path) -> None:
+    path = tmp_path / "job manager.log"
+    path.write_bytes(LOG)
+    (source,) = discover([path.as_uri()]).sources
+    assert source.path == source.name == str(path)
+
+
+def test_sizes_are_told(folder: str) -> None:
+    assert [(file.url, file.size) for file in find(f"{folder}/jobmanager.log")] == [
+        (f"{folder}/jobmanager.log", len(LOG))
+    ]
