@@ -9,6 +9,7 @@ from flowdiag.analyses import report as wire
 from flowdiag.analyses.findings import RuleOutcome
 from flowdiag.analyses.rate import facts as x
 from flowdiag.analyses.rate import replay as pid
+from flowdiag.analyses.rate.holding import held_by
 from flowdiag.analyses.rate.pid import Step
 from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
 from flowdiag.analyses.redact import clean
@@ -197,6 +198,8 @@ def _streams(assessed: Assessed) -> list[wire.RateStream]:
                 limit=cap.kind if cap else None,
                 limit_per_s=round(cap.per_s, 3) if cap else None,
                 keeping=keeping(state),
+                held_by=(held := held_by(assessed, stream))[0],
+                held_because=held[1],
             )
         )
     return result

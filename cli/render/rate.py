@@ -31,6 +31,7 @@ SHOWN: Final = 5
 LABEL: Final = 9  # columns left of a chart
 WIDEST: Final = 90
 _EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
+_USUAL: Final = ("source", "not-enabled", "unknown")
 _STABILITY: Final = {
     "stable": "green",
     "idle": "green",
@@ -200,6 +201,13 @@ def _rate_charts(app: RateApplication, page: Page) -> list[RenderableType]:
         name = f" of stream {stream}" if len(app.streams) > 1 else ""
         blocks.append(_chart(f"published rate{name}, records/s", rates, page, unit=""))
         blocks.append(_in(_terms(of)))
+    for one in app.streams:
+        # What does not matter is not said: a source that has no more is the usual case.
+        if one.held_because and (page.verbose or one.held_by not in _USUAL):
+            of_stream = (
+                f" of {one.name or f'stream {one.stream_id}'}" if len(app.streams) > 1 else ""
+            )
+            blocks.append(_in(_text(f"the rate{of_stream} is held by {one.held_because}", "dim")))
     return blocks
 
 
@@ -262,11 +270,19 @@ def _query(query: RateQuery, page: Page, clock: words.Clock) -> list[RenderableT
     blocks: list[RenderableType] = [
         _in(_summary(f"Query {printable(name)}", query.keeping, counts, None))
     ]
+    if query.real_time:
+        blocks.append(_in(_text("real-time mode: a trigger lasts as long as it is told to", "dim")))
+    if query.row_rates_void:
+        told = (
+            "rows are counted again each time foreachBatch reads them: rates of rows mean nothing"
+        )
+        blocks.append(_in(_text(told, "yellow")))
     if len(query.triggers) < 2:
         return blocks
     durations = [_float(trigger.duration_ms) for trigger in query.triggers]
-    title = "trigger execution" + (", and the interval" if query.trigger_interval_ms else "")
-    blocks.append(_chart(title, durations, page, line=query.trigger_interval_ms))
+    line = None if query.real_time else query.trigger_interval_ms
+    title = "trigger execution" + (", and the interval" if line else "")
+    blocks.append(_chart(title, durations, page, line=line))
     backlog = [_float(trigger.backlog) for trigger in query.triggers]
     if any(backlog):
         blocks.append(_chart("backlog, rows", backlog, page, unit=""))

@@ -40,6 +40,7 @@ from flowdiag.analyses.findings import (
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate import state as rate_state
+from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 
@@ -77,8 +78,10 @@ def _finding(assessed: Assessed, state: StreamState, cap: rate_state.Cap) -> Fin
     option = _OPTIONS[cap.kind]
     use = f"{state.use:.0%}" if state.use is not None else "an unknown part"
     proposed = None
+    streams = max(1, len({s.stream for b in app.batches for s in b.streams}))
     if state.headroom_per_s is not None and state.line is not None and state.line.spread > 0.2:
-        proposed = f"{0.8 * state.headroom_per_s:.0f}"
+        # The headroom is that of all streams together, the limit one stream's.
+        proposed = f"{0.8 * state.headroom_per_s / streams:.0f}"
     return Finding(
         job=assessed.key,
         severity=Severity.WARNING,
@@ -109,7 +112,12 @@ def _finding(assessed: Assessed, state: StreamState, cap: rate_state.Cap) -> Fin
         evidence=j.of_batches(rate_state.late_window(app.completed)),
         actions=(
             Action(
-                text="Raise the limit, or leave it to back pressure",
+                text="Raise the limit, or leave it to back pressure."
+                + (
+                    " " + what_if(assessed, state, max_rate=float(proposed) * streams)
+                    if proposed and cap.kind == "max-rate"
+                    else ""
+                ),
                 option=option,
                 current=j.setting(app, option),
                 proposed=proposed,

@@ -42,6 +42,7 @@ from flowdiag.analyses.findings import (
 )
 from flowdiag.analyses.judging import duration_text
 from flowdiag.analyses.rate import judging as j
+from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.stability import Stability
 from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
@@ -107,7 +108,8 @@ def _finding(assessed: Assessed, state: StreamState, cost: float) -> Finding:
         evidence=j.of_batches(few[:5]),
         actions=(
             Action(
-                text="Make the interval longer than what a batch costs by itself",
+                text="Make the interval longer than what a batch costs by itself. "
+                + what_if(assessed, state, interval_ms=round(max(2 * cost, 1.5 * interval))),
                 current=duration_text(interval),
                 proposed=duration_text(max(2 * cost, 1.5 * interval)),
                 risk="results come later",

@@ -48,6 +48,8 @@ from flowdiag.analyses.judging import count_text, duration_text
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate import state as rate_state
+from flowdiag.analyses.rate.advice import what_if
+from flowdiag.analyses.rate.cores import free_cores
 from flowdiag.analyses.rate.stability import Stability
 from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
@@ -163,10 +165,14 @@ def _explain(assessed: Assessed, state: StreamState, doubled: str | None) -> str
 def _actions(assessed: Assessed, state: StreamState) -> tuple[Action, ...]:
     app = assessed.app
     actions = []
+    able = state.headroom_per_s or 0.0
+    # Spark's own floor of 100 may be more than the job can do, and its first batch has no limit.
+    floor, first = max(1.0, min(100.0, able / 10)), max(1.0, 0.9 * able)
     if pid.enabled(app) is not True:
         actions.append(
             Action(
-                text="Let Spark hold the source back to what is processed",
+                text="Let Spark hold the source back to what is processed. "
+                + what_if(assessed, state, back_pressure=True, min_rate=floor, initial_rate=first),
                 option=pid.ENABLED,
                 current=j.setting(app, pid.ENABLED),
                 proposed="true",
@@ -175,6 +181,28 @@ def _actions(assessed: Assessed, state: StreamState) -> tuple[Action, ...]:
                 verify="scheduling delay below an interval",
             )
         )
+        if able:
+            actions.append(
+                Action(
+                    text="Begin with what can be processed: the first batches have no estimate",
+                    option=pid.INITIAL_RATE,
+                    current=j.setting(app, pid.INITIAL_RATE),
+                    proposed=f"{first:.0f}",
+                    restart_needed=True,
+                    verify="records of the first batches",
+                )
+            )
+        if able and able < 200:
+            actions.append(
+                Action(
+                    text="Let the rate go low enough: Spark's floor is 100 records per second",
+                    option=pid.MIN_RATE,
+                    current=j.setting(app, pid.MIN_RATE),
+                    proposed=f"{floor:.0f}",
+                    restart_needed=True,
+                    verify="scheduling delay below an interval",
+                )
+            )
     line = state.line
     if line is not None and state.interval_ms and line.base >= 0.5 * state.interval_ms:
         actions.append(
@@ -188,9 +216,12 @@ def _actions(assessed: Assessed, state: StreamState) -> tuple[Action, ...]:
                 verify="processing time over interval",
             )
         )
+    cores = free_cores(app)
+    tasks = [b.stage.tasks for b in rate_state.late_window(app.completed) if b.stage is not None]
+    has = f"; now {max(tasks)} tasks for {cores} free cores" if cores and tasks else ""
     actions.append(
         Action(
-            text="More cores, and at least as many blocks or partitions per batch as cores",
+            text=f"More cores, and at least as many blocks or partitions per batch as cores{has}",
             option="spark.streaming.blockInterval",
             current=j.setting(app, "spark.streaming.blockInterval"),
             restart_needed=True,

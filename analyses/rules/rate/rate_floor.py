@@ -45,6 +45,7 @@ from flowdiag.analyses.findings import (
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate import state as rate_state
+from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import Stability
 from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
@@ -170,7 +171,8 @@ def _finding(assessed: Assessed, state: StreamState, held: list[Replay]) -> Find
         evidence=j.of_batches(rate_state.late_window(app.completed)),
         actions=(
             Action(
-                text="Let the rate go as low as the job needs",
+                text="Let the rate go as low as the job needs. "
+                + what_if(assessed, state, min_rate=proposed * max(1, len(assessed.estimators))),
                 option=pid.MIN_RATE,
                 current=j.setting(app, pid.MIN_RATE),
                 proposed=f"{proposed:.0f}",

@@ -28,7 +28,6 @@ A source that happens to bring what is permitted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
 from typing import Final
 
 from flowdiag.analyses.findings import (
@@ -40,9 +39,13 @@ from flowdiag.analyses.findings import (
     Severity,
     State,
 )
+from flowdiag.analyses.judging import duration_text
 from flowdiag.analyses.rate import judging as j
+from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate import state as rate_state
-from flowdiag.analyses.rate.replay import Replay
+from flowdiag.analyses.rate.advice import helps, poor, predict, what_if
+from flowdiag.analyses.rate.cores import free_cores
+from flowdiag.analyses.rate.holding import term
 from flowdiag.analyses.rate.stability import Stability
 from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
@@ -68,30 +71,12 @@ class Throttled:
                 yield _finding(assessed, state)
 
 
-def holds(estimator: Replay) -> str:
-    """What decides the rate, in words."""
-    late = [step for step in estimator.updates[-12:] if step.processing_rate]
-    if not late:
-        return "nothing yet"
-    gains = estimator.gains
-    floored = sum(step.at_floor for step in late)
-    if floored > len(late) / 2:
-        return f"the floor (minRate {gains.min_rate:g})"
-    taken = median(
-        gains.integral * (step.historical_error or 0.0) / (step.processing_rate or 1.0)
-        for step in late
-    )
-    if taken > 0.3:
-        return f"the delay: its term takes {taken:.0%} off what is processed"
-    return "what the job processes"
-
-
 def _finding(assessed: Assessed, state: StreamState) -> Finding:
     app = assessed.app
     reached = [one for one in assessed.estimators if one.updates]
     caps = [cap for cap in state.caps if cap.kind == "pid"]
     rate = sum(cap.per_s for cap in caps)
-    words = holds(next((one for one in reached if one.stream == caps[0].stream), reached[0]))
+    held, words = term(next((one for one in reached if one.stream == caps[0].stream), reached[0]))
     return Finding(
         job=assessed.key,
         severity=Severity.WARNING,
@@ -124,15 +109,54 @@ def _finding(assessed: Assessed, state: StreamState) -> Finding:
             ),
         ),
         evidence=j.of_batches(rate_state.late_window(app.completed)),
-        actions=(
-            Action(
-                text="More cores, and at least as many blocks per batch as cores",
-                option="spark.streaming.blockInterval",
-                current=j.setting(app, "spark.streaming.blockInterval"),
+        actions=tuple(_actions(assessed, state, held)),
+    )
+
+
+def _actions(assessed: Assessed, state: StreamState, held: str) -> Iterator[Action]:
+    app, line = assessed.app, state.line
+    interval = state.interval_ms or 1000
+    if held in ("delay", "floor") and line is not None:
+        # A first batch without a limit is what leaves a delay behind.
+        initial = max(1.0, 0.9 * (state.headroom_per_s or 0.0))
+        if app.settings.get(pid.INITIAL_RATE) is None and state.headroom_per_s:
+            yield Action(
+                text="Begin with what can be processed. "
+                + what_if(assessed, state, initial_rate=initial),
+                option=pid.INITIAL_RATE,
+                current=j.setting(app, pid.INITIAL_RATE),
+                proposed=f"{initial:.0f}",
                 restart_needed=True,
-                verify="published rate",
-            ),
-        ),
+                verify="scheduling delay of the first batches",
+            )
+    if line is not None and line.base >= 0.15 * interval:
+        longer = round(2 * interval)
+        found = predict(assessed, state, interval_ms=longer)
+        if helps(found) and found is not None:
+            yield Action(
+                text=f"A batch costs {duration_text(line.base)} by itself: make the interval longer. "
+                f"{found.text}",
+                current=duration_text(interval),
+                proposed=duration_text(longer),
+                risk="results come later",
+                restart_needed=True,
+                verify="records per second of the batches",
+            )
+    cores = free_cores(app)
+    has = f"; now {cores} cores are free for batches" if cores else ""
+    reason = poor(line, state.interval_ms)
+    more = (
+        f". No setting is recommended by the model: {reason}"
+        if reason
+        else f". The estimator lets in what is processed; only a faster job makes it more than "
+        f"{state.headroom_per_s or 0:.0f} records/s"
+    )
+    yield Action(
+        text=f"More cores, and at least as many blocks or partitions per batch as cores{has}{more}",
+        option="spark.streaming.blockInterval",
+        current=j.setting(app, "spark.streaming.blockInterval"),
+        restart_needed=True,
+        verify="published rate",
     )
 
 

@@ -44,9 +44,10 @@ from flowdiag.analyses.findings import (
 )
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import replay as pid
+from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import quantile
-from flowdiag.analyses.rate.state import Assessed, Assessment
+from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 
 
@@ -65,9 +66,9 @@ class UnstableGains:
 
     def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
         """One finding per application whose rate swings."""
-        for assessed, _ in j.dstreams(facts):
+        for assessed, state in j.dstreams(facts):
             for estimator in assessed.estimators:
-                found = _finding(assessed, estimator, thresholds)
+                found = _finding(assessed, state, estimator, thresholds)
                 if found is not None:
                     yield found
                     break
@@ -86,7 +87,9 @@ def swing(estimator: Replay) -> tuple[float, float] | None:
     return spread, turns / max(1, len(steps) - 1)
 
 
-def _finding(assessed: Assessed, estimator: Replay, thresholds: Thresholds) -> Finding | None:
+def _finding(
+    assessed: Assessed, state: StreamState, estimator: Replay, thresholds: Thresholds
+) -> Finding | None:
     app, gains = assessed.app, estimator.gains
     found = swing(estimator)
     if found is None or found[0] < thresholds["swing"] or found[1] < thresholds["turns"]:
@@ -130,12 +133,13 @@ def _finding(assessed: Assessed, estimator: Replay, thresholds: Thresholds) -> F
         evidence=j.of_batches(app.completed[-10:]),
         actions=(
             Action(
-                text="Go back to the default",
+                text="Go back to the default. "
+                + what_if(assessed, state, **{name: 1.0 if name == "proportional" else 0.0}),
                 option=option,
                 current=j.setting(app, option),
                 proposed="1.0" if name == "proportional" else "0.0",
                 restart_needed=True,
-                verify="flowdiag simulate pid shows the same load under other gains",
+                verify="published rates; flowdiag simulate pid tries other gains",
             ),
         ),
     )

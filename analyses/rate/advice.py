@@ -1,0 +1,125 @@
+"""What other settings would do, by the model of the application: the numbers behind an action.
+
+The cost per batch and per record is fitted from the batches; where the fit is poor, that is said
+instead. Several input streams are taken as one whose limits are their sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from flowdiag.analyses.judging import duration_text
+from flowdiag.analyses.rate import replay as pid
+from flowdiag.analyses.rate.facts import ApplicationFacts
+from flowdiag.analyses.rate.model import Job, Outcome, Settings, changed, simulate
+from flowdiag.analyses.rate.stability import Line
+from flowdiag.analyses.rate.state import Assessed, StreamState
+
+BATCHES: Final = 60
+POOR: Final = 0.25  # of the interval: with a larger error the model predicts little
+APART: Final = 0.1  # batches of about one size say nothing about what a record costs
+MORE: Final = 2.0  # times what can be processed: a source that is held back has more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What the model says of a change, and of the settings as they are."""
+
+    before: Outcome
+    after: Outcome
+    text: str
+
+
+def poor(line: Line | None, interval_ms: int | None) -> str | None:
+    """Why the batches allow no prediction; None where they do."""
+    if line is None or line.per_x <= 0 or line.spread < APART:
+        return "the batches differ too little in size to tell what a record costs"
+    if not interval_ms or line.error > POOR * interval_ms:
+        return f"batches miss the fitted cost by {duration_text(line.error)} in the median"
+    return None
+
+
+def settings_of(app: ApplicationFacts) -> Settings:
+    """The settings of an application in the terms of the model."""
+    streams = max(1, len({s.stream for b in app.batches for s in b.streams}))
+
+    def limit(option: str) -> float | None:
+        value = pid.number(app.settings.get(option))
+        return value * streams if value is not None and 0 < value < 1e15 else None
+
+    gains = pid.gains_of(app.settings, app.traces)
+    return Settings(
+        interval_ms=app.interval_ms or 1000,
+        gains=replace(gains, min_rate=gains.min_rate * streams),
+        max_rate=limit(pid.MAX_RATE),
+        initial_rate=limit(pid.INITIAL_RATE),
+        back_pressure=pid.enabled(app) is True,
+    )
+
+
+def predict(assessed: Assessed, state: StreamState, **changes: object) -> Prediction | None:
+    """Run the application's load through the model, as it is and with other settings.
+
+    Args:
+        assessed: the application.
+        state: of its batches, with the fitted cost.
+        changes: fields of `model.Settings` and gains, by their names.
+
+    Returns:
+        None where the fit is too poor.
+    """
+    line = state.line
+    if line is None or poor(line, state.interval_ms) is not None:
+        return None
+    job = Job(fixed_ms=line.base, per_record_ms=line.per_x, error_ms=line.error)
+    settings = settings_of(assessed.app)
+    tried = changed(settings, **changes)
+    # What comes in is known only where nothing holds it back.
+    offered = state.records_per_s or 0.0
+    if settings.back_pressure or state.caps:
+        offered = max(offered, MORE * (state.headroom_per_s or 0.0))
+    if offered <= 0:
+        return None
+    offers = [offered] * BATCHES
+    before, after = simulate(job, settings, offers), simulate(job, tried, offers)
+    error = f"off by {duration_text(line.error)} per batch in the median"
+    return Prediction(
+        before=before,
+        after=after,
+        text=f"By the model ({error}) it comes to {_words(after)}; as it is, to {_words(before)}",
+    )
+
+
+def _words(outcome: Outcome) -> str:
+    # What is processed per second is what completes: a queue that grows takes in more.
+    delay = duration_text(outcome.delay_ms)
+    text = f"{outcome.steady_per_s:.0f} records/s with a total delay of {delay}"
+    if outcome.queued > 2:
+        return f"{text}, {outcome.queued} batches waiting after {BATCHES}"
+    if outcome.settling_ms:
+        return f"{text}, settled after {duration_text(outcome.settling_ms)}"
+    return text
+
+
+def what_if(assessed: Assessed, state: StreamState, **changes: object) -> str:
+    """The prediction in a sentence, or why there is none."""
+    found = predict(assessed, state, **changes)
+    if found is not None:
+        return f"{found.text}."
+    reason = poor(state.line, state.interval_ms) or "what comes in is not told"
+    return f"What this changes is not predicted: {reason}."
+
+
+def helps(found: Prediction | None) -> bool:
+    """Whether the model says that a change makes it better: shorter, or more in the same time."""
+    if found is None:
+        return False
+    before, after = found.before, found.after
+    if after.queued > before.queued:
+        return False
+    shorter = after.delay_ms <= 0.8 * before.delay_ms or after.queued < before.queued
+    more = after.steady_per_s >= 1.05 * before.steady_per_s
+    return (shorter and after.steady_per_s >= 0.8 * before.steady_per_s) or (
+        more and after.delay_ms <= 1.2 * before.delay_ms
+    )

@@ -1,0 +1,86 @@
+"""What holds the rate of an input stream, in a word and a sentence.
+
+The words: `source` (it has no more), `floor`, `delay`, `processing` (what the estimator computes from),
+`max-rate`, `max-per-partition`, `first-batch` (no estimate yet, nothing limits it), `not-enabled`,
+`cannot-act`, `unknown`.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+from flowdiag.analyses.rate import replay as pid
+from flowdiag.analyses.rate import state as rate_state
+from flowdiag.analyses.rate.facts import Batch
+from flowdiag.analyses.rate.replay import Replay
+from flowdiag.analyses.rate.state import Assessed
+
+
+def held_by(assessed: Assessed, stream: int) -> tuple[str, str]:
+    """What decides how many records a stream brings into a batch: a word, and the sentence."""
+    app, state = assessed.app, assessed.state
+    on = pid.enabled(app)
+    caps = [cap for cap in (state.caps if state else ()) if cap.stream in (stream, None)]
+    fixed = next((cap for cap in caps if cap.kind in ("max-rate", "max-per-partition")), None)
+    estimator = next((one for one in assessed.estimators if one.stream == stream), None)
+    if fixed is not None:
+        option = pid.MAX_RATE if fixed.kind == "max-rate" else pid.MAX_PER_PARTITION
+        return fixed.kind, f"{option} = {fixed.per_s:g}, which most batches reach"
+    if on is None:
+        return "unknown", "no input tells whether back pressure is on"
+    if not on:
+        return (
+            "not-enabled",
+            "back pressure is off, and no limit is reached: all that comes is taken",
+        )
+    counted = [s.records for b in app.completed for s in b.streams if s.stream == stream]
+    if app.completed and not any(counted) and _busy(app.completed):
+        return "cannot-act", "no record is counted, so that the estimator skips every batch"
+    if estimator is None or not estimator.updates:
+        if app.settings.get(pid.INITIAL_RATE) is None:
+            return (
+                "first-batch",
+                "no rate has been published yet, and without initialRate none holds",
+            )
+        return "first-batch", "no rate has been published yet: initialRate holds"
+    if state is not None and rate_state.overloaded(state) and _beyond(assessed, estimator):
+        return "cannot-act", "batches hold far more than the published rate: it is not heeded"
+    if any(cap.kind == "pid" for cap in caps) or _floored(estimator):
+        return term(estimator)
+    last = estimator.updates[-1].new_rate or 0.0
+    return "source", f"batches hold less than the {last:.0f} records/s permitted: no more comes"
+
+
+def term(estimator: Replay) -> tuple[str, str]:
+    """Which term of the estimator decides the late rates."""
+    late = [step for step in estimator.updates[-12:] if step.processing_rate]
+    if not late:
+        return "unknown", "no update with records"
+    gains = estimator.gains
+    if sum(step.at_floor for step in late) > len(late) / 2:
+        return "floor", f"the floor (minRate {gains.min_rate:g}); the estimator would go lower"
+    taken = median(
+        gains.integral * (step.historical_error or 0.0) / (step.processing_rate or 1.0)
+        for step in late
+    )
+    if taken > 0.3:
+        return "delay", f"the delay: its term takes {taken:.0%} off what is processed"
+    rate = median(step.processing_rate or 0.0 for step in late)
+    return "processing", f"what the job processes, {rate:.0f} records/s"
+
+
+def _floored(estimator: Replay) -> bool:
+    late = estimator.updates[-6:]
+    return bool(late) and sum(step.at_floor for step in late) > len(late) / 2
+
+
+def _busy(batches: tuple[Batch, ...]) -> bool:
+    return any((b.processing_ms or 0) > 100 for b in batches)
+
+
+def _beyond(assessed: Assessed, estimator: Replay) -> bool:
+    late = rate_state.late_window(assessed.app.completed)
+    rate = max((step.new_rate or 0.0 for step in estimator.updates[-6:]), default=0.0)
+    most = 2 * rate * ((assessed.app.interval_ms or 0) / 1000 + 1)
+    taken = [s.records for b in late for s in b.streams if s.stream == estimator.stream]
+    return bool(taken) and median(taken) > most > 0
