@@ -883,7 +883,7 @@ def _number(text: str | None, other: int | None) -> int | None:
 
 
 def _loads(rows: Iterable[Row], jobs: _Jobs, attempts: Mapping[str, Attempt]) -> list[SubtaskLoad]:
-    # Metric scopes print the dots of names as `_` from 1.13 on.
+    # Metric scopes print the dots of names as `_` from 1.13 on, Prometheus everything but letters and digits.
     real = {
         _scoped(name): name
         for attempt in attempts.values()
@@ -934,8 +934,8 @@ def _loads(rows: Iterable[Row], jobs: _Jobs, attempts: Mapping[str, Attempt]) ->
 
 
 def _scoped(name: str) -> str:
-    """A name as metric scopes print it."""
-    return name.replace(".", "_")
+    """A name as metric scopes print it, or Prometheus."""
+    return re.sub(r"[^a-zA-Z0-9:_]", "_", name)
 
 
 # REST keys of /checkpoints/config and the options they are (catalogue/flink.md 6.2).

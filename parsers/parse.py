@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from flowdiag.parsers.catalogue import Catalogue, load_catalogue
 from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.flink.prometheus import SampleCounts, read_prometheus
 from flowdiag.parsers.flink.rest import DocumentCounts, read_document
 from flowdiag.parsers.reader import STRUCTURE, Reader, Tally
 from flowdiag.parsers.records import Recogniser
@@ -137,6 +138,9 @@ def parse_split(
     if source.kind in ("rest", "archive"):
         yield from _read_whole(split)
         return
+    if source.kind == "prometheus":
+        yield from _read_samples(split, metrics)
+        return
     if source.kind == "spark-rest":
         yield from _read_answer(split)
         return
@@ -182,6 +186,27 @@ def _read_whole(split: Split) -> Iterator[pa.RecordBatch]:
     error: str | None = None
     try:
         yield from read_document(split.source, counts)
+    except (OSError, ValueError, FlowdiagError) as problem:
+        error = _clause(problem)
+    tally.bytes, tally.candidates, tally.recognised = (
+        counts.bytes,
+        counts.candidates,
+        counts.recognised,
+    )
+    tally.not_understood, tally.samples = counts.not_understood, list(counts.samples)
+    tally.first_us, tally.last_us = counts.first_us, counts.last_us
+    builder = RowBuilder()
+    builder.add(_split_row(split, tally, error))
+    yield builder.take()
+
+
+def _read_samples(split: Split, metrics: Collection[str] | None) -> Iterator[pa.RecordBatch]:
+    """What Prometheus scrapes or keeps, with the same last row."""
+    tally = Tally()
+    counts = SampleCounts()
+    error: str | None = None
+    try:
+        yield from read_prometheus(split.source, counts, metrics)
     except (OSError, ValueError, FlowdiagError) as problem:
         error = _clause(problem)
     tally.bytes, tally.candidates, tally.recognised = (

@@ -18,6 +18,7 @@ import msgspec
 
 from flowdiag.parsers import envelopes
 from flowdiag.parsers.collected import MANIFEST_LINE, collected_kind
+from flowdiag.parsers.flink.prometheus import FLINK_METRIC
 from flowdiag.parsers.flink.rest_shapes import recognise
 from flowdiag.parsers.spark.events import is_event_log
 from flowdiag.parsers.spark.rest import recognise_answer
@@ -310,7 +311,7 @@ _TEXTS: Final = tuple(
     for pattern, reason in (
         (rb"\A\s*<(?:!DOCTYPE )?html", "HTML page"),
         (rb"\A\s*<\?xml", "XML"),
-        (rb"^# (?:HELP|TYPE) \w+ ", "Prometheus metrics"),
+        (rb"^# (?:HELP|TYPE) \w+ ", "Prometheus metrics, but none of Flink's"),
         (rb"^# A fatal error has been detected by the Java Runtime", "crash report of a JVM"),
         (rb"^Full thread dump ", "thread dump"),
         (
@@ -347,6 +348,8 @@ def _sniff_text(sample: Sample) -> Sniffed:
     verdict = _sniff_json(sample, start) if is_json else _sniff_export(sample, start)
     if verdict is not None:
         return verdict
+    if _is_exposition(sample, start):
+        return Sniffed(kind="prometheus", engine="flink")
     if _is_seatunnel(data):
         return _not_read("a log of Apache SeaTunnel, which borrows Flink's class names")
     lines = [line for line in data.split(b"\n") if line.strip(b"\0 \t\r")]
@@ -367,6 +370,28 @@ def _sniff_text(sample: Sample) -> Sniffed:
     if looks_like_log:
         return _log(data)
     return _doubtful(sample, "damaged JSON" if is_json else "text, but it does not look like a log")
+
+
+_EXPOSED: Final = re.compile(
+    rb"# (?:HELP|TYPE|UNIT) [\w:]+|# EOF|[a-zA-Z_:][\w:]*\s*(?:\{.*\})?\s+[-+]?[\d.INin]|\{\s*\"[\w.:]+\""
+)
+
+
+def _is_exposition(sample: Sample, start: bytes) -> bool:
+    """Whether it is what Prometheus scrapes, with metrics of Flink among it."""
+    lines = [line.strip() for line in start.split(b"\n")[:400] if line.strip()]
+    if not sample.complete or len(lines) == 400:
+        lines = lines[:-1]
+    exposed = sum(bool(_EXPOSED.match(line)) for line in lines)
+    # Between the scrapes of a loop may stand a time, or a title.
+    if exposed < 0.7 * len(lines) or not lines:
+        return False
+    data = start if sample.complete else sample.read(_DOUBTFUL_BYTES)
+    return any(
+        FLINK_METRIC.match(line.lstrip(b' {"')) is not None
+        for line in data.split(b"\n")
+        if b"flink" in line and not line.startswith(b"#")
+    )
 
 
 def _looks_like_log(lines: Sequence[bytes]) -> bool:
@@ -407,6 +432,8 @@ def _sniff_json(sample: Sample, start: bytes) -> Sniffed | None:
     """Judge what begins like JSON; None if it is none, or damaged."""
     if (collected := collected_kind(start)) is not None:
         return _sniff_collected(collected)
+    if re.match(rb'\{\s*"metric"\s*:', start) and (history := _sniff_history(start)) is not None:
+        return history
     if MANIFEST_LINE.match(start):
         return _not_read("the manifest of a collection; its answers are in the files beside it")
     lines = start.split(b"\n")
@@ -495,6 +522,8 @@ def _sniff_document(sample: Sample) -> Sniffed | None:
     data = sample.head if sample.complete else sample.read(DOCUMENT_BYTES + 1)
     if len(data) > DOCUMENT_BYTES:
         return _too_large()
+    if (history := _sniff_history(data)) is not None:
+        return history
     if (answer := recognise(data, sample.name)) is not None:
         return Sniffed(kind=answer[0], engine="flink", url=answer[1])
     if (spark := recognise_answer(data)) is not None:
@@ -508,6 +537,27 @@ def _sniff_document(sample: Sample) -> Sniffed | None:
     if isinstance(first, dict) and str(first.get("schema", "")).startswith("flowdiag."):
         return _not_read("a report of flowdiag")
     return _not_read("JSON, but neither log events nor an answer of Flink's REST interface")
+
+
+_HISTORY: Final = re.compile(rb'"resultType"\s*:\s*"(?:matrix|vector)"')
+_LABELLED: Final = re.compile(rb'"__name__"\s*:\s*"(flink[._](?:task|job)manager)?')
+
+
+def _sniff_history(data: bytes) -> Sniffed | None:
+    """An answer of Prometheus' query interface, or an export of VictoriaMetrics."""
+    head = data[:4096]
+    if _HISTORY.search(head) is None and not re.match(rb'\s*\{\s*"metric"\s*:\s*\{', head):
+        return None
+    names = [found[1] for found in _LABELLED.finditer(data)]
+    if any(names):
+        return Sniffed(kind="prometheus", engine="flink")
+    if names:
+        return _not_read("an answer of Prometheus about something else than Flink")
+    if b'"metric"' in data:
+        return _not_read(
+            "an answer of Prometheus without names of metrics: ask for the series, not for rate(…)"
+        )
+    return _not_read("an answer of Prometheus without any series")
 
 
 def _too_large() -> Sniffed:

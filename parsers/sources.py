@@ -65,7 +65,8 @@ class Source:
     codec: str  # none or a name from codecs.CODECS, by magic bytes
     encoding: str  # utf-8 | utf-16-le | utf-16-be | utf-32-le | utf-32-be | latin-1
     size: int  # bytes on disk; of a member, when unpacked
-    kind: str  # log | json-lines | document | rest | archive | spark-events | spark-rest | not-read
+    # log | json-lines | document | rest | archive | prometheus | spark-events | spark-rest | not-read
+    kind: str
     engine: str  # flink | spark | unknown: what the first and some later lines look like
     role: str  # jobmanager | taskmanager | client | driver | executor | mixed | unknown: a hint
     group: str  # name without rolling suffix: files of one process share it
@@ -128,6 +129,7 @@ def _wanted(source: Source, engine: str) -> Source:
     else:
         reason = {
             "rest": "an answer of Flink's REST interface: read by `flowdiag checkpoints`",
+            "prometheus": "metrics of Flink: read by `flowdiag checkpoints`",
             "archive": "an archive of Flink's History Server: read by `flowdiag checkpoints`",
         }.get(source.kind)
         if reason is None and source.engine == "flink" and source.kind != "not-read":

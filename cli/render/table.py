@@ -21,6 +21,7 @@ from flowdiag.analyses.report import DOCUMENTS, CheckpointJob, Culprit, Finding,
 from flowdiag.cli.render import rate, words
 from flowdiag.cli.render.memory import memory
 from flowdiag.cli.render.page import Page
+from flowdiag.cli.render.queues import queues
 from flowdiag.cli.render.startup import startup
 from flowdiag.cli.render.timeline import GLYPHS, Timeline, bucket_note, legend_word, timeline
 
@@ -35,6 +36,7 @@ KINDS: Final = {
     "rest": "REST",
     "spark-rest": "REST",
     "archive": "archive",
+    "prometheus": "metrics",
     "spark-events": "events",
 }
 _SEVERITY: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
@@ -73,6 +75,7 @@ def render(report: Report, page: Page) -> str:
     blocks += startup(
         report.data.attempts or [], report.data.cluster or [], report.data.workers or [], page
     )
+    blocks += queues(report.data.vertices or [], report.data.taskmanagers or [], page)
     blocks += [rate.application(app, page, clock) for app in report.data.applications or ()]
     blocks += [_findings(report, page, clock)] if report.findings else []
     blocks += [_rules(report.rules, page)] if _worth_listing(report.rules, page) else []

@@ -196,7 +196,7 @@ README = (
         ("just some words\n", "text, but it does not look like a log"),
         ("#!/bin/sh\nset -e\necho 1\n", "looks like source code"),
         ("<!DOCTYPE html>\n<html></html>", "HTML page"),
-        ("# HELP flink_x y\n# TYPE flink_x gauge\nflink_x 1\n", "Prometheus metrics"),
+        ("# HELP flink_x y\n# TYPE flink_x gauge\nflink_x 1\n", "Prometheus metrics, but none of Flink's"),
         ('{"schema": "flowdiag.report/1", "findings": []}', "a report of flowdiag"),
         ('{\n "schema": "flowdiag.report/1"\n}', "a report of flowdiag"),
         ('{"a": 1', "damaged JSON"),

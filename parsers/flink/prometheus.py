@@ -1,0 +1,717 @@
+"""What Flink's Prometheus reporter says, live or kept by Prometheus → rows of `EVENTS`.
+
+Read are the text exposition and OpenMetrics (what `/metrics` serves, `/federate`, a PushGateway, of one or
+of several processes, of one scrape or of many) and answers of Prometheus' `/api/v1/query_range` and `query`,
+as well as the lines that VictoriaMetrics exports. Rows are those of `metric_reports`: one per series and
+minute, and a `placed` row for each place of a subtask.
+
+The reporter mangles (catalogue/flink.md 5.4): a metric is `flink_`, the logical scope and the name, with
+`_` for every other character; so are the values of labels, names of tasks and ids of TaskManagers among
+them. Names of metrics are looked up in their table, and come back with their dots; names in labels stay
+as they are, since what was there before `_` is not said: who knows the real names compares them as
+`mangled` does.
+
+A value of 0 may stand for none: the reporter writes it for what is null. A subtask that is neither busy
+nor idle nor back-pressured for any time at all says nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from flowdiag.parsers.collected import collected_kind, collected_of
+from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.file_times import NO_MOMENT, Moment, moment_in, moment_of_name
+from flowdiag.parsers.flink.metric_reports import (
+    MINUTE_US,
+    PLACED_TEMPLATE,
+    KnownMetric,
+    known_metrics,
+)
+from flowdiag.parsers.json_values import as_string, decode_json, object_at, objects_at
+from flowdiag.parsers.schema import EVENTS, Event
+
+if TYPE_CHECKING:
+    from flowdiag.parsers.sources import Source
+
+TEMPLATE: Final = "prometheus"
+MAX_SERIES: Final = 1_000_000
+MAX_LINE: Final = 64 * 1024
+MAX_DOCUMENT_BYTES: Final = 256 * 1024 * 1024
+BATCH_ROWS: Final = 8192
+SAMPLES: Final = 3
+
+# Logical scopes, the longest first, since one begins another; and the scopes of our rows.
+_SCOPES: Final = (
+    ("taskmanager_job_task_operator_", "operator"),
+    ("taskmanager_job_task_", "task"),
+    ("taskmanager_", "tm"),
+    ("jobmanager_job_", "jm-job"),
+    ("jobmanager_", "jm"),
+)
+_REGISTERED: Final = {
+    "operator": ("operator", "task-or-operator"),
+    "task": ("task", "task-or-operator"),
+    "tm": ("process",),
+    "jm-job": ("jm-job",),
+    "jm": ("jm", "process"),
+}
+_QUANTILES: Final = {"0.5": "p50", "0.99": "p99"}
+_UNSAID: Final = -9.2e18  # no watermark yet: as a double it is not quite Long.MIN_VALUE
+_SHARES: Final = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
+
+FLINK_METRIC = re.compile(rb"flink[_.](?:taskmanager|jobmanager)[_.]\w")
+
+
+def mangled(name: str) -> str:
+    """A name as the reporter writes it into a label.
+
+    >>> mangled("Source: orders -> Map")
+    'Source:_orders____Map'
+    """
+    return re.sub(r"[^a-zA-Z0-9:_]", "_", name)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedMetric:
+    """A known metric under its mangled name.
+
+    Attributes:
+        metric: its row in the table.
+        name: with dots, as metric reports print it.
+        scope: task, operator, tm, jm-job or jm.
+    """
+
+    metric: KnownMetric
+    name: str
+    scope: str
+
+
+@lru_cache(maxsize=65536)
+def named_metric(name: str) -> NamedMetric | None:
+    """The known metric of a mangled name; None for what is not kept.
+
+    >>> named_metric("flink_taskmanager_job_task_Shuffle_Netty_Input_0_debloatedBufferSize").name
+    'Shuffle.Netty.Input.0.debloatedBufferSize'
+    >>> named_metric("flink_taskmanager_job_task_operator_mine_numRecordsIn") is None
+    True
+    """
+    text = name.replace(".", "_")
+    if not text.startswith("flink_"):
+        return None
+    text = text.removeprefix("flink_")
+    for prefix, scope in _SCOPES:
+        if text.startswith(prefix):
+            tail = text.removeprefix(prefix)
+            # OpenMetrics says of a counter that it is one.
+            return _in_scope(tail, scope) or _in_scope(tail.removesuffix("_total"), scope)
+    return None
+
+
+def _in_scope(tail: str, scope: str) -> NamedMetric | None:
+    exact, patterns = _names_of(scope)
+    if tail in exact:
+        metric = exact[tail]
+        return NamedMetric(metric, metric.name, scope)
+    for pattern, metric in patterns:
+        if found := pattern.fullmatch(tail):
+            name = metric.name
+            for part in found.groups():
+                name = re.sub(r"[#*]", part, name, count=1)
+            return NamedMetric(metric, name, scope)
+    return None
+
+
+@lru_cache(maxsize=8)
+def _names_of(
+    scope: str,
+) -> tuple[dict[str, KnownMetric], list[tuple[re.Pattern[str], KnownMetric]]]:
+    exact: dict[str, KnownMetric] = {}
+    patterns = []
+    for metric in known_metrics().values():
+        if metric.scope not in _REGISTERED[scope]:
+            continue
+        text = metric.name.replace(".", "_")
+        if "#" in text or "*" in text:
+            pattern = re.escape(text)
+            pattern = pattern.replace(r"\#", r"(\d{1,6})").replace(r"\*", r"(\w+?)")
+            patterns.append((re.compile(pattern), metric))
+        else:
+            exact[text] = metric
+    return exact, patterns
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What the labels of a series say; also what all series of one subtask have in common."""
+
+    scope: str
+    host: str | None = None
+    taskmanager: str | None = None
+    job_id: str | None = None
+    job_name: str | None = None
+    vertex_id: str | None = None
+    task: str | None = None
+    operator: str | None = None
+    subtask_index: int | None = None
+    attempt_id: str | None = None
+    attempt: int | None = None
+
+
+@dataclass(slots=True)
+class _Series:
+    """One series, and its samples of the minute."""
+
+    named: NamedMetric
+    name: str
+    place: _Place
+    minute: int | None = None
+    first: Moment = NO_MOMENT
+    last_us: int | None = None
+    offset: int = 0
+    count: int = 0
+    values: tuple[float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0)
+    told: bool = False
+
+
+@dataclass(slots=True)
+class SampleCounts:
+    """What became of a document's samples: for the `split` row.
+
+    Attributes:
+        bytes: read.
+        candidates: samples of Flink's metrics.
+        recognised: those of known metrics.
+        samples: what was not understood, a few.
+        first_us, last_us: of the samples.
+    """
+
+    bytes: int = 0
+    candidates: int = 0
+    recognised: int = 0
+    not_understood: int = 0
+    samples: list[str] = field(default_factory=list)
+    first_us: int | None = None
+    last_us: int | None = None
+
+    def missed(self, what: str) -> None:
+        """Count what is damaged."""
+        self.not_understood += 1
+        if len(self.samples) < SAMPLES:
+            self.samples.append(what[:300])
+
+
+class SampleFolder:
+    """Folds samples of series into rows per minute, whatever order the series come in."""
+
+    def __init__(
+        self, source: int, counts: SampleCounts, wanted: Collection[str] | None = None
+    ) -> None:
+        """Start with nothing folded.
+
+        Args:
+            source: index of the source.
+            counts: filled while samples are added.
+            wanted: names in the table of the metrics that become rows; None for all.
+        """
+        self._source, self._counts = source, counts
+        self._wanted = None if wanted is None else frozenset(wanted)
+        self._rows: list[dict[str, Any]] = []
+        self._placed: set[_Place] = set()
+
+    def series(self, name: str, labels: Mapping[str, str]) -> _Series | None:
+        """The series of a metric and its labels; None for one that is not kept."""
+        named = named_metric(name)
+        if named is None or (self._wanted is not None and named.metric.name not in self._wanted):
+            return None
+        shown = named.name
+        if named.metric.kind == "histogram":
+            quantity = _QUANTILES.get(labels.get("quantile", ""))
+            if quantity is None:
+                return None
+            shown = f"{shown}.{quantity}"
+        place = _place_of(named.scope, labels)
+        if place is None:
+            return None
+        return _Series(named, shown, place)
+
+    def add(self, series: _Series, value: float, moment: Moment, offset: int) -> None:
+        """Add one sample."""
+        now = moment.utc_us if moment.utc_us is not None else moment.local_us
+        self._counts.recognised += 1
+        if moment.utc_us is not None:
+            counts = self._counts
+            counts.first_us = min(counts.first_us or moment.utc_us, moment.utc_us)
+            counts.last_us = max(counts.last_us or moment.utc_us, moment.utc_us)
+        minute = None if now is None else now // MINUTE_US
+        if series.told is False:
+            series.told = True
+            series.minute, series.first, series.offset = minute, moment, offset
+        elif minute != series.minute or self._restarts(series, value):
+            self.close(series)
+            series.minute, series.first, series.offset = minute, moment, offset
+        series.last_us = now
+        absent = series.named.metric.absent
+        if (
+            not math.isfinite(value)
+            or value == absent
+            or (absent == -(2.0**63) and value < _UNSAID)
+        ):
+            return
+        if series.count:
+            first, _, low, high, total = series.values
+            series.values = (first, value, min(low, value), max(high, value), total + value)
+        else:
+            series.values = (value,) * 5
+        series.count += 1
+
+    @staticmethod
+    def _restarts(series: _Series, value: float) -> bool:
+        """Whether a counter begins anew within the minute: its increase must not be lost."""
+        return (
+            series.named.metric.kind == "counter" and series.count > 0 and value < series.values[1]
+        )
+
+    def close(self, series: _Series) -> None:
+        """Make the row of a minute; the series goes on empty."""
+        place, count = series.place, series.count
+        first, last, low, high, total = series.values if count else (None,) * 5
+        begun = series.first.utc_us if series.first.utc_us is not None else series.first.local_us
+        self._rows.append(
+            {
+                "source": self._source,
+                "offset": series.offset,
+                "event": Event.METRIC.value,
+                "template": TEMPLATE,
+                "local_us": series.first.local_us,
+                "utc_us": series.first.utc_us,
+                "job_id": place.job_id,
+                "job_name": place.job_name,
+                "vertex_id": place.vertex_id,
+                "task": place.task,
+                "subtask_index": place.subtask_index,
+                "attempt_id": place.attempt_id,
+                "attempt": place.attempt,
+                "taskmanager": place.taskmanager,
+                "host": place.host,
+                "duration_ms": (series.last_us - begun) // 1000
+                if series.last_us is not None and begun is not None and series.last_us >= begun
+                else None,
+                "metric": {
+                    "name": series.name,
+                    "kind": series.named.metric.kind,
+                    "scope": place.scope,
+                    "operator": place.operator,
+                    "count": count,
+                    "first": first,
+                    "last": last,
+                    "min": low,
+                    "max": high,
+                    "sum": total,
+                },
+            }
+        )
+        series.count, series.values = 0, (0.0, 0.0, 0.0, 0.0, 0.0)
+        if place.scope == "task" and place not in self._placed:
+            self._placed.add(place)
+            self._rows.append(
+                {
+                    "source": self._source,
+                    "offset": series.offset,
+                    "event": Event.PLACED.value,
+                    "template": PLACED_TEMPLATE,
+                    "local_us": series.first.local_us,
+                    "utc_us": series.first.utc_us,
+                    "job_id": place.job_id,
+                    "job_name": place.job_name,
+                    "vertex_id": place.vertex_id,
+                    "task": place.task,
+                    "subtask_index": place.subtask_index,
+                    "taskmanager": place.taskmanager,
+                    "host": place.host,
+                }
+            )
+
+    def take(self, least: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Batches of the rows so far, if there are enough of them."""
+        while len(self._rows) >= max(1, least):
+            rows, self._rows = self._rows[:BATCH_ROWS], self._rows[BATCH_ROWS:]
+            used = frozenset().union(*rows)
+            yield pa.RecordBatch.from_arrays(
+                [
+                    pa.array([row.get(column.name) for row in rows], column.type)
+                    if column.name in used
+                    else pa.nulls(len(rows), column.type)
+                    for column in EVENTS
+                ],
+                schema=EVENTS,
+            )
+
+
+def _place_of(scope: str, labels: Mapping[str, str]) -> _Place | None:
+    """The place that labels name; None for a task's series that does not say which subtask it is."""
+
+    def label(*names: str) -> str | None:
+        # Prometheus renames labels of the target that it sets itself.
+        for name in names:
+            for spelt in (name, f"exported_{name}"):
+                if value := labels.get(spelt):
+                    return value
+        return None
+
+    index = label("subtask_index")
+    subtask = int(index) if index and index.isdecimal() and len(index) <= 6 else None
+    task = label("task_name")
+    if scope in ("task", "operator") and (subtask is None or task is None):
+        return None
+    number = label("task_attempt_num")
+    return _Place(
+        scope=scope,
+        host=label("host"),
+        taskmanager=label("tm_id"),
+        job_id=label("job_id"),
+        job_name=label("job_name"),
+        vertex_id=label("task_id"),
+        task=task,
+        operator=label("operator_name") if scope == "operator" else None,
+        subtask_index=subtask,
+        attempt_id=label("task_attempt_id"),
+        attempt=int(number) if number and number.isdecimal() and len(number) <= 9 else None,
+    )
+
+
+# -- text ------------------------------------------------------------------------------------
+
+
+def read_prometheus(
+    source: Source, counts: SampleCounts, wanted: Collection[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Read a source of kind `prometheus` into batches of `EVENTS`.
+
+    Args:
+        source: opened by `flowdiag.parsers.sources.open_source`.
+        counts: filled meanwhile, for the `split` row that the caller makes.
+        wanted: names in the table of the metrics that become rows; None for all.
+
+    Raises:
+        FlowdiagError: the document is too large, damaged or cut; batches before it are good.
+    """
+    from flowdiag.parsers.sources import open_source, stream_error
+
+    folder = SampleFolder(source.index, counts, wanted)
+    with open_source(source) as stream:
+        head = stream.read(4096) or b""
+        rest: Iterable[bytes] = iter(lambda: stream.read(1024 * 1024), b"")
+        begins = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+        named = moment_of_name(source.name)
+        try:
+            if begins in (b"{", b"["):
+                data = bytearray(head)
+                for piece in rest:
+                    data += piece
+                    if len(data) > MAX_DOCUMENT_BYTES:
+                        raise FlowdiagError("the JSON is larger than 256 MiB")
+                counts.bytes = len(data)
+                yield from _of_json(bytes(data), folder, counts)
+            else:
+                pieces = _chain(head, rest)
+                yield from _of_text(_lines(pieces, counts), folder, counts, named)
+        finally:
+            yield from folder.take(least=1)
+        if trouble := stream_error(stream):
+            raise FlowdiagError(trouble)
+
+
+def _chain(head: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
+    yield head
+    yield from rest
+
+
+def _lines(pieces: Iterable[bytes], counts: SampleCounts) -> Iterator[tuple[int, bytes]]:
+    """Lines with their offsets; of an endless line only the beginning."""
+    offset, pending = 0, b""
+    for piece in pieces:
+        counts.bytes += len(piece)
+        *whole, pending = (pending + piece).split(b"\n")
+        for line in whole:
+            yield offset, line
+            offset += len(line) + 1
+        if len(pending) > MAX_LINE:
+            yield offset, pending
+            offset += len(pending)
+            pending = b""
+    if pending:
+        yield offset, pending
+
+
+def _of_text(
+    lines: Iterable[tuple[int, bytes]], folder: SampleFolder, counts: SampleCounts, named: Moment
+) -> Iterator[pa.RecordBatch]:
+    known: dict[bytes, _Series | None] = {}
+    moment = named
+    shares = _EmptyShares(folder)
+    for offset, line in lines:
+        line = line.strip()
+        if not line:
+            continue
+        if line.startswith(b"#") or not FLINK_METRIC.match(line.lstrip(b'{"')):
+            # Who scrapes in a loop may write the time between the scrapes.
+            if len(line) < 120 and not line.startswith((b"# HELP", b"# TYPE", b"# UNIT")):
+                moment = _moment_of_line(line) or moment
+            continue
+        counts.candidates += 1
+        key, value, stamp = _split(line)
+        if key is None:
+            counts.missed(line.decode("utf-8", "replace"))
+            continue
+        if key not in known:
+            if len(known) >= MAX_SERIES:
+                raise FlowdiagError("more than a million series: split the file")
+            labels = _labels(key)
+            if labels is None:
+                counts.missed(line.decode("utf-8", "replace"))
+                continue
+            known[key] = folder.series(*labels)
+        series = known[key]
+        if series is None:
+            counts.recognised += 1  # a metric that no rule wants
+            continue
+        shares.add(series, value, Moment(utc_us=stamp) if stamp is not None else moment, offset)
+        yield from folder.take()
+    shares.settle()
+    for series in known.values():
+        if series is not None and series.told:
+            folder.close(series)
+
+
+class _EmptyShares:
+    """Holds back what says nothing: the time shares of a subtask, if all of them are 0."""
+
+    def __init__(self, folder: SampleFolder) -> None:
+        self._folder = folder
+        self._held: dict[tuple[_Place, Moment], dict[str, tuple[_Series, float, Moment, int]]] = {}
+
+    def add(self, series: _Series, value: float, moment: Moment, offset: int) -> None:
+        if series.name not in _SHARES or value != 0 or series.place.scope != "task":
+            self._folder.add(series, value, moment, offset)
+            return
+        held = self._held.setdefault((series.place, moment), {})
+        if series.name in held:  # the next scrape of a file that tells no times
+            self._release(self._held.pop((series.place, moment)))
+            held = self._held.setdefault((series.place, moment), {})
+        held[series.name] = (series, value, moment, offset)
+        if len(held) == len(_SHARES):
+            del self._held[series.place, moment]
+            for one, _, when, at in held.values():
+                self._folder.add(one, math.nan, when, at)
+        elif len(self._held) > 100_000:
+            self.settle()
+
+    def settle(self) -> None:
+        """Let the others go: they are real zeros."""
+        for held in self._held.values():
+            self._release(held)
+        self._held = {}
+
+    def _release(self, held: Mapping[str, tuple[_Series, float, Moment, int]]) -> None:
+        for series, value, moment, offset in held.values():
+            self._folder.add(series, value, moment, offset)
+
+
+def _moment_of_line(line: bytes) -> Moment | None:
+    """The time that a line says which is no sample: `date`, an ISO time, seconds since 1970."""
+    text = line.decode("utf-8", "replace").strip("# \t")
+    if found := _DATE_COMMAND.search(text):
+        month = _MONTHS.index(found["month"].lower()) + 1
+        text = f"{found['year']}-{month:02}-{int(found['day']):02}T{found['time']}{found['zone'] or ''}"
+    moment = moment_in(text)
+    return None if moment == NO_MOMENT else moment
+
+
+_MONTHS: Final = (
+    *("jan", "feb", "mar", "apr", "may", "jun"),
+    *("jul", "aug", "sep", "oct", "nov", "dec"),
+)
+_DATE_COMMAND = re.compile(
+    r"(?i:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? +(?P<month>(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov"
+    r"|dec)) +(?P<day>\d{1,2}) +(?P<time>\d\d:\d\d:\d\d)(?: [AP]M)? *(?P<zone>UTC|GMT|Z)?[A-Z]{0,4} *"
+    r"(?P<year>20\d\d)"
+)
+_SAMPLE_TAIL = re.compile(
+    rb"\s*(?P<value>[-+]?(?:\d[\d.eE+-]*|\.\d+|Inf|inf|INF|NaN|nan))(?:\s+(?P<stamp>-?\d{1,17}(?:\.\d+)?))?\s*$"
+)
+
+
+def _split(line: bytes) -> tuple[bytes | None, float, int | None]:
+    """Key, value and time (microseconds) of a sample; the key is None for a damaged line."""
+    exemplar = line.find(b" # {")
+    if exemplar > 0:
+        line = line[:exemplar]
+    end = line.rfind(b"}")
+    end = end + 1 if end >= 0 else line.find(b" ")
+    found = _SAMPLE_TAIL.match(line, end) if end > 0 else None
+    if found is None:
+        return None, 0.0, None
+    try:
+        value = float(found["value"])
+    except ValueError:
+        return None, 0.0, None
+    stamp = None
+    if found["stamp"]:
+        # Milliseconds in the text format, seconds in OpenMetrics; 0 and what is absurd is no time.
+        number = float(found["stamp"])
+        seconds = number / 1000 if abs(number) > 1e11 else number
+        stamp = int(seconds * 1000) * 1000 if 1e9 < seconds < 1e10 else None
+    return line[:end], value, stamp
+
+
+_LABEL = re.compile(
+    r'\s*,?\s*(?:(?P<name>[a-zA-Z_][\w.]*)\s*=\s*)?"(?P<value>(?:[^"\\]|\\.)*)"\s*,?'
+)
+_ESCAPES: Final = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
+
+
+def _labels(key: bytes) -> tuple[str, dict[str, str]] | None:
+    """Name and labels of a series; None if they are damaged.
+
+    >>> _labels(b'flink_jobmanager_job_uptime{job_name="a",}')
+    ('flink_jobmanager_job_uptime', {'job_name': 'a'})
+    >>> _labels(b'{"flink.jobmanager.job.uptime",job_name="a"}')
+    ('flink.jobmanager.job.uptime', {'job_name': 'a'})
+    """
+    name, brace, text = key.decode("utf-8", "replace").partition("{")
+    name = name.strip()
+    labels: dict[str, str] = {}
+    if not brace:
+        return name, labels
+    if not text.endswith("}"):
+        return None
+    text = text[:-1]
+    at = 0
+    while at < len(text):
+        if not text[at:].strip(" ,\t"):
+            break
+        found = _LABEL.match(text, at)
+        if found is None or found.end() == at:
+            return None
+        value = re.sub(r'\\[\\"n]', lambda hit: _ESCAPES[hit[0]], found["value"])
+        if found["name"]:
+            labels[found["name"]] = value
+        elif not name:
+            name = value
+        at = found.end()
+    return (name, labels) if name else None
+
+
+# -- JSON ------------------------------------------------------------------------------------
+
+
+def is_range_answer(body: object) -> bool:
+    """Whether a decoded document is an answer of `/api/v1/query_range` or `query` about Flink."""
+    return any(
+        named_metric(name) is not None or name.startswith("flink_")
+        for item in _results(body)
+        if (name := as_string(object_at(item, "metric").get("__name__")))
+    )
+
+
+def _results(body: object) -> list[Mapping[str, Any]]:
+    if not isinstance(body, Mapping):
+        return []
+    data = object_at(body, "data")
+    if data.get("resultType") in ("matrix", "vector"):
+        return objects_at(data, "result")
+    if isinstance(body.get("metric"), Mapping):  # a line of VictoriaMetrics' /api/v1/export
+        return [body]
+    return []
+
+
+def _of_json(data: bytes, folder: SampleFolder, counts: SampleCounts) -> Iterator[pa.RecordBatch]:
+    for offset, body in _documents(data, counts):
+        for item in _results(body):
+            labels = {
+                key: value
+                for key, value in object_at(item, "metric").items()
+                if isinstance(key, str) and isinstance(value, str)
+            }
+            name = labels.pop("__name__", "")
+            samples = list(_samples(item))
+            counts.candidates += len(samples)
+            if not name:
+                counts.missed(
+                    "a series without __name__: ask for the series themselves, not for rate(…)"
+                )
+                continue
+            series = folder.series(name, labels)
+            if series is None:
+                counts.recognised += len(samples)
+                continue
+            for utc_us, value in samples:
+                folder.add(series, value, Moment(utc_us=utc_us), offset)
+            if series.told:
+                folder.close(series)
+            yield from folder.take()
+
+
+def _documents(data: bytes, counts: SampleCounts) -> Iterator[tuple[int, object]]:
+    """The answers of a file: of a collection, a single one, or several one behind the other."""
+    if collected_kind(data[:200]) is not None:
+        collected = collected_of(_decoded(data))
+        for answer in collected.answers if collected else ():
+            yield 0, answer.body
+        return
+    try:
+        yield 0, decode_json(data)
+        return
+    except ValueError:
+        pass
+    offset, any_good = 0, False
+    for line in data.split(b"\n"):
+        if line.strip():
+            try:
+                yield offset, msgspec.json.decode(line)
+                any_good = True
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                if not any_good:
+                    raise FlowdiagError("the JSON is damaged or cut off") from None
+                counts.missed(line[:300].decode("utf-8", "replace"))
+        offset += len(line) + 1
+
+
+def _decoded(data: bytes) -> object:
+    try:
+        return decode_json(data)
+    except ValueError:
+        raise FlowdiagError("the JSON is damaged or cut off") from None
+
+
+def _samples(item: Mapping[str, Any]) -> Iterator[tuple[int, float]]:
+    pairs = item.get("values")
+    if isinstance(item.get("timestamps"), list) and isinstance(pairs, list):
+        pairs = [
+            [time / 1000, value]
+            for time, value in zip(item["timestamps"], pairs, strict=False)
+            if isinstance(time, int | float)
+        ]
+    if not isinstance(pairs, list):
+        pairs = [item.get("value")]
+    for pair in pairs:
+        if not isinstance(pair, list) or len(pair) != 2:
+            continue
+        when, text = pair
+        if isinstance(when, bool) or not isinstance(when, int | float) or not 1e9 < when < 1e10:
+            continue
+        try:
+            value = math.nan if text is None else float(text)
+        except (TypeError, ValueError):
+            continue
+        # Milliseconds: doubles of seconds have no more.
+        yield round(when * 1000) * 1000, value
