@@ -6,7 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from flowdiag.analyses.frames import kept
+from flowdiag.parsers.flink.marks import Marks, decode, marks_of
+from flowdiag.parsers.schema import Event
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +36,7 @@ class Settled:
     Args:
         events: what `resolve.resolve` returned.
         writers: who wrote what.
-        surveyed: the rows of `resolve.survey`, splits among them.
+        surveyed: the rows of `resolve.Survey`, splits among them.
     """
 
     events: DataFrame
@@ -53,6 +58,7 @@ def raw_events(
     driver_bytes: int = DRIVER_BYTES,
     tune: Callable[[bool], None] = lambda small: None,
     say: Say = lambda stage: None,
+    meanwhile: Callable[[pa.Table], None] = lambda events: None,
 ) -> tuple[DataFrame, bool]:
     """What the sources say, in the schema `EVENTS`, and whether it is small and was parsed here.
 
@@ -64,6 +70,7 @@ def raw_events(
         driver_bytes: up to here parsing on the driver is faster.
         tune: told whether the input is small, before the first query.
         say: told the name of each stage, for progress.
+        meanwhile: called with events that were parsed here, while Spark is still starting.
     """
     from flowdiag.parsers.parse import parse_on_driver, plan_splits
 
@@ -72,6 +79,8 @@ def raw_events(
     say("reading")
     parsed = parse_on_driver(tasks) if small else tasks
     say("starting Spark")
+    if isinstance(parsed, pa.Table):
+        meanwhile(parsed)
     spark = session()
     tune(small)
     # Not before: two threads that import pyspark at once meet half of it.
@@ -115,21 +124,45 @@ def settled_events(
     """
     from flowdiag.analyses import resolve
 
-    raw, _ = raw_events(sources, session, driver_bytes=driver_bytes, tune=tune, say=say)
-    events = kept(resolve.located(raw))
-    say("settling clocks")
-    surveyed = rows_of(resolve.survey(events))
-    writers = resolve.settle(surveyed, {source.index: source.group for source in sources}, tz)
-    return Settled(
-        events=resolve.resolve(events, writers, events.sparkSession, tz),
-        writers=writers,
-        surveyed=tuple(surveyed),
+    found: list[resolve.Survey] = []
+    events, small = raw_events(
+        sources,
+        session,
+        driver_bytes=driver_bytes,
+        tune=tune,
+        say=say,
+        meanwhile=lambda parsed: found.append(resolve.survey(*rare_of(parsed))),
     )
+    if not small:
+        events = kept(events)
+        rare = rows_of(events.sparkSession.sql(resolve.RARE_SQL, events=events))
+        marks = [decode(row["fields"]["marks"]) for row in rare if row["event"] == Event.MARKS]
+        found.append(resolve.survey([r for r in rare if r["event"] != Event.MARKS], marks))
+    (surveyed,) = found
+    say("settling clocks")
+    writers = resolve.settle(surveyed.rows, {source.index: source.group for source in sources}, tz)
+    return Settled(
+        events=resolve.resolve(events, writers, events.sparkSession, surveyed, tz),
+        writers=writers,
+        surveyed=surveyed.rows,
+    )
+
+
+def rare_of(events: pa.Table) -> tuple[list[dict[str, Any]], list[Marks]]:
+    """What `resolve.survey` wants, of events that were parsed here."""
+    from flowdiag.analyses import resolve
+
+    wanted = pc.is_in(events["event"], value_set=pa.array([kind.value for kind in resolve.RARE]))
+    return dictionaries(events.filter(wanted).select(resolve.RARE_COLUMNS)), marks_of(events)
 
 
 def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
     """Collect a small frame through Arrow; maps become dictionaries."""
-    table = frame.toArrow()
+    return dictionaries(frame.toArrow())
+
+
+def dictionaries(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows of a small table; maps become dictionaries."""
     maps = [field.name for field in table.schema if str(field.type).startswith("map<")]
     rows: list[dict[str, Any]] = table.to_pylist()
     for row in rows:

@@ -2,12 +2,13 @@
 
 Parsers emit what is printed. A JobManager log has no zone, but `Triggering checkpoint N @ epoch-ms`
 beside its own time stamp gives it away; a TaskManager log has no such mark, but the state transitions
-of the same execution attempts stand in both logs. `survey` measures those marks (one Spark action),
-`settle` judges them in Python, `resolve` applies the verdict:
+of the same execution attempts stand in both logs. Such marks are added up where records are parsed
+(`flowdiag.parsers.flink.marks`); `survey` puts the sums together, `settle` judges them, both in Python,
+and `resolve` applies the verdict with Spark:
 
-    surveyed = survey(located(events)).collect()
-    clocks = settle(...)
-    events = resolve(located(events), clocks)
+    surveyed = survey(rare records)
+    writers = settle(surveyed.rows, ...)
+    events = resolve(events, writers, spark, surveyed)
 
 Every difference of clocks is a whole number of quarters of an hour (a zone) plus a rest (drift and the
 time that a message takes); see catalogue/flink.md 1.1 and 2.2.
@@ -16,37 +17,39 @@ time that a message takes); see catalogue/flink.md 1.1 and 2.2.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
+import msgspec
+import pyarrow as pa
+
+from flowdiag.parsers.flink.marks import (
+    DAY_US,
+    JOBMANAGER_LOGGERS,
+    QUARTER_MS,
+    TASKMANAGER_LOGGERS,
+    TIME_OF_DAY,
+    Marks,
+    Transition,
+    bounded,
+    days_before,
+    owners_before,
+)
 from flowdiag.parsers.schema import Event
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-QUARTER_MS: Final = 15 * 60 * 1000
-DAY_US: Final = 24 * 3600 * 1_000_000
 # A drift below this is not told apart from the time that a transition takes to reach the other log.
 DRIFT_MS: Final = 1_000
 ZERO_JOB: Final = "0" * 32
-
-JOBMANAGER_LOGGERS: Final = (
-    "ExecutionGraph",
-    "DefaultExecutionGraph",
-    "Execution",
-    "CheckpointCoordinator",
-    "CheckpointFailureManager",
-    "JobMaster",
-    "Dispatcher",
-    "StandaloneDispatcher",
-    "JobManager",
-)
-TASKMANAGER_LOGGERS: Final = ("Task", "TaskExecutor", "TaskManager", "StreamTask", "Slf4jReporter")
 
 # Rare rows whose text the driver wants to see as they are.
 RARE: Final = (
@@ -54,6 +57,17 @@ RARE: Final = (
     Event.PROCESS_STARTED,
     Event.PROCESS_IDENTITY,
     Event.CONFIGURATION,
+)
+
+
+RARE_COLUMNS: Final = (
+    "source",
+    "process",
+    "offset",
+    "event",
+    "taskmanager",
+    "host",
+    "fields",
 )
 
 
@@ -129,153 +143,213 @@ _ROLE: Final = f"""
          WHEN logger IS NULL AND attempt IS NOT NULL THEN 'taskmanager' END"""
 
 
-# What a record's wording tells of the version: (condition, first, last), as major * 100 + minor.
-# Sources: catalogue/flink.md 1.1 to 1.4, 2.1 to 2.3; open ends are 0 and 999; chr(123) is a brace.
-_WORDING: Final = (
-    ("event = 'checkpoint_triggered' AND contains(fields['type'], chr(123))", 115, 999),
-    ("event = 'checkpoint_triggered' AND fields['type'] IS NOT NULL", 111, 999),
-    ("event = 'checkpoint_triggered' AND NOT contains(fields['type'], chr(123))", 111, 114),
-    ("event = 'checkpoint_triggered' AND fields['type'] IS NULL", 0, 110),
-    ("event IN ('checkpoint_triggered', 'checkpoint_expired') AND job_id IS NULL", 0, 105),
-    ("event = 'checkpoint_completed' AND fields['finalization_ms'] IS NOT NULL", 114, 999),
-    ("event = 'checkpoint_completed' AND fields['finalization_ms'] IS NULL", 0, 113),
-    ("event = 'late_acknowledgement' AND coalesce(taskmanager, host) IS NOT NULL", 109, 999),
-    ("event = 'deployed' AND attempt_id IS NOT NULL", 112, 999),
-    ("event = 'deployed' AND attempt_id IS NULL", 0, 111),
-    ("event = 'task_state' AND to_state = 'INITIALIZING'", 113, 999),
-    ("event = 'task_state' AND contains(attempt_id, '_')", 116, 999),
-    ("event = 'abort_notified'", 111, 999),
+RARE_SQL: Final = f"""
+    SELECT {", ".join(RARE_COLUMNS)} FROM {{events}}
+    WHERE event IN {_words(event.value for event in (*RARE, Event.MARKS))}"""
+"""The rows that `survey` reads: a few per split, whatever the number of events."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """Everything that settles clocks and writers.
+
+    Args:
+        rows: told apart by `what`:
+            `stream`: per (source, owner): counts by role, first and last printed time, job ids;
+            `mark`: per (source, owner, zone): where the zone begins, from trigger time stamps or carriers;
+            `shift`: per pair of a TaskManager stream and a JobManager stream: the median difference of
+            their printed times over the transitions that both show, and how many;
+            `rare`: the records of `RARE`, as they are.
+        has_headers: some owners stand in section headers above their records.
+        has_times: some records print a time of day without a date.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    has_headers: bool
+    has_times: bool
+
+
+def survey(rare: Iterable[Mapping[str, Any]], marks: Iterable[Marks]) -> Survey:
+    """Put together what the splits add up to.
+
+    Args:
+        rare: rows with `RARE_COLUMNS`, of the kinds of `RARE`.
+        marks: of all splits, in any order.
+    """
+    found = sorted(marks, key=lambda part: (part.source, part.start))
+    by_source: dict[int, list[Marks]] = defaultdict(list)
+    for part in found:
+        by_source[part.source].append(part)
+    streams: dict[Stream, dict[str, Any]] = {}
+    zones: dict[tuple[Stream, int | None], dict[str, Any]] = {}
+    transitions: dict[Stream, list[Transition]] = defaultdict(list)
+    for parts in by_source.values():
+        before = zip(parts, days_before(parts), owners_before(parts), strict=True)
+        for part, days, owner_before in before:
+            _put_together(part, days, owner_before, streams, zones, transitions)
+    headers = {
+        source: [header for part in parts for header in part.headers]
+        for source, parts in by_source.items()
+    }
+    rows = [*streams.values(), *zones.values(), *_shifts(transitions)]
+    for row in rows:
+        for name in ("job_ids", "scopes"):
+            if name in row:
+                row[name] = sorted(row[name], key=str)
+        if "scopes" in row:
+            row["scopes"] = [{"taskmanager": tm, "host": host} for tm, host in row["scopes"]]
+    rows += [
+        {"what": "rare", "owner": _owner(row, headers.get(row["source"], ())), **row}
+        for row in rare
+    ]
+    return Survey(
+        rows=tuple(rows),
+        has_headers=any(headers.values()),
+        has_times=any(part.first_time is not None for part in found),
+    )
+
+
+def _owner(row: Mapping[str, Any], headers: Sequence[tuple[int, str]]) -> str | None:
+    """The carrier's label, else the section header above the record."""
+    if row["process"] is not None or not headers:
+        return cast("str | None", row["process"])
+    above = bisect_right(headers, row["offset"], key=lambda header: header[0])
+    return headers[above - 1][1] if above else None
+
+
+def _put_together(
+    part: Marks,
+    days: int,
+    owner_before: str | None,
+    streams: dict[Stream, dict[str, Any]],
+    zones: dict[tuple[Stream, int | None], dict[str, Any]],
+    transitions: dict[Stream, list[Transition]],
+) -> None:
+    """Add one split to those before it: with the owner and the day with which it begins."""
+
+    def stream(owner: str | None) -> Stream:
+        return Stream(part.source, owner if owner is not None else owner_before)
+
+    def shift_us(clock: str | None) -> int:
+        return days * DAY_US if clock == TIME_OF_DAY else 0
+
+    for each in sorted(part.streams, key=lambda each: each.offset):
+        shift = shift_us(each.clock)
+        key = stream(each.owner)
+        row = streams.setdefault(key, _empty_stream(key))
+        for name in _SUMS:
+            row[name] += getattr(each, name)
+        row["oldest"] = max(row["oldest"], each.oldest)
+        row["newest"] = min(row["newest"], each.newest)
+        row["clock"] = row["clock"] or each.clock
+        for name, choose, value in (
+            ("shown_us", min, _moved(each.shown_us, shift)),
+            ("last_shown_us", max, _moved(each.last_shown_us, shift)),
+            ("utc_us", min, each.utc_us),
+            ("last_utc_us", max, each.last_utc_us),
+        ):
+            known = [known for known in (row[name], value) if known is not None]
+            row[name] = choose(known) if known else None
+    for owner, job_id in part.jobs:
+        streams[stream(owner)]["job_ids"].add(job_id)
+    for owner, taskmanager, host in part.scopes:
+        streams[stream(owner)]["scopes"].add((taskmanager, host))
+    for mark in part.zones:
+        shift = shift_us(mark.clock)
+        key = stream(mark.owner)
+        zone = _moved(mark.zone, shift // 1000)
+        row = zones.setdefault(
+            (key, zone),
+            {
+                "what": "mark",
+                "source": key.source,
+                "owner": key.owner,
+                "zone": zone,
+                "n": 0,
+                "offset": mark.offset,
+                "shown_us": mark.shown_us + shift,
+                "difference": mark.difference + shift // 1000,
+                "printed": False,
+            },
+        )
+        row["n"] += mark.n
+        row["offset"] = min(row["offset"], mark.offset)
+        row["shown_us"] = min(row["shown_us"], mark.shown_us + shift)
+        row["difference"] = min(row["difference"], mark.difference + shift // 1000)
+        row["printed"] |= mark.printed
+    for transition in part.transitions:
+        shift = shift_us(transition.clock)
+        if shift:
+            moved = transition.shown_us + shift
+            transition = msgspec.structs.replace(transition, shown_us=moved)
+        transitions[stream(transition.owner)].append(transition)
+
+
+_SUMS: Final = (
+    "n",
+    "as_jobmanager",
+    "as_taskmanager",
+    "logged",
+    "dated",
+    "with_instant",
+    "without_job",
 )
 
 
-def located(events: DataFrame) -> DataFrame:
-    """Add `owner` and complete times of day: EVENTS in, EVENTS + (owner, shown_us) out.
-
-    `owner` is the carrier's label or else the last section header above the record. `shown_us` is the
-    printed wall clock; a time of day gets the number of midnights passed since the start of its source.
-    """
-    return events.sparkSession.sql(
-        f"""
-        WITH marked AS (
-          SELECT *,
-            coalesce(process,
-              last(IF(event = '{Event.SECTION}', process, NULL), true) OVER in_order) AS owner,
-            clock <=> 'time-of-day' AND local_us < last(IF(clock = 'time-of-day', local_us, NULL), true)
-              OVER (PARTITION BY source ORDER BY offset
-                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) - {DAY_US // 2} AS midnight
-          FROM {{events}}
-          WINDOW in_order AS (PARTITION BY source ORDER BY offset
-                              ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
-        )
-        SELECT * EXCEPT (midnight),
-          IF(clock <=> 'time-of-day', local_us + {DAY_US} * count_if(midnight) OVER (
-               PARTITION BY source ORDER BY offset
-               ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), local_us) AS shown_us
-        FROM marked
-        """,
-        events=events,
-    )
+def _empty_stream(stream: Stream) -> dict[str, Any]:
+    return {
+        "what": "stream",
+        "source": stream.source,
+        "owner": stream.owner,
+        **dict.fromkeys(_SUMS, 0),
+        "oldest": 0,
+        "newest": 999,
+        "job_ids": set(),
+        "scopes": set(),
+        "clock": None,
+        "shown_us": None,
+        "last_shown_us": None,
+        "utc_us": None,
+        "last_utc_us": None,
+    }
 
 
-def survey(events: DataFrame) -> DataFrame:
-    """Everything that settles clocks and writers, in one small frame: `located` events in.
+def _moved(value: int | None, by: int) -> int | None:
+    return None if value is None else value + by
 
-    Rows, told apart by `what`:
-      `stream`: per (source, owner): counts by role, first and last printed time, job ids;
-      `mark`: per (source, owner, zone): where the zone begins, from trigger time stamps or carriers;
-      `shift`: per pair of a TaskManager stream and a JobManager stream: the median difference of their
-      printed times over the transitions that both show, and how many;
-      `rare`: the records of `RARE`, as they are.
-    """
 
-    def rows(query: str) -> DataFrame:
-        return events.sparkSession.sql(query, events=events)
-
-    logged = "fields['origin'] IS NULL"
-    oldest = ", ".join(
-        f"max(IF({logged} AND {condition}, {first}, 0))"
-        for condition, first, _ in _WORDING
-        if first
-    )
-    newest = ", ".join(
-        f"min(IF({logged} AND {condition}, {last}, 999))"
-        for condition, _, last in _WORDING
-        if last < 999
-    )
-    streams = rows(
-        f"""
-        SELECT 'stream' AS what, source, owner, count(*) AS n,
-          count_if({_ROLE} = 'jobmanager') AS as_jobmanager,
-          count_if({_ROLE} = 'taskmanager') AS as_taskmanager,
-          count_if({logged}) AS logged,
-          greatest({oldest}) AS oldest,
-          least({newest}) AS newest,
-          count(shown_us) AS dated,
-          count(utc_us) AS with_instant,
-          count_if(checkpoint IS NOT NULL AND job_id IS NULL
-            AND coalesce({_ROLE}, 'jobmanager') = 'jobmanager') AS without_job,
-          sort_array(collect_set(job_id)) AS job_ids,
-          sort_array(collect_set(struct(taskmanager, host)) FILTER (
-            WHERE event = '{Event.METRIC}' AND metric.scope NOT IN ('jm', 'jm-job'))) AS scopes,
-          first(clock, true) AS clock,
-          min(shown_us) AS shown_us,
-          max(shown_us) AS last_shown_us,
-          min(utc_us) AS utc_us,
-          max(utc_us) AS last_utc_us
-        FROM {{events}}
-        WHERE event <> '{Event.SPLIT}'
-        GROUP BY source, owner
-        """
-    )
-    marks = rows(
-        f"""
-        WITH marks AS (
-          SELECT source, owner, offset, clock, shown_us, epoch_ms IS NOT NULL AS printed,
-            shown_us DIV 1000
-              - coalesce(IF(event = '{Event.CHECKPOINT_TRIGGERED}', epoch_ms, NULL), utc_us DIV 1000)
-              AS difference
-          FROM {{events}}
-          WHERE event <> '{Event.SPLIT}' AND shown_us IS NOT NULL
-        )
-        SELECT 'mark' AS what, source, owner,
-          IF(clock <=> 'elapsed', NULL, CAST(round(difference / {QUARTER_MS}) * {QUARTER_MS} AS LONG))
-            AS zone,
-          count(*) AS n, min(offset) AS offset, min(shown_us) AS shown_us,
-          min(difference) AS difference, max(printed) AS printed
-        FROM marks
-        WHERE difference IS NOT NULL
-        GROUP BY source, owner, zone
-        """
-    )
-    shifts = rows(
-        f"""
-        WITH transitions AS (
-          SELECT source, owner, attempt_id, to_state, {_ROLE} AS role, min(shown_us) AS shown_us
-          FROM {{events}}
-          WHERE event = '{Event.TASK_STATE}' AND attempt_id IS NOT NULL AND shown_us IS NOT NULL
-          GROUP BY ALL
-        )
-        SELECT 'shift' AS what, here.source, here.owner,
-          there.source AS other_source, there.owner AS other_owner, count(*) AS n,
-          CAST(percentile(here.shown_us - there.shown_us, 0.5) / 1000 AS LONG) AS difference
-        FROM transitions AS here JOIN transitions AS there
-          ON here.attempt_id = there.attempt_id AND here.to_state = there.to_state
-        WHERE here.role = 'taskmanager' AND there.role = 'jobmanager'
-          AND NOT (here.source = there.source AND here.owner <=> there.owner)
-        GROUP BY ALL
-        """
-    )
-    rare = rows(
-        f"""
-        SELECT 'rare' AS what, source, owner, offset, event, shown_us, taskmanager, host, fields
-        FROM {{events}} WHERE event IN {_words(event.value for event in RARE)}
-        """
-    )
-    return (
-        streams.unionByName(marks, allowMissingColumns=True)
-        .unionByName(shifts, allowMissingColumns=True)
-        .unionByName(rare, allowMissingColumns=True)
-    )
+def _shifts(transitions: Mapping[Stream, Sequence[Transition]]) -> list[dict[str, Any]]:
+    """How far the clocks of two streams are apart that show the same transitions."""
+    here: dict[Stream, dict[tuple[str, str], int]] = {}
+    there: dict[tuple[str, str], dict[Stream, int]] = defaultdict(dict)
+    for stream, found in transitions.items():
+        first: dict[tuple[str, str], int] = {}
+        for each in bounded(found):
+            shown = (each.attempt_id, each.to_state)
+            if each.by_jobmanager:
+                known = there[shown].get(stream, each.shown_us)
+                there[shown][stream] = min(known, each.shown_us)
+            else:
+                first[shown] = min(first.get(shown, each.shown_us), each.shown_us)
+        here[stream] = first
+    apart: dict[tuple[Stream, Stream], list[int]] = defaultdict(list)
+    for stream, first in here.items():
+        for shown, shown_us in first.items():
+            for other, other_us in there.get(shown, {}).items():
+                if other != stream:
+                    apart[stream, other].append(shown_us - other_us)
+    return [
+        {
+            "what": "shift",
+            "source": stream.source,
+            "owner": stream.owner,
+            "other_source": other.source,
+            "other_owner": other.owner,
+            "n": len(differences),
+            "difference": int(median(differences) / 1000),
+        }
+        for (stream, other), differences in apart.items()
+    ]
 
 
 # ----------------------------------------------------------------------------------------------
@@ -623,21 +697,27 @@ def _bound(
 
 
 def resolve(
-    events: DataFrame, writers: Sequence[Writer], spark: SparkSession, tz: str | None = None
+    events: DataFrame,
+    writers: Sequence[Writer],
+    spark: SparkSession,
+    surveyed: Survey,
+    tz: str | None = None,
 ) -> DataFrame:
     """Give every event its instant and its writer.
 
     Args:
-        events: what `located` returned.
+        events: EVENTS.
         writers: what `settle` decided.
         spark: the session, for the small frame of segments.
+        surveyed: what `survey` found.
         tz: name of a zone that overrides every inferred one.
 
     Returns:
-        EVENTS + (owner, shown_us, time_us, role, cluster, writer_taskmanager, writer_host); `job_id`
-        is filled from the stream's last job line where the record lacks it (Flink 1.4).
+        EVENTS + (owner, shown_us, time_us, role, cluster, writer_taskmanager, writer_host), without
+        rows of marks; `job_id` is filled from the stream's last job line where the record lacks it
+        (Flink 1.4).
     """
-    segments = spark.createDataFrame(list(_segment_rows(writers)), _SEGMENTS)
+    segments = spark.createDataFrame(pa.Table.from_pylist(_segment_rows(writers), schema=_SEGMENTS))
     instant = "e.shown_us - w.shift_us"
     if tz is not None:
         in_zone = "unix_micros(to_utc_timestamp(timestamp_micros(e.shown_us), :tz))"
@@ -651,21 +731,24 @@ def resolve(
           IF(checkpoint IS NOT NULL AND job_id IS NULL, coalesce(
                last(job_id, true) OVER ({of_stream} {from_edge}),
                last(job_id, true) OVER ({of_stream} DESC {from_edge}), ''),
-             job_id) AS job_id"""
+             job_id)"""
+        job_id = f"* EXCEPT (job_id), {job_id} AS job_id"
+    else:
+        job_id = "*"
     return spark.sql(
         f"""
-        WITH settled AS (
+        WITH located AS ({_located(surveyed)}), settled AS (
           SELECT /*+ BROADCAST(w) */ e.*,
             coalesce(e.utc_us, {instant}) AS time_us,
             coalesce(w.writer_role, {_ROLE}) AS role,
             coalesce(w.cluster, '') AS cluster,
             w.writer_taskmanager, w.writer_host
-          FROM {{events}} AS e LEFT JOIN {{segments}} AS w
+          FROM located AS e LEFT JOIN {{segments}} AS w
             ON e.source = w.source AND e.owner <=> w.owner
             AND e.offset BETWEEN w.low_offset AND w.high_offset
             AND (e.shown_us IS NULL OR e.shown_us BETWEEN w.low_us AND w.high_us)
         )
-        SELECT * EXCEPT (job_id), {job_id} FROM settled
+        SELECT {job_id} FROM settled
         """,
         args={"tz": tz} if tz is not None else None,
         events=events,
@@ -673,13 +756,51 @@ def resolve(
     )
 
 
-_SEGMENTS: Final = (
-    "source int, owner string, low_offset long, high_offset long, low_us long, high_us long, "
-    "shift_us long, writer_role string, cluster string, writer_taskmanager string, writer_host string"
+def _located(surveyed: Survey) -> str:
+    """A query that adds `owner` and complete times of day to `{events}`: owner and shown_us.
+
+    `owner` is the carrier's label or else the last section header above the record. `shown_us` is the
+    printed wall clock; a time of day gets the number of midnights passed since the start of its source.
+    """
+    owner, shown_us = "process", "local_us"
+    events = f"(SELECT * FROM {{events}} WHERE event <> '{Event.MARKS}')"
+    of_source = "PARTITION BY source ORDER BY offset ROWS BETWEEN UNBOUNDED PRECEDING AND"
+    if surveyed.has_headers:
+        header = f"IF(event = '{Event.SECTION}', process, NULL)"
+        owner = f"coalesce(process, last({header}, true) OVER ({of_source} CURRENT ROW))"
+    if not surveyed.has_times:
+        return f"SELECT *, {owner} AS owner, {shown_us} AS shown_us FROM {events}"
+    timed = f"clock <=> '{TIME_OF_DAY}'"
+    return f"""
+        SELECT * EXCEPT (midnight), {owner} AS owner,
+          IF({timed}, local_us + {DAY_US} * count_if(midnight) OVER ({of_source} CURRENT ROW), local_us)
+            AS shown_us
+        FROM (
+          SELECT *, {timed} AND local_us < last(IF({timed}, local_us, NULL), true)
+            OVER ({of_source} 1 PRECEDING) - {DAY_US // 2} AS midnight
+          FROM {events}
+        )"""
+
+
+_SEGMENTS: Final = pa.schema(
+    [
+        ("source", pa.int32()),
+        ("owner", pa.string()),
+        ("low_offset", pa.int64()),
+        ("high_offset", pa.int64()),
+        ("low_us", pa.int64()),
+        ("high_us", pa.int64()),
+        ("shift_us", pa.int64()),
+        ("writer_role", pa.string()),
+        ("cluster", pa.string()),
+        ("writer_taskmanager", pa.string()),
+        ("writer_host", pa.string()),
+    ]
 )
 
 
-def _segment_rows(writers: Sequence[Writer]) -> Iterable[tuple[Any, ...]]:
+def _segment_rows(writers: Sequence[Writer]) -> list[dict[str, Any]]:
+    rows = []
     for writer in writers:
         segments = writer.clock.segments
         by_offset = all(segment.from_offset >= 0 for segment in segments)
@@ -693,19 +814,23 @@ def _segment_rows(writers: Sequence[Writer]) -> Iterable[tuple[Any, ...]]:
             else:
                 low_us = segment.from_local_us
                 high_us = following.from_local_us - 1 if following else 2**63 - 1
-            yield (
-                writer.stream.source,
-                writer.stream.owner,
-                low_offset,
-                high_offset,
-                low_us,
-                high_us,
-                segment.shift_ms * 1000,
-                writer.role if writer.role in ("jobmanager", "taskmanager") else None,
-                writer.cluster,
-                writer.taskmanager,
-                writer.host,
+            role = writer.role if writer.role in ("jobmanager", "taskmanager") else None
+            rows.append(
+                {
+                    "source": writer.stream.source,
+                    "owner": writer.stream.owner,
+                    "low_offset": low_offset,
+                    "high_offset": high_offset,
+                    "low_us": low_us,
+                    "high_us": high_us,
+                    "shift_us": segment.shift_ms * 1000,
+                    "writer_role": role,
+                    "cluster": writer.cluster,
+                    "writer_taskmanager": writer.taskmanager,
+                    "writer_host": writer.host,
+                }
             )
+    return rows
 
 
 def zone_name(shift_ms: int) -> str:

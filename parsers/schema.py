@@ -95,6 +95,7 @@ class Event(StrEnum):
 
     # bookkeeping
     SPLIT = "split"  # exactly one per split: what was read, what was not understood
+    MARKS = "marks"  # what the records of a split add up to (`flink.marks`), where executors parse
     SECTION = "section"  # a header inside a stream: process is the new owner, fields.file its file
     # checkpoint coordinator
     CHECKPOINT_TRIGGERED = "checkpoint_triggered"

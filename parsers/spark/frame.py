@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
+from flowdiag.parsers.flink.marks import with_marks
 from flowdiag.parsers.parse import Split, parse_split
 from flowdiag.parsers.schema import EVENTS as ARROW_EVENTS
 
@@ -83,11 +84,12 @@ def events_frame(
     if not tasks:
         return spark.createDataFrame([], schema=EVENTS)
 
-    def parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
+    def parse(tasks_in: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in tasks_in:
             for number in batch.column(0).to_pylist():
                 for split in pickle.loads(tasks[number]):
-                    yield from parse_split(split, metrics=metrics)
+                    batches = parse_split(split, metrics=metrics)
+                    yield from with_marks(batches) if split.source.engine == "flink" else batches
 
     return spark.range(len(tasks), numPartitions=len(tasks)).mapInArrow(parse, schema=EVENTS)
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from flowdiag.analyses.measuring import rare_of
+from flowdiag.analyses.resolve import Survey, survey
 from flowdiag.parsers.schema import EVENTS, empty_row
 
 if TYPE_CHECKING:
@@ -31,3 +33,8 @@ def events(spark: SparkSession) -> Events:
         return events_frame(spark, pa.Table.from_pylist(full, schema=EVENTS))
 
     return make
+
+
+def surveyed(frame: DataFrame) -> Survey:
+    """What the rows of a frame tell of clocks and writers."""
+    return survey(*rare_of(frame.toArrow()))

@@ -11,7 +11,7 @@ from flowdiag.analyses.assemble import assemble, checkpoint_type
 from flowdiag.analyses.facts import CheckpointFacts, Status
 from flowdiag.analyses.measuring import rows_of
 
-from .conftest import Events
+from .conftest import Events, surveyed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,9 +24,9 @@ def facts(
     frame: DataFrame, spark: SparkSession, groups: dict[int, str] | None = None
 ) -> CheckpointFacts:
     groups = groups or {source: f"logs/{source}.log" for source in range(9)}
-    located = resolve.located(frame)
-    writers = resolve.settle(rows_of(resolve.survey(located)), groups)
-    settled = resolve.resolve(located, writers, spark)
+    found = surveyed(frame)
+    writers = resolve.settle(found.rows, groups)
+    settled = resolve.resolve(frame, writers, spark, found)
     return assemble(rows_of(lifecycle.facts_frame(lifecycle.once(settled))), [], writers)
 
 
@@ -247,7 +247,7 @@ def test_counters_that_restart_count_from_zero(events: Events) -> None:
             },
         }  # fmt: skip
 
-    frame = resolve.located(events(sample(0, 100, 160), sample(1, 200, 260), sample(2, 10, 30)))
+    frame = events(sample(0, 100, 160), sample(1, 200, 260), sample(2, 10, 30))
     settled = frame.selectExpr("*", "utc_us AS time_us", "'c' AS cluster")
     (row,) = rows_of(lifecycle.loads(settled, None))
     assert row["records_in"] == 60 + 40 + 60 + 10 + 20

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flowdiag.analyses import resolve
-from flowdiag.analyses.measuring import rows_of
 from flowdiag.analyses.resolve import Clock, Segment, Stream, Writer
 
-from .conftest import Events
+from .conftest import Events, surveyed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +47,7 @@ def running(local: str, attempt: str, logger: str, **more: Any) -> dict[str, Any
 
 
 def settle(frame: Any, tz: str | None = None) -> dict[Stream, Writer]:
-    rows = rows_of(resolve.survey(resolve.located(frame)))
+    rows = surveyed(frame).rows
     groups = {source: f"logs/{source}.log" for source in range(9)}
     return {writer.stream: writer for writer in resolve.settle(rows, groups, tz)}
 
@@ -56,7 +55,7 @@ def settle(frame: Any, tz: str | None = None) -> dict[Stream, Writer]:
 def instants(
     frame: Any, writers: dict[Stream, Writer], spark: SparkSession, **how: Any
 ) -> list[Any]:
-    out = resolve.resolve(resolve.located(frame), list(writers.values()), spark, **how)
+    out = resolve.resolve(frame, list(writers.values()), spark, surveyed(frame), **how)
     return [row.time_us for row in out.orderBy("source", "offset").select("time_us").collect()]
 
 

@@ -1,0 +1,543 @@
+"""What the records of a split tell about who wrote them and how their clock runs, added up.
+
+A clock, a role, a version cannot be read off one record: many have to agree. Adding up what they
+say needs every record, but only a few of its columns, so it is done where records are parsed: on the
+driver or on an executor, by the same function, which is what makes both say the same. The sums are
+small; `flowdiag.analyses.resolve` puts those of all splits together and judges them.
+
+Two things depend on what came before in the source and are only known when its splits are put
+together: the owner of records above the first section header of a split, and the day of records that
+print a time of day. Both are counted from the beginning of the split here.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flowdiag.parsers.schema import EVENTS, Event
+
+JOBMANAGER_LOGGERS: Final = (
+    "ExecutionGraph",
+    "DefaultExecutionGraph",
+    "Execution",
+    "CheckpointCoordinator",
+    "CheckpointFailureManager",
+    "JobMaster",
+    "Dispatcher",
+    "StandaloneDispatcher",
+    "JobManager",
+)
+TASKMANAGER_LOGGERS: Final = (
+    "Task",
+    "TaskExecutor",
+    "TaskManager",
+    "StreamTask",
+    "Slf4jReporter",
+)
+
+QUARTER_MS: Final = 15 * 60 * 1000
+DAY_US: Final = 24 * 3600 * 1_000_000
+MOST_TRANSITIONS: Final = 20_000
+"""Transitions kept per stream: those with the smallest check sums, so that two logs that show the
+same transitions keep the same ones."""
+
+TIME_OF_DAY: Final = "time-of-day"
+
+
+class StreamMarks(msgspec.Struct, kw_only=True, array_like=True):
+    """Of the records of one owner with one kind of clock.
+
+    `oldest` and `newest` bound the versions whose wording the records have (major * 100 + minor).
+    """
+
+    owner: str | None
+    clock: str | None
+    offset: int  # of the first
+    n: int
+    as_jobmanager: int
+    as_taskmanager: int
+    logged: int
+    oldest: int
+    newest: int
+    dated: int
+    with_instant: int
+    without_job: int
+    shown_us: int | None
+    last_shown_us: int | None
+    utc_us: int | None
+    last_utc_us: int | None
+
+
+class ZoneMarks(msgspec.Struct, kw_only=True, array_like=True):
+    """Records of one owner that show a wall clock beside an instant, by the zone between them."""
+
+    owner: str | None
+    clock: str | None
+    zone: int | None  # milliseconds, whole quarters of an hour; None for times since the start
+    n: int
+    offset: int
+    shown_us: int
+    difference: int
+    printed: bool  # the record itself prints the instant
+
+
+class Transition(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The first record of one owner that shows an attempt reach a state."""
+
+    owner: str | None
+    clock: str | None
+    attempt_id: str
+    to_state: str
+    by_jobmanager: bool
+    shown_us: int
+
+    @property
+    def rank(self) -> tuple[int, str, str]:
+        """The order in which transitions are kept: the same wherever the transition is shown."""
+        return (
+            zlib.crc32(f"{self.attempt_id} {self.to_state}".encode("utf-8", "replace")),
+            self.attempt_id,
+            self.to_state,
+        )
+
+
+class Marks(msgspec.Struct, kw_only=True, array_like=True):
+    """What the records of one source, or of one split of it, add up to.
+
+    Args:
+        source: index of the source.
+        start: offset of the first record; splits of a source are put together in this order.
+        headers: offset and owner of section headers; `owner` is None for what is above the first.
+        first_time, last_time: first and last time of day, in the order of offsets.
+        midnights: how often the time of day began anew within.
+        jobs: pairs of owner and job id.
+        scopes: triples of owner, TaskManager and host that metrics of tasks and TaskManagers name.
+    """
+
+    source: int
+    start: int
+    headers: list[tuple[int, str]]
+    first_time: int | None
+    last_time: int | None
+    midnights: int
+    streams: list[StreamMarks]
+    zones: list[ZoneMarks]
+    transitions: list[Transition]
+    jobs: list[tuple[str | None, str]]
+    scopes: list[tuple[str | None, str | None, str | None]]
+
+
+def with_marks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches of one split, and behind them one of a single row that holds their marks."""
+    seen = []
+    for batch in batches:
+        seen.append(_lean(pa.Table.from_batches([batch])))
+        yield batch
+    if not seen:
+        return
+    for marks in _added_up(pa.concat_tables(seen)):
+        row: dict[str, Any] = {
+            "source": marks.source,
+            "offset": marks.start,
+            "event": Event.MARKS.value,
+            "fields": [("marks", encode(marks))],
+        }
+        yield pa.RecordBatch.from_pylist([row], schema=EVENTS)
+
+
+def encode(marks: Marks) -> str:
+    """Marks as text."""
+    return msgspec.json.encode(marks).decode()
+
+
+def decode(text: str) -> Marks:
+    """Marks from the text of `encode`."""
+    return msgspec.json.decode(text, type=Marks)
+
+
+def marks_of(events: pa.Table) -> list[Marks]:
+    """Add up what the records say; one result per source in the table, by source.
+
+    Args:
+        events: columns of EVENTS, of one split or of whole sources.
+    """
+    return _added_up(_lean(events))
+
+
+def _added_up(columns: pa.Table) -> list[Marks]:
+    columns, parts = _with_owners(columns)
+    keys = ["source", "owner", "clock"]
+    numbers = (
+        "as_jobmanager",
+        "as_taskmanager",
+        "logged",
+        "without_job",
+    )
+    grouped = columns.group_by(keys, use_threads=False).aggregate(
+        [
+            ([], "count_all"),
+            ("offset", "min"),
+            *((name, "sum") for name in numbers),
+            ("oldest", "max"),
+            ("newest", "min"),
+            ("shown_us", "count"),
+            ("utc_us", "count"),
+            ("shown_us", "min"),
+            ("shown_us", "max"),
+            ("utc_us", "min"),
+            ("utc_us", "max"),
+        ]
+    )
+    for row in grouped.to_pylist():
+        parts[row["source"]].streams.append(
+            StreamMarks(
+                owner=row["owner"],
+                clock=row["clock"],
+                offset=row["offset_min"],
+                n=row["count_all"],
+                **{name: row[f"{name}_sum"] for name in numbers},
+                oldest=row["oldest_max"],
+                newest=row["newest_min"],
+                dated=row["shown_us_count"],
+                with_instant=row["utc_us_count"],
+                shown_us=row["shown_us_min"],
+                last_shown_us=row["shown_us_max"],
+                utc_us=row["utc_us_min"],
+                last_utc_us=row["utc_us_max"],
+            )
+        )
+    for source, owner, job_id in _distinct(columns, ["source", "owner", "job_id"]):
+        if job_id is not None:
+            parts[source].jobs.append((owner, job_id))
+    for source, owner, taskmanager, host in _distinct(
+        columns.filter(columns["in_scope"]), ["source", "owner", "taskmanager", "host"]
+    ):
+        parts[source].scopes.append((owner, taskmanager, host))
+    _add_zones(columns, parts)
+    _add_transitions(columns, parts)
+    return [parts[source] for source in sorted(parts)]
+
+
+def bounded(transitions: Sequence[Transition]) -> list[Transition]:
+    """The transitions that are kept of one stream: `MOST_TRANSITIONS` at most."""
+    if len(transitions) <= MOST_TRANSITIONS:
+        return list(transitions)
+    return sorted(transitions, key=lambda each: each.rank)[:MOST_TRANSITIONS]
+
+
+def _distinct(table: pa.Table, names: list[str]) -> Iterator[tuple[Any, ...]]:
+    found = table.group_by(names, use_threads=False).aggregate([])
+    yield from zip(*(found[name].to_pylist() for name in names), strict=True)
+
+
+def _with_owners(table: pa.Table) -> tuple[pa.Table, dict[int, Marks]]:
+    """Add `owner` and `shown_us`, counted from the beginning; prepare the results.
+
+    `owner` is the carrier's label or else the last section header above the record, `shown_us` the
+    printed wall clock; a time of day gets the midnights passed since the beginning.
+    """
+    starts = table.group_by("source", use_threads=False).aggregate([("offset", "min")])
+    parts = {
+        row["source"]: Marks(
+            source=row["source"],
+            start=row["offset_min"],
+            headers=[],
+            first_time=None,
+            last_time=None,
+            midnights=0,
+            streams=[],
+            zones=[],
+            transitions=[],
+            jobs=[],
+            scopes=[],
+        )
+        for row in starts.to_pylist()
+    }
+    owner, shown_us = table["process"], table["local_us"]
+    named = pc.and_(pc.equal(table["event"], Event.SECTION.value), pc.is_valid(table["process"]))
+    headers = table.filter(named).select(["source", "offset", "process"])
+    if headers.num_rows:
+        for row in headers.sort_by([("source", "ascending"), ("offset", "ascending")]).to_pylist():
+            parts[row["source"]].headers.append((row["offset"], row["process"]))
+        owner = _owners(table, parts)
+    timed = pc.and_(
+        pc.fill_null(pc.equal(table["clock"], TIME_OF_DAY), False),
+        pc.is_valid(table["local_us"]),
+    )
+    times = table.filter(timed).select(["source", "offset", "local_us"])
+    if times.num_rows:
+        edges = _midnights(times, parts)
+        shown_us = pa.array(
+            [
+                us
+                if clock != TIME_OF_DAY or us is None
+                else us + DAY_US * bisect_right(edges.get(source, ()), offset)
+                for source, offset, clock, us in _rows(
+                    table, ["source", "offset", "clock", "local_us"]
+                )
+            ],
+            pa.int64(),
+        )
+    return table.append_column("owner", owner).append_column("shown_us", shown_us), parts
+
+
+def _owners(table: pa.Table, parts: dict[int, Marks]) -> pa.Array:
+    offsets = {source: [at for at, _ in part.headers] for source, part in parts.items()}
+
+    def owner(source: int, offset: int, process: str | None) -> str | None:
+        if process is not None:
+            return process
+        above = bisect_right(offsets[source], offset)
+        return parts[source].headers[above - 1][1] if above else None
+
+    return pa.array(
+        [owner(*row) for row in _rows(table, ["source", "offset", "process"])],
+        pa.string(),
+    )
+
+
+def _midnights(times: pa.Table, parts: dict[int, Marks]) -> dict[int, list[int]]:
+    """Per source the offsets at which the time of day begins anew."""
+    edges: dict[int, list[int]] = {}
+    ordered = times.sort_by([("source", "ascending"), ("offset", "ascending")])
+    for source, offset, local_us in _rows(ordered, ["source", "offset", "local_us"]):
+        part = parts[source]
+        if part.last_time is None:
+            part.first_time = local_us
+        elif is_past_midnight(part.last_time, local_us):
+            edges.setdefault(source, []).append(offset)
+            part.midnights += 1
+        part.last_time = local_us
+    return edges
+
+
+def is_past_midnight(before_us: int, local_us: int) -> bool:
+    """Whether a time of day is so far back that it must be the next day's."""
+    return local_us < before_us - DAY_US // 2
+
+
+def _rows(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    return zip(*(table[name].to_pylist() for name in names), strict=True)
+
+
+def _lean(events: pa.Table) -> pa.Table:
+    """What is needed of each record, and no more: it is kept until the end of a split."""
+    table = events.filter(pc.not_equal(events["event"], Event.SPLIT.value))
+    event, fields, logger = table["event"], table["fields"], table["logger"]
+    logged = pc.is_null(_field(fields, "origin"))
+    by_jobmanager = pc.and_(logged, pc.is_in(logger, value_set=pa.array(JOBMANAGER_LOGGERS)))
+    # Without a class that logs, the `#n` of TaskManagers' names tells.
+    by_taskmanager = pc.and_(
+        logged,
+        pc.or_(
+            pc.is_in(logger, value_set=pa.array(TASKMANAGER_LOGGERS)),
+            pc.and_(pc.is_null(logger), pc.is_valid(table["attempt"])),
+        ),
+    )
+    without_job = pc.and_(
+        pc.and_(pc.is_valid(table["checkpoint"]), pc.is_null(table["job_id"])),
+        pc.invert(by_taskmanager),
+    )
+    scope = pc.struct_field(table["metric"], "scope")
+    in_scope = pc.and_(
+        pc.equal(event, Event.METRIC.value),
+        pc.fill_null(pc.invert(pc.is_in(scope, value_set=pa.array(["jm", "jm-job"]))), False),
+    )
+    in_scope = pc.and_(in_scope, pc.is_valid(scope))
+    oldest, newest = _wording(table, logged)
+    added = {
+        "logged": logged,
+        "as_jobmanager": by_jobmanager,
+        "as_taskmanager": by_taskmanager,
+        "without_job": without_job,
+        "in_scope": in_scope,
+        "oldest": oldest,
+        "newest": newest,
+    }
+    result = table.select(_KEPT)
+    for name, column in added.items():
+        result = result.append_column(name, column)
+    return result
+
+
+_KEPT: Final = (
+    "source",
+    "offset",
+    "event",
+    "local_us",
+    "utc_us",
+    "clock",
+    "process",
+    "job_id",
+    "attempt_id",
+    "taskmanager",
+    "host",
+    "epoch_ms",
+    "to_state",
+)
+
+
+def _wording(table: pa.Table, logged: Any) -> tuple[Any, Any]:
+    """What each record's wording tells of the version, as bounds: major * 100 + minor.
+
+    Sources: catalogue/flink.md 1.1 to 1.4, 2.1 to 2.3; open ends are 0 and 999.
+    """
+    event, fields = table["event"], table["fields"]
+
+    def of(kind: Event) -> Any:
+        return pc.and_(logged, pc.equal(event, kind.value))
+
+    def has(column: Any) -> Any:
+        return pc.is_valid(column)
+
+    triggered, completed = (
+        of(Event.CHECKPOINT_TRIGGERED),
+        of(Event.CHECKPOINT_COMPLETED),
+    )
+    type_ = _field(fields, "type")
+    braced = pc.fill_null(pc.match_substring(type_, "{"), False)
+    finalization = _field(fields, "finalization_ms")
+    deployed, moved = of(Event.DEPLOYED), of(Event.TASK_STATE)
+    nameless = pc.and_(pc.or_(triggered, of(Event.CHECKPOINT_EXPIRED)), pc.is_null(table["job_id"]))
+    told = (
+        (pc.and_(triggered, braced), 115, 999),
+        (pc.and_(triggered, has(type_)), 111, 999),
+        (pc.and_(pc.and_(triggered, has(type_)), pc.invert(braced)), 111, 114),
+        (pc.and_(triggered, pc.is_null(type_)), 0, 110),
+        (nameless, 0, 105),
+        (pc.and_(completed, has(finalization)), 114, 999),
+        (pc.and_(completed, pc.is_null(finalization)), 0, 113),
+        (
+            pc.and_(
+                of(Event.LATE_ACKNOWLEDGEMENT),
+                pc.or_(has(table["taskmanager"]), has(table["host"])),
+            ),
+            109,
+            999,
+        ),
+        (pc.and_(deployed, has(table["attempt_id"])), 112, 999),
+        (pc.and_(deployed, pc.is_null(table["attempt_id"])), 0, 111),
+        (
+            pc.and_(moved, pc.fill_null(pc.equal(table["to_state"], "INITIALIZING"), False)),
+            113,
+            999,
+        ),
+        (
+            pc.and_(moved, pc.fill_null(pc.match_substring(table["attempt_id"], "_"), False)),
+            116,
+            999,
+        ),
+        (of(Event.ABORT_NOTIFIED), 111, 999),
+    )
+    oldest = pc.max_element_wise(0, *(pc.if_else(where, first, 0) for where, first, _ in told))
+    newest = pc.min_element_wise(999, *(pc.if_else(where, last, 999) for where, _, last in told))
+    return oldest, newest
+
+
+def _field(fields: Any, key: str) -> Any:
+    return pc.map_lookup(fields, key, "first")
+
+
+def _add_zones(columns: pa.Table, parts: dict[int, Marks]) -> None:
+    epoch_ms = pc.if_else(
+        pc.equal(columns["event"], Event.CHECKPOINT_TRIGGERED.value),
+        columns["epoch_ms"],
+        None,
+    )
+    instant_ms = pc.coalesce(epoch_ms, pc.divide(columns["utc_us"], 1000))
+    difference = pc.subtract(pc.divide(columns["shown_us"], 1000), instant_ms)
+    marks = columns.select(["source", "owner", "clock", "offset", "shown_us"])
+    marks = marks.append_column("difference", difference)
+    marks = marks.append_column("printed", pc.cast(pc.is_valid(columns["epoch_ms"]), pa.int8()))
+    marks = marks.filter(pc.is_valid(difference))
+    if not marks.num_rows:
+        return
+    quarters = pc.round(
+        pc.divide(pc.cast(marks["difference"], pa.float64()), float(QUARTER_MS)),
+        round_mode="half_towards_infinity",
+    )
+    zone = pc.multiply(pc.cast(quarters, pa.int64()), QUARTER_MS)
+    elapsed = pc.fill_null(pc.equal(marks["clock"], "elapsed"), False)
+    marks = marks.append_column("zone", pc.if_else(elapsed, None, zone))
+    grouped = marks.group_by(["source", "owner", "clock", "zone"], use_threads=False).aggregate(
+        [
+            ([], "count_all"),
+            ("offset", "min"),
+            ("shown_us", "min"),
+            ("difference", "min"),
+            ("printed", "max"),
+        ]
+    )
+    for row in grouped.to_pylist():
+        parts[row["source"]].zones.append(
+            ZoneMarks(
+                owner=row["owner"],
+                clock=row["clock"],
+                zone=row["zone"],
+                n=row["count_all"],
+                offset=row["offset_min"],
+                shown_us=row["shown_us_min"],
+                difference=row["difference_min"],
+                printed=bool(row["printed_max"]),
+            )
+        )
+
+
+def _add_transitions(columns: pa.Table, parts: dict[int, Marks]) -> None:
+    wanted = pc.and_(
+        pc.equal(columns["event"], Event.TASK_STATE.value),
+        pc.or_(columns["as_jobmanager"], columns["as_taskmanager"]),
+    )
+    for name in ("attempt_id", "to_state", "shown_us"):
+        wanted = pc.and_(wanted, pc.is_valid(columns[name]))
+    keys = ["source", "owner", "clock", "attempt_id", "to_state", "as_jobmanager"]
+    grouped = (
+        columns.filter(wanted).group_by(keys, use_threads=False).aggregate([("shown_us", "min")])
+    )
+    found: dict[tuple[int, str | None, str | None], list[Transition]] = {}
+    for source, owner, clock, attempt_id, to_state, by_jobmanager, shown_us in _rows(
+        grouped, [*keys, "shown_us_min"]
+    ):
+        found.setdefault((source, owner, clock), []).append(
+            Transition(
+                owner=owner,
+                clock=clock,
+                attempt_id=attempt_id,
+                to_state=to_state,
+                by_jobmanager=by_jobmanager,
+                shown_us=shown_us,
+            )
+        )
+    for (source, _, _), transitions in found.items():
+        parts[source].transitions += bounded(transitions)
+
+
+def days_before(parts: Sequence[Marks]) -> list[int]:
+    """The midnights passed before each split of one source, in their order."""
+    passed = 0
+    result = []
+    last: int | None = None
+    for part in parts:
+        if part.first_time is not None:
+            passed += last is not None and is_past_midnight(last, part.first_time)
+        result.append(passed)
+        passed += part.midnights
+        last = part.last_time if part.last_time is not None else last
+    return result
+
+
+def owners_before(parts: Sequence[Marks]) -> list[str | None]:
+    """The owner that the last section header before each split names, in their order."""
+    owner: str | None = None
+    result: list[str | None] = []
+    for part in parts:
+        result.append(owner)
+        owner = part.headers[-1][1] if part.headers else owner
+    return result

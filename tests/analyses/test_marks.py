@@ -1,0 +1,127 @@
+"""What splits add up to: the same however a source is cut, and whoever parsed it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations, pairwise
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flowdiag.analyses.measuring import rare_of
+from flowdiag.analyses.resolve import RARE, Stream, Survey, survey
+from flowdiag.parsers.flink import marks as marks_module
+from flowdiag.parsers.flink.marks import DAY_US, Transition, bounded, decode, with_marks
+from flowdiag.parsers.schema import EVENTS, Event, empty_row
+
+Row = dict[str, Any]
+HOUR_US = 3600 * 1_000_000
+
+
+def table(rows: Sequence[Row]) -> pa.Table:
+    full = [{**empty_row(), "source": 0, **row} for row in rows]
+    for row in full:
+        row["fields"] = list((row["fields"] or {}).items())
+    return pa.Table.from_pylist(full, schema=EVENTS)
+
+
+def cut(rows: Sequence[Row], *edges: int) -> Survey:
+    """Survey the rows as executors do: each range of them a split of its own."""
+    rare: list[Row] = []
+    found = []
+    for low, high in pairwise([0, *edges, len(rows)]):
+        batches = table(rows[low:high]).to_batches()
+        *events, last = with_marks(batches)
+        assert [batch.num_rows for batch in events] == [batch.num_rows for batch in batches]
+        (row,) = last.to_pylist()
+        assert row["event"] == Event.MARKS
+        found.append(decode(dict(row["fields"])["marks"]))
+        rare += rare_of(pa.Table.from_batches(events))[0]
+    return survey(rare, found[::-1])
+
+
+def same(one: Survey, other: Survey) -> bool:
+    return sorted(map(str, one.rows)) == sorted(map(str, other.rows))
+
+
+def logged(offset: int, hour: float, **more: Any) -> Row:
+    return {
+        "event": "known",
+        "offset": offset,
+        "local_us": round(hour * HOUR_US),
+        "clock": "time-of-day",
+        **more,
+    }
+
+
+# Two processes in one stream, each below its header, over two midnights, with one late metric row.
+ROWS: list[Row] = [
+    logged(0, 22.0),
+    {"event": "section", "offset": 100, "process": "container_1"},
+    logged(200, 23.5, logger="JobMaster", job_id="a" * 32),
+    logged(300, 0.5, event="checkpoint_triggered", epoch_ms=90_000_000, checkpoint=1),
+    logged(400, 1.0, event="process_started", fields={"version": "1.20.5"}),
+    logged(500, 1.5, event="task_state", logger="ExecutionGraph", attempt_id="1", to_state="RUNNING"),
+    {"event": "section", "offset": 600, "process": "container_2"},
+    logged(700, 23.0, event="task_state", logger="Task", attempt_id="1", to_state="RUNNING"),
+    logged(800, 0.2, process="labelled"),
+    logged(900, 0.3, event="abort_notified", checkpoint=1),
+    logged(850, 0.25, event="metric", taskmanager="tm", host="h", metric={"scope": "task"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "edges", [edges for n in (1, 2) for edges in combinations(range(1, len(ROWS) - 1), n)]
+)
+def test_splits_add_up_to_the_same_wherever_they_are_cut(edges: tuple[int, ...]) -> None:
+    assert same(cut(ROWS, *edges), survey(*rare_of(table(ROWS))))
+
+
+def test_owners_and_midnights_are_carried_over() -> None:
+    found = survey(*rare_of(table(ROWS)))
+    streams = {Stream(r["source"], r["owner"]): r for r in found.rows if r["what"] == "stream"}
+    assert {stream.owner for stream in streams} == {None, "container_1", "container_2", "labelled"}
+    assert streams[Stream(0, None)]["last_shown_us"] == 22 * HOUR_US
+    second = streams[Stream(0, "container_2")]
+    assert second["shown_us"] == DAY_US + 23 * HOUR_US
+    assert second["last_shown_us"] == 2 * DAY_US + round(0.3 * HOUR_US)
+    assert second["scopes"] == [{"taskmanager": "tm", "host": "h"}]
+    assert (second["as_taskmanager"], second["without_job"], second["oldest"]) == (1, 1, 111)
+    (shift,) = (row for row in found.rows if row["what"] == "shift")
+    assert (shift["owner"], shift["other_owner"]) == ("container_2", "container_1")
+    assert (shift["n"], shift["difference"]) == (1, round(21.5 * HOUR_US) // 1000)
+    (mark,) = (row for row in found.rows if row["what"] == "mark")
+    assert (mark["zone"], mark["n"], mark["printed"]) == (-HOUR_US // 2000, 1, True)
+    (started,) = (row for row in found.rows if row["what"] == "rare")
+    assert started["owner"] == "container_1"
+    assert (found.has_headers, found.has_times) == (True, True)
+
+
+def test_what_is_plain_needs_no_window() -> None:
+    found = survey(*rare_of(table([{"event": "known", "offset": 0, "local_us": 1}])))
+    assert (found.has_headers, found.has_times) == (False, False)
+
+
+def test_a_split_row_alone_is_rare_and_no_stream() -> None:
+    found = survey(*rare_of(table([{"event": "split", "offset": 0, "fields": {"bytes": "0"}}])))
+    assert [(row["what"], row["event"]) for row in found.rows] == [("rare", "split")]
+    assert Event.SPLIT in RARE
+
+
+def test_two_logs_keep_the_same_transitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marks_module, "MOST_TRANSITIONS", 10)
+    by_jobmanager, by_taskmanager = (
+        [
+            Transition(
+                owner=None, clock=None, attempt_id=f"{number}", to_state="RUNNING",
+                by_jobmanager=where, shown_us=number,
+            )
+            for number in order
+        ]
+        for where, order in ((True, range(100)), (False, range(99, -1, -1)))
+    )  # fmt: skip
+    kept = [{each.attempt_id for each in bounded(each)} for each in (by_jobmanager, by_taskmanager)]
+    assert kept[0] == kept[1]
+    assert len(kept[0]) == 10
+    assert {each.attempt_id for each in bounded(by_jobmanager[:5])} == set("01234")
