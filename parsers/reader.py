@@ -19,6 +19,7 @@ from flowdiag.parsers.records import Recogniser, Record, body_of, is_foreign, jo
 from flowdiag.parsers.scan import Line, LineScanner
 from flowdiag.parsers.schema import Event
 from flowdiag.parsers.spark.log import finish
+from flowdiag.parsers.spark.rest import application_of_container
 from flowdiag.parsers.traces import is_exception_line, is_trace_line, read_trace
 
 TRACE_LINES: Final = 400
@@ -463,6 +464,8 @@ class Reader:
         if found["container"]:
             row["process"] = found["container"]
             row["host"] = _PORT.sub("", found["node"]) or None
+            if self._known.catalogue.engine == "spark":
+                row["application"] = application_of_container(found["container"])
         elif found["tail"]:
             row["process"] = found["tail"]
             row["fields"] = {"file": found["tail"]}

@@ -33,14 +33,14 @@ class Limit:
     text: str
 
 
-def kind_of(app: ApplicationFacts) -> str:
-    """Where the waiting records are."""
-    if app.receivers or app.blocks:
+def kind_of(app: ApplicationFacts) -> str | None:
+    """Where the waiting records are; None where nothing tells."""
+    if app.receivers or app.blocks or app.limits:
         return "memory"
     streams = [s for b in app.batches for s in b.streams]
     if any("offsets:" in (s.description or "") for s in streams):
         return "retention"
-    return "source"
+    return "source" if streams else None
 
 
 def limit_of(
@@ -60,6 +60,8 @@ def limit_of(
     if slope is None or not slope.rises:
         return None
     kind = kind_of(app)
+    if kind is None:
+        return None
     if kind == "memory":
         left = _memory_left(app, slope.slope)
         text = "Receivers keep the blocks of waiting batches in memory"

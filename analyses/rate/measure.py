@@ -1,7 +1,7 @@
 """What Spark's logs say about batches, triggers and tasks, measured with Spark itself.
 
-Two actions: `survey` brings the few records that tell applications and clocks apart, `own` judges them in
-Python, `facts_frame` merges everything else under those owners. A batch is the same in whichever source
+`survey` (a module of its own) brings the few records that tell applications and clocks apart, `own`
+judges them in Python, `facts_frame` merges everything else under those owners. A batch is the same in whichever source
 it is told of: (application, batch time); so is a trigger: (run, batch, start). Rows come back as JSON
 text, one column for any shape, so that one query of one plan brings all of them.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,39 +46,6 @@ SINGLE: Final = (
 
 def _in(*events: Event) -> str:
     return "(" + ", ".join(f"'{event.value}'" for event in events) + ")"
-
-
-def survey(events: DataFrame) -> DataFrame:
-    """Everything that tells applications, clocks and inputs apart, in one small frame: EVENTS in.
-
-    Rows, told apart by `what`:
-      `stream`: per source: ids of applications and runs, its first batch times, the smallest difference
-      between its printed clock and an instant that the same record prints, first and last times;
-      `rare`: the records that begin an application, and those about splits.
-    """
-    return events.sparkSession.sql(
-        f"""
-        SELECT 'stream' AS what, source, CAST(NULL AS LONG) AS offset, NULL AS event, NULL AS job_name,
-          NULL AS application, CAST(NULL AS MAP<STRING, STRING>) AS fields,
-          sort_array(collect_set(application)) AS applications,
-          slice(sort_array(collect_set(fields['run_id'])), 1, 50) AS runs,
-          slice(sort_array(collect_set(epoch_ms)), 1, 50) AS batches,
-          min(local_us DIV 1000 - coalesce(epoch_ms, utc_us DIV 1000)) AS shift_ms,
-          min(coalesce(utc_us, local_us)) AS first_us,
-          max(coalesce(utc_us, local_us)) AS last_us,
-          count(local_us) > 0 AS printed,
-          count(*) AS rows
-        FROM {{events}} WHERE event <> '{Event.SPLIT}'
-        GROUP BY source
-        UNION ALL
-        SELECT 'rare', source, offset, event, job_name, application, fields,
-          NULL, NULL, NULL, NULL, coalesce(utc_us, local_us), NULL, NULL, NULL
-        FROM {{events}}
-        WHERE event IN {_in(Event.SPLIT, Event.SPARK_LOG_STARTED)}
-          OR event = '{Event.SPARK_APPLICATION}' AND fields['what'] = 'started'
-        """,
-        events=events,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,20 +260,29 @@ def owned(events: DataFrame, owners: Sequence[Owner]) -> DataFrame:
     )
 
 
-def facts_frame(events: DataFrame) -> DataFrame:
+def facts_frame(events: DataFrame, present: Collection[str] | None = None) -> DataFrame:
     """Everything that `flowdiag.analyses.rate.assemble` needs: (what, row as JSON).
 
     `batch` per (application, batch time), `output` per failed output operation, `stage` the worst stage
     of each batch or trigger, `work` its jobs, `executor` per executor, `operation` per output operation,
     `blocks` per receiver, `memory` where they are kept, `single` for records as they are.
+
+    Args:
+        events: what `owned` returned.
+        present: kinds of events that there are, where that is known.
     """
     number = "CAST(fields['{}'] AS BIGINT)".format
+
+    def only(event: Event) -> str:
+        """A condition; where it is known to hold nowhere, Spark leaves out what depends on it."""
+        return f"event = '{event}'" if present is None or event in present else "false"
+
     return events.sparkSession.sql(
         f"""
         WITH told AS (
           SELECT app, epoch_ms, time_us, source, offset, duration_ms, cause, fields,
             fields['origin'] AS origin, fields['state'] AS state
-          FROM {{events}} WHERE event = '{Event.SPARK_BATCH}' AND epoch_ms IS NOT NULL
+          FROM {{events}} WHERE {only(Event.SPARK_BATCH)} AND epoch_ms IS NOT NULL
         ), batches AS (
           SELECT app, epoch_ms AS batch,
             max({number("submission")}) AS submission,
@@ -341,7 +317,7 @@ def facts_frame(events: DataFrame) -> DataFrame:
             max(cause) AS cause,
             max(fields['stages']) AS stages,
             min(struct(source, offset)) AS ref
-          FROM {{events}} WHERE event = '{Event.SPARK_JOB}'
+          FROM {{events}} WHERE {only(Event.SPARK_JOB)}
           GROUP BY app, checkpoint
         ), work AS (
           SELECT app, batch, run_id, batch_id, count(*) AS jobs,
@@ -351,7 +327,7 @@ def facts_frame(events: DataFrame) -> DataFrame:
         ), blocks AS (
           SELECT DISTINCT app, fields['stream'] AS stream, fields['block'] AS block,
             bytes, {number("time")} AS time
-          FROM {{events}} WHERE event = '{Event.SPARK_BLOCK}'
+          FROM {{events}} WHERE {only(Event.SPARK_BLOCK)}
         ), jobs_of_batches AS (
           SELECT app, batch, min(start) AS start, IF(count(end) = count(*), max(end), NULL) AS end,
             count(*) AS jobs, count_if(failed) AS failed, max(cause) AS cause,
@@ -361,7 +337,7 @@ def facts_frame(events: DataFrame) -> DataFrame:
           SELECT app, epoch_ms AS batch, fields['output'] AS output,
             max(fields['name']) AS name, max(duration_ms) AS duration, max(cause) AS cause,
             min_by(struct(source, offset), cause IS NULL) AS ref
-          FROM {{events}} WHERE event = '{Event.SPARK_OUTPUT}'
+          FROM {{events}} WHERE {only(Event.SPARK_OUTPUT)}
           GROUP BY app, epoch_ms, fields['output']
         ), task_rows AS (
           SELECT DISTINCT app, checkpoint AS stage, attempt, host, bytes, fields['executor'] AS executor,
@@ -370,7 +346,7 @@ def facts_frame(events: DataFrame) -> DataFrame:
             {number("slowest_records")} AS slowest_records, {number("records")} AS records,
             {number("gc_ms")} AS gc, {number("spilled")} AS spilled, {number("fetch_ms")} AS fetch,
             time_us
-          FROM {{events}} WHERE event = '{Event.SPARK_TASKS}'
+          FROM {{events}} WHERE {only(Event.SPARK_TASKS)}
         ), stage_of_job AS (
           SELECT app, CAST(stage AS BIGINT) AS stage, min_by(struct(batch, run_id, batch_id), job) AS of
           FROM (SELECT *, explode(from_json(stages, 'array<bigint>')) AS stage FROM jobs
@@ -378,7 +354,7 @@ def facts_frame(events: DataFrame) -> DataFrame:
           GROUP BY app, stage
         ), names AS (
           SELECT app, checkpoint AS stage, max(task) AS name
-          FROM {{events}} WHERE event = '{Event.SPARK_STAGE}' GROUP BY app, checkpoint
+          FROM {{events}} WHERE {only(Event.SPARK_STAGE)} GROUP BY app, checkpoint
         ), stage_tasks AS (
           SELECT app, stage, sum(tasks) AS tasks, sum(total) AS total, max(longest) AS longest,
             max_by(struct(task, executor, host, slowest_records), struct(longest, task)) AS slowest,
@@ -422,7 +398,7 @@ def facts_frame(events: DataFrame) -> DataFrame:
         UNION ALL SELECT 'memory', to_json(struct(*)) FROM (
           SELECT app, host, max_by({number("free")}, time_us) AS free, sum(bytes) AS bytes,
             min(time_us) DIV 1000 AS first, max(time_us) DIV 1000 AS last
-          FROM {{events}} WHERE event = '{Event.SPARK_BLOCK}' GROUP BY app, host)
+          FROM {{events}} WHERE {only(Event.SPARK_BLOCK)} GROUP BY app, host)
         UNION ALL SELECT 'stage', to_json(struct(app, batch, run_id, batch_id, worst)) FROM worst
         UNION ALL SELECT 'executor', to_json(struct(*)) FROM loads
         UNION ALL SELECT 'single', to_json(struct(app, event, template, time_us, source, offset,

@@ -236,7 +236,12 @@ def _worst(app: RateApplication, page: Page, clock: words.Clock) -> RenderableTy
     """The failed and the longest batches."""
     ranked = sorted(
         (b for b in app.batches if b.processing_delay_ms is not None),
-        key=lambda b: (-b.failed_outputs, -(b.processing_delay_ms or 0), b.batch_time_ms),
+        key=lambda b: (
+            -b.failed_outputs,
+            -(b.processing_delay_ms or 0),
+            -(b.total_delay_ms or 0),
+            b.batch_time_ms,
+        ),
     )
     shown = ranked[: SHOWN * 4 if page.verbose else SHOWN]
     if not shown or app.verdict == "healthy":

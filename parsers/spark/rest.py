@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from flowdiag.parsers.collected import collected_of
 from flowdiag.parsers.schema import Event
 from flowdiag.parsers.spark.events import settings_of
 from flowdiag.parsers.spark.progress import instant
@@ -27,6 +28,9 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,6}(?:GMT|Z|[+-]\d\d:?\
 _APPLICATION = re.compile(
     r"app-\d{14}-\d{4,8}|application_\d{10,16}_\d{4,9}(?:/\d{1,3}\b)?|local-\d{10,16}"
     r"|spark-(?:application-\d{10,16}|[0-9a-f]{32})"
+)
+_CONTAINER = re.compile(
+    r"container_(?:e\d{1,9}_)?(?P<application>\d{6,20}_\d{1,9})_(?P<attempt>\d{1,6})_\d{1,9}"
 )
 _BATCH_IN_NAME = re.compile(r"(?<!\d)\d{13}(?!\d)")
 
@@ -79,6 +83,19 @@ def application_in(name: str) -> str | None:
     return found[0] if found else None
 
 
+def application_of_container(container: str) -> str | None:
+    """The application of a container of YARN, with its attempt from the second on.
+
+    >>> application_of_container("container_e17_1466086160000_0007_02_000003")
+    'application_1466086160000_0007/2'
+    """
+    found = _CONTAINER.match(container)
+    if found is None:
+        return None
+    attempt = int(found["attempt"])
+    return f"application_{found['application']}" + (f"/{attempt}" if attempt > 1 else "")
+
+
 def answer_rows(data: bytes, name: str) -> Iterator[Row]:
     """The rows of one answer; `offset` is 0, since documents have no lines.
 
@@ -90,12 +107,24 @@ def answer_rows(data: bytes, name: str) -> Iterator[Row]:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
         raise ValueError("damaged JSON") from trouble
+    collected = collected_of(value)
+    if collected is None:
+        yield from _rows_of(
+            value, application_in(name), _BATCH_IN_NAME.findall(name.rpartition("/")[2])
+        )
+        return
+    for answer in collected.answers:
+        yield from _rows_of(
+            answer.body, application_in(answer.path), _BATCH_IN_NAME.findall(answer.path)
+        )
+
+
+def _rows_of(value: object, application: str | None, time: list[str]) -> Iterator[Row]:
+    """The rows of one decoded answer; `time` holds the batch time, if something told it."""
     kind = kind_of(value)
     items = [
         one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)
     ]
-    application = application_in(name)
-    time = _BATCH_IN_NAME.findall(name.rpartition("/")[2])
     for item in items[:_MAX_ITEMS]:
         rows: list[Row] = []
         if kind == "statistics":
