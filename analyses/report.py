@@ -21,6 +21,7 @@ from flowdiag.analyses import findings as f
 from flowdiag.analyses.evidence import Located
 from flowdiag.analyses.facts import JobKey
 from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
+from flowdiag.analyses.queues.wire import QueueTaskManager, QueueVertex
 from flowdiag.analyses.redact import clean, printable, pseudonymise, shorten, visible_json
 from flowdiag.analyses.startup.wire import StartAttempt, StartStep, StartWorker
 
@@ -468,6 +469,8 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempts: list[StartAttempt] | None = None  # startup
     cluster: list[StartStep] | None = None  # startup
     workers: list[StartWorker] | None = None  # startup
+    vertices: list[QueueVertex] | None = None  # queues
+    taskmanagers: list[QueueTaskManager] | None = None  # queues
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

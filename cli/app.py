@@ -14,6 +14,7 @@ from flowdiag.cli.commands.collect import collect
 from flowdiag.cli.commands.explain import explain
 from flowdiag.cli.commands.listener import listener
 from flowdiag.cli.commands.memory import memory
+from flowdiag.cli.commands.queues import queues
 from flowdiag.cli.commands.rate import rate
 from flowdiag.cli.commands.render import render
 from flowdiag.cli.commands.rules import rules
@@ -33,7 +34,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (checkpoints, rate, startup, memory, rules, explain, render, warm):
+for command in (checkpoints, rate, queues, startup, memory, rules, explain, render, warm):
     app.command(cls=HelpfulCommand)(command)
 app.add_typer(collect)
 app.add_typer(listener)

@@ -405,6 +405,10 @@ _WANTED: Final = {
         "the start of a cluster or of a job",
         "give it the JobManager's log from its beginning",
     ),
+    "queues": (
+        "metrics of a job's tasks",
+        "give it logs with metric reports, files of Prometheus, or what `flowdiag collect` saved",
+    ),
     "memory": (
         "a memory option or size",
         "give it a configuration file, logs from their beginning, or the answer of /taskmanagers",

@@ -1,0 +1,1 @@
+"""`flowdiag queues`: full queues, spent credits, and where the back pressure starts."""

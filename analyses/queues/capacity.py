@@ -1,0 +1,121 @@
+"""How many buffers can wait before a task, by version (catalogue/flink.md 7.1 and 7.2).
+
+`inputQueueLength` counts what lies in a task's input channels, over all gates. What fits in there changed:
+
+| versions | remote channels | local channels |
+|---|---|---|
+| up to 1.4, or credits switched off | a pool of `C * 2 + 8` per gate | not counted |
+| 1.5 to 1.8 | `C * E + F`: exclusive per channel, floating per gate | not counted |
+| 1.9, 1.10 | the same | what waits at their producers: its whole pool |
+| 1.11 and later | the same (from 1.17 fewer exclusive ones under a cap, from 2.0 fixed at 2 and 8) | up to `max-buffers-per-channel` of each producer |
+
+Barriers and other events come on top, typically one per channel: they take no buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from flowdiag.analyses.buffers import Settings, Version, gate, partition
+
+LOCAL_COUNTED: Final[Version] = (1, 9)
+CHANNEL_CAP: Final[Version] = (1, 11)
+FIXED: Final[Version] = (2, 0)
+DEFAULT_CAP: Final = 10
+_CAP_KEY: Final = "taskmanager.network.memory.max-buffers-per-channel"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateShape:
+    """One input gate of a subtask.
+
+    Args:
+        channels: all of them.
+        remote: those whose producer runs on another TaskManager.
+        subpartitions: of each producer's result partition.
+    """
+
+    channels: int
+    remote: int
+    subpartitions: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """What can wait before a subtask, all gates together.
+
+    Args:
+        channels, remote: counted over the gates.
+        buffers: exclusive and floating ones, for the remote channels.
+        local: buffers at local producers that `inputQueueLength` counts; None: it counts none of them.
+        events: barriers on top, one for each channel that is counted.
+    """
+
+    channels: int
+    remote: int
+    buffers: int
+    local: int | None
+    events: int
+
+    @property
+    def total(self) -> int:
+        """The length at which the input is full."""
+        return self.buffers + (self.local or 0) + self.events
+
+    @property
+    def convicts(self) -> bool:
+        """Whether a long queue is one of this task's own buffers: no local backlog is counted."""
+        return not self.local
+
+
+def input_capacity(
+    gates: Iterable[GateShape], options: Mapping[str, str], version: Version
+) -> Capacity:
+    """What a subtask's input holds when it is full.
+
+    Args:
+        gates: of the subtask; sources have none.
+        options: the configuration, by key.
+        version: of Flink.
+
+    >>> one = [GateShape(channels=4, remote=4)]
+    >>> [input_capacity(one, {}, v).total for v in ((1, 4), (1, 8), (1, 20))]
+    [20, 20, 20]
+    >>> mixed = input_capacity([GateShape(channels=4, remote=3)], {}, (1, 8))
+    >>> mixed.total, mixed.convicts  # 3 * 2 + 8 buffers and 3 barriers
+    (17, True)
+    >>> mixed = input_capacity([GateShape(channels=4, remote=3)], {}, (1, 20))
+    >>> mixed.buffers, mixed.local, mixed.convicts
+    (14, 10, False)
+    """
+    settings = Settings.of(options, version)
+    counts_local = version >= LOCAL_COUNTED
+    channels = remote = buffers = local = 0
+    for shape in gates:
+        channels += shape.channels
+        remote += shape.remote
+        if shape.remote:
+            buffers += gate(shape.channels, shape.remote, settings, version).desired
+        if counts_local:
+            each = (
+                _cap(options, version)
+                if version >= CHANNEL_CAP
+                else partition(shape.subpartitions, settings, version).desired
+            )
+            local += (shape.channels - shape.remote) * each
+    return Capacity(
+        channels=channels,
+        remote=remote,
+        buffers=buffers,
+        local=local if counts_local else None,
+        events=channels if counts_local else remote,
+    )
+
+
+def _cap(options: Mapping[str, str], version: Version) -> int:
+    if version >= FIXED:
+        return DEFAULT_CAP
+    text = options.get(_CAP_KEY, "").strip()
+    return int(text) if text.isdecimal() and 0 < len(text) < 9 else DEFAULT_CAP

@@ -1,0 +1,200 @@
+"""From the facts of `flowdiag queues` to `data.vertices` and `data.taskmanagers`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from flowdiag.analyses.placement import SubtaskKey
+from flowdiag.analyses.pressure import Load, by_task
+from flowdiag.analyses.queues import wire
+from flowdiag.analyses.queues.facts import Gauge, JobQueues, Machine, QueueFacts, Sample, joined
+from flowdiag.analyses.queues.root import Spell, find_spells, linked, loads_in, samples_in
+from flowdiag.analyses.queues.saturation import saturated_share
+from flowdiag.analyses.queues.skew import skew_score
+
+
+def queue_vertices(facts: QueueFacts, max_rows: int) -> list[wire.QueueVertex]:
+    """The graph of each job; of each vertex at most `max_rows` subtasks, the sick ones first."""
+    found: list[wire.QueueVertex] = []
+    for job in facts.jobs:
+        if job.samples or job.totals:
+            found += _vertices(job, max_rows)
+    return found[:max_rows]
+
+
+def focus(job: JobQueues) -> tuple[list[Spell], list[int] | None]:
+    """The spells that count, and the windows that the tables are about: those of the first spell."""
+    spells = [spell for spell in find_spells(job) if not spell.ordinary]
+    if spells and spells[0].windows:
+        return spells, list(spells[0].windows)
+    return spells, None
+
+
+def _vertices(job: JobQueues, max_rows: int) -> list[wire.QueueVertex]:
+    spells, windows = focus(job)
+    loads = loads_in(job, windows)
+    held = samples_in(job, windows)
+    members = by_task(loads)
+    shipping = (
+        {(up, down): word for up, down, word in job.job.graph.shipping} if job.job.graph else {}
+    )
+    ids = {v.task: v.vertex_id for v in job.job.graph.vertices} if job.job.graph else {}
+    culprits = {load.key for spell in spells for load in spell.convicted}
+    found = []
+    for task in job.topology.tasks:
+        mine = members.get(task, [])
+        subtasks = [_subtask(job, load, held.get(load.key, []), culprits) for load in mine]
+        subtasks.sort(key=lambda s: (not s.culprit, -(s.busy or 0.0), s.subtask_index))
+        records = [load.records for load in mine if load.records is not None]
+        found.append(
+            wire.QueueVertex(
+                job_id=job.job.key.job_id,
+                job_name=job.job.name,
+                vertex_id=ids.get(task),
+                name=task,
+                parallelism=job.topology.parallelism[task],
+                role=role(job, task, mine, spells),
+                busy=_most(s.busy for s in subtasks),
+                back_pressured=_most(s.back_pressured for s in subtasks),
+                idle=_most(s.idle for s in subtasks),
+                skew=_rounded(skew_score(records)) if len(records) > 1 and any(records) else None,
+                inputs=[
+                    wire.QueueInput(upstream=before, ship_strategy=shipping.get((before, task)))
+                    for before in job.topology.upstream.get(task, ())
+                    if linked(job)
+                ],
+                graph_from=job.topology.known_from,
+                subtasks=subtasks[:max_rows],
+                total=len(subtasks),
+                truncated=len(subtasks) > max_rows,
+            )
+        )
+    return found
+
+
+def role(job: JobQueues, task: str, members: Sequence[Load], spells: Iterable[Spell]) -> str:
+    """What a vertex is to the back pressure."""
+    ends = [spell.task for spell in spells]
+    if task in ends:
+        return "root"
+    if any(load.waits for load in members):
+        return "back-pressured"
+    if linked(job) and any(task in job.topology.downstream(end) for end in ends):
+        return "fed-by-root"
+    return "ok" if members else "unknown"
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _rounded(value: float | None, digits: int = 4) -> float | None:
+    return None if value is None else round(value, digits)
+
+
+def _mean(gauge: Gauge | None, scale: float = 1.0) -> float | None:
+    return None if gauge is None else round(gauge.mean / scale, 4)
+
+
+def _subtask(
+    job: JobQueues, load: Load, each: Sequence[Sample], culprits: set[SubtaskKey]
+) -> wire.QueueSubtask:
+    def gauge(name: str) -> Gauge | None:
+        return joined(sample.gauges.get(name) for sample in each)
+
+    def increase(name: str) -> float | None:
+        known = [sample.increases[name] for sample in each if name in sample.increases]
+        return sum(known) if known else None
+
+    key = load.key
+    queue = gauge("input_queue")
+    capacity = job.capacity.get(key)
+    place = next((sample for sample in reversed(each) if sample.taskmanager), None)
+    return wire.QueueSubtask(
+        subtask_index=key.subtask_index,
+        taskmanager=place.taskmanager if place else load.taskmanager,
+        host=place.host if place else None,
+        culprit=key in culprits,
+        samples=sum(sample.samples for sample in each),
+        busy=_rounded(load.busy) if load.measured else None,
+        back_pressured=_rounded(load.pressed) if load.wait_measured else None,
+        idle=_mean(gauge("idle"), 1000),
+        records_in=load.records,
+        bytes_in=increase("bytes_in"),
+        queue_length=_mean(queue),
+        queue_length_max=None if queue is None else queue.high,
+        capacity=None if capacity is None else capacity.total,
+        local_backlog=None if capacity is None else capacity.local,
+        floating_usage=_mean(gauge("floating")),
+        exclusive_usage=_mean(gauge("exclusive")),
+        output_usage=_mean(gauge("out_pool")),
+        saturated_share=_rounded(saturated_share(job, key, each)),
+        gates=[
+            wire.QueueGate(
+                gate=gate.gate,
+                samples=gate.samples,
+                total=_rounded(gate.total),
+                shortest=_rounded(gate.shortest),
+                longest=_rounded(gate.longest),
+                mean=_rounded(gate.mean),
+            )
+            for gate in job.gates
+            if gate.key == key
+        ],
+    )
+
+
+def queue_taskmanagers(facts: QueueFacts, max_rows: int) -> list[wire.QueueTaskManager]:
+    """The TaskManagers of each job, the culprits first."""
+    found = []
+    for job in facts.jobs:
+        spells, windows = focus(job)
+        blamed = {spell.taskmanager for spell in spells if spell.taskmanager}
+        loads = loads_in(job, windows)
+        places: dict[str, list[Load]] = {}
+        for load in loads.values():
+            if load.taskmanager is not None:
+                places.setdefault(load.taskmanager, []).append(load)
+        rows = []
+        for name, mine in sorted(places.items()):
+            machines = [
+                machine
+                for machine in job.machines.get(name, ())
+                if windows is None or machine.window in windows
+            ]
+            rows.append(_taskmanager(job, name, mine, machines, name in blamed))
+        found += sorted(rows, key=lambda row: (not row.culprit, -(row.busy or 0.0)))
+    return found[:max_rows]
+
+
+def gc_share(machines: Sequence[Machine]) -> float | None:
+    """Share of the time that a TaskManager collected garbage."""
+    known = [m for m in machines if m.gc_ms is not None and m.span_ms]
+    span = sum(m.span_ms or 0.0 for m in known)
+    return sum(m.gc_ms or 0.0 for m in known) / span if span else None
+
+
+def _taskmanager(
+    job: JobQueues, name: str, loads: Sequence[Load], machines: Sequence[Machine], culprit: bool
+) -> wire.QueueTaskManager:
+    def gauge(key: str) -> Gauge | None:
+        return joined(machine.gauges.get(key) for machine in machines)
+
+    used, most = gauge("heap_used"), gauge("heap_max")
+    host = next(
+        (s.host for each in job.samples.values() for s in each if s.taskmanager == name), None
+    )
+    return wire.QueueTaskManager(
+        job_id=job.job.key.job_id,
+        taskmanager=name,
+        host=host,
+        subtasks=len(loads),
+        culprit=culprit,
+        busy=_most(_rounded(load.busy) for load in loads if load.measured),
+        gc_share=_rounded(gc_share(machines)),
+        heap_used=_rounded(used.mean / most.mean) if used and most and most.mean > 0 else None,
+        cpu=_mean(gauge("cpu")),
+        segments=_mean(gauge("segments")),
+        segments_free=_mean(gauge("segments_free")),
+        segments_requested=_mean(gauge("segments_requested"), 100),
+    )

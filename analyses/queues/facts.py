@@ -1,0 +1,161 @@
+"""What one run of `flowdiag queues` knows, as plain frozen values.
+
+Metrics come in windows: a minute or a multiple of it, counted from 1970. A gauge of a window is the
+number, sum, minimum and maximum of its samples, a counter its increase. Times are microseconds UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from flowdiag.analyses.facts import CheckpointFacts, JobFacts, Process, Ref, SubtaskLoad
+from flowdiag.analyses.placement import SubtaskKey
+from flowdiag.analyses.queues.capacity import Capacity
+from flowdiag.analyses.topology import Topology
+
+
+class Gauge(NamedTuple):
+    """The samples of a gauge."""
+
+    n: int
+    total: float
+    low: float
+    high: float
+
+    @property
+    def mean(self) -> float:
+        """Of the samples."""
+        return self.total / self.n
+
+    def share_above(self, limit: float) -> float:
+        """About which share of the samples is at or above a limit, had they two values only.
+
+        >>> Gauge(10, 7.0, 0.0, 1.0).share_above(0.9), Gauge(5, 5.0, 1.0, 1.0).share_above(0.9)
+        (0.7, 1.0)
+        """
+        if self.high < limit:
+            return 0.0
+        if self.low >= limit:
+            return 1.0
+        return (self.mean - self.low) / (self.high - self.low)
+
+
+def joined(gauges: Iterable[Gauge | None]) -> Gauge | None:
+    """The samples of several windows as one; None of nothing."""
+    known = [gauge for gauge in gauges if gauge is not None and gauge.n > 0]
+    if not known:
+        return None
+    return Gauge(
+        sum(gauge.n for gauge in known),
+        sum(gauge.total for gauge in known),
+        min(gauge.low for gauge in known),
+        max(gauge.high for gauge in known),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One subtask in one window.
+
+    Args:
+        window: number of the window.
+        gauges: by the names of `measure.GAUGES`.
+        increases: by the names of `measure.COUNTERS`.
+        resets: how often a counter fell back, which a restart makes it do.
+    """
+
+    window: int
+    taskmanager: str | None = None
+    host: str | None = None
+    gauges: Mapping[str, Gauge] = field(default_factory=dict)
+    increases: Mapping[str, float] = field(default_factory=dict)
+    samples: int = 0
+    resets: int = 0
+    first_us: int | None = None
+    last_us: int | None = None
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One TaskManager in one window: gauges, and the time its garbage collectors took."""
+
+    window: int
+    taskmanager: str
+    host: str | None = None
+    gauges: Mapping[str, Gauge] = field(default_factory=dict)
+    gc_ms: float | None = None
+    span_ms: float | None = None
+    samples: int = 0
+    first_us: int | None = None
+    last_us: int | None = None
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateQueue:
+    """What `taskmanager.network.detailed-metrics` says of one input gate: its remote channels only."""
+
+    key: SubtaskKey
+    gate: int
+    samples: int
+    total: float | None = None
+    shortest: float | None = None
+    longest: float | None = None
+    mean: float | None = None
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # told apart by identity, for caches
+class JobQueues:
+    """Everything about one job.
+
+    Args:
+        job: names, places, checkpoints, settings; `loads` are totals of REST and archives.
+        topology: what comes before what.
+        samples: of each subtask, in the order of the windows.
+        machines: of each TaskManager that runs it, in the order of the windows.
+        capacity: of each subtask's input, where its channels are known.
+        gates: of detailed metrics.
+        window_us: length of a window.
+        starts_us: when the job started, restarted, was restored or rescaled.
+        version_from: `said` by the input, `metrics` inferred from their names, None: not known.
+        gaps: what is missing, for people.
+    """
+
+    job: JobFacts
+    topology: Topology
+    samples: Mapping[SubtaskKey, tuple[Sample, ...]]
+    machines: Mapping[str, tuple[Machine, ...]] = field(default_factory=dict)
+    capacity: Mapping[SubtaskKey, Capacity] = field(default_factory=dict)
+    gates: tuple[GateQueue, ...] = ()
+    window_us: int = 60_000_000
+    starts_us: tuple[int, ...] = ()
+    version: tuple[int, int] | None = None
+    version_from: str | None = None
+    gaps: tuple[str, ...] = ()
+
+    @property
+    def totals(self) -> tuple[SubtaskLoad, ...]:
+        """What REST answers and archives counted since the start."""
+        return self.job.loads
+
+    @property
+    def windows(self) -> list[int]:
+        """Every window with a sample, ascending."""
+        return sorted({sample.window for each in self.samples.values() for sample in each})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueFacts:
+    """What the rules of `flowdiag queues` judge."""
+
+    common: CheckpointFacts
+    jobs: tuple[JobQueues, ...]
+
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        """Who wrote what."""
+        return self.common.processes

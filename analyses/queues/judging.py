@@ -1,0 +1,276 @@
+"""What the rules of `flowdiag queues` share: subjects, grades, numbers and advice for a spell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from flowdiag.analyses import judging as j
+from flowdiag.analyses.facts import Ref
+from flowdiag.analyses.findings import (
+    Action,
+    Evidence,
+    Finding,
+    Measurement,
+    Rank,
+    Severity,
+    State,
+    Subject,
+    grade,
+)
+from flowdiag.analyses.options import option
+from flowdiag.analyses.placement import SubtaskKey
+from flowdiag.analyses.queues.facts import JobQueues
+from flowdiag.analyses.queues.root import Spell, find_spells, loads_in, name_of
+
+# A recovered spell that lasted less than this share of the metrics was isolated.
+_ISOLATED: Final = 0.01
+
+
+def severity(job: JobQueues, spell: Spell) -> Severity:
+    """By the one table; what a start or a restore ordinarily costs is information."""
+    if spell.ordinary:
+        return Severity.INFO
+    windows = job.windows
+    share = len(spell.windows) / max(len(windows), 1)
+    if spell.state is State.RECOVERED and share <= _ISOLATED:
+        return Severity.INFO
+    return grade(state=spell.state, share=share, fatal=spell.fatal)
+
+
+def host_of(job: JobQueues, taskmanager: str | None) -> str | None:
+    """The host of a TaskManager, where the input says."""
+    if taskmanager is None:
+        return None
+    for each in job.samples.values():
+        for sample in each:
+            if sample.taskmanager == taskmanager and sample.host:
+                return sample.host
+    return next((a.host for a in job.job.attempts if a.taskmanager == taskmanager and a.host), None)
+
+
+def subtask(job: JobQueues, key: SubtaskKey, taskmanager: str | None) -> Subject:
+    """A subtask."""
+    vertices = job.job.graph.vertices if job.job.graph else ()
+    attempts = [
+        a for a in job.job.attempts if a.task == key.task and a.subtask_index == key.subtask_index
+    ]
+    return Subject(
+        kind="subtask",
+        job_id=job.job.key.job_id or None,
+        job_name=job.job.name,
+        task=key.task,
+        vertex_id=next((v.vertex_id for v in vertices if v.task == key.task), None),
+        operator=_operator(key.task),
+        subtask_index=key.subtask_index,
+        parallelism=job.topology.parallelism.get(key.task),
+        attempt_id=attempts[-1].attempt_id if attempts else None,
+        taskmanager=taskmanager,
+        host=host_of(job, taskmanager),
+    )
+
+
+def task(job: JobQueues, name: str) -> Subject:
+    """A whole vertex."""
+    vertices = job.job.graph.vertices if job.job.graph else ()
+    return Subject(
+        kind="task",
+        job_id=job.job.key.job_id or None,
+        job_name=job.job.name,
+        task=name,
+        vertex_id=next((v.vertex_id for v in vertices if v.task == name), None),
+        operator=_operator(name),
+        parallelism=job.topology.parallelism.get(name),
+    )
+
+
+def machine(job: JobQueues, taskmanager: str) -> Subject:
+    """A TaskManager."""
+    return Subject(
+        kind="taskmanager",
+        job_id=job.job.key.job_id or None,
+        job_name=job.job.name,
+        taskmanager=taskmanager,
+        host=host_of(job, taskmanager),
+    )
+
+
+def _operator(name: str) -> str | None:
+    """The operator of a task that runs but one; of a chain, metrics do not say which is slow."""
+    return None if " -> " in name else name
+
+
+def subject_of(job: JobQueues, spell: Spell) -> Subject:
+    """Who is to blame for a spell."""
+    if spell.taskmanager is not None:
+        return machine(job, spell.taskmanager)
+    if spell.whole or not spell.convicted:
+        return task(job, spell.task)
+    return subtask(job, spell.convicted[0].key, spell.convicted[0].taskmanager)
+
+
+def who(job: JobQueues, spell: Spell) -> str:
+    """The accused, for people."""
+    if spell.taskmanager is not None:
+        return j.place_text(spell.taskmanager, host_of(job, spell.taskmanager))
+    if spell.whole:
+        return j.shorten(spell.task)
+    return " and ".join(name_of(job, load.key) for load in spell.convicted[:3]) + (
+        f" and {len(spell.convicted) - 3} more" if len(spell.convicted) > 3 else ""
+    )
+
+
+_UNITS: Final = {
+    "busy": ("share", "of the time, mean"),
+    "back-pressured": ("share", "of the time, mean"),
+    "input-buffers-in-use": ("share", "of the remote channels' buffers, mean"),
+    "queue-ratio": ("ratio", "queued buffers, against the median sibling"),
+    "records-ratio": ("ratio", "records in, against the mean of its siblings"),
+    "bytes-ratio": ("ratio", "bytes in, against the mean of its siblings"),
+    "time-per-record-ratio": ("ratio", "against siblings on other TaskManagers"),
+    "snapshot-share": ("share", "of the time, in synchronous snapshots"),
+    "records": ("records", "taken in over the spell"),
+}
+
+
+def measurements(spell: Spell) -> tuple[Measurement, ...]:
+    """The numbers of a spell."""
+    before = max(spell.before, key=lambda pair: pair[1], default=None)
+    return (
+        *(
+            Measurement(
+                name=name, value=round(value, 4), unit=_UNITS[name][0], population=_UNITS[name][1]
+            )
+            for name, value in spell.numbers.items()
+        ),
+        *(
+            [
+                Measurement(
+                    name="back-pressured-before",
+                    value=round(min(before[1], 1.0), 4),
+                    unit="share",
+                    population=f"of the time, a subtask of {j.shorten(before[0])}",
+                )
+            ]
+            if before is not None
+            else []
+        ),
+        Measurement(name="samples", value=spell.samples, unit="samples"),
+    )
+
+
+def evidence(job: JobQueues, spell: Spell) -> tuple[Evidence, ...]:
+    """The reports with the samples that convict, then those of who waits, then late acknowledgements."""
+    refs: list[tuple[Ref | None, int | None]] = []
+    keys = [load.key for load in spell.convicted[:3]]
+    waiting = [load.key for load in spell.loads.values() if load.waits][:2]
+    wanted = set(spell.windows)
+    for key in (*keys, *waiting):
+        mine = [s for s in job.samples.get(key, ()) if not wanted or s.window in wanted]
+        refs += [(s.ref, s.first_us) for s in (mine[:1] + mine[-1:])]
+    refs += [(load.ref, None) for load in spell.convicted[:3] if not job.samples]
+    refs += [
+        (item.ref, item.received_us)
+        for item in job.job.late
+        if SubtaskKey(item.attempt.task or "", item.attempt.subtask_index or 0) in keys
+    ][:3]
+    return j.cite(refs)[: j.MAX_CITED]
+
+
+def finding(
+    job: JobQueues,
+    spell: Spell,
+    *,
+    title: str,
+    explain: str,
+    actions: Iterable[Action],
+) -> Finding:
+    """A finding about a spell; one that a start explains accuses nobody of anything serious."""
+    note = (
+        " This is what a start, a restore or a rescaling costs while the backlog is worked off."
+        if spell.ordinary
+        else ""
+    )
+    says = "; ".join(vote.says for vote in spell.votes if vote.weight > 0)
+    against = next((vote.says for vote in spell.votes if vote.weight < 0), None)
+    return Finding(
+        job=job.job.key,
+        severity=severity(job, spell),
+        state=spell.state,
+        subject=subject_of(job, spell),
+        title=title,
+        why=f"{who(job, spell)}: {says}",
+        cause=spell.cause,
+        confidence=spell.confidence,
+        rank=Rank.ROOT_CAUSE + 5,
+        first_us=spell.first_us,
+        last_us=spell.last_us,
+        count=max(len(spell.windows), 1),
+        explain=explain + note + (f" Not all signals agree: {against}." if against else ""),
+        measurements=measurements(spell),
+        evidence=evidence(job, spell),
+        actions=tuple(actions),
+        votes=spell.votes,
+    )
+
+
+def spells_of(job: JobQueues, *causes: str | None) -> list[Spell]:
+    """The spells of a job with one of these causes, those of one machine as one."""
+    found: dict[object, Spell] = {}
+    for spell in find_spells(job):
+        if spell.cause in causes:
+            key = (spell.taskmanager, None) if spell.taskmanager else (spell.task, spell.first_us)
+            found.setdefault(key, spell)
+    return list(found.values())
+
+
+def serious(job: JobQueues) -> list[Spell]:
+    """The spells that a rule reports at warning or above."""
+    return [spell for spell in find_spells(job) if severity(job, spell) is not Severity.INFO]
+
+
+def waiting_tasks(job: JobQueues) -> list[tuple[str, float]]:
+    """Tasks of which a subtask waits most of the time, by the last spell or over everything."""
+    spells = find_spells(job)
+    loads = spells[0].loads if spells else loads_in(job)
+    found: dict[str, float] = {}
+    for load in loads.values():
+        if load.waits and load.wait_measured:
+            found[load.key.task] = max(found.get(load.key.task, 0.0), load.pressed or 0.0)
+    return sorted(found.items(), key=lambda pair: job.topology.order(pair[0]))
+
+
+def barriers_meanwhile(job: JobQueues) -> tuple[Action, ...]:
+    """How checkpoints get through while the cause is being removed."""
+    version = job.job.version
+    found = []
+    unaligned = option("unaligned", version)
+    if unaligned is not None:
+        found.append(
+            Action(
+                text="If checkpoints suffer meanwhile, let barriers overtake the data",
+                option=unaligned,
+                current=j.configured(job.job, "execution.checkpointing.unaligned", unaligned),
+                proposed="true",
+                risk="checkpoints carry in-flight data",
+                restart_needed=True,
+                verify="start delays of the slow task fall to about a second",
+            )
+        )
+    debloat = option("debloat", version)
+    if debloat is not None and unaligned is not None:
+        found.append(
+            Action(
+                text="Or keep less data in flight: let Flink shrink the buffers to what is consumed in a second",
+                option=debloat,
+                current=j.configured(job.job, debloat),
+                proposed="true",
+                risk="no more throughput; tune the floating buffers above a parallelism of 200",
+                restart_needed=True,
+                verify="alignment and start delay fall, busy times stay",
+            )
+        )
+    return tuple(found)
+
+
+__all__ = ["Rank", "Subject"]

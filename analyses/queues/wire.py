@@ -1,0 +1,96 @@
+"""`data` of `flowdiag queues`: the wire types that other programs read (architecture.md).
+
+Shares are 0 to 1 of the time, usages 0 to 1 of the buffers (output pools may exceed 1 from 1.16 on); null
+where no input says. Values of a vertex are maxima over its subtasks, never means.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class QueueGate(msgspec.Struct, frozen=True, kw_only=True):
+    """Queued buffers in the remote channels of one input gate, means of the samples."""
+
+    gate: int
+    samples: int
+    total: float | None
+    shortest: float | None
+    longest: float | None
+    mean: float | None
+
+
+class QueueSubtask(msgspec.Struct, frozen=True, kw_only=True):
+    """One subtask over the time that is judged.
+
+    `capacity` is the queue length at which its input is full; from Flink 1.9 it takes in
+    `local_backlog`, what waits at producers on the same TaskManager.
+    """
+
+    subtask_index: int
+    taskmanager: str | None
+    host: str | None
+    culprit: bool
+    samples: int
+    busy: float | None
+    back_pressured: float | None
+    idle: float | None
+    records_in: float | None
+    bytes_in: float | None
+    queue_length: float | None
+    queue_length_max: float | None
+    capacity: int | None
+    local_backlog: int | None
+    floating_usage: float | None
+    exclusive_usage: float | None
+    output_usage: float | None
+    saturated_share: float | None
+    gates: list[QueueGate]
+
+
+class QueueInput(msgspec.Struct, frozen=True, kw_only=True):
+    """An edge into a vertex, with Flink's word for how records are shipped."""
+
+    upstream: str
+    ship_strategy: str | None
+
+
+class QueueVertex(msgspec.Struct, frozen=True, kw_only=True):
+    """One vertex of the job graph, sources first.
+
+    `role` is root, back-pressured, fed-by-root, ok or unknown; `skew` Flink's own score of the records
+    in, 0 (even) to 100. `graph_from` says what told the edges: plan, archive, deployment order, metrics.
+    """
+
+    job_id: str
+    job_name: str | None
+    vertex_id: str | None
+    name: str
+    parallelism: int
+    role: str
+    busy: float | None
+    back_pressured: float | None
+    idle: float | None
+    skew: float | None
+    inputs: list[QueueInput]
+    graph_from: str | None
+    subtasks: list[QueueSubtask]
+    total: int
+    truncated: bool
+
+
+class QueueTaskManager(msgspec.Struct, frozen=True, kw_only=True):
+    """One TaskManager that runs subtasks of the job; usages and shares over the time that is judged."""
+
+    job_id: str
+    taskmanager: str
+    host: str | None
+    subtasks: int
+    culprit: bool
+    busy: float | None
+    gc_share: float | None
+    heap_used: float | None
+    cpu: float | None
+    segments: float | None
+    segments_free: float | None
+    segments_requested: float | None

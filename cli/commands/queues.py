@@ -1,0 +1,51 @@
+"""`flowdiag queues`."""
+
+from __future__ import annotations
+
+from flowdiag.cli import options as o
+from flowdiag.cli.settings import load_settings
+
+
+def queues(
+    paths: o.Paths,
+    tz: o.Tz = None,
+    strict_inputs: o.StrictInputs = None,
+    since: o.Since = None,
+    until: o.Until = None,
+    job: o.Job = None,
+    format: o.OutputFormat = None,
+    output: o.Output = None,
+    max_rows: o.MaxRows = None,
+    redact: o.Redact = None,
+    no_excerpts: o.NoExcerpts = None,
+    no_color: o.NoColor = None,
+    fail_on: o.FailOnOption = None,
+    allow_inconclusive: o.AllowInconclusive = None,
+    config: o.Config = None,
+    quiet: o.Quiet = None,
+    verbose: o.Verbose = None,
+    debug: o.Debug = None,
+) -> int:
+    """Where does the Flink job's back pressure start, and whose queues are full?
+
+    \b
+    Examples:
+      flowdiag queues logs/
+      flowdiag queues collected/ --since 30m
+      flowdiag queues prometheus.json rest/ --job 'orders-*'
+      flowdiag queues logs/ --format json | jq '.summary.culprits[0]'
+
+    Give it metrics and the job graph: logs with metric reports (Slf4jReporter), files of Prometheus,
+    what `flowdiag collect` saved, saved REST answers, archives; logs and configurations add to it.
+    """
+    settings = load_settings(o.flags(locals()), config=config)
+
+    from flowdiag.analyses.queues.diagnosis import diagnose
+    from flowdiag.analyses.report import Data
+    from flowdiag.analyses.wishes import Wishes
+    from flowdiag.cli.run import run_on_spark, wishes_of
+
+    wishes = wishes_of(Wishes, settings, since=since, until=until, job=job)
+    return run_on_spark(
+        "queues", diagnose, paths, settings, wishes, engine="flink", empty=Data(vertices=[])
+    )
