@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,6 +59,7 @@ def raw_events(
     tune: Callable[[bool], None] = lambda small: None,
     say: Say = lambda stage: None,
     meanwhile: Callable[[pa.Table], None] = lambda events: None,
+    metrics: Collection[str] | None = None,
 ) -> tuple[DataFrame, bool]:
     """What the sources say, in the schema `EVENTS`, and whether it is small and was parsed here.
 
@@ -71,13 +72,14 @@ def raw_events(
         tune: told whether the input is small, before the first query.
         say: told the name of each stage, for progress.
         meanwhile: called with events that were parsed here, while Spark is still starting.
+        metrics: names of the metrics of reports that become rows; None for all that are known.
     """
     from flowdiag.parsers.parse import parse_on_driver, plan_splits
 
     tasks = plan_splits(sources)
     small = cost(sources) <= driver_bytes
     say("reading")
-    parsed = parse_on_driver(tasks) if small else tasks
+    parsed = parse_on_driver(tasks, metrics) if small else tasks
     say("starting Spark")
     if isinstance(parsed, pa.Table):
         meanwhile(parsed)
@@ -86,7 +88,7 @@ def raw_events(
     # Not before: two threads that import pyspark at once meet half of it.
     from flowdiag.parsers.spark.frame import events_frame
 
-    events = events_frame(spark, parsed)
+    events = events_frame(spark, parsed, metrics)
     if not small:
         say("reading")
     return events, small
@@ -111,6 +113,7 @@ def settled_events(
     tune: Callable[[bool], None] = lambda small: None,
     tz: str | None = None,
     say: Say = lambda stage: None,
+    metrics: Collection[str] | None = None,
 ) -> Settled:
     """Parse the sources, settle clocks and writers.
 
@@ -121,6 +124,8 @@ def settled_events(
         tune: told whether the input is small, before the first query.
         tz: name of a zone that overrides every inferred one.
         say: told the name of each stage, for progress.
+        metrics: as in `raw_events`; name what a command measures, since a report of a busy cluster
+            is thousands of samples.
     """
     from flowdiag.analyses import resolve
 
@@ -131,10 +136,11 @@ def settled_events(
         driver_bytes=driver_bytes,
         tune=tune,
         say=say,
+        metrics=metrics,
         meanwhile=lambda parsed: found.append(resolve.survey(*rare_of(parsed))),
     )
     if not small:
-        events = kept(events)
+        events = kept(events, large=True)
         rare = rows_of(events.sparkSession.sql(resolve.RARE_SQL, events=events))
         marks = [decode(row["fields"]["marks"]) for row in rare if row["event"] == Event.MARKS]
         found.append(resolve.survey([r for r in rare if r["event"] != Event.MARKS], marks))

@@ -6,15 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from flowdiag.analyses import wishes as shared
 from flowdiag.analyses.facts import JobKey
 from flowdiag.analyses.findings import Confidence, RuleOutcome
 from flowdiag.analyses.frames import kept
-from flowdiag.analyses.measuring import Say, raw_events, rows_of
+from flowdiag.analyses.measuring import Say, raw_events
 from flowdiag.analyses.rate.assemble import Told, assemble
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
 from flowdiag.analyses.rate.state import Assessment, assess
+from flowdiag.analyses.rate.survey import survey, survey_table
 from flowdiag.analyses.report import Data, Report
 from flowdiag.analyses.reporting import report_of
 from flowdiag.analyses.rules.base import apply
@@ -153,21 +157,28 @@ def measure(
 
     if all(source.kind == "not-read" for source in sources):
         return Measured(facts=RateFacts(applications=()), splits=(), owners=())
-    events, small = raw_events(sources, session, tune=tune, say=say)
+    surveyed: list[dict[str, Any]] = []
+    present: set[str] = set()
+
+    def look(parsed: pa.Table) -> None:
+        surveyed.extend(survey_table(parsed))
+        present.update(pc.unique(parsed["event"]).to_pylist())
+
+    events, small = raw_events(sources, session, tune=tune, say=say, meanwhile=look)
+    say("telling applications apart")
     if not small:
         # Not `persist`: a frame that Python makes is not found in the cache again where a query names
         # it several times, and each time all of the input would be read.
         events = events.localCheckpoint()
-    say("telling applications apart")
-    surveyed = rows_of(rate_measure.survey(events))
-    # Tasks were added up while they were read: what is left of a large log is small, and to compile the
-    # plan of the next query would take longer than to run it.
-    if not small and sum(row["rows"] or 0 for row in surveyed) <= FEW_ROWS:
-        tune(True)
+        surveyed = survey(events)
+        # Tasks were added up while they were read: what is left of a large log is small, and to compile
+        # the plan of the next query would take longer than to run it.
+        if sum(row["rows"] or 0 for row in surveyed) <= FEW_ROWS:
+            tune(True)
     owners = rate_measure.own(surveyed, sources, tz)
     splits = tuple(row for row in surveyed if row["event"] == Event.SPLIT)
     say("measuring batches")
-    frame = rate_measure.facts_frame(kept(rate_measure.owned(events, owners)))
+    frame = rate_measure.facts_frame(kept(rate_measure.owned(events, owners)), present or None)
     table = frame.toArrow()
     cut = {row["source"] for row in splits if (row["fields"] or {}).get("error")}
     facts = assemble(

@@ -342,10 +342,8 @@ class _Sum:
         self.tasks += 1
         self.total += lasted
         self.records += records
-        if launched < self.first:
-            self.first = launched
-        if finished > self.last:
-            self.last = finished
+        self.first = min(self.first, launched)
+        self.last = max(self.last, finished)
         if lasted > self.longest or (lasted == self.longest and info.index < self.index):
             self.longest, self.index, self.slowest_records = lasted, info.index, records
 

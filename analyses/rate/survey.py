@@ -1,0 +1,131 @@
+"""Who wrote what: the few records and sums that tell applications, clocks and inputs apart.
+
+Of events that were parsed on the driver they are taken while Spark still starts (`survey_table`), of
+others by Spark (`survey`); both give the same rows, as dictionaries, told apart by `what`:
+
+  `stream`: per source: ids of applications and runs, its first batch times, the smallest difference
+  between its printed clock and an instant that the same record prints, first and last times;
+  `rare`: the records that begin an application (or a container of YARN's), and those about splits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flowdiag.analyses.measuring import dictionaries, rows_of
+from flowdiag.parsers.schema import Event
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MOST: Final = 50
+"""Runs and batch times of a source that are enough to find its kin."""
+
+_RARE: Final = (Event.SPLIT, Event.SPARK_LOG_STARTED, Event.SPARK_APPLICATION, Event.SECTION)
+_RARE_COLUMNS: Final = ("source", "offset", "event", "job_name", "application", "fields")
+
+
+def survey(events: DataFrame) -> list[dict[str, Any]]:
+    """The rows, of EVENTS in Spark."""
+    return rows_of(
+        events.sparkSession.sql(
+            f"""
+            SELECT 'stream' AS what, source, CAST(NULL AS LONG) AS offset, NULL AS event,
+              NULL AS job_name, NULL AS application, CAST(NULL AS MAP<STRING, STRING>) AS fields,
+              sort_array(collect_set(application)) AS applications,
+              slice(sort_array(collect_set(fields['run_id'])), 1, {MOST}) AS runs,
+              slice(sort_array(collect_set(epoch_ms)), 1, {MOST}) AS batches,
+              min(local_us DIV 1000 - coalesce(epoch_ms, utc_us DIV 1000)) AS shift_ms,
+              min(coalesce(utc_us, local_us)) AS first_us,
+              max(coalesce(utc_us, local_us)) AS last_us,
+              count(local_us) > 0 AS printed,
+              count(*) AS rows
+            FROM {{events}} WHERE event <> '{Event.SPLIT}'
+            GROUP BY source
+            UNION ALL
+            SELECT 'rare', source, offset, event, job_name, application, fields,
+              NULL, NULL, NULL, NULL, coalesce(utc_us, local_us), NULL, NULL, NULL
+            FROM {{events}}
+            WHERE event IN ('{Event.SPLIT}', '{Event.SPARK_LOG_STARTED}')
+              OR event = '{Event.SPARK_APPLICATION}' AND fields['what'] = 'started'
+              OR event = '{Event.SECTION}' AND application IS NOT NULL
+            """,
+            events=events,
+        )
+    )
+
+
+def survey_table(events: pa.Table) -> list[dict[str, Any]]:
+    """The rows, of EVENTS in memory."""
+    events = events.append_column("time", pc.coalesce(events["utc_us"], events["local_us"]))
+    said = events.filter(pc.not_equal(events["event"], Event.SPLIT.value))
+    told = pc.coalesce(said["epoch_ms"], pc.divide(said["utc_us"], 1000))
+    columns = {
+        "source": said["source"],
+        "applications": said["application"],
+        "runs": pc.map_lookup(said["fields"], "run_id", "first"),
+        "batches": said["epoch_ms"],
+        "shift_ms": pc.subtract(pc.divide(said["local_us"], 1000), told),
+        "time": said["time"],
+        "printed": said["local_us"],
+    }
+    distinct = [(name, "distinct") for name in ("applications", "runs", "batches")]
+    sums = (
+        pa.table(columns)
+        .group_by("source")
+        .aggregate(
+            [
+                *distinct,
+                ("shift_ms", "min"),
+                ("time", "min"),
+                ("time", "max"),
+                ("printed", "count"),
+                ([], "count_all"),
+            ]
+        )
+        .to_pylist()
+    )
+    streams = [
+        {
+            "what": "stream",
+            "source": row["source"],
+            "offset": None,
+            "event": None,
+            "job_name": None,
+            "application": None,
+            "fields": None,
+            "applications": _sorted(row["applications_distinct"]),
+            "runs": _sorted(row["runs_distinct"])[:MOST],
+            "batches": _sorted(row["batches_distinct"])[:MOST],
+            "shift_ms": row["shift_ms_min"],
+            "first_us": row["time_min"],
+            "last_us": row["time_max"],
+            "printed": row["printed_count"] > 0,
+            "rows": row["count_all"],
+        }
+        for row in sums
+    ]
+    kinds = pa.array([kind.value for kind in _RARE])
+    rare = events.filter(pc.is_in(events["event"], value_set=kinds))
+    nothing = dict.fromkeys(
+        ("applications", "runs", "batches", "shift_ms", "last_us", "printed", "rows")
+    )
+    return streams + [
+        {"what": "rare", **{name: row[name] for name in _RARE_COLUMNS}, **nothing}
+        | {"first_us": row["time"]}
+        for row in dictionaries(rare.select([*_RARE_COLUMNS, "time"]))
+        if _begins(row)
+    ]
+
+
+def _begins(row: dict[str, Any]) -> bool:
+    if row["event"] == Event.SPARK_APPLICATION:
+        return bool((row["fields"] or {}).get("what") == "started")
+    return row["event"] != Event.SECTION or row["application"] is not None
+
+
+def _sorted(values: list[Any]) -> list[Any]:
+    return sorted(value for value in values if value is not None)
