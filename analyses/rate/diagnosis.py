@@ -167,9 +167,7 @@ def measure(
     events, small = raw_events(sources, session, tune=tune, say=say, meanwhile=look)
     say("telling applications apart")
     if not small:
-        # Not `persist`: a frame that Python makes is not found in the cache again where a query names
-        # it several times, and each time all of the input would be read.
-        events = events.localCheckpoint()
+        events = kept(events, large=True)
         surveyed = survey(events)
         # Tasks were added up while they were read: what is left of a large log is small, and to compile
         # the plan of the next query would take longer than to run it.
