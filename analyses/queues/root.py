@@ -44,7 +44,9 @@ from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, joined
 from flowdiag.analyses.queues.skew import against_siblings, increases
 
 ENOUGH_SAMPLES: Final = 5
-"""Samples are racy (catalogue/flink.md 5.3): fewer convict nobody."""
+"""Samples of buffers and queues are racy (catalogue/flink.md 5.3): fewer convict nobody."""
+ENOUGH_TIMES: Final = 3
+"""Busy and back-pressured times are means over seconds already."""
 BRIDGE: Final = 1
 """Windows without the root that a spell may have in its middle."""
 FEW_SAMPLES: Final = 3
@@ -58,6 +60,10 @@ FILLED: Final = 0.25
 MOST_ALIKE: Final = 2 / 3
 FEWEST_BYTES: Final = 10_000.0
 MOST_CHANCE_LATE: Final = 2
+DEAR: Final = 2.0
+"""Times the cost of a record elsewhere, where several subtasks of a machine show it."""
+ALIKE: Final = 1.5
+"""Times the middle one, up or down: what subtasks on sound machines differ by."""
 
 Loads = dict[SubtaskKey, Load]
 
@@ -88,6 +94,7 @@ SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (
     ("snapshots", 2, "its synchronous snapshots take up much of the time"),
     ("waiting-siblings", -1, "some of its siblings wait too, so the end may lie further down"),
     ("totals-only", -1, "counted since the start, without samples in time"),
+    ("few-samples", -1, "fewer than five samples"),
     ("no-graph", -1, "no input tells what comes before what"),
 )
 _WEIGHTS: Final = {name: weight for name, weight, _ in SIGNALS}
@@ -176,11 +183,18 @@ def samples_in(job: JobQueues, windows: Iterable[int] | None) -> dict[SubtaskKey
     return found
 
 
+def sampled(job: JobQueues) -> bool:
+    """Whether there are samples over time, not single answers only."""
+    return any(
+        sum(sample.samples for sample in each) >= ENOUGH_TIMES for each in job.samples.values()
+    )
+
+
 def loads_in(job: JobQueues, windows: Iterable[int] | None = None) -> Loads:
     """Loads of all subtasks over some windows; totals of REST where there is no sample at all."""
     found = {key: load_of(key, _row(key, each)) for key, each in samples_in(job, windows).items()}
-    if not job.samples:
-        return read_loads(job.job, job.topology)
+    if not sampled(job) and job.totals:
+        return found | read_loads(job.job, job.topology)
     return _filled_up(job, found)
 
 
@@ -252,7 +266,7 @@ def ends(job: JobQueues, loads: Loads) -> list[Root]:
     if linked(job):
         found = [_informed(root, loads) for root in roots(loads, job.topology)]
         known = {root.task for root in found}
-        behind = _behind(job, loads, bool(found))
+        behind = [*_behind(job, loads, bool(found)), *_slow_places(job, loads)]
         return found + [root for root in behind if root.task not in known]
     return _unlinked(job, loads)
 
@@ -292,6 +306,50 @@ def _behind(job: JobQueues, loads: Loads, pressed: bool) -> list[Root]:
             )
         )
     return found
+
+
+def _slow_places(job: JobQueues, loads: Loads) -> list[Root]:
+    """Tasks whose subtasks on one TaskManager are all busy with the same work that costs others half.
+
+    Before anybody waits: two subtasks and more there, as many elsewhere, and those elsewhere alike.
+    """
+    found = []
+    for task, members in by_task(loads).items():
+        spot = _slow_place(members)
+        if spot is None or task in job.topology.sources:
+            continue
+        mine = tuple(load for load in members if load.taskmanager == spot)
+        found.append(
+            Root(
+                task=task,
+                subtasks=tuple(sorted(mine, key=lambda load: (-(load.busy or 0.0), load.key))),
+                siblings=max(len(members), job.topology.parallelism.get(task, 0)),
+                known=len(members),
+                pressed_before=0.0,
+                measured=True,
+            )
+        )
+    return found
+
+
+def _slow_place(members: Sequence[Load]) -> str | None:
+    """The TaskManager on which a record costs twice and more; None unless there is exactly one."""
+    costs: dict[str, list[float]] = defaultdict(list)
+    for load in members:
+        if load.cost is None or load.taskmanager is None or (load.records or 0.0) < MANY_RECORDS:
+            return None
+        costs[load.taskmanager].append(load.cost)
+    found = []
+    for spot, mine in costs.items():
+        elsewhere = [cost for other, each in costs.items() if other != spot for cost in each]
+        middle = median(elsewhere)
+        here = [load for load in members if load.taskmanager == spot]
+        if len(mine) < 2 or len(elsewhere) < len(mine) or not middle:
+            continue
+        alike = max(elsewhere) <= ALIKE * middle and min(elsewhere) * ALIKE >= middle
+        if alike and min(mine) >= DEAR * middle and all(load.works for load in here):
+            found.append(spot)
+    return found[0] if len(found) == 1 else None
 
 
 def _queues_up(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
@@ -356,7 +414,7 @@ def _informed(root: Root, loads: Loads) -> Root:
 def find_spells(job: JobQueues) -> tuple[Spell, ...]:
     """All ends of back pressure of a job, the ongoing and most convincing first."""
     order = job.windows
-    if not order:
+    if not order or not sampled(job):
         whole = _spell(job, None, loads_in(job))
         return _ranked(whole)
     seen: dict[str, list[int]] = defaultdict(list)
@@ -405,7 +463,7 @@ def _spell(
         if only is not None and root.task != only:
             continue
         samples = _samples_of(job, windows, [load.key for load in root.subtasks])
-        if job.samples and samples < ENOUGH_SAMPLES:
+        if sampled(job) and samples < (ENOUGH_TIMES if root.measured else ENOUGH_SAMPLES):
             continue
         found.append(_judged(job, windows, loads, root, samples))
     return found
@@ -443,6 +501,8 @@ def _judged(
         job, windows, loads, root, members, votes, numbers, whole
     )
     votes += _checkpoint_votes(job, convicted)
+    if sampled(job) and samples < ENOUGH_SAMPLES:
+        votes.append(_vote("few-samples", f"{samples} samples only"))
     before = (
         tuple(
             (name, max((load.pressed or 0.0 for load in by_task(loads).get(name, ())), default=0.0))
@@ -541,7 +601,7 @@ def _votes(
         votes.append(
             _vote("waiting-siblings", f"some other subtasks of {j.shorten(root.task)} wait")
         )
-    if not job.samples:
+    if not sampled(job):
         votes.append(_vote("totals-only", "REST answers and archives count since the start"))
     if not linked(job):
         votes.append(_vote("no-graph", "the order of the tasks is not known"))
@@ -572,6 +632,22 @@ def _cause(
         numbers["time-per-record-ratio"] = machine.ratio
         mine = [load for load in convicted if load.taskmanager == machine.taskmanager]
         return "slow-taskmanager", machine.taskmanager, mine, False
+    spot = _slow_place(members)
+    if spot is not None and all(load.taskmanager == spot for load in convicted):
+        elsewhere = median(
+            load.cost for load in members if load.taskmanager != spot and load.cost is not None
+        )
+        numbers["time-per-record-ratio"] = min(load.cost or 0.0 for load in convicted) / (
+            elsewhere or 1.0
+        )
+        votes.append(
+            _vote(
+                "same-taskmanager",
+                f"all {len(convicted)} subtasks there need {numbers['time-per-record-ratio']:.1f} times "
+                "as long per record as those elsewhere",
+            )
+        )
+        return "slow-taskmanager", spot, convicted, False
     bytes_in = increases(job, root.task, "bytes_in", windows)
     ranked = []
     for load in convicted:

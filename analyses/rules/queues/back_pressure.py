@@ -41,7 +41,7 @@ from flowdiag.analyses.findings import (
     Severity,
     State,
 )
-from flowdiag.analyses.pressure import unseen_end
+from flowdiag.analyses.pressure import KNOWN_SIBLINGS, unseen_end
 from flowdiag.analyses.queues.facts import JobQueues, QueueFacts
 from flowdiag.analyses.queues.judging import serious, waiting_tasks
 from flowdiag.analyses.queues.root import (
@@ -51,6 +51,7 @@ from flowdiag.analyses.queues.root import (
     linked,
     loads_in,
     pressed_windows,
+    sampled,
 )
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 
@@ -75,11 +76,11 @@ class BackPressure:
     def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
         """One finding per job, or why it cannot be judged."""
         for job in facts.jobs:
+            found = serious(job)
             missing = _missing(job)
-            if missing is not None:
+            if missing is not None and not found:
                 yield Inconclusive(reason=missing, remedy=_COLLECT, job=job.job.key)
                 continue
-            found = serious(job)
             if found:
                 yield _finding(job, found[0].first_us, found[0].last_us, found[0].state, None)
                 continue
@@ -97,6 +98,14 @@ def _missing(job: JobQueues) -> str | None:
                 "saved answers count records, and no busy or back-pressured times (1.16 and later)"
             )
         return "the metrics say nothing of busy times, back pressure or buffers"
+    if not sampled(job):
+        return (
+            "single answers and counts since the start show no back pressure that lasts: no samples "
+            "over time"
+        )
+    size = sum(job.topology.parallelism.values())
+    if size and len(job.samples) < KNOWN_SIBLINGS * size:
+        return f"the metrics of {size - len(job.samples)} of {size} subtasks are missing"
     return None
 
 

@@ -1,0 +1,484 @@
+"""From a job as it ran to the parameters of the credit model, and what other settings would change.
+
+A task's time per record is the time it was busy by the records it took. Up to 1.12 nothing says how long a
+task was busy: then the tasks where back pressure ends, which are busy all the time, tell theirs by their
+rate, and the others are taken for quick. How well the parameters fit is tried by playing them: throughput,
+queue and barrier time against the observed ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Final
+
+from flowdiag.analyses.buffers import Version
+from flowdiag.analyses.queues.credit_facts import (
+    Observed,
+    ObservedSubtask,
+    ObservedTask,
+    debloating_of,
+)
+from flowdiag.analyses.queues.credits import (
+    Edge,
+    Flow,
+    Job,
+    ModelError,
+    Outcome,
+    Task,
+    simulate,
+)
+
+POOR: Final = 1.5  # times: a fit that misses by more predicts little
+DEFAULT_RECORD_BYTES: Final = 100.0
+_SECOND: Final = 1000.0
+_SATURATED: Final = 850.0  # ms of a second: a task that is busy so much has no time left
+_PRESSED: Final = (
+    0.5  # share of the samples in which a task is back-pressured (without times, up to 1.12)
+)
+_LEAST_FREE: Final = (
+    0.05  # of a source's time: what it could send is not known where it nearly stands still
+)
+_QUICK: Final = 0.1  # of the time between records, for a task of which only its rate is known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One observed quantity, and what the fitted model says of it."""
+
+    name: str
+    observed: float
+    modelled: float
+
+    @property
+    def times(self) -> float:
+        """By which factor they differ, at least 1."""
+        low, high = sorted((max(self.observed, 1e-9), max(self.modelled, 1e-9)))
+        return high / low
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """A job's parameters, and how well they fit.
+
+    Args:
+        job: parameters.
+        flow: the options as they were.
+        version: of Flink.
+        bottleneck: the task with the least room; None: none is near its limit.
+        compared: observed and modelled, at those options.
+        scale: observed by modelled barrier time; 1 where it is not known.
+        overhead_ms: of a checkpoint beside its barriers.
+        notes: what had to be guessed, for people.
+        outcome: of the model, at those options.
+    """
+
+    job: Job
+    flow: Flow
+    version: Version
+    bottleneck: str | None
+    compared: tuple[Compared, ...]
+    scale: float
+    overhead_ms: float
+    notes: tuple[str, ...]
+    outcome: Outcome
+
+    @property
+    def error(self) -> float | None:
+        """The largest factor by which the model misses; None: nothing to compare with."""
+        return max((item.times for item in self.compared), default=None)
+
+    @property
+    def is_poor(self) -> bool:
+        """Whether predictions should not be believed."""
+        return self.error is None or self.error > POOR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What a change would bring.
+
+    Args:
+        name: of the change, for people.
+        flow, job: what was played.
+        outcome: of the model; None where the job would not start.
+        task: whose throughput and queue are told.
+        throughput: records per second of `task`.
+        queue: mean buffers before all its subtasks; `queued_records` the same in records.
+        barrier_ms: time of a checkpoint; None: no checkpoint completes in the time that was played.
+        at_least_ms: how long the unfinished one had lasted.
+        problem: why nothing can be said.
+    """
+
+    name: str
+    flow: Flow
+    job: Job
+    outcome: Outcome | None
+    task: str
+    throughput: float = 0.0
+    queue: float = 0.0
+    queued_records: float = 0.0
+    barrier_ms: float | None = None
+    at_least_ms: float | None = None
+    problem: str | None = None
+
+
+def fit(observed: Observed, *, interval_ms: float | None = None) -> Fit:
+    """Parameters of a job from how it ran.
+
+    Args:
+        observed: as measured.
+        interval_ms: between checkpoints, where the options do not tell.
+
+    Raises:
+        ModelError: what was observed is not enough for a model.
+    """
+    notes: list[str] = []
+    job = _job(observed, notes)
+    flow = observed.flow
+    if flow.interval_ms <= 0:
+        flow = replace(flow, interval_ms=interval_ms or 10_000.0)
+    outcome = simulate(job, flow)
+    bottleneck = _bottleneck(observed)
+    compared = _compared(observed, outcome, bottleneck)
+    scale = next((c.observed / c.modelled for c in compared if c.name == "barrier"), 1.0)
+    return Fit(
+        job=job,
+        flow=flow,
+        version=observed.version,
+        bottleneck=bottleneck,
+        compared=tuple(compared),
+        scale=scale if 1 / POOR <= scale <= POOR else 1.0,
+        overhead_ms=observed.overhead_ms or 0.0,
+        notes=tuple(notes),
+        outcome=outcome,
+    )
+
+
+def predict(
+    fitted: Fit, name: str, *, flow: Flow | None = None, job: Job | None = None
+) -> Prediction:
+    """What the fitted job would do with other options, or changed itself.
+
+    Barriers that wait in queues are scaled by what the fit missed; unaligned ones do not wait, and
+    take what a checkpoint takes beside its barriers.
+    """
+    played, changed = flow or fitted.flow, job or fitted.job
+    task = watched(fitted.bottleneck, changed)
+    try:
+        outcome = simulate(changed, played)
+    except ModelError as error:
+        return Prediction(
+            name=name, flow=played, job=changed, outcome=None, task=task, problem=str(error)
+        )
+    barrier, unfinished = outcome.barrier_ms, outcome.unfinished_ms
+    scale = 1.0 if played.unaligned else fitted.scale
+    return Prediction(
+        name=name,
+        flow=played,
+        job=changed,
+        outcome=outcome,
+        task=task,
+        throughput=outcome.throughput(task),
+        queue=sum(item.queue for item in outcome.of(task)),
+        queued_records=sum(item.queued_records for item in outcome.of(task)),
+        barrier_ms=None if barrier is None else barrier * scale + fitted.overhead_ms,
+        at_least_ms=unfinished if barrier is None else None,
+    )
+
+
+def what_if(fitted: Fit) -> list[Prediction]:
+    """The usual remedies, each alone; the first is no change.
+
+    Only those that the version knows and that are not in force already.
+    """
+    flow, version = fitted.flow, fitted.version
+    found = [predict(fitted, "as it is")]
+    if version < (2, 0) and (flow.per_channel > 1 or flow.floating > 2):
+        fewer = replace(
+            flow, per_channel=min(flow.per_channel, 1), floating=max(1, flow.floating // 2)
+        )
+        told = f"fewer buffers ({fewer.per_channel} per channel, {fewer.floating} floating)"
+        found.append(predict(fitted, told, flow=fewer))
+    if version >= (1, 14) and flow.debloating is None:
+        debloating = debloating_of(version, 1000.0)
+        found.append(
+            predict(fitted, "buffer debloating (1 s)", flow=replace(flow, debloating=debloating))
+        )
+    if version >= (1, 11) and not flow.unaligned:
+        free = replace(flow, unaligned=True, aligned_timeout_ms=None)
+        found.append(predict(fitted, "unaligned checkpoints", flow=free))
+    if fitted.bottleneck is not None:
+        wide = rescaled(fitted.job, fitted.bottleneck, 2)
+        count = next(t.parallelism for t in wide.tasks if t.name == fitted.bottleneck)
+        found.append(predict(fitted, f"{fitted.bottleneck} with {count} subtasks", job=wide))
+    return found
+
+
+def watched(bottleneck: str | None, job: Job) -> str:
+    """The task whose throughput tells how the job does: the bottleneck, else the last one."""
+    ends = [t.name for t in job.tasks if all(edge.upstream != t.name for edge in job.edges)]
+    return bottleneck or ends[-1]
+
+
+def rescaled(job: Job, name: str, times: int) -> Job:
+    """A job in which one task has `times` the subtasks.
+
+    The key groups of each subtask are split evenly, but what a subtask gets above twice the mean is taken
+    for one hot key, which stays together. New subtasks run on the TaskManagers of the old ones in turn.
+    """
+
+    def spread(shares: Sequence[float]) -> tuple[float, ...]:
+        if not shares:
+            return ()
+        mean = sum(shares) / len(shares)
+        found: list[float] = []
+        for share in shares:
+            hot = share - mean if share > 2 * mean else 0.0
+            rest = (share - hot) / times
+            found += [rest + hot, *[rest] * (times - 1)]
+        return tuple(found)
+
+    tasks = tuple(
+        replace(
+            task,
+            service_ms=tuple(s for s in task.service_ms for _ in range(times)),
+            taskmanagers=tuple(p for p in task.taskmanagers for _ in range(times)),
+        )
+        if task.name == name
+        else task
+        for task in job.tasks
+    )
+    edges = tuple(
+        replace(
+            edge,
+            shares=spread(edge.shares),
+            pattern="REBALANCE" if edge.pattern == "FORWARD" else edge.pattern,
+        )
+        if edge.downstream == name
+        else replace(edge, pattern="REBALANCE")
+        if edge.upstream == name and edge.pattern == "FORWARD"
+        else edge
+        for edge in job.edges
+    )
+    return Job(tasks=tasks, edges=edges)
+
+
+# -- the parameters ------------------------------------------------------------------------------
+
+
+def _job(observed: Observed, notes: list[str]) -> Job:
+    tasks = {task.name: task for task in observed.tasks}
+    has_input = {down for _, down, _ in observed.edges}
+    found = []
+    for task in observed.tasks:
+        source = task.name not in has_input
+        services = (
+            _source_services(task, observed, notes) if source else _services(task, observed, notes)
+        )
+        places = tuple(s.taskmanager or f"{task.name}/{s.subtask_index}" for s in task.subtasks)
+        found.append(
+            Task(
+                name=task.name,
+                service_ms=services,
+                record_bytes=_record_bytes(task.name, observed, notes),
+                taskmanagers=places,
+                legacy_source=source
+                and (observed.version < (1, 12) or all(s.busy is None for s in task.subtasks)),
+                snapshot_ms=observed.snapshot_ms.get(task.name, 0.0),
+            )
+        )
+    edges = []
+    for up, down, pattern in observed.edges:
+        if up not in tasks or down not in tasks:
+            raise ModelError(f"nothing is known of '{up if up not in tasks else down}'")
+        edges.append(
+            Edge(
+                upstream=up,
+                downstream=down,
+                pattern=pattern,
+                selectivity=_selectivity(up, down, pattern, observed),
+                shares=_shares(tasks[down], pattern),
+            )
+        )
+    return Job(tasks=tuple(found), edges=tuple(edges))
+
+
+def _total(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) * len(values) / len(known) if known else None
+
+
+def _in(task: ObservedTask) -> float | None:
+    return _total([s.records_in for s in task.subtasks])
+
+
+def _sent(name: str, observed: Observed) -> float | None:
+    """Records that a task sent: as it says, else as its consumers took."""
+    task = next(t for t in observed.tasks if t.name == name)
+    said = _total([s.records_out for s in task.subtasks])
+    if said:
+        return said
+    taken = [
+        _in(t)
+        for t in observed.tasks
+        for up, down, _ in observed.edges
+        if (up, down) == (name, t.name)
+    ]
+    known = [value for value in taken if value is not None]
+    return max(known) if known else None
+
+
+def _source_services(task: ObservedTask, observed: Observed, notes: list[str]) -> tuple[float, ...]:
+    """Time between two records, had nothing stood in the way.
+
+    Raises:
+        ModelError: the source sent nothing.
+    """
+    total = _sent(task.name, observed)
+    if not total:
+        raise ModelError(f"'{task.name}' sent nothing in the time that is looked at")
+    services = []
+    for subtask in task.subtasks:
+        rate = subtask.records_out or total / len(task.subtasks)
+        waiting = _waiting(subtask)
+        if waiting is None:
+            notes.append(f"what {task.name} could send is not known: twice what it sent is taken")
+            free = 0.5
+        else:
+            free = 1.0 - waiting
+        if free < _LEAST_FREE:
+            notes.append(f"{task.name} hardly moved: what it could send is a guess")
+            free = _LEAST_FREE
+        services.append(_SECOND / rate * free)
+    return tuple(services)
+
+
+def _waiting(subtask: ObservedSubtask) -> float | None:
+    if subtask.back_pressured is not None:
+        return min(1.0, subtask.back_pressured / _SECOND)
+    return None
+
+
+def _services(task: ObservedTask, observed: Observed, notes: list[str]) -> tuple[float, ...]:
+    if any(s.busy is not None for s in task.subtasks):
+        known = {
+            s.subtask_index: min(_SECOND, s.busy) / s.records_in
+            for s in task.subtasks
+            if s.busy is not None and s.records_in
+        }
+    else:
+        saturated = _ends_pressure(task, observed)
+        known = {}
+        for s in task.subtasks:
+            if s.records_in:
+                share = 1.0 if saturated and not _pressed(s) else _QUICK
+                known[s.subtask_index] = _SECOND * share / s.records_in
+        if saturated:
+            # Which of its subtasks has time left is not known; the slowest per record surely has none.
+            least = min(known.values(), default=0.0)
+            known = {index: min(value, 2 * least) for index, value in known.items()}
+        else:
+            notes.append(f"how long {task.name} is busy is not known: it is taken for quick")
+    if not known:
+        notes.append(f"{task.name} took no record: it is taken for quick")
+        return tuple(0.0 for _ in task.subtasks)
+    otherwise = median(known.values())
+    return tuple(known.get(s.subtask_index, otherwise) for s in task.subtasks)
+
+
+def _pressed(subtask: ObservedSubtask) -> bool:
+    if subtask.back_pressured is not None:
+        return subtask.back_pressured >= _PRESSED * _SECOND
+    return (subtask.is_back_pressured or 0.0) >= _PRESSED
+
+
+def _ends_pressure(task: ObservedTask, observed: Observed) -> bool:
+    """Whether what comes before is back-pressured, and this is not: the slow one, seen without times."""
+    before = {up for up, down, _ in observed.edges if down == task.name}
+    above = any(_pressed(s) for t in observed.tasks if t.name in before for s in t.subtasks)
+    return above and not any(_pressed(s) for s in task.subtasks)
+
+
+def _record_bytes(name: str, observed: Observed, notes: list[str]) -> float:
+    downs = {down for up, down, _ in observed.edges if up == name}
+    pairs = [
+        (s.bytes_in, s.records_in)
+        for t in observed.tasks
+        if t.name in downs
+        for s in t.subtasks
+        if s.bytes_in and s.records_in
+    ]
+    if pairs:
+        return max(1.0, sum(b for b, _ in pairs) / sum(r for _, r in pairs))
+    if downs:
+        notes.append(f"the size of {name}'s records is not known: {DEFAULT_RECORD_BYTES:g} bytes")
+    return DEFAULT_RECORD_BYTES
+
+
+def _selectivity(up: str, down: str, pattern: str, observed: Observed) -> float:
+    """Records on an edge by what the upstream task takes (a source: sends)."""
+    tasks = {task.name: task for task in observed.tasks}
+    inputs = [u for u, d, _ in observed.edges if d == down]
+    taken = _in(tasks[down])
+    offered = sum(_sent(u, observed) or 0.0 for u in inputs)
+    sent = _sent(up, observed)
+    if taken is None or not offered or not sent:
+        return 1.0
+    copies = len(tasks[down].subtasks) if pattern == "BROADCAST" else 1
+    on_edge = sent * taken / offered / copies
+    source = all(d != up for _, d, _ in observed.edges)
+    base = sent if source else _in(tasks[up])
+    return on_edge / base if base else 1.0
+
+
+def _shares(task: ObservedTask, pattern: str) -> tuple[float, ...]:
+    if pattern == "BROADCAST":
+        return ()
+    rates = [s.records_in for s in task.subtasks]
+    known = [rate for rate in rates if rate is not None]
+    if not known or sum(known) <= 0:
+        return ()
+    mean = sum(known) / len(known)
+    return tuple(mean if rate is None else rate for rate in rates)
+
+
+# -- how well they fit ---------------------------------------------------------------------------
+
+
+def _bottleneck(observed: Observed) -> str | None:
+    """The task that has the least time left, and holds up what comes before it."""
+    has_input = {down for _, down, _ in observed.edges}
+    candidates: list[tuple[float, str]] = []
+    for task in observed.tasks:
+        if task.name not in has_input:
+            continue
+        busy = max((s.busy for s in task.subtasks if s.busy is not None), default=None)
+        if busy is not None and busy >= _SATURATED:
+            candidates.append((busy, task.name))
+        elif busy is None and _ends_pressure(task, observed):
+            candidates.append((_SECOND, task.name))
+    return max(candidates)[1] if candidates else None
+
+
+def _compared(observed: Observed, outcome: Outcome, bottleneck: str | None) -> list[Compared]:
+    found = []
+    by_name: Mapping[str, ObservedTask] = {task.name: task for task in observed.tasks}
+    last = bottleneck or observed.tasks[-1].name
+    taken = _in(by_name[last])
+    if taken:
+        found.append(Compared(name="throughput", observed=taken, modelled=outcome.throughput(last)))
+    if bottleneck is not None:
+        queue = _total([s.queue for s in by_name[bottleneck].subtasks])
+        if queue and observed.version >= (1, 9):
+            modelled = sum(item.queue for item in outcome.of(bottleneck))
+            found.append(Compared(name="queue", observed=queue, modelled=modelled))
+    waits = observed.checkpoint_ms is not None and not observed.flow.unaligned
+    if waits and bottleneck is not None and outcome.barrier_ms is not None:
+        assert observed.checkpoint_ms is not None
+        waited = observed.checkpoint_ms - (observed.overhead_ms or 0.0)
+        if waited > 0 and not math.isclose(outcome.barrier_ms, 0.0):
+            found.append(Compared(name="barrier", observed=waited, modelled=outcome.barrier_ms))
+    return found
