@@ -146,4 +146,5 @@ def time_to(state: StreamState, limit_intervals: float) -> str | None:
     if slope is None or slope.slope <= 0 or not interval or delay is None:
         return None
     left = limit_intervals * interval - delay
-    return duration_text(left / slope.slope) if left > 0 else None
+    # The slope is per second of batch times; a batch is processed by its wait later.
+    return duration_text(left / slope.slope * (1 + slope.slope)) if left > 0 else None

@@ -62,8 +62,10 @@ def limit_of(
     kind = kind_of(app)
     if kind is None:
         return None
+    # The slope is per second of batch times; a batch is processed by its wait later.
+    grows = slope.slope / (1 + slope.slope)
     if kind == "memory":
-        left = _memory_left(app, slope.slope)
+        left = _memory_left(app, grows)
         text = "Receivers keep the blocks of waiting batches in memory"
         text += (
             f": at this slope it is full in {duration_text(left)}; then blocks go to disk, or are lost."
@@ -73,7 +75,7 @@ def limit_of(
         return Limit(kind=kind, left_ms=left, text=text)
     if kind == "retention":
         kept = retention_ms or RETENTION_MS
-        left = max(0.0, kept - (delay_ms or 0.0)) / slope.slope
+        left = max(0.0, kept - (delay_ms or 0.0)) / grows
         assumed = "" if retention_ms else ", Kafka's default"
         text = (
             f"The topic keeps its records for {duration_text(kept)}{assumed}: at this slope the delay "
@@ -83,10 +85,10 @@ def limit_of(
     return Limit(kind=kind, left_ms=None, text="What is not read yet waits in the source.")
 
 
-def _memory_left(app: ApplicationFacts, slope: float) -> float | None:
-    """Until the first memory is full: what waits grows by the slope times what comes in."""
+def _memory_left(app: ApplicationFacts, grows: float) -> float | None:
+    """Until the first memory is full: of what comes in, the part that the delay grows by stays."""
     left = [
-        one.free_bytes / (slope * one.bytes_per_s / 1000)
+        one.free_bytes / (grows * one.bytes_per_s / 1000)
         for one in app.memory
         if one.free_bytes is not None and one.bytes_per_s
     ]

@@ -1,0 +1,620 @@
+"""Rules of `rate` that name causes: a case that convicts, and a neighbour that does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flowdiag.analyses.findings import Finding, Severity
+from flowdiag.analyses.rate.causes import troubles
+from flowdiag.analyses.rate.cores import cores_of, free_cores
+from flowdiag.analyses.rate.facts import (
+    ApplicationFacts,
+    Blocks,
+    Executor,
+    Memory,
+    Operation,
+    Output,
+    RateFacts,
+    StageLoad,
+    StreamInput,
+    Trigger,
+    Work,
+)
+from flowdiag.analyses.rate.holding import held_by
+from flowdiag.analyses.rate.model import Job, Settings
+from flowdiag.analyses.rate.pid import Gains
+from flowdiag.analyses.rate.stability import Stability
+from flowdiag.analyses.rate.state import Periodic, StreamState, assess
+
+from . import rate_workbench as w
+
+MUCH = [1e9] * 60
+JOB = Job(fixed_ms=60, per_record_ms=5)
+KAFKA = "topic: orders\tpartition: {}\toffsets: {} to {}\tcount: {}"
+
+
+def found(app: ApplicationFacts, code: str) -> list[Finding]:
+    return [x for o in w.outcomes(app) if o.code == code for x in o.findings]
+
+
+def state_of(app: ApplicationFacts) -> StreamState:
+    (one,) = w.assessed(app).applications
+    return one.state if one.state is not None else one.queries[0][1]
+
+
+def late_batches(count: int = 40, *, took: int = 1300, **values: Any) -> list[Any]:
+    """Batches that take longer than their interval of a second, one behind the other."""
+    batches, free = [], 0
+    for n in range(count):
+        ready = 1000 * n + 3
+        start = max(ready, free)
+        free = start + took
+        if free <= 1000 * count:
+            batches.append(w.batch(n, scheduling_ms=start - ready, processing_ms=took, **values))
+        else:
+            batches.append(w.batch(n, state="queued"))
+    return batches
+
+
+def load(**values: Any) -> StageLoad:
+    tasks = values.pop("tasks", 4)
+    longest = values.pop("longest_ms", 1000)
+    return StageLoad(
+        stage=1,
+        name="map",
+        tasks=tasks,
+        total_ms=values.pop("total_ms", tasks * longest),
+        longest_ms=longest,
+        index=0,
+        executor="1",
+        host="h",
+        slowest_records=0,
+        records=0,
+        **values,
+    )
+
+
+def overrun(count: int = 30, **values: Any) -> list[Trigger]:
+    """Triggers that take two and a half intervals of two seconds."""
+    return [w.trigger(n, 5000, time_us=(w.T0 + 5000 * n) * 1000, **values) for n in range(count)]
+
+
+def app_of(triggers: Sequence[Trigger], **values: Any) -> ApplicationFacts:
+    facts = values.pop("application", {})
+    return w.application(queries=(w.query(triggers, **values),), **facts)
+
+
+# -- real-time mode ------------------------------------------------------------------------------
+
+
+def real_time(count: int = 20) -> list[Trigger]:
+    return [
+        w.trigger(
+            n,
+            60_000 + n % 3 * 40,
+            time_us=(w.T0 + 60_050 * n) * 1000,
+            rows=1000 + 90 * (n % 5),
+            input_per_s=20.0,
+            processed_per_s=17.0,
+        )
+        for n in range(count)
+    ]
+
+
+def test_triggers_as_in_real_time_mode_are_not_judged_until_somebody_says() -> None:
+    alone = app_of(real_time(), trigger_interval_ms=None)
+    assert w.verdict(alone) == "inconclusive" and w.codes(alone) == []
+    (why,) = [i for o in w.outcomes(alone) for i in o.inconclusive]
+    assert "--real-time" in (why.remedy or "")
+    told = app_of(real_time(), trigger_interval_ms=2000, real_time=True, real_time_from="option")
+    assert w.verdict(told) == "healthy" and w.codes(told) == []
+    not_so = app_of(real_time(), trigger_interval_ms=2000, real_time=False)
+    assert w.cause(not_so) == "overloaded"
+
+
+def test_a_real_time_query_with_a_growing_backlog_is_overloaded() -> None:
+    triggers = [
+        replace(t, sources=({"name": "KafkaV2[x]", "backlog": 500 * n},))
+        for n, t in enumerate(real_time())
+    ]
+    assert w.cause(app_of(triggers, trigger_interval_ms=None, real_time=True)) == "overloaded"
+
+
+def test_an_overloaded_query_does_not_look_like_real_time_mode() -> None:
+    triggers = [replace(t, duration_ms=20_000 + 900 * n) for n, t in enumerate(real_time())]
+    assert state_of(app_of(triggers, trigger_interval_ms=None)).stability is Stability.OVERLOADED
+
+
+# -- rows that foreachBatch counts again ---------------------------------------------------------
+
+
+def source(rows: int, *, count: int = 2) -> dict[str, Any]:
+    return {"name": "KafkaV2[t]", "advance": rows, "partition_count": count, "rows": rows}
+
+
+def test_rows_that_are_read_twice_void_the_rates() -> None:
+    def query(times: int, sink: str = "ForeachBatchSink") -> StreamState:
+        triggers = [
+            w.trigger(
+                n,
+                400 + n % 7 * 50,
+                rows=times * (100 + n % 7 * 30),
+                sink=sink,
+                sources=(source(100 + n % 7 * 30),),
+                input_per_s=50.0 * times,
+            )
+            for n in range(30)
+        ]
+        return state_of(app_of(triggers))
+
+    twice, once = query(2), query(1)
+    assert twice.rows_void and twice.records_per_s is None and twice.headroom_per_s is None
+    assert not once.rows_void and once.records_per_s == 50.0 and once.headroom_per_s is not None
+    assert not query(2, sink="ConsoleSink").rows_void
+
+
+def test_without_offsets_nothing_is_known_of_foreach_batch() -> None:
+    triggers = [w.trigger(n, 400, sink="ForeachBatchSink") for n in range(30)]
+    assert state_of(app_of(triggers)).rows_void
+
+
+# -- concurrent jobs -----------------------------------------------------------------------------
+
+
+def two_at_once(settings: dict[str, str]) -> ApplicationFacts:
+    """Batches of 1.5 s every second, two at once; each second one ends before the one before it."""
+    batches = [
+        w.batch(n, processing_ms=1900 if n % 2 == 0 else 700, scheduling_ms=2) for n in range(40)
+    ]
+    return w.application(batches, settings=settings)
+
+
+def test_concurrent_jobs_are_no_overload() -> None:
+    settings = {"spark.streaming.concurrentJobs": "2"}
+    app = two_at_once(settings)
+    assert state_of(app).stability is Stability.STABLE and w.codes(app) == []
+    alone = w.application(late_batches(), settings={})
+    assert state_of(alone).stability is Stability.OVERLOADED
+
+
+def test_batches_that_overtake_each_other_mislead_the_estimator() -> None:
+    settings = {"spark.streaming.concurrentJobs": "2", **w.BACK_PRESSURE}
+    (finding,) = found(two_at_once(settings), "RT208")
+    assert finding.subject.option == "spark.streaming.concurrentJobs"
+    in_order = w.application([w.batch(n) for n in range(40)], settings=settings)
+    assert found(in_order, "RT208") == []
+
+
+# -- tasks and cores -----------------------------------------------------------------------------
+
+
+def executors(cores: int, count: int = 1) -> tuple[Executor, ...]:
+    return tuple(Executor(executor=str(n), cores=cores) for n in range(count))
+
+
+def test_few_tasks_for_many_cores() -> None:
+    def app(tasks: int, **values: Any) -> ApplicationFacts:
+        stage = load(tasks=tasks, longest_ms=1200)
+        return w.application(late_batches(stage=stage), executors=executors(4, 3), **values)
+
+    (finding,) = found(app(2), "RT306")
+    assert finding.cause == "few-tasks" and "12 cores" in finding.title
+    assert found(app(10), "RT306") == []
+    calm = w.application(
+        [w.batch(n, stage=load(tasks=2, longest_ms=400)) for n in range(40)],
+        executors=executors(4, 3),
+    )
+    assert found(calm, "RT306") == []
+
+
+def test_blocks_become_shorter_until_there_are_as_many_as_cores() -> None:
+    receiver = w.record(kind="spark_receiver", what="started", stream="0", name="R-0")
+    stage = load(tasks=2, longest_ms=1200)
+    app = w.application(
+        late_batches(stage=stage),
+        executors=executors(9),
+        receivers=(receiver,),
+        settings={"spark.streaming.blockInterval": "500ms"},
+    )
+    assert free_cores(app) == 8
+    ((action,),) = [x.actions for x in found(app, "RT306")]
+    assert (action.current, action.proposed) == ("500ms", "125ms")
+
+
+def test_cores_of_the_configuration_where_no_executor_is_told() -> None:
+    def cores(**settings: str) -> int | None:
+        named = {f"spark.{key.replace('_', '.')}": value for key, value in settings.items()}
+        return cores_of(w.application(settings=named))
+
+    assert cores(master="local[4]") == 4
+    assert cores(master="local-cluster[2, 3, 640]") == 6
+    assert cores(executor_instances="5", executor_cores="4", task_cpus="2") == 10
+    assert cores(master="yarn") is None
+
+
+@pytest.mark.parametrize(
+    ("values", "cause"),
+    [
+        ({"gc_ms": 1600}, "gc-pressure"),
+        ({"gc_ms": 300}, None),
+        ({"fetch_ms": 2000}, "shuffle-fetch"),
+        ({"fetch_ms": 400}, None),
+        ({"spilled_bytes": 50_000_000}, "spill"),
+        ({"spilled_bytes": 900}, None),
+    ],
+)
+def test_what_tasks_do_beside_their_work(values: dict[str, int], cause: str | None) -> None:
+    slow = w.application(late_batches(stage=load(**values)))
+    assert [x.cause for x in found(slow, "RT307")] == ([cause] if cause else [])
+    calm = w.application([w.batch(n, stage=load(**values)) for n in range(40)])
+    assert found(calm, "RT307") == []
+    triggers = overrun(stage=load(**values))
+    assert [x.cause for x in found(app_of(triggers), "RT307")] == ([cause] if cause else [])
+
+
+def test_a_driver_that_works_while_no_job_runs() -> None:
+    def app(busy: int | None, **values: Any) -> ApplicationFacts:
+        return w.application(late_batches(work=Work(jobs=2, busy_ms=busy)), **values)
+
+    (finding,) = found(app(200), "RT308")
+    assert finding.cause == "driver-gaps" and finding.measurements[0].value == 1100
+    assert found(app(900), "RT308") == [] and found(app(None), "RT308") == []
+    # A log that lost events may lack jobs.
+    assert found(app(200, lost=(w.record(kind="spark_dropped", count="3"),)), "RT308") == []
+    triggers = overrun(work=Work(jobs=3, busy_ms=1000))
+    assert [x.subject.query for x in found(app_of(triggers), "RT308")] == ["orders"]
+    assert found(app_of(overrun(work=Work(jobs=3, busy_ms=4000))), "RT308") == []
+
+
+def test_one_of_several_output_operations() -> None:
+    def app(first: int, second: int, **values: Any) -> ApplicationFacts:
+        operations = (
+            Operation(output=0, name="save", batches=30, total_ms=first),
+            Operation(output=1, name="print", batches=30, total_ms=second),
+        )
+        return w.application(late_batches(), operations=operations, **values)
+
+    (finding,) = found(app(30_000, 3000), "RT309")
+    assert finding.subject.output_operation == 0 and finding.subject.kind == "output"
+    assert found(app(16_000, 15_000), "RT309") == []
+    single = replace(app(30_000, 0), operations=app(1, 1).operations[:1])
+    assert found(single, "RT309") == []
+
+
+# -- partitions ----------------------------------------------------------------------------------
+
+
+def ranges(counts: Sequence[int]) -> StreamInput:
+    text = "\n".join(KAFKA.format(n, 0, count, count) for n, count in enumerate(counts))
+    return StreamInput(stream=0, records=sum(counts), description=text)
+
+
+@pytest.mark.parametrize(
+    ("counts", "partition"),
+    [
+        ((300, 9000, 310, 290), "orders-1"),
+        ((3000, 4000, 3100, 2900), None),
+        ((3, 90, 3, 2), None),  # nothing to speak of
+        ((200, 9000), None),  # of two, one has more
+    ],
+)
+def test_a_partition_with_most_of_the_records(counts: Sequence[int], partition: str | None) -> None:
+    stream = ranges(counts)
+    app = w.application(late_batches(streams=(stream,), records=stream.records))
+    names = [x.subject.partition for x in found(app, "RT310")]
+    assert names == ([partition] if partition else [])
+
+
+def test_a_partition_in_which_the_backlog_waits() -> None:
+    def app(waits: Sequence[int]) -> ApplicationFacts:
+        triggers = [
+            replace(
+                t,
+                sources=(
+                    {
+                        "name": "KafkaV2[t]",
+                        "backlog": n * sum(waits),
+                        "partitions": {f"t-{p}": n * each for p, each in enumerate(waits)},
+                        "partition_count": len(waits),
+                    },
+                ),
+            )
+            for n, t in enumerate(overrun())
+        ]
+        return app_of(triggers)
+
+    (finding,) = found(app((900, 10, 12, 8)), "RT310")
+    assert (finding.subject.partition, finding.subject.query) == ("t-0", "orders")
+    assert found(app((250, 230, 240, 210)), "RT310") == []
+
+
+# -- Kafka, and what is lost ---------------------------------------------------------------------
+
+POLL = "requirement failed: Failed to get records for g orders-3 12 after polling for 512"
+GONE = "Offsets out of range with no configured reset policy for partitions: {orders-3=1234}"
+BLOCK = "java.lang.Exception: Could not compute split, block input-0-17 of RDD 9 not found"
+
+
+def lost_task(number: int, cause: str, template: str = "task-lost") -> Any:
+    return w.record(template, at=1000 * number, cause=cause, task_id=str(number), executor="2")
+
+
+def test_polls_that_time_out_count_once_whoever_tells_of_them() -> None:
+    told = [lost_task(n, POLL) for n in range(1, 5)]
+    again = [lost_task(n, POLL, "task-exception") for n in range(1, 5)]
+    app = w.application([w.batch(n) for n in range(40)], incidents=(*told, *again))
+    (finding,) = found(app, "RT305")
+    assert finding.count == 4 and finding.cause == "slow-kafka"
+    assert finding.subject.partition == "orders-3"
+    other = [lost_task(n, "java.lang.NullPointerException") for n in range(1, 5)]
+    assert found(replace(app, incidents=tuple(other)), "RT305") == []
+
+
+def test_offsets_that_are_gone_name_the_delay_that_beat_the_retention() -> None:
+    batches = late_batches(300)
+    output = Output(batch_ms=batches[9].time_ms, output=0, name="x", duration_ms=3, failure=GONE)
+    (finding,) = found(w.application(batches, outputs=(output,)), "RT305")
+    assert finding.severity is Severity.CRITICAL and finding.cause == "offsets-out-of-range"
+    assert "delay beat the retention" in finding.explain
+    assert finding.actions[0].option == "retention.ms" and finding.actions[0].proposed
+    ended = w.record(kind="spark_query", what="terminated", run_id="r", cause=f"x\n{GONE}")
+    query = w.query([w.trigger(n, 500) for n in range(20)], events=(ended,))
+    assert [x.cause for x in found(w.application(queries=(query,)), "RT305")] == [
+        "offsets-out-of-range"
+    ]
+
+
+def test_slow_checkpoints_and_failed_writes() -> None:
+    def app(*records: Any, **values: Any) -> ApplicationFacts:
+        return w.application([w.batch(n) for n in range(40)], incidents=records, **values)
+
+    def write(n: int, took: int) -> Any:
+        return w.record("graph-checkpoint", at=1000 * n, duration_ms=took)
+
+    (slow,) = found(app(*(write(n, 800) for n in range(9))), "RT305")
+    assert slow.cause == "slow-metadata-writes" and slow.measurements[0].value == 800
+    assert found(app(*(write(n, 90) for n in range(9))), "RT305") == []
+    failed = w.record("wal-write-failed", at=5000, cause="java.io.IOException: no space")
+    assert [x.count for x in found(app(failed), "RT305")] == [1]
+    closing = w.record("wal-write-failed", at=39_000, cause="close() was called on the log")
+    assert found(app(closing), "RT305") == []
+    ended = app(failed, ended_us=(w.T0 + 9000) * 1000)
+    assert found(ended, "RT305") == []
+
+
+def test_blocks_that_are_gone_stand_beside_who_took_them() -> None:
+    batches = [w.batch(n) for n in range(30)]
+    gone = tuple(lost_task(n, BLOCK) for n in range(21, 24))
+    crashed = Executor(
+        executor="2", removed_us=(w.T0 + 20_000) * 1000, reason="Remote RPC client disassociated"
+    )
+    (finding,) = found(w.application(batches, executors=(crashed,), incidents=gone), "RT304")
+    assert finding.subject.executor == "2" and "input-0-17" in finding.title
+    assert finding.severity is Severity.CRITICAL
+    idle = replace(crashed, reason="Executor killed by driver: idle for 60 s")
+    (finding,) = found(w.application(batches, executors=(idle,), incidents=gone), "RT304")
+    assert finding.cause == "blocks-lost" and finding.subject.executor == "2"
+    (finding,) = found(w.application(batches, incidents=gone), "RT304")
+    assert finding.subject.stream_id == 0 and "no executor was lost" in finding.title
+    assert found(w.application(batches, executors=(idle,)), "RT304") == []
+
+
+def test_failures_of_other_kinds_are_no_trouble() -> None:
+    batches = [w.batch(n) for n in range(9)]
+    other = w.record("task-lost", cause="java.lang.OutOfMemoryError: Java heap space")
+    assert troubles(w.application(batches, incidents=(other,))) == ()
+
+
+def test_receivers_by_bytes_where_no_record_is_told() -> None:
+    batches = [replace(b, records=None, streams=()) for b in late_batches()]
+
+    def app(first: int, second: int) -> ApplicationFacts:
+        blocks = tuple(
+            Blocks(
+                stream=n,
+                blocks=40,
+                bytes=size,
+                first_ms=w.T0,
+                last_ms=w.T0 + 40_000,
+                usual_bytes=size / 40,
+                largest_bytes=size // 40,
+            )
+            for n, size in enumerate((first, second))
+        )
+        return w.application(batches, blocks=blocks)
+
+    (finding,) = found(app(1000, 90_000), "RT301")
+    assert finding.subject.stream_id == 1 and "bytes" in finding.title
+    assert found(app(50_000, 60_000), "RT301") == []
+
+
+# -- the state and the checkpoints of queries ----------------------------------------------------
+
+
+def stateful(count: int, grown: int, **values: Any) -> ApplicationFacts:
+    triggers = []
+    for n in range(count):
+        mark = {"watermark_us": values["mark"](n)} if "mark" in values else {}
+        state = {
+            "rows": 20_000 + grown * n,
+            "bytes": 1000 * n,
+            "removed": values.get("removed", 0),
+        }
+        triggers.append(
+            w.trigger(n, 500, state=(state,), max_event_us=(w.T0 + 2000 * n) * 1000, **mark)
+        )
+    return app_of(triggers)
+
+
+def test_state_that_grows_without_end() -> None:
+    (finding,) = found(stateful(40, 1000), "RT406")
+    assert finding.cause == "growing-state" and "no watermark" in finding.explain
+    assert found(stateful(40, 5), "RT406") == []  # as good as level
+    assert found(stateful(40, 1000, removed=7), "RT406") == []
+    stuck = stateful(40, 1000, mark=lambda n: 1)
+    assert found(stuck, "RT406") == []  # windows fill; RT405 tells of the watermark
+    passed = stateful(40, 1000, mark=lambda n: (w.T0 + 2000 * n - 1000) * 1000)
+    assert len(found(passed, "RT406")) == 1
+
+
+def test_commits_of_state_and_metadata() -> None:
+    def app(commit: float, wal: int) -> ApplicationFacts:
+        triggers = [
+            replace(
+                t,
+                state=({"rows": 5, "commit_ms": commit, "partitions": 8},),
+                durations={"addBatch": 4000, "walCommit": wal, "triggerExecution": 5000},
+            )
+            for t in overrun()
+        ]
+        return app_of(triggers, application={"executors": executors(4)})
+
+    def causes(commit: float, wal: int) -> list[str | None]:
+        return [x.cause for x in found(app(commit, wal), "RT407")]
+
+    # Eight partitions on four cores: 12 s added up are 3 s of the trigger.
+    assert causes(12_000, 20) == ["slow-state-commits"]
+    assert causes(2000, 20) == []
+    assert causes(10, 1800) == ["slow-metadata-writes"]
+    quick = [replace(t, duration_ms=900) for t in app(12_000, 20).queries[0].triggers]
+    assert found(app_of(quick), "RT407") == []
+
+
+def test_every_tenth_batch_merges_the_log_of_the_sink() -> None:
+    def app(every: int, **values: Any) -> ApplicationFacts:
+        triggers = [
+            w.trigger(n, 1400 if n % every == every - 1 else 500, sink="FileSink[/out]")
+            for n in range(45)
+        ]
+        return app_of(triggers, **values)
+
+    (finding,) = found(app(10), "RT408")
+    assert finding.severity is Severity.INFO
+    assert "merges the log of its file sink" in finding.title
+    assert w.verdict(app(10)) == "healthy"
+    (other,) = found(app(7), "RT408")
+    assert "does not say why" in other.title
+    (told,) = found(
+        app(7, application={"incidents": (w.record("compact-interval", batches="7"),)}), "RT408"
+    )
+    assert "merges" in told.title
+    noise = [w.trigger(n, 1400 if n in (3, 11, 26, 27) else 500) for n in range(45)]
+    assert found(app_of(noise), "RT408") == []
+
+
+def test_the_last_of_many_batches_is_slow_by_chance() -> None:
+    triggers = [w.trigger(n, 1400 if n in (9, 29) else 500) for n in range(60)]
+    assert state_of(app_of(triggers)).periodic is None
+    assert isinstance(
+        state_of(app_of([w.trigger(n, 1400 if n % 20 == 9 else 500) for n in range(60)])).periodic,
+        Periodic,
+    )
+
+
+def test_a_batch_that_is_begun_again_and_again() -> None:
+    triggers = [w.trigger(n, 500) for n in range(12)]
+    (finding,) = found(app_of(triggers, tries={12: 3}), "RT409")
+    assert "Batch 12" in finding.title and "none passed it" in finding.title
+    assert found(app_of(triggers, tries={12: 2}), "RT409") == []
+    (passed,) = found(app_of(triggers, tries={5: 4}), "RT409")
+    assert passed.state == "recovered"
+
+
+def test_a_query_with_little_room() -> None:
+    app = app_of([w.trigger(n, 1750) for n in range(30)])
+    assert w.codes(app) == ["RT106"] and w.verdict(app) == "degraded"
+    assert w.codes(app_of([w.trigger(n, 1300) for n in range(30)])) == []
+
+
+def test_a_query_that_recovered_is_judged_again() -> None:
+    ended = w.record(kind="spark_query", at=5000, what="terminated", run_id="a", cause="E: 1")
+    triggers = [w.trigger(n, 500, run_id="ab"[n > 2]) for n in range(30)]
+    assert state_of(app_of(triggers, events=(ended,))).stability is Stability.STABLE
+    late = replace(ended, time_us=(w.T0 + 59_000) * 1000)
+    assert state_of(app_of(triggers, events=(late,))).stability is Stability.FAILING
+
+
+# -- the limit of a delay, and what holds a rate -------------------------------------------------
+
+
+def test_memory_is_the_limit_of_receivers() -> None:
+    receiver = w.record(kind="spark_receiver", what="started", stream="0", name="R-0")
+    memory = Memory(
+        host="h", free_bytes=1_000_000, bytes=4_000_000, first_ms=w.T0, last_ms=w.T0 + 40_000
+    )
+    app = w.application(late_batches(), receivers=(receiver,), memory=(memory,))
+    state = state_of(app)
+    assert state.limit is not None and state.limit.kind == "memory"
+    # A delay that grows by about 0.23 s per s keeps 23 kB more each second, of a megabyte.
+    assert state.limit.left_ms == pytest.approx(43_000, rel=0.15)
+    assert any("memory" in x.explain for x in found(app, "RT101"))
+    unknown = state_of(replace(app, memory=())).limit
+    assert unknown is not None and unknown.left_ms is None
+
+
+def test_retention_is_the_limit_of_direct_streams() -> None:
+    app = w.application(late_batches(streams=(ranges((50, 50)),)))
+    limit = state_of(app).limit
+    assert limit is not None and limit.kind == "retention" and "Kafka's default" in limit.text
+    facts = assess(RateFacts(applications=(app,)), retention_ms=3_600_000)
+    told = facts.applications[0].state
+    assert told is not None and told.limit is not None and told.limit.left_ms is not None
+    assert told.limit.left_ms < (limit.left_ms or 0) and "default" not in told.limit.text
+    calm = state_of(w.application([w.batch(n) for n in range(30)]))
+    assert calm.limit is None
+
+
+@pytest.mark.parametrize(
+    ("tried", "offered", "word"),
+    [
+        (Settings(interval_ms=1000, gains=Gains(min_rate=5), max_rate=500), 1e9, "processing"),
+        (Settings(interval_ms=1000, gains=Gains(min_rate=250), max_rate=500), 1e9, "floor"),
+        (Settings(interval_ms=1000, gains=Gains(min_rate=5)), 30, "source"),
+        (Settings(interval_ms=1000, max_rate=40, back_pressure=False), 1e9, "max-rate"),
+        (Settings(interval_ms=1000, back_pressure=False), 30, "not-enabled"),
+    ],
+)
+def test_what_holds_the_rate(tried: Settings, offered: float, word: str) -> None:
+    (one,) = w.assessed(w.simulated(JOB, tried, [offered] * 60)).applications
+    assert held_by(one, 0)[0] == word
+
+
+def test_an_estimator_that_cannot_act_holds_nothing() -> None:
+    app = w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), [400] * 40)
+    none = [replace(b, records=0, streams=(StreamInput(stream=0, records=0),)) for b in app.batches]
+    (one,) = w.assessed(replace(app, batches=tuple(none), settings=w.BACK_PRESSURE)).applications
+    assert held_by(one, 0)[0] == "cannot-act"
+    first = w.application([w.batch(n) for n in range(1)], settings=w.BACK_PRESSURE)
+    (one,) = w.assessed(first).applications
+    assert held_by(one, 0)[0] == "first-batch"
+
+
+# -- recommendations -----------------------------------------------------------------------------
+
+
+def test_actions_say_what_they_come_to() -> None:
+    tried = Settings(interval_ms=1000, gains=Gains(min_rate=250), max_rate=500)
+    app = w.simulated(JOB, tried, MUCH)
+    (floor,) = found(app, "RT201")
+    assert "By the model" in floor.actions[0].text and "records/s" in floor.actions[0].text
+
+
+def test_a_poor_fit_predicts_nothing() -> None:
+    app = w.application(late_batches(records=100))
+    (finding,) = found(app, "RT101")
+    assert "not predicted" in finding.actions[0].text
+
+
+def test_back_pressure_is_recommended_with_numbers() -> None:
+    offered = [60] * 20 + [400] * 40
+    app = w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), offered)
+    (finding,) = found(app, "RT101")
+    options = {a.option: a.proposed for a in finding.actions}
+    assert options["spark.streaming.backpressure.enabled"] == "true"
+    assert 120 <= float(options["spark.streaming.backpressure.initialRate"] or 0) <= 190
+    assert 10 <= float(options["spark.streaming.backpressure.pid.minRate"] or 0) <= 25
+    assert "By the model" in finding.actions[0].text
