@@ -191,6 +191,148 @@ def flink(
     return _run("flink", url, output, access, work, quiet=quiet)
 
 
+@collect.command(cls=HelpfulCommand)
+def spark(
+    url: Url,
+    output: Out,
+    application: Annotated[
+        str | None,
+        typer.Option(
+            "--application", metavar="ID", help="Id or name (default: all of the driver)."
+        ),
+    ] = None,
+    every: Every = "15s",
+    duration: For = "5m",
+    token_file: TokenFile = None,
+    password_file: PasswordFile = None,
+    ca_file: CaFile = None,
+    client_cert: ClientCert = None,
+    client_key: ClientKey = None,
+    insecure: Insecure = False,
+    timeout: Timeout = "10s",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> int:
+    """Collect from a running Spark driver what the rate of DStreams is judged by, Spark 2.2 to 4.3.
+
+    \b
+    Examples:
+      flowdiag collect spark http://driver:4040 -o collected/ --for 10m
+      flowdiag rate collected/
+
+    Batches, receivers, statistics, executors, and the output operations of failed batches. A tick takes 5
+    requests, and one per failed batch (5 at most). A batch is stored once it is known, and again when it
+    changes. Structured Streaming has no such answers: give `flowdiag rate` the event log.
+    """
+    access = _access(token_file, password_file, ca_file, client_cert, client_key, insecure, timeout)
+    every_s, for_s = _seconds(every, "--every"), _seconds(duration, "--for")
+
+    async def work(client: Client, folder: Folder, say: Say, tool: str) -> Outcome:
+        from flowdiag.parsers.live.spark import SparkWishes, collect_spark
+
+        wishes = SparkWishes(application=application, every_s=every_s, for_s=for_s)
+        return await collect_spark(client, folder, wishes, tool=tool, say=say)
+
+    return _run("spark", url, output, access, work, quiet=quiet)
+
+
+@collect.command(cls=HelpfulCommand)
+def prometheus(
+    url: Url,
+    output: Out,
+    begin: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="WHEN",
+            help="2026-01-31T18:43Z, or 2h before now.",
+            rich_help_panel=_TIMES,
+        ),
+    ],
+    end: Annotated[
+        str,
+        typer.Option(
+            "--to", metavar="WHEN", help="The same (default: now).", rich_help_panel=_TIMES
+        ),
+    ] = "now",
+    step: Annotated[
+        str,
+        typer.Option(
+            "--step",
+            metavar="TIME",
+            help="From sample to sample: the scrape interval or more (default: 15s).",
+            rich_help_panel=_TIMES,
+        ),
+    ] = "15s",
+    job: Annotated[
+        str | None,
+        typer.Option("--job", metavar="NAME", help="Of the job, wildcards allowed (default: all)."),
+    ] = None,
+    selector: Annotated[
+        str | None,
+        typer.Option(
+            "--selector", metavar="LABELS", help="More labels to ask for: 'namespace=\"prod\"'."
+        ),
+    ] = None,
+    token_file: TokenFile = None,
+    password_file: PasswordFile = None,
+    ca_file: CaFile = None,
+    client_cert: ClientCert = None,
+    client_key: ClientKey = None,
+    insecure: Insecure = False,
+    timeout: Timeout = "30s",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> int:
+    """Collect what Prometheus kept of Flink's metrics.
+
+    \b
+    Examples:
+      flowdiag collect prometheus http://prometheus:9090 --from 2h -o collected/
+      flowdiag collect prometheus https://thanos.example --from 2026-01-31T18:00Z --to 2026-01-31T20:00Z
+        --job 'orders*' -o collected/
+      flowdiag checkpoints collected/ jobmanager.log
+
+    One request for the names of the metrics, then one per metric and hour (about 60 an hour), at most 4 at
+    once. What is there is not asked for again. Thanos, Mimir and VictoriaMetrics answer the same.
+    """
+    access = _access(token_file, password_file, ca_file, client_cert, client_key, insecure, timeout)
+    from_s, to_s = _instant(begin, "--from"), _instant(end, "--to")
+    step_s = max(1, round(_seconds(step, "--step")))
+
+    async def work(client: Client, folder: Folder, say: Say, tool: str) -> Outcome:
+        from flowdiag.parsers.live.prometheus import HistoryWishes, collect_prometheus
+
+        wishes = HistoryWishes(from_s=from_s, to_s=to_s, step_s=step_s, job=job, selector=selector)
+        return await collect_prometheus(client, folder, wishes, tool=tool, say=say)
+
+    return _run("prometheus", url, output, access, work, quiet=quiet)
+
+
+def _instant(text: str, option: str) -> int:
+    """Seconds since 1970 of a time, which is UTC where no zone is given, or of so long before now."""
+    import time
+    from datetime import UTC, datetime
+
+    from flowdiag.analyses.judging import milliseconds
+    from flowdiag.parsers.errors import FlowdiagError
+
+    text = text.strip()
+    if text == "now":
+        return int(time.time())
+    try:
+        moment = datetime.fromisoformat(text)
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError):
+        pass
+    span = milliseconds(text)
+    if span is None or not 0 < span < 1e12:
+        raise FlowdiagError(
+            f"'{text}' is no time for {option}", hint="write 2026-01-31T18:43Z, or 2h before now"
+        )
+    return int(time.time() - span / 1000)
+
+
 def _access(
     token_file: str | None,
     password_file: str | None,

@@ -38,7 +38,7 @@ from flowdiag.parsers.json_values import (
 )
 from flowdiag.parsers.live.client import Answer, Client, RequestFailed
 from flowdiag.parsers.live.folder import Folder, now_ms
-from flowdiag.parsers.live.watching import Outcome, Say, Watch, redacted
+from flowdiag.parsers.live.watching import Outcome, Say, Watch, hint_for, redacted
 
 SLOW_TICKS: Final = 20
 QUERY_CHARACTERS: Final = 1800
@@ -95,13 +95,13 @@ _OPERATOR = re.compile(
     r".+\.(?:pendingRecords|pendingBytes|watermarkLag|currentFetchEventTimeLag"
     r"|currentEmitEventTimeLag|sourceIdleTime|currentSendTime|numRecordsOutErrors|numRecordsSendErrors)"
 )
-_PROCESS = re.compile(
+PROCESS_METRICS = re.compile(
     r"Status\.(?:JVM\.(?:CPU\.Load|Memory\.Heap\.(?:Used|Max)|Memory\.Direct\.MemoryUsed"
     r"|Memory\.Metaspace\.Used|Threads\.Count|GarbageCollector\.[^.]+\.(?:Count|Time))"
     r"|Flink\.Memory\.Managed\.(?:Used|Total)"
     r"|Shuffle\.Netty\.(?:TotalMemorySegments|AvailableMemorySegments|RequestedMemoryUsage))"
 )
-_JOB_METRICS: Final = (
+JOB_METRICS: Final = (
     "numRestarts",
     "fullRestarts",
     "numRescales",
@@ -245,9 +245,7 @@ class _Collector:
         try:
             self._beginning = await self._client.get("/config")
         except RequestFailed as failed:
-            from flowdiag.parsers.live.watching import _hint
-
-            raise FlowdiagError(f"{url}: {failed.why}", hint=_hint(failed)) from None
+            raise FlowdiagError(f"{url}: {failed.why}", hint=hint_for(failed)) from None
         body = self._beginning.body
         version = body.get("flink-version") if isinstance(body, Mapping) else None
         if not isinstance(version, str):
@@ -532,7 +530,7 @@ class _Collector:
             names = (f"{subtask}.{name}" for subtask in subtasks for name in vertex.ids)
             wanted += [(vertex, query) for query in batches_of(names)]
         answers = await self._watch.ask_all((f"{base}/{v.id}/metrics", q) for v, q in wanted)
-        of_job = await self._watch.ask(f"/jobs/{job.id}/metrics", next(batches_of(_JOB_METRICS)))
+        of_job = await self._watch.ask(f"/jobs/{job.id}/metrics", next(batches_of(JOB_METRICS)))
         self._store_metrics(job, wanted, answers, refreshed)
         if of_job is not None:
             at_ms = refreshed or of_job.time_ms + self._skew_ms
@@ -559,9 +557,8 @@ class _Collector:
             path = f"/jobs/{job.id}/vertices/{vertex.id}/metrics"
             at_ms = refreshed or time_ms + self._skew_ms
             # Up to 1.12 nobody says when; but the same numbers are the same refresh.
-            self._watch.keep(
-                path, items, time_ms, at_ms=at_ms, compare=False if refreshed else items
-            )
+            compare = False if refreshed else sorted(items, key=str)
+            self._watch.keep(path, items, time_ms, at_ms=at_ms, compare=compare)
             _note_values(vertex, items, values)
         self._suspect_by_load(job, values)
 
@@ -745,7 +742,7 @@ def _wanted_ids(body: object) -> tuple[str, ...]:
 
 
 def _process_ids(body: object) -> tuple[str, ...]:
-    return tuple(name for name in _ids(body) if _PROCESS.fullmatch(name))
+    return tuple(name for name in _ids(body) if PROCESS_METRICS.fullmatch(name))
 
 
 def _ids(body: object) -> list[str]:

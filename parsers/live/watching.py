@@ -53,6 +53,7 @@ class Tick:
     answered: int = 0
     requests_before: int = 0
     bytes_before: int = 0
+    more: dict[str, Any] = field(default_factory=dict)  # for the manifest
 
 
 class Watch:
@@ -130,7 +131,7 @@ class Watch:
                     if not ticks:
                         self.folder.note(what="end", time_ms=now_ms(), why=why)
                         raise FlowdiagError(
-                            f"{self.folder.url}: {why}", hint=_hint(fatal or reason)
+                            f"{self.folder.url}: {why}", hint=hint_for(fatal or reason)
                         )
                     break
                 self.say(f"no answer ({reason.why}); trying on")
@@ -164,7 +165,7 @@ class Watch:
             "received_bytes": self.client.bytes - tick.bytes_before,
         }
         if not tick.answers:
-            if failed or not complete:
+            if failed or not complete or tick.more:
                 self.folder.note(
                     what="tick",
                     file=None,
@@ -185,6 +186,7 @@ class Watch:
             answers=len(tick.answers),
             complete=complete,
             failed=failed[:FAILURES_KEPT],
+            **tick.more,
         )
         return 1
 
@@ -230,7 +232,8 @@ class Watch:
         return True
 
 
-def _hint(failed: RequestFailed) -> str:
+def hint_for(failed: RequestFailed) -> str:
+    """What may help against a failure that ends everything."""
     if failed.status == 401 or "login page" in failed.why or failed.status == 403:
         return "give a token by --token-file or FLOWDIAG_COLLECT_TOKEN, or user:password by --password-file"
     if "certificate" in failed.why:

@@ -1,0 +1,228 @@
+"""Collects what a Prometheus server kept about Flink: `flowdiag collect prometheus`.
+
+It asks for the names of Flink's metrics in the span, then for each that a rule wants for its samples, one
+`query_range` per metric and hour. A file holds the answers of one hour, or of a part of it where they are
+many. Thanos, Mimir and VictoriaMetrics answer the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.flink.prometheus import named_metric
+from flowdiag.parsers.json_values import object_at, objects_at
+from flowdiag.parsers.live.client import Client, RequestFailed
+from flowdiag.parsers.live.flink import JOB_METRICS, PROCESS_METRICS, TASK_METRICS
+from flowdiag.parsers.live.folder import Folder
+from flowdiag.parsers.live.watching import Outcome, Say, Watch, hint_for
+
+API: Final = "/api/v1"
+WINDOW_S: Final = 3600
+MAX_POINTS: Final = 10_000  # Prometheus refuses more than 11 000 per series
+FILE_BYTES: Final = 8 * 1024 * 1024
+SOURCES: Final = re.compile(
+    r"pendingRecords|watermarkLag|currentFetchEventTimeLag|currentEmitEventTimeLag|sourceIdleTime"
+    r"|Shuffle\.Netty\.(?:Input|Output)\.\d+\..+"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryWishes:
+    """What the user wants.
+
+    Attributes:
+        from_s, to_s: the span, seconds since 1970.
+        step_s: between two samples.
+        job: name of the job in the label `job_name`, `*` and `?` allowed; None for all.
+        selector: more label matchers, as in `namespace="prod"`.
+    """
+
+    from_s: int
+    to_s: int
+    step_s: int = 15
+    job: str | None = None
+    selector: str | None = None
+
+
+def windows(wishes: HistoryWishes) -> list[tuple[int, int]]:
+    """The span in pieces that one query each may ask for, both ends on the grid of the steps.
+
+    >>> windows(HistoryWishes(from_s=0, to_s=7200, step_s=60))
+    [(0, 3540), (3600, 7140), (7200, 7200)]
+    """
+    step = wishes.step_s
+    length = max(step, min(WINDOW_S, MAX_POINTS * step) // step * step)
+    first = -(-wishes.from_s // step) * step
+    return [
+        (start, min(start + length - step, wishes.to_s // step * step))
+        for start in range(first, wishes.to_s + 1, length)
+        if start <= wishes.to_s // step * step
+    ]
+
+
+async def collect_prometheus(
+    client: Client, folder: Folder, wishes: HistoryWishes, *, tool: str, say: Say
+) -> Outcome:
+    """Collect the span; what an earlier run has is not asked for again.
+
+    Raises:
+        FlowdiagError: it is no Prometheus, knows no metrics of Flink, or refuses.
+        asyncio.CancelledError: somebody interrupted; what was collected is stored.
+    """
+    if wishes.to_s <= wishes.from_s:
+        raise FlowdiagError("--from is not before --to")
+    names = await _names(client, folder.url, wishes)
+    watch = Watch(client, folder, every_s=0.001, for_s=1e9, tool=tool, say=say)
+    history = _History(client, folder, wishes, watch, names, say)
+    return await watch.run(
+        history.tick,
+        dict,
+        from_ms=wishes.from_s * 1000,
+        to_ms=wishes.to_s * 1000,
+        step_ms=wishes.step_s * 1000,
+        metrics=len(names),
+    )
+
+
+async def _names(client: Client, url: str, wishes: HistoryWishes) -> list[str]:
+    query = urlencode(
+        {
+            "match[]": f'{{__name__=~"flink_.+"{_matchers(wishes)}}}',
+            "start": wishes.from_s,
+            "end": wishes.to_s,
+        }
+    )
+    try:
+        answer = await client.get(f"{API}/label/__name__/values", query)
+    except RequestFailed as failed:
+        raise FlowdiagError(f"{url}: {failed.why}", hint=hint_for(failed)) from None
+    data = answer.body.get("data") if isinstance(answer.body, Mapping) else None
+    if not isinstance(data, list):
+        raise FlowdiagError(
+            f"{url}: not the query interface of Prometheus",
+            hint="give the address that stands before /api/v1",
+        )
+    names = sorted(name for name in data if isinstance(name, str) and _is_wanted(name))
+    if not names:
+        what = "that name" if wishes.job or wishes.selector else "Flink"
+        raise FlowdiagError(
+            f"{url}: no metrics of {what} between these times",
+            hint="does Flink's PrometheusReporter feed it, and is the span right?",
+        )
+    return names
+
+
+def _is_wanted(name: str) -> bool:
+    named = named_metric(name)
+    if named is None:
+        return False
+    if named.scope == "operator":
+        return SOURCES.fullmatch(named.name) is not None
+    return (
+        named.name in TASK_METRICS
+        or named.name in JOB_METRICS
+        or (named.scope == "task" and named.name.startswith("buffers."))
+        or SOURCES.fullmatch(named.name) is not None
+        or PROCESS_METRICS.fullmatch(named.name) is not None
+    )
+
+
+def _matchers(wishes: HistoryWishes) -> str:
+    found = ""
+    if wishes.job is not None:
+        pattern = "".join(
+            {"*": ".*", "?": "."}.get(c, re.escape(c).replace("\\", "\\\\")) for c in wishes.job
+        ).replace('"', '\\"')
+        found += f',job_name=~"{pattern}"'
+    if wishes.selector:
+        found += f",{wishes.selector.strip().strip('{},')}"
+    return found
+
+
+class _History:
+    """Asks window by window; a tick of the watch is one file."""
+
+    def __init__(
+        self,
+        client: Client,
+        folder: Folder,
+        wishes: HistoryWishes,
+        watch: Watch,
+        names: list[str],
+        say: Say,
+    ) -> None:
+        self._client, self._watch, self._say = client, watch, say
+        self._wishes = wishes
+        done = {
+            (entry.get("query"), entry.get("start"), entry.get("end"))
+            for line in folder.entries
+            for entry in (line.get("asked") or ())
+            if isinstance(entry, dict)
+        }
+        self._todo = [
+            (name, start, end)
+            for start, end in windows(wishes)
+            for name in names
+            if (_expression(name, wishes), start, end) not in done
+        ]
+        self._count = len(self._todo)
+
+    async def tick(self) -> str | None:
+        """Ask until a file is full or an hour is complete."""
+        if not self._todo:
+            return "all of it was there already" if not self._count else "the span is complete"
+        size, begun = 0, self._todo[0][1]
+        asked: list[dict[str, Any]] = []
+        while self._todo and self._todo[0][1] == begun and size < FILE_BYTES:
+            batch = [one for one in self._todo[:4] if one[1] == begun]
+            before = len(self._watch.tick.failed)
+            answers = await self._watch.ask_all(
+                (
+                    f"{API}/query_range",
+                    urlencode(
+                        {
+                            "query": _expression(name, self._wishes),
+                            "start": start,
+                            "end": end,
+                            "step": self._wishes.step_s,
+                        }
+                    ),
+                )
+                for name, start, end in batch
+            )
+            failed = self._watch.tick.failed[before:]
+            if not any(answers) and not any(_refused(one) for one in failed):
+                # Nobody is there: it may be back soon, and these are asked for again.
+                await asyncio.sleep(1.0)
+                return self._noted(asked) if asked else None
+            for (name, start, end), answer in zip(batch, answers, strict=True):
+                self._todo.remove((name, start, end))
+                if answer is None:
+                    continue
+                asked.append({"query": _expression(name, self._wishes), "start": start, "end": end})
+                body = answer.body if isinstance(answer.body, Mapping) else {}
+                if objects_at(object_at(body, "data"), "result"):
+                    self._watch.keep(f"{API}/query_range", body, answer.time_ms, compare=False)
+                    size += answer.bytes
+            done = self._count - len(self._todo)
+            self._say(f"{done} of {self._count} queries, {self._client.bytes // 1000} kB")
+        return self._noted(asked)
+
+    def _noted(self, asked: list[dict[str, Any]]) -> str | None:
+        self._watch.tick.more = {"asked": asked}
+        return None if self._todo else "the span is complete"
+
+
+def _refused(failed: RequestFailed) -> bool:
+    """Whether the same query would fail again."""
+    return failed.status is not None and 400 <= failed.status < 500 and not failed.fatal
+
+
+def _expression(name: str, wishes: HistoryWishes) -> str:
+    return f"{name}{{{_matchers(wishes).lstrip(',')}}}" if _matchers(wishes) else name

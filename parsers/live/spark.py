@@ -1,0 +1,213 @@
+"""Collects from a running Spark application what `flowdiag rate` reads: `flowdiag collect spark`.
+
+Batches, receivers and statistics of DStreams are kept by the driver in memory only, the last thousand of
+them, and are gone with it. A tick asks for them (`/api/v1/applications/:id/streaming/…`, Spark 2.2 to 4.3)
+and stores what is new: a finished batch never changes. Of batches that failed it asks for the output
+operations, which say why. Structured Streaming has nothing of the kind: its queries are told by the event
+log and by the driver's log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote
+
+from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.json_values import as_integer, as_string, objects_at
+from flowdiag.parsers.live.client import Answer, Client, RequestFailed
+from flowdiag.parsers.live.folder import Folder
+from flowdiag.parsers.live.watching import Outcome, Say, Watch, hint_for, redacted
+
+API: Final = "/api/v1"
+SLOW_TICKS: Final = 20
+MAX_APPLICATIONS: Final = 10
+OPERATIONS_PER_TICK: Final = 5  # failed batches that are looked into
+REQUESTS_PER_TICK: Final = 5
+"""Per application: the list of applications is one, statistics, batches, receivers and executors are four."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkWishes:
+    """What the user wants.
+
+    Attributes:
+        application: id of the application; None for all of this driver.
+        every_s, for_s: see `Watch`.
+    """
+
+    application: str | None = None
+    every_s: float = 15.0
+    for_s: float = 300.0
+
+
+@dataclass(slots=True)
+class _Application:
+    id: str
+    path: str  # with the attempt, on a History Server
+    name: str = ""
+    batches: dict[int, str] = field(default_factory=dict)  # what was stored of each
+    failed: set[int] = field(default_factory=set)  # whose operations were stored
+    streaming: bool | None = None
+
+
+async def collect_spark(
+    client: Client, folder: Folder, wishes: SparkWishes, *, tool: str, say: Say
+) -> Outcome:
+    """Collect until the time is up or the driver is gone.
+
+    Raises:
+        FlowdiagError: it is no Spark, has no such application, or nothing could be collected.
+        asyncio.CancelledError: somebody interrupted; what was collected is stored.
+    """
+    collector = _Collector(client, folder, wishes, tool, say)
+    await collector.begin()
+    return await collector.run()
+
+
+class _Collector:
+    def __init__(
+        self, client: Client, folder: Folder, wishes: SparkWishes, tool: str, say: Say
+    ) -> None:
+        self._watch = Watch(
+            client, folder, every_s=wishes.every_s, for_s=wishes.for_s, tool=tool, say=say
+        )
+        self._client, self._wishes, self._say = client, wishes, say
+        self._applications: dict[str, _Application] = {}
+        self._number = 0
+        self._version = ""
+
+    async def begin(self) -> None:
+        """Find out what it is."""
+        url = self._watch.folder.url
+        self._say("asking for the version")
+        try:
+            answer = await self._client.get(f"{API}/version")
+        except RequestFailed as failed:
+            raise FlowdiagError(f"{url}: {failed.why}", hint=hint_for(failed)) from None
+        version = answer.body.get("spark") if isinstance(answer.body, Mapping) else None
+        if not isinstance(version, str):
+            raise FlowdiagError(
+                f"{url}: not the REST interface of a Spark driver",
+                hint="give the address of its web UI, usually port 4040",
+            )
+        self._version = version
+
+    async def run(self) -> Outcome:
+        """Tick until the end."""
+        outcome = await self._watch.run(
+            self._tick,
+            self._context,
+            spark_version=self._version,
+            application=self._wishes.application,
+        )
+        return outcome
+
+    def _context(self) -> dict[str, Any]:
+        return {
+            "spark_version": self._version,
+            "applications": {one.id: {"name": one.name} for one in self._applications.values()},
+        }
+
+    async def _tick(self) -> str | None:
+        slow = self._number % SLOW_TICKS == 0
+        self._number += 1
+        listed = await self._watch.ask(f"{API}/applications")
+        if listed is None:
+            return None
+        self._keep(listed, compare=[item.get("id") for item in _objects(listed.body)])
+        found = [one for item in _objects(listed.body) if (one := self._know(item)) is not None]
+        if not found:
+            wanted = self._wishes.application
+            raise FlowdiagError(
+                f"no application is called '{wanted}'" if wanted else "no application runs there"
+            )
+        for application in found[:MAX_APPLICATIONS]:
+            await self._application(application, slow)
+        streaming = [one for one in found if one.streaming]
+        batches = sum(len(one.batches) for one in streaming)
+        self._say(f"{batches} batches of {len(streaming)} applications")
+        if all(one.streaming is False for one in found):
+            return (
+                "no application has DStream batches: queries of Structured Streaming are told by the event"
+                " log and the driver's log"
+            )
+        return None
+
+    def _know(self, item: Mapping[str, Any]) -> _Application | None:
+        application_id = as_string(item.get("id"))
+        wanted = self._wishes.application
+        if application_id is None or not re.fullmatch(r"[\w.-]{1,200}", application_id):
+            return None
+        if wanted is not None and wanted not in (application_id, item.get("name")):
+            return None
+        attempts = objects_at(item, "attempts")
+        attempt = as_string(attempts[0].get("attemptId")) if attempts else None
+        path = f"{API}/applications/{application_id}"
+        if attempt is not None:
+            path += f"/{quote(attempt, safe='')}"
+        known = self._applications.setdefault(application_id, _Application(application_id, path))
+        known.name = str(item.get("name") or "")
+        return known
+
+    async def _application(self, application: _Application, slow: bool) -> None:
+        base = application.path
+        wanted = [
+            f"{base}/streaming/statistics",
+            f"{base}/streaming/batches",
+            f"{base}/streaming/receivers",
+            f"{base}/executors",
+        ]
+        if slow:
+            wanted.append(f"{base}/environment")
+        if application.streaming is False:
+            wanted = wanted[3:]
+        before = len(self._watch.tick.failed)
+        answers = await self._watch.ask_all((path, "") for path in wanted)
+        if application.streaming is None and answers[0] is None:
+            missing = self._watch.tick.failed[before:]
+            if any(one.status == 404 for one in missing):
+                application.streaming = False
+        for answer in answers:
+            if answer is None:
+                continue
+            if answer.path.endswith("/streaming/statistics"):
+                application.streaming = True
+            if answer.path.endswith("/streaming/batches"):
+                await self._batches(application, answer)
+            else:
+                self._keep(answer)
+
+    async def _batches(self, application: _Application, answer: Answer) -> None:
+        new = []
+        for item in _objects(answer.body):
+            number = as_integer(item.get("batchId"))
+            text = repr(sorted(item.items(), key=str))
+            if number is not None and application.batches.get(number) != text:
+                application.batches[number] = text
+                new.append(item)
+        if new:
+            self._watch.keep(answer.path, redacted(new), answer.time_ms, compare=False)
+        failed = [
+            number
+            for item in _objects(answer.body)
+            if (number := as_integer(item.get("batchId"))) is not None
+            and (as_integer(item.get("numFailedOutputOps")) or 0) > 0
+            and number not in application.failed
+        ][:OPERATIONS_PER_TICK]
+        path = f"{application.path}/streaming/batches"
+        for operations in await self._watch.ask_all(
+            (f"{path}/{number}/operations", "") for number in failed
+        ):
+            if operations is not None:
+                self._keep(operations)
+        application.failed.update(failed)
+
+    def _keep(self, answer: Answer, compare: Any = None) -> None:
+        self._watch.keep(answer.path, redacted(answer.body), answer.time_ms, compare=compare)
+
+
+def _objects(body: object) -> list[Mapping[str, Any]]:
+    return [item for item in body if isinstance(item, Mapping)] if isinstance(body, list) else []
