@@ -414,7 +414,9 @@ def _informed(root: Root, loads: Loads) -> Root:
 def find_spells(job: JobQueues) -> tuple[Spell, ...]:
     """All ends of back pressure of a job, the ongoing and most convincing first."""
     order = job.windows
-    if not order or not sampled(job):
+    if not sampled(job):
+        if not job.totals:
+            return ()  # single answers convict nobody
         whole = _spell(job, None, loads_in(job))
         return _ranked(whole)
     seen: dict[str, list[int]] = defaultdict(list)
@@ -657,7 +659,7 @@ def _cause(
     ranked.sort(key=lambda item: (-item[0], item[3].key))
     top, by_records, by_bytes, first = ranked[0]
     cost = cost_ratio(first, members)
-    if top >= SKEWED and not (cost is not None and cost >= COSTLY):
+    if top >= SKEWED and not (cost is not None and cost >= max(COSTLY, top)):
         skewed = [item[3] for item in ranked if item[0] >= SKEWED]
         if by_records is not None:
             numbers["records-ratio"] = by_records

@@ -1,0 +1,237 @@
+"""Queues made by hand: a job of four tasks, minute by minute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from flowdiag.analyses.facts import (
+    CheckpointFacts,
+    Graph,
+    Incident,
+    JobFacts,
+    JobKey,
+    Ref,
+    Setting,
+    SubtaskLoad,
+    Vertex,
+)
+from flowdiag.analyses.findings import Finding, Inconclusive
+from flowdiag.analyses.placement import SubtaskKey
+from flowdiag.analyses.queues.capacity import GateShape, input_capacity
+from flowdiag.analyses.queues.facts import Gauge, JobQueues, Machine, QueueFacts, Sample
+from flowdiag.analyses.report import Judgement, judge
+from flowdiag.analyses.rules.base import apply
+from flowdiag.analyses.rules.queues import QUEUE_RULES
+from flowdiag.analyses.topology import Topology
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+FIRST = 28_000_000  # number of the first window: minutes since 1970
+
+CHAIN = (("Source: orders", 2), ("enrich", 4), ("aggregate", 6), ("Sink: deliver", 2))
+
+
+@dataclass
+class Queues:
+    """One job: what is not said is idle, with empty queues and even records."""
+
+    tasks: tuple[tuple[str, int], ...] = CHAIN
+    edges: tuple[tuple[str, str], ...] | None = None
+    version: str | None = "1.20.5"
+    managers: int = 3
+    minutes: int = 5
+    per_minute: int = 6
+    legacy_sources: bool = True
+    linked: bool = True
+    said: dict[tuple[str, int, int], dict[str, float]] = field(default_factory=dict)
+    absent: set[tuple[str, int]] = field(default_factory=set)
+    incidents: list[Incident] = field(default_factory=list)
+    settings: list[Setting] = field(default_factory=list)
+    totals: list[SubtaskLoad] = field(default_factory=list)
+    machines: dict[str, dict[str, float]] = field(default_factory=dict)
+    starts: list[int] = field(default_factory=list)
+    key: JobKey = field(default_factory=lambda: JobKey("", "a" * 32))
+
+    def says(
+        self,
+        task: str,
+        subtasks: Iterable[int] | int | None = None,
+        minutes: Iterable[int] | None = None,
+        **values: float,
+    ) -> Queues:
+        """Gauges and counters of some subtasks in some minutes; None means all of them."""
+        size = dict(self.tasks)[task]
+        if isinstance(subtasks, int):
+            subtasks = [subtasks]
+        for index in range(size) if subtasks is None else subtasks:
+            for minute in range(self.minutes) if minutes is None else minutes:
+                self.said.setdefault((task, index, minute), {}).update(values)
+        return self
+
+    def place(self, task: str, index: int) -> str:
+        """Round robin, each task beginning at another TaskManager."""
+        shift = [name for name, _ in self.tasks].index(task)
+        return f"taskmanager-{(index + shift) % self.managers + 1}"
+
+    def job(self) -> JobQueues:
+        """The facts."""
+        chain = tuple(zip(*(iter([n for n, _ in self.tasks][i:]) for i in (0, 1)), strict=False))
+        edges = self.edges if self.edges is not None else chain
+        graph = Graph(
+            job=self.key,
+            vertices=tuple(
+                Vertex(job=self.key, vertex_id=f"{n:032x}", task=task, parallelism=size, order=n)
+                for n, (task, size) in enumerate(self.tasks)
+            ),
+            edges=edges if self.linked else (),
+            source="plan" if self.linked else "metrics",
+            shipping=tuple((a, b, "HASH") for a, b in edges) if self.linked else (),
+        )
+        facts = JobFacts(
+            key=self.key,
+            name="orders",
+            version=self.version,
+            graph=graph,
+            incidents=tuple(self.incidents),
+            settings=tuple(self.settings),
+            loads=tuple(self.totals),
+        )
+        topology = Topology(facts)
+        version = tuple(int(part) for part in (self.version or "1.20").split(".")[:2])
+        capacity = {}
+        samples: dict[SubtaskKey, tuple[Sample, ...]] = {}
+        for task, size in self.tasks:
+            for index in range(size):
+                key = SubtaskKey(task, index)
+                if (task, index) in self.absent:
+                    continue
+                each = tuple(self._sample(task, index, minute) for minute in range(self.minutes))
+                samples[key] = each
+                shapes = [
+                    GateShape(
+                        channels=dict(self.tasks)[before],
+                        remote=sum(
+                            self.place(before, i) != self.place(task, index)
+                            for i in range(dict(self.tasks)[before])
+                        ),
+                        subpartitions=size,
+                    )
+                    for before in topology.upstream.get(task, ())
+                ]
+                if shapes and self.linked:
+                    capacity[key] = input_capacity(shapes, {}, (version[0], version[1]))
+        if self.minutes == 0:
+            samples = {}
+        return JobQueues(
+            job=facts,
+            topology=topology,
+            samples=samples,
+            machines={
+                name: tuple(self._machine(name, values, minute) for minute in range(self.minutes))
+                for name, values in self.machines.items()
+            },
+            capacity=capacity,
+            starts_us=tuple(sorted(self.starts)),
+            version=(version[0], version[1]),
+        )
+
+    def _sample(self, task: str, index: int, minute: int) -> Sample:
+        source = task.startswith("Source:")
+        values: dict[str, float] = {
+            "busy": 20.0,
+            "idle": 980.0,
+            "back_pressured": 0.0,
+            "is_back_pressured": 0.0,
+            "input_queue": 0.0 if source else 1.0,
+            "in_pool": 0.0,
+            "floating": 0.0,
+            "exclusive": 0.0,
+            "out_pool": 0.25,
+            "records_in": 0.0 if source else 1000.0,
+        }
+        if source and self.legacy_sources:
+            del values["busy"]
+        values |= self.said.get((task, index, minute), {})
+        begin = (FIRST + minute) * MINUTE
+        counters = ("records_in", "records_out", "bytes_in")
+        version = tuple(int(part) for part in (self.version or "1.20").split(".")[:2])
+        for name, since in (("busy", (1, 13)), ("back_pressured", (1, 13)), ("idle", (1, 11))):
+            if version < since:
+                values.pop(name, None)
+        if version < (1, 10):
+            values.pop("is_back_pressured", None)
+        return Sample(
+            window=FIRST + minute,
+            taskmanager=self.place(task, index),
+            host=self.place(task, index).replace("taskmanager", "worker"),
+            gauges={
+                name: Gauge(self.per_minute, value * self.per_minute, value, value)
+                for name, value in values.items()
+                if name not in counters
+            },
+            increases={name: values[name] for name in counters if name in values},
+            samples=self.per_minute,
+            first_us=begin,
+            last_us=begin + 50 * SECOND if self.per_minute > 1 else begin,
+            ref=Ref(0, 100 * minute + index),
+        )
+
+    def _machine(self, name: str, values: Mapping[str, float], minute: int) -> Machine:
+        begin = (FIRST + minute) * MINUTE
+        return Machine(
+            window=FIRST + minute,
+            taskmanager=name,
+            gauges={
+                key: Gauge(self.per_minute, value * self.per_minute, value, value)
+                for key, value in values.items()
+                if key != "gc_ms"
+            },
+            gc_ms=values.get("gc_ms"),
+            span_ms=60_000.0,
+            samples=self.per_minute,
+            first_us=begin,
+            last_us=begin + 50 * SECOND,
+            ref=Ref(1, minute),
+        )
+
+    def at(self, minute: float) -> int:
+        """An instant."""
+        return round((FIRST + minute) * MINUTE)
+
+    def restored(self, minute: float) -> Queues:
+        """The job was restored then."""
+        self.incidents.append(
+            Incident(kind="restored", time_us=self.at(minute), job=self.key, ref=Ref(9, 0))
+        )
+        self.starts.append(self.at(minute))
+        return self
+
+
+def findings(*jobs: JobQueues) -> dict[str, Finding]:
+    """The first finding of each rule, by code."""
+    found: dict[str, Finding] = {}
+    for outcome in apply(QUEUE_RULES, facts_of(*jobs)):
+        for finding in outcome.findings:
+            found.setdefault(outcome.code, finding)
+    return found
+
+
+def reasons(*jobs: JobQueues) -> list[Inconclusive]:
+    """Why rules could not tell."""
+    return [item for o in apply(QUEUE_RULES, facts_of(*jobs)) for item in o.inconclusive]
+
+
+def judged(*jobs: JobQueues) -> Judgement:
+    """Verdict, cause and culprits."""
+    return judge(apply(QUEUE_RULES, facts_of(*jobs)))
+
+
+def facts_of(*jobs: JobQueues) -> QueueFacts:
+    """What the rules judge."""
+    return QueueFacts(
+        common=CheckpointFacts(jobs=tuple(job.job for job in jobs), processes=()), jobs=jobs
+    )
+
+
+__all__ = ["Queues", "facts_of", "findings", "judged", "reasons", "replace"]

@@ -1,0 +1,101 @@
+"""How samples become windows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flowdiag.analyses.measuring import rows_of
+from flowdiag.analyses.queues.measure import queue_frame
+from flowdiag.parsers.schema import EVENTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+MINUTE = 60_000_000
+IN_POOL = "Shuffle.Netty.Input.Buffers.inPoolUsage"
+
+
+def sample(
+    name: str, minute: float, value: float, *, scope: str = "task", n: int = 1, **more: Any
+) -> dict[str, Any]:
+    """One row of a metric, whose samples are all the same."""
+    row = dict.fromkeys([*EVENTS.names, "cluster", "time_us"])
+    metric = {
+        "name": name,
+        "kind": "gauge",
+        "scope": scope,
+        "operator": None,
+        "count": n,
+        "first": value,
+        "last": value,
+        "min": value,
+        "max": value,
+        "sum": value * n,
+    }
+    return row | {
+        "source": 0,
+        "offset": round(minute * 10),
+        "event": "metric",
+        "time_us": round(minute * MINUTE),
+        "task": "enrich" if scope == "task" else None,
+        "subtask_index": 0 if scope == "task" else None,
+        "taskmanager": "tm",
+        "host": "h",
+        "metric": metric,
+        **more,
+    }
+
+
+def windows_of(spark: SparkSession, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The measured rows, in order."""
+    from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+    from flowdiag.parsers.spark.frame import EVENTS as SPARK_EVENTS
+
+    schema = StructType(
+        [
+            *SPARK_EVENTS.fields,
+            StructField("cluster", StringType()),
+            StructField("time_us", LongType()),
+        ]
+    )
+    frame = spark.createDataFrame(
+        [tuple(row[field.name] for field in schema.fields) for row in rows], schema
+    )
+    found = rows_of(queue_frame(frame, MINUTE))
+    return sorted(found, key=lambda row: (row["what"], row["window"] or 0))
+
+
+def test_windows_fold_gauges_and_counters(spark: SparkSession) -> None:
+    rows = [
+        sample("busyTimeMsPerSecond", 10.0, 1000.0, n=3),
+        sample("busyTimeMsPerSecond", 10.5, 400.0, n=1),
+        sample("busyTimeMsPerSecond", 11.0, 200.0, n=2),
+        # Two names of one gauge: the fuller one.
+        sample(IN_POOL, 10.0, 0.5, n=4),
+        sample("buffers.inPoolUsage", 10.0, 0.9, n=1),
+        # A counter that restarts counts from zero; the log was given twice.
+        sample("numRecordsIn", 10.0, 100.0),
+        sample("numRecordsIn", 10.0, 100.0, source=1),
+        sample("numRecordsIn", 10.5, 160.0),
+        sample("numRecordsIn", 11.0, 30.0),
+        sample("Shuffle.Netty.Input.0.maxQueueLen", 10.0, 7.0, n=5),
+        sample("Shuffle.Netty.Input.0.avgQueueLen", 10.0, 2.0, n=5),
+        sample("Status.JVM.GarbageCollector.Young.Time", 10.0, 100.0, scope="tm"),
+        sample("Status.JVM.GarbageCollector.Young.Time", 11.0, 6100.0, scope="tm"),
+        sample("Status.JVM.GarbageCollector.Old.Time", 11.0, 50.0, scope="tm"),
+    ]
+    found = windows_of(spark, rows)
+    first, second = (row for row in found if row["what"] == "window")
+    assert first["busy"] == {"n": 4, "total": 3400.0, "low": 400.0, "high": 1000.0}
+    assert first["in_pool"]["total"] == 2.0
+    assert (first["records_in"], second["records_in"]) == (60.0, 30.0)
+    assert (first["resets"], second["resets"]) == (0, 1)
+    assert (first["samples"], second["samples"]) == (4, 2)
+    (gate,) = (row for row in found if row["what"] == "gate")
+    assert (gate["gate"], gate["max_length"], gate["avg_length"]) == (0, 7.0, 2.0)
+    machines = [row for row in found if row["what"] == "machine"]
+    assert [(row["gc_ms"], row["span_ms"]) for row in machines] == [(0.0, 0.0), (6000.0, 60_000.0)]

@@ -1,0 +1,370 @@
+"""What `flowdiag queues` says of jobs whose metrics were made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flowdiag.analyses.facts import SubtaskLoad
+from flowdiag.analyses.findings import Confidence, Severity, State, Verdict
+from flowdiag.analyses.queues.data import queue_vertices
+from flowdiag.analyses.queues.root import find_spells
+
+from .queues_workbench import Queues, facts_of, findings, judged, reasons
+
+WAITS = {"back_pressured": 700.0, "is_back_pressured": 1.0, "out_pool": 1.0, "idle": 300.0}
+WORKS = {"busy": 990.0, "idle": 10.0, "input_queue": 16.0, "in_pool": 1.0}
+FULL = {"floating": 1.0, "exclusive": 1.0}
+
+
+def hot_key(bench: Queues, **more: float) -> Queues:
+    bench.says("Source: orders", **WAITS)
+    return bench.says("enrich", 2, **WORKS, **FULL, records_in=9000.0, **more)
+
+
+def slow_sink(bench: Queues, minutes: range | None = None) -> Queues:
+    for task in ("Source: orders", "enrich", "aggregate"):
+        bench.says(task, minutes=minutes, **WAITS)
+    return bench.says("Sink: deliver", minutes=minutes, **WORKS, **FULL)
+
+
+def test_a_healthy_job_has_no_finding() -> None:
+    job = Queues().job()
+    assert (findings(job), reasons(job)) == ({}, [])
+    assert judged(job).verdict is Verdict.HEALTHY
+
+
+def test_a_hot_key_is_named_with_its_place_and_its_ratio() -> None:
+    job = hot_key(Queues()).job()
+    culprit = judged(job).culprits[0]
+    assert (culprit.code, judged(job).cause) == ("SK101", "data-skew")
+    subject = culprit.subject
+    assert (subject.task, subject.subtask_index, subject.taskmanager) == (
+        "enrich",
+        2,
+        "taskmanager-1",
+    )
+    finding = findings(job)["SK101"]
+    numbers = {m.name: m.value for m in finding.measurements}
+    assert numbers["records-ratio"] == 9.0
+    assert finding.confidence is Confidence.HIGH
+    assert finding.severity is Severity.WARNING
+
+
+def test_a_task_that_is_slow_in_all_subtasks_is_named_without_a_subtask() -> None:
+    culprit = judged(slow_sink(Queues()).job()).culprits[0]
+    assert culprit.code == "BP102"
+    assert (culprit.subject.task, culprit.subject.subtask_index) == ("Sink: deliver", None)
+
+
+def test_who_waits_in_the_middle_is_never_the_culprit() -> None:
+    bench = slow_sink(Queues())
+    bench.says("aggregate", 3, busy=400.0, input_queue=20.0, records_in=9000.0, **FULL)
+    assert [spell.task for spell in find_spells(bench.job())] == ["Sink: deliver"]
+
+
+def test_one_sample_convicts_nobody() -> None:
+    assert judged(hot_key(Queues(minutes=1, per_minute=1)).job()).culprits == ()
+    assert judged(hot_key(Queues(minutes=1, per_minute=6)).job()).culprits != ()
+
+
+def test_samples_a_minute_apart_convict_together() -> None:
+    job = hot_key(Queues(minutes=6, per_minute=1)).job()
+    assert judged(job).culprits[0].code == "SK101"
+
+
+def test_several_roots_are_several_findings() -> None:
+    tasks = (("Source: a", 1), ("left", 2), ("Source: b", 1), ("right", 2))
+    bench = Queues(tasks=tasks, edges=(("Source: a", "left"), ("Source: b", "right")))
+    for name in ("Source: a", "Source: b"):
+        bench.says(name, **WAITS)
+    for name in ("left", "right"):
+        bench.says(name, **WORKS)
+    assert {spell.task for spell in find_spells(bench.job())} == {"left", "right"}
+
+
+def test_a_source_that_limits_itself_is_no_root() -> None:
+    bench = Queues(legacy_sources=False).says("Source: orders", busy=1000.0, idle=0.0)
+    assert judged(bench.job()).verdict is Verdict.HEALTHY
+
+
+def test_being_busy_without_a_queue_and_without_anybody_waiting_is_harmless() -> None:
+    bench = Queues().says("aggregate", 1, busy=950.0, idle=50.0)
+    assert judged(bench.job()).culprits == ()
+
+
+def test_a_busy_sibling_without_a_queue_is_left_out() -> None:
+    bench = hot_key(Queues())
+    bench.says("enrich", 0, busy=950.0, idle=50.0, input_queue=1.0)
+    (spell,) = find_spells(bench.job())
+    assert [load.key.subtask_index for load in spell.convicted] == [2]
+
+
+def test_busy_without_records_is_a_hang() -> None:
+    bench = Queues().says("Source: orders", **WAITS)
+    bench.says("enrich", 1, **WORKS, **FULL, records_in=0.0)
+    verdict = judged(bench.job())
+    assert (verdict.cause, verdict.culprits[0].subject.subtask_index) == ("task-hangs", 1)
+
+
+def test_a_machine_is_told_from_its_subtasks() -> None:
+    bench = Queues().says("Source: orders", **WAITS)
+    for task in ("enrich", "aggregate"):
+        for index in range(dict(bench.tasks)[task]):
+            slow = bench.place(task, index) == "taskmanager-2"
+            bench.says(task, index, busy=900.0 if slow else 150.0, idle=50.0)
+            if slow:
+                bench.says(task, index, input_queue=15.0, in_pool=0.9)
+    culprit = judged(bench.job()).culprits[0]
+    assert (culprit.code, culprit.subject.kind) == ("SK102", "taskmanager")
+    assert culprit.subject.taskmanager == "taskmanager-2"
+
+
+def test_a_throttled_machine_is_seen_before_anybody_waits() -> None:
+    bench = Queues(managers=3)
+    for index in range(6):
+        slow = bench.place("aggregate", index) == "taskmanager-1"
+        bench.says("aggregate", index, busy=800.0 if slow else 300.0, idle=200.0)
+    assert judged(bench.job()).culprits[0].subject.taskmanager == "taskmanager-1"
+
+
+def test_unequal_machines_are_no_slow_one() -> None:
+    bench = Queues()
+    for index in range(6):
+        busy = {"taskmanager-1": 800.0, "taskmanager-2": 300.0, "taskmanager-3": 600.0}
+        bench.says("aggregate", index, busy=busy[bench.place("aggregate", index)])
+    assert judged(bench.job()).culprits == ()
+
+
+# --- normal operation -----------------------------------------------------------------------------
+
+
+def test_catching_up_after_a_restore_that_is_over_is_information() -> None:
+    job = slow_sink(Queues(minutes=20), range(4)).restored(0.0).job()
+    assert {f.severity for f in findings(job).values()} <= {Severity.INFO}
+    assert judged(job).verdict is Verdict.HEALTHY
+
+
+def test_catching_up_after_a_restore_that_still_lasts_is_information() -> None:
+    job = slow_sink(Queues(minutes=8), range(4, 8)).restored(4.0).job()
+    assert findings(job)["BP102"].severity is Severity.INFO
+    assert judged(job).verdict is Verdict.HEALTHY
+
+
+def test_after_ten_minutes_it_is_no_longer_catching_up() -> None:
+    job = slow_sink(Queues(minutes=20), range(4, 20)).restored(4.0).job()
+    assert findings(job)["BP102"].severity is Severity.WARNING
+
+
+def test_back_pressure_that_a_rescaling_ends_is_information() -> None:
+    bench = slow_sink(Queues(minutes=30), range(10, 15))
+    bench.starts.append(bench.at(15))
+    assert judged(bench.job()).verdict is Verdict.HEALTHY
+
+
+def test_a_backlog_that_shrinks_is_worked_off() -> None:
+    bench = slow_sink(Queues(minutes=12))
+    for minute in range(12):
+        bench.says("Source: orders", minutes=[minute], pending=50_000.0 - 4000.0 * minute)
+    assert judged(bench.job()).verdict is Verdict.HEALTHY
+
+
+def test_a_backlog_that_grows_is_none_of_that() -> None:
+    bench = slow_sink(Queues(minutes=12))
+    for minute in range(12):
+        bench.says("Source: orders", minutes=[minute], pending=10_000.0 + 4000.0 * minute)
+    assert judged(bench.job()).culprits[0].subject.task == "Sink: deliver"
+
+
+def test_a_start_that_warms_up_gives_nothing_serious() -> None:
+    bench = slow_sink(Queues(minutes=10, per_minute=4), range(1))
+    bench.starts.append(bench.at(0))
+    assert judged(bench.job()).verdict is Verdict.HEALTHY
+
+
+def test_skew_is_no_part_of_catching_up() -> None:
+    job = hot_key(Queues(minutes=8)).restored(0.0).job()
+    assert judged(job).cause == "data-skew"
+
+
+def test_what_is_over_is_recovered() -> None:
+    bench = Queues(minutes=30)
+    bench.says("Source: orders", minutes=range(5, 15), **WAITS)
+    bench.says("enrich", 2, range(5, 15), **WORKS, records_in=9000.0)
+    finding = findings(bench.job())["SK101"]
+    assert (finding.state, finding.count) == (State.RECOVERED, 10)
+
+
+# --- versions -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["1.9.3", "1.10.3", "1.12.5", "1.14.6", "1.20.5", "2.3.0"])
+def test_a_hot_key_is_found_by_what_each_version_measures(version: str) -> None:
+    culprit = judged(hot_key(Queues(version=version)).job()).culprits[0]
+    assert (culprit.subject.task, culprit.subject.subtask_index) == ("enrich", 2)
+
+
+def test_a_queue_of_local_channels_alone_convicts_nobody() -> None:
+    """From 1.9 on the length takes in what waits at local producers."""
+    bench = Queues(version="1.9.3", managers=1).says("enrich", 2, input_queue=20.0)
+    assert judged(bench.job()).culprits == ()
+
+
+def test_full_pools_of_old_versions_say_little() -> None:
+    bench = Queues(version="1.8.0").says("enrich", in_pool=1.0, floating=1.0, exclusive=1.0)
+    assert judged(bench.job()).verdict is Verdict.HEALTHY
+    assert findings(bench.job())["BP103"].severity is Severity.INFO
+
+
+def test_without_credits_neighbours_may_be_blocked() -> None:
+    bench = Queues(version="1.4.2")
+    bench.says("Source: orders", out_pool=1.0).says("enrich", 1, in_pool=1.0, input_queue=12.0)
+    found = findings(bench.job())
+    assert found["BP203"].confidence is Confidence.LOW
+    assert found["BP203"].severity is Severity.INFO
+
+
+# --- the network ----------------------------------------------------------------------------------
+
+
+def test_full_outputs_before_empty_inputs_accuse_the_network() -> None:
+    bench = Queues().says("Source: orders", **WAITS)
+    found = findings(bench.job())
+    assert found["BP201"].cause == "slow-network"
+    assert found["BP201"].confidence is not Confidence.HIGH
+    assert "BP102" not in found
+
+
+def test_too_little_network_memory_matters_where_tasks_wait() -> None:
+    tight = {"segments_requested": 140.0, "segments": 100.0, "segments_free": 0.0}
+    idle = Queues(machines={"taskmanager-1": tight}).job()
+    assert findings(idle)["BP202"].severity is Severity.INFO
+    waits = Queues(machines={"taskmanager-1": tight})
+    waits.says("enrich", 0, back_pressured=200.0)
+    assert findings(waits.job())["BP202"].severity is Severity.WARNING
+    assert judged(waits.job()).cause == "network-memory"
+
+
+def test_full_inputs_are_listed_with_what_fits() -> None:
+    finding = findings(hot_key(Queues()).job())["BP103"]
+    assert finding.subject.subtask_index == 2
+    assert finding.measurements[0].value == 1.0
+    assert finding.why is None
+
+
+# --- who else is uneven ---------------------------------------------------------------------------
+
+
+def test_collecting_garbage_is_named() -> None:
+    busy = {"gc_ms": 30_000.0, "heap_used": 95.0, "heap_max": 100.0}
+    calm = {"gc_ms": 300.0, "heap_used": 50.0, "heap_max": 100.0}
+    job = Queues(machines={"taskmanager-1": busy, "taskmanager-2": calm}).job()
+    assert judged(job).culprits[0].subject.taskmanager == "taskmanager-1"
+    assert findings(job)["SK104"].measurements[0].value == 0.5
+
+
+def test_uneven_records_without_back_pressure_are_a_remark() -> None:
+    bench = Queues().says("aggregate", 4, records_in=9000.0, busy=400.0)
+    assert findings(bench.job())["SK103"].severity is Severity.INFO
+    assert judged(bench.job()).verdict is Verdict.HEALTHY
+
+
+def test_a_watermark_that_stays_behind_is_a_remark() -> None:
+    bench = Queues()
+    for minute in range(5):
+        bench.says("aggregate", None, [minute], watermark=1.7e12 + 60_000 * minute)
+        bench.says("aggregate", 3, [minute], watermark=1.7e12 - 300_000)
+    finding = findings(bench.job())["SK106"]
+    assert (finding.subject.subtask_index, finding.severity) == (3, Severity.INFO)
+    assert finding.measurements[0].value == 300_000
+
+
+# --- what is missing ------------------------------------------------------------------------------
+
+
+def test_no_metrics_at_all_is_inconclusive() -> None:
+    job = Queues(minutes=0).job()
+    assert judged(job).verdict is Verdict.INCONCLUSIVE
+    assert "no metrics" in reasons(job)[0].reason
+
+
+def test_back_pressure_whose_end_is_missing_accuses_nobody() -> None:
+    bench = Queues().says("Source: orders", **WAITS)
+    bench.absent = {("enrich", 2), ("enrich", 1)}
+    verdict = judged(bench.job())
+    assert (verdict.verdict, verdict.culprits) == (Verdict.INCONCLUSIVE, ())
+
+
+def test_some_missing_subtasks_leave_a_judgement_on_the_others() -> None:
+    bench = hot_key(Queues())
+    bench.absent = {("aggregate", 5)}
+    assert judged(bench.job()).culprits[0].subject.subtask_index == 2
+
+
+def test_totals_since_the_start_weigh_less() -> None:
+    def load(task: str, index: int, busy: float, waits: float, records: float) -> SubtaskLoad:
+        return SubtaskLoad(
+            job=None,
+            task=task,
+            subtask_index=index,
+            taskmanager="taskmanager-1",
+            host=None,
+            samples=0,
+            busy=busy,
+            back_pressured=waits,
+            records_in=records,
+        )
+
+    bench = Queues(minutes=0)
+    bench.totals = [load("Source: orders", index, 20, 800, 0) for index in range(2)]
+    bench.totals += [load("enrich", index, 50, 0, 1000) for index in range(3)]
+    bench.totals += [load("enrich", 3, 980, 0, 30_000)]
+    verdict = judged(bench.job())
+    assert verdict.culprits[0].subject.subtask_index == 3
+    assert verdict.culprits[0].confidence is not Confidence.HIGH
+
+
+def test_without_a_graph_a_full_input_must_do_and_weighs_less() -> None:
+    bench = hot_key(Queues(linked=False))
+    (spell,) = find_spells(bench.job())
+    assert (spell.task, [load.key.subtask_index for load in spell.convicted]) == ("enrich", [2])
+    assert "no-graph" in {vote.signal for vote in spell.votes}
+
+
+# --- the tables -----------------------------------------------------------------------------------
+
+
+def test_values_of_a_vertex_are_maxima_and_roles_follow_the_pressure() -> None:
+    rows = {row.name: row for row in queue_vertices(facts_of(hot_key(Queues()).job()), 100)}
+    assert {name: row.role for name, row in rows.items()} == {
+        "Source: orders": "back-pressured",
+        "enrich": "root",
+        "aggregate": "fed-by-root",
+        "Sink: deliver": "fed-by-root",
+    }
+    assert rows["enrich"].busy == 0.99
+    assert rows["enrich"].subtasks[0].culprit
+    assert rows["enrich"].subtasks[0].capacity == 22  # a remote and a local channel: 10 + 10 + 2
+    assert rows["Source: orders"].busy is None
+
+
+def test_rows_are_cut_with_the_sick_ones_first() -> None:
+    row = queue_vertices(facts_of(hot_key(Queues()).job()), 4)[1]
+    assert not row.truncated
+    cut = queue_vertices(
+        facts_of(hot_key(Queues(tasks=(("Source: orders", 2), ("enrich", 4)))).job()), 2
+    )
+    assert [(len(r.subtasks), r.total, r.truncated) for r in cut] == [(2, 2, False), (2, 4, True)]
+    assert cut[1].subtasks[0].subtask_index == 2
+
+
+def test_two_jobs_are_judged_apart() -> None:
+    sick, well = hot_key(Queues()).job(), Queues().job()
+    well = replace(well, job=replace(well.job, key=replace_key(well.job.key)))
+    both = findings(sick, well)
+    assert both["SK101"].job == sick.job.key
+
+
+def replace_key(key):  # type: ignore[no-untyped-def]
+    return key._replace(job_id="b" * 32)

@@ -1,0 +1,124 @@
+"""Where `flowdiag queues` sees back pressure start in recorded clusters, against what the jobs wrote down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flowdiag.analyses.facts import JobKey
+from flowdiag.analyses.findings import RuleOutcome, Severity
+from flowdiag.analyses.queues.diagnosis import diagnose, measure
+from flowdiag.analyses.queues.facts import QueueFacts
+from flowdiag.analyses.report import judge
+from flowdiag.analyses.rules.base import apply
+from flowdiag.analyses.rules.queues import QUEUE_RULES
+from flowdiag.analyses.wishes import Wishes
+from flowdiag.cli.render import table
+from flowdiag.cli.render.page import Page
+from flowdiag.parsers.sources import discover
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[1] / "fixtures" / "recordings"
+# What slows records down shows in queues; what fails does not.
+SEEN = frozenset(
+    {"data-skew", "slow-operator", "slow-taskmanager", "task-hangs", "slow-sync-snapshot"}
+)
+# No samples over time, or no busy times and nobody who waits: nothing may be said, and nothing wrong.
+MAY_BE_SILENT = frozenset(
+    {
+        "flink/1.20.5/no-metrics-hot-key",
+        "flink/1.9.3/slow-sync-snapshot",
+        "flink/1.10.3/slow-sync-snapshot-debug",
+    }
+)
+# The same scenarios at versions between those of every run, and variants in logging.
+RARELY = ("1.12.5", "1.16.3", "1.18.1", "-debug", "async-failure", "stop-with", "two-jobs")
+
+
+def _recordings() -> list[Any]:
+    found = []
+    for path in sorted(ROOT.glob("*/*/*/truth.json")):
+        name = str(path.parent.relative_to(ROOT))
+        truth = json.loads(path.read_text())
+        if not name.startswith(("flink/", "queues/")):
+            continue
+        marks = [pytest.mark.full] if any(word in name for word in RARELY) else []
+        found.append(pytest.param(path.parent, truth, id=name, marks=marks))
+    return found
+
+
+Outcomes = tuple[QueueFacts, tuple[RuleOutcome, ...]]
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession) -> Callable[[Path], Outcomes]:
+    """Measure and judge a recording once."""
+
+    def outcomes(folder: Path) -> Outcomes:
+        facts, _ = measure(discover([str(folder)]).sources, lambda: spark)
+        return facts, apply(QUEUE_RULES, facts)
+
+    return outcomes
+
+
+@pytest.mark.parametrize(("folder", "truth"), _recordings())
+def test_the_first_culprit_is_the_one_that_the_job_names(
+    folder: Path, truth: dict[str, Any], judged: Callable[[Path], Outcomes]
+) -> None:
+    facts, outcomes = judged(folder)
+    keys = {job.job.key.job_id: job.job.key for job in facts.jobs}
+    name = str(folder.relative_to(ROOT))
+    for each in truth.get("jobs", [truth]):
+        _check(name, each["expected"], keys[each["job"]["job_id"]], outcomes)
+
+
+def _check(
+    name: str, expected: dict[str, Any], key: JobKey, outcomes: tuple[RuleOutcome, ...]
+) -> None:
+    judgement = judge(outcomes, key)
+    if expected["verdict"] == "healthy":
+        serious = [
+            (outcome.code, finding.title)
+            for outcome in outcomes
+            for finding in outcome.findings
+            if finding.job == key and finding.severity is not Severity.INFO
+        ]
+        assert serious == []
+        return
+    if expected["cause"] == "network-memory":
+        assert (judgement.cause, judgement.culprits) == ("network-memory", ())
+        return
+    if expected["cause"] not in SEEN:
+        assert judgement.culprits == ()
+        return
+    if not judgement.culprits and name in MAY_BE_SILENT:
+        return
+    subject = judgement.culprits[0].subject
+    named = {field: getattr(subject, field) for field in expected["culprit"]}
+    assert named == expected["culprit"]
+
+
+def test_the_report_draws_the_graph_and_says_the_verdict_last(spark: SparkSession) -> None:
+    folder = ROOT / "flink" / "1.20.5" / "hot-key"
+    report = diagnose(discover([str(folder)]), lambda: spark, Wishes())
+    assert [(v.name, v.role) for v in report.data.vertices or ()] == [
+        ("Source: orders", "back-pressured"),
+        ("enrich", "root"),
+        ("aggregate", "fed-by-root"),
+        ("Sink: deliver", "fed-by-root"),
+    ]
+    printed = table.render(report, Page(width=100)).splitlines()
+    order = [
+        next(n for n, line in enumerate(printed) if line.startswith(word))
+        for word in ("Inputs", "Graph", "Findings", "Verdict")
+    ]
+    assert order == sorted(order)
+    assert any("subtask 1 of 4" in line for line in printed)
