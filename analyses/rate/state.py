@@ -291,7 +291,9 @@ def _capped(cap: Cap) -> str:
         "rows": "a fixed number of rows",
         "files": "maxFilesPerTrigger",
     }[cap.kind]
-    return f"{cap.share:.0%} of the late batches are filled up to {of} ({cap.per_s:.0f} records/s)"
+    # Of files the option says how many; how many rows they hold is the files' matter.
+    rate = f" ({cap.per_s:.0f} records/s)" if cap.kind != "files" else ""
+    return f"{cap.share:.0%} of the late batches are filled up to {of}{rate}"
 
 
 def _last_ms(app: ApplicationFacts) -> int | None:
@@ -576,14 +578,18 @@ def may_be_real_time(late: Sequence[Trigger]) -> bool:
 def rows_void(query: QueryFacts) -> bool:
     """Whether rows are counted more than once: a function of `foreachBatch` may read its input again.
 
-    Offsets of Kafka tell how many there were; without them nothing does.
+    Offsets of Kafka tell how many there were; a trigger of a single job can have read them once only.
+    Where neither is told, they may be counted more than once.
     """
     if not any("ForeachBatch" in (t.sink or "") for t in query.triggers):
         return False
     ratios = [
         (t.rows or 0) / advanced for t in query.triggers if t.rows and (advanced := _advance(t))
     ]
-    return not ratios or median(ratios) >= 1.5
+    if ratios:
+        return median(ratios) >= 1.5
+    jobs = [t.work.jobs for t in query.triggers if t.work is not None and t.rows]
+    return not jobs or median(jobs) > 1
 
 
 def _advance(trigger: Trigger) -> int | None:
@@ -594,7 +600,7 @@ def _advance(trigger: Trigger) -> int | None:
 
 
 def periodic(triggers: Sequence[Trigger]) -> Periodic | None:
-    """Batches that are long at regular distances, twice at least; None where none are.
+    """Batches that are long at regular distances, three times at least; None where none are.
 
     Metadata of file sinks and sources are merged by every tenth batch (`compactInterval`), and that
     takes longer the more files there are.
@@ -605,8 +611,8 @@ def periodic(triggers: Sequence[Trigger]) -> Periodic | None:
         return None
     usual = median(known.values())
     long = sorted(b for b, ms in known.items() if ms >= PERIODIC * usual and ms >= usual + 200)
-    if len(long) < 2:
-        return None
+    if len(long) < 3:
+        return None  # two are at some distance in any case
     distances = [b - a for a, b in pairwise(long)]
     every = reduce(gcd, distances)
     if every < 3:
@@ -634,8 +640,6 @@ def query_caps(
         return ()
     seconds = median([(b.time_us - a.time_us) / 1e6 for a, b in pairwise(late)]) or 1.0
     rows = [t.rows for t in late if t.rows]
-    if void:
-        rows = [n for t in late if (n := _advance(t))]
     if not rows:
         return ()
     files = query.files_taken[-len(late) :]
@@ -643,6 +647,10 @@ def query_caps(
         share = sum(count >= query.file_limit for count in files) / len(files)
         if share >= NARROW:
             return (Cap(kind="files", per_s=median(rows) / seconds, share=share),)
+    if void:
+        rows = [n for t in late if (n := _advance(t))]
+        if not rows:
+            return ()
     more = [t for t in late if (t.backlog or 0) > 0]
     if len(more) < MOSTLY * len(late):
         return ()

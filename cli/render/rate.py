@@ -278,10 +278,8 @@ def _query(query: RateQuery, page: Page, clock: words.Clock) -> list[RenderableT
     if query.real_time:
         blocks.append(_in(_text("real-time mode: a trigger lasts as long as it is told to", "dim")))
     if query.row_rates_void:
-        told = (
-            "rows are counted again each time foreachBatch reads them: rates of rows mean nothing"
-        )
-        blocks.append(_in(_text(told, "yellow")))
+        told = "foreachBatch may count rows more than once: rates of rows are left out"
+        blocks.append(_in(_text(told, "dim")))
     if len(query.triggers) < 2:
         return blocks
     durations = [_float(trigger.duration_ms) for trigger in query.triggers]

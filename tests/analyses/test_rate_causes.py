@@ -160,6 +160,9 @@ def test_rows_that_are_read_twice_void_the_rates() -> None:
 def test_without_offsets_nothing_is_known_of_foreach_batch() -> None:
     triggers = [w.trigger(n, 400, sink="ForeachBatchSink") for n in range(30)]
     assert state_of(app_of(triggers)).rows_void
+    for jobs, void in ((1, False), (2, True)):
+        told = [replace(t, work=Work(jobs=jobs, busy_ms=300)) for t in triggers]
+        assert state_of(app_of(told)).rows_void is void
 
 
 # -- concurrent jobs -----------------------------------------------------------------------------
@@ -502,6 +505,8 @@ def test_every_tenth_batch_merges_the_log_of_the_sink() -> None:
         app(7, application={"incidents": (w.record("compact-interval", batches="7"),)}), "RT408"
     )
     assert "merges" in told.title
+    twice = [w.trigger(n, 1400 if n in (1, 17) else 500) for n in range(30)]
+    assert found(app_of(twice), "RT408") == []
     noise = [w.trigger(n, 1400 if n in (3, 11, 26, 27) else 500) for n in range(45)]
     assert found(app_of(noise), "RT408") == []
 

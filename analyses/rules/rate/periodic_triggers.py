@@ -13,7 +13,7 @@ and the source of files its own: that batch is as much longer as there are files
 How it decides
 --------------
 Batches whose number leaves the same remainder take `ratio` times the median, and 200 ms longer at
-least, twice or more, and no others do. It is the merging where the distance is `compactInterval` (the
+least, three times or more, and no others do. It is the merging where the distance is `compactInterval` (the
 driver's log, the configuration, or Spark's ten) and the batch is the last of its ten.
 
 What to do
