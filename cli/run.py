@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -14,14 +14,16 @@ from flowdiag.analyses.report import Data, Privacy, Report, failed_report
 from flowdiag.analyses.rules.every import ALL_RULES
 from flowdiag.analyses.selection import Selection, parse_moment
 from flowdiag.analyses.wishes import Wishes
-from flowdiag.cli.console import Progress, write_report
+from flowdiag.cli.console import Progress, say, write_report
 from flowdiag.cli.exit_codes import ExitCode, exit_code
+from flowdiag.cli.lean import without_pandas
 from flowdiag.cli.output import render_report, tell
 from flowdiag.cli.render.words import plural, size
 from flowdiag.cli.settings import Format, Settings, rule_overrides
 from flowdiag.parsers.errors import FlowdiagError, InputError
 
 if TYPE_CHECKING:
+    from flowdiag.cli.session import SparkStarter
     from flowdiag.parsers.sources import Discovery
 
 W = TypeVar("W", bound=Wishes)
@@ -86,12 +88,16 @@ def run_on_spark(
         FlowdiagError: wrong usage or configuration, or no input can be read.
     """
 
+    told: list[str] = []
+
     def diagnosis(progress: Progress) -> Report:
         from flowdiag.analyses.reporting import report_of
         from flowdiag.cli.session import SparkStarter
 
         # Spark takes seconds to start: it does so while the inputs are found, sniffed and parsed.
-        with SparkStarter.begin() as spark:
+        with SparkStarter.begin() as spark, ExitStack() as lean:
+            lean.enter_context(without_pandas())
+            tune = tuning(spark, lean, told if settings.verbose else None)
             progress("looking at the inputs")
             discovery = find(paths, strict=settings.strict_inputs, engine=engine)
             if all(source.kind == "not-read" for source in discovery.sources):
@@ -108,11 +114,41 @@ def run_on_spark(
                 discovery,
                 spark.session,
                 wishes,
-                tune=lambda small: spark.tune(small=small),
+                tune=tune,
                 say=stages(progress, discovery),
             )
 
-    return deliver(command, settings, diagnosis)
+    code = deliver(command, settings, diagnosis)
+    for line in told:
+        say("spark", line)
+    from flowdiag.cli.warm import warm_in_background
+
+    if warm_in_background() and not settings.quiet:
+        say(
+            "note",
+            "keeping what Java loaded, so that later runs start faster",
+            "flowdiag warm --help",
+        )
+    return code
+
+
+def tuning(spark: SparkStarter, lean: ExitStack, told: list[str] | None) -> Callable[[bool], None]:
+    """What a diagnosis calls when it knows how large its input is.
+
+    Args:
+        spark: on its way.
+        lean: closed where Spark's Python workers are needed: they want pandas.
+        told: filled with what was set, if somebody asked for it.
+    """
+
+    def tune(small: bool) -> None:
+        if not small:
+            lean.close()
+        spark.tune(small=small)
+        if told is not None:
+            told[:] = spark.described()
+
+    return tune
 
 
 def stages(progress: Progress, discovery: Discovery) -> Callable[[str], None]:

@@ -313,6 +313,18 @@ class SparkStarter:
             conf.unset(key)
         conf.set("spark.sql.shuffle.partitions", str(max(2, self.cores * 3 // 2)))
 
+    def described(self) -> list[str]:
+        """What Spark runs on and what is set for this input, for whoever asked to be told more."""
+        session = self.session()
+        lines = [f"{session.version}, {session.sparkContext.master}, {self.cores} at once"]
+        if self.java is not None:
+            kept = f"classes from {self.archive.path}" if self.archive else "no archive of classes"
+            lines.append(
+                f"Java {self.java.major} of {self.java.origin} in {self.java.home}, {kept}"
+            )
+        settings = [f"{key}={session.conf.get(key)}" for key in sorted(_SMALL)]
+        return [*lines, *settings]
+
     def output(self) -> str:
         """The last lines that the JVM and its Python workers wrote."""
         return "".join(self._output)[-_LOG_LIMIT:].strip()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from flowdiag.cli.archive import KEPT, archives, cache_folder
+from flowdiag.cli.archive import KEPT, Archive, archives, cache_folder
 from flowdiag.cli.java import find_java
 from flowdiag.cli.session import SparkStarter, usable_archive, wanted_archive
 from flowdiag.parsers.errors import FlowdiagError
@@ -35,6 +35,10 @@ class Warmed:
     built: bool  # False: a fitting archive was there
     size_bytes: int
     seconds: float
+
+
+class Busy(FlowdiagError):
+    """Another process is at it."""
 
 
 def warm(*, force: bool = False, wait: bool = True) -> Warmed:
@@ -66,6 +70,7 @@ def warm(*, force: bool = False, wait: bool = True) -> Warmed:
                 raise FlowdiagError(f"Java {java.major} in {java.home} wrote no archive")
             target.chmod(0o600)
             target.replace(wanted.path)
+            _failed(wanted.path).unlink(missing_ok=True)
             for old in archives()[KEPT:]:
                 old.unlink(missing_ok=True)
     return Warmed(
@@ -79,7 +84,8 @@ def warm(*, force: bool = False, wait: bool = True) -> Warmed:
 def remove() -> int:
     """Remove every archive; returns the bytes that this gave back."""
     freed = 0
-    for path in [*archives(), *cache_folder().glob("*.part*")]:
+    left_overs = [path for kind in ("*.part*", "*.failed") for path in cache_folder().glob(kind)]
+    for path in [*archives(), *left_overs]:
         with contextlib.suppress(OSError):
             freed += path.stat().st_size
             path.unlink()
@@ -90,7 +96,8 @@ def warm_in_background(environ: Mapping[str, str] = os.environ) -> bool:
     """Start `warm` in a niced process of its own, if somebody is there to profit from it.
 
     Only on an interactive terminal, never in CI, never with `FLOWDIAG_WARM=never`, and never when
-    a fitting archive is there already. Meant for the end of a command, when its JVM is gone.
+    a fitting archive is there already or could not be made before. Meant for the end of a command,
+    when its JVM is gone.
 
     Returns:
         Whether a build was started.
@@ -101,7 +108,7 @@ def warm_in_background(environ: Mapping[str, str] = os.environ) -> bool:
         return False
     try:
         wanted = wanted_archive(find_java())
-        if wanted is None or wanted.is_usable():
+        if wanted is None or wanted.is_usable() or _failed(wanted.path).exists():
             return False
         _check_room(wanted.path.parent)
     except (FlowdiagError, OSError):
@@ -217,18 +224,30 @@ def _one_at_a_time(*, wait: bool) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
-            raise FlowdiagError("another process is making the archive") from None
+            raise Busy("another process is making the archive") from None
         for left_over in folder.glob("*.part*"):
             left_over.unlink(missing_ok=True)
         yield
 
 
+def _failed(path: Path) -> Path:
+    """The mark of an archive that could not be made: half a minute of work is not tried for ever."""
+    return path.with_name(path.name + ".failed")
+
+
 def _main() -> int:
     """Entry point of the background process: no output, lowest priority."""
     os.nice(19)
+    wanted: Archive | None = None
     try:
+        wanted = wanted_archive(find_java())
         warm(wait=False)
-    except FlowdiagError:
+    except Busy:
+        return 1
+    except Exception:  # noqa: BLE001 - nobody is there to be told
+        if wanted is not None:
+            with contextlib.suppress(OSError):
+                _failed(wanted.path).touch(mode=0o600)
         return 1
     return 0
 

@@ -158,3 +158,61 @@ def test_too_little_room_is_said_before_the_work(
 def test_nothing_is_built_where_nobody_waits(environ: dict[str, str]) -> None:
     # The last case: standard error is no terminal under pytest.
     assert not warm_in_background(environ)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """A terminal to be interactive on, and the processes that were started for it."""
+    commands: list[list[str]] = []
+    monkeypatch.setattr(warm_module.sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(
+        warm_module.subprocess, "Popen", lambda command, **more: commands.append(command)
+    )
+    return commands
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX only")
+def test_on_a_terminal_the_archive_makes_itself_once(
+    set_up: Java, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not warm_in_background({"CI": "true"})
+    assert not warm_in_background({"FLOWDIAG_WARM": "never"})
+    assert started == []
+    assert warm_in_background({})
+    assert started[0][-2:] == ["-m", "flowdiag.cli.warm"]
+    warm()
+    assert not warm_in_background({})
+    assert len(started) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX only")
+def test_what_could_not_be_made_is_not_tried_for_ever(
+    set_up: Java, cache: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_module.os, "nice", lambda by: 0)
+
+    def fail(flags: tuple[str, ...]) -> None:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(warm_module, "_train", fail)
+    assert warm_module._main() == 1
+    assert not warm_in_background({})
+    assert started == []
+    monkeypatch.setattr(warm_module, "_train", train_by_writing(b"classes"))
+    warm()  # asked for by name it is tried again, and the mark goes
+    remove()
+    assert [path.name for path in cache.iterdir()] == ["lock"]
+    assert warm_in_background({})
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")
+def test_a_build_under_way_elsewhere_is_no_failure(
+    set_up: Java, cache: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    monkeypatch.setattr(warm_module.os, "nice", lambda by: 0)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert warm_module._main() == 1
+    assert warm_in_background({})

@@ -109,6 +109,14 @@ def test_settings_are_those_of_a_private_local_session(spark: SparkSession) -> N
 
 
 @pytest.mark.spark
+def test_what_is_set_for_an_input_can_be_told(spark: SparkSession, tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("wb") as lock:
+        told = SparkStarter(cores=2, folder=tmp_path, _lock=lock, _session=spark).described()
+    assert told[0] == f"{spark.version}, {spark.sparkContext.master}, 2 at once"
+    assert "spark.sql.shuffle.partitions=1" in told
+
+
+@pytest.mark.spark
 def test_nothing_listens_beyond_this_machine(spark: SparkSession) -> None:
     ports = _listening_on_all_interfaces()
     if ports is None:
