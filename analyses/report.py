@@ -23,7 +23,7 @@ from flowdiag.analyses.facts import JobKey
 from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
 from flowdiag.analyses.queues.wire import QueueTaskManager, QueueVertex
 from flowdiag.analyses.redact import clean, printable, pseudonymise, shorten, visible_json
-from flowdiag.analyses.startup.wire import StartAttempt, StartStep, StartWorker
+from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
 
 SCHEMA: Final = "flowdiag.report/1"
 MAX_EVIDENCE: Final = 10
@@ -469,6 +469,7 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempts: list[StartAttempt] | None = None  # startup
     cluster: list[StartStep] | None = None  # startup
     workers: list[StartWorker] | None = None  # startup
+    scheduling: list[JobScheduling] | None = None  # startup
     vertices: list[QueueVertex] | None = None  # queues
     taskmanagers: list[QueueTaskManager] | None = None  # queues
 

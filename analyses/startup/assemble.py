@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from flowdiag.analyses.crises import RANKS, kind_of
 from flowdiag.analyses.facts import CheckpointFacts, Incident, JobFacts, JobKey, Ref, Status
 from flowdiag.analyses.startup.facts import (
+    Collecting,
     JobStarts,
+    Restore,
     Slots,
     Spread,
     Start,
     StartupFacts,
     Step,
     TaskTimes,
+    Trouble,
     Worker,
 )
 from flowdiag.parsers.schema import Event
@@ -31,7 +36,6 @@ _TRIGGER_US: Final = 60_000_000
 _TOGETHER_US: Final = 3_000_000
 _REQUIRED: Final = re.compile(r"numberOfRequiredSlots=([0-9]{1,9})")
 _NEVER: Final = 1 << 62
-_MOST_STARTS: Final = 5_000
 
 
 def assemble_startup(rows: Sequence[Row], common: CheckpointFacts) -> StartupFacts:
@@ -46,8 +50,11 @@ def assemble_startup(rows: Sequence[Row], common: CheckpointFacts) -> StartupFac
         key=lambda row: (row["time_us"], row["source"], row["offset"]),
     )
     times = {row["attempt_id"]: row for row in rows if row["what"] == "times"}
-    jobs = tuple(_job(job, common, marks, times) for job in common.jobs)
+    restores = sorted(
+        (row for row in rows if row["what"] == "restore"), key=lambda row: int(row["first_us"])
+    )
     workers = _workers(marks)
+    jobs = tuple(_job(job, common, marks, times, restores, workers) for job in common.jobs)
     requests = _requests(marks)
     last = max(
         [row["time_us"] for row in marks]
@@ -59,14 +66,72 @@ def assemble_startup(rows: Sequence[Row], common: CheckpointFacts) -> StartupFac
         common=common,
         jobs=jobs,
         workers=workers,
-        cluster_steps=tuple(_cluster_steps(marks)),
+        cluster_steps=(
+            *_operator_step(rows),
+            *_cluster_steps(marks),
+            *_registration(workers),
+        ),
         wanted_workers=_pending(requests, workers) if requests else None,
         first_request_us=first_request,
         last_request_ref=_ref(requests[-1]) if requests else None,
         last_us=last,
         mode=_mode(marks),
         has_jobmanager_log=common.has_jobmanager_log,
+        troubles=tuple(
+            sorted(_troubles(rows), key=lambda t: (t.first_us or 0, t.ref or Ref(0, 0)))
+        ),
+        accepted_us=_accepted(marks),
+        collecting=tuple(_collecting(rows)),
     )
+
+
+def _accepted(marks: Iterable[Row]) -> dict[int, int]:
+    """When each client's log says that a job was taken."""
+    found: dict[int, int] = {}
+    for row in marks:
+        if row["role"] not in ("jobmanager", "taskmanager") and (
+            row["template"] in ("client-job-accepted", "client-job-submitted")
+        ):
+            found.setdefault(row["source"], row["time_us"])
+    return found
+
+
+def _troubles(rows: Iterable[Row]) -> Iterator[Trouble]:
+    for row in rows:
+        if row["what"] != "trouble":
+            continue
+        yield Trouble(
+            kind=row["template"],
+            count=row["n"],
+            first_us=row["first_us"],
+            last_us=row["last_us"],
+            role=row["role"],
+            job_id=row["job_id"],
+            taskmanager=row["writer_taskmanager"],
+            host=row["writer_host"],
+            peer=row["peer"] or None,
+            cause=row["cause"],
+            size=row["bytes"],
+            values=dict(row["fields"] or {}),
+            resource=row["thread"] if row["template"].startswith("operator-") else None,
+            times=tuple(row["times"] or ()),
+            source=row["source"],
+            ref=_ref(row),
+        )
+
+
+def _collecting(rows: Iterable[Row]) -> Iterator[Collecting]:
+    for row in rows:
+        if row["what"] == "collections":
+            yield Collecting(
+                taskmanager=row["taskmanager"],
+                host=row["host"],
+                first_us=row["first_us"],
+                last_us=row["last_us"],
+                gc_ms=row["n"],
+                span_ms=row["bytes"],
+                ref=_ref(row),
+            )
 
 
 def _ref(row: Row) -> Ref:
@@ -77,26 +142,38 @@ def _ref(row: Row) -> Ref:
 
 
 def _job(
-    job: JobFacts, common: CheckpointFacts, marks: Sequence[Row], times: Mapping[str, Row]
+    job: JobFacts,
+    common: CheckpointFacts,
+    marks: Sequence[Row],
+    times: Mapping[str, Row],
+    restores: Sequence[Row],
+    workers: Sequence[Worker],
 ) -> JobStarts:
     alone = len(common.jobs) == 1
     mine = [
         row for row in marks if row["job_id"] == job.key.job_id or (alone and not row["job_id"])
     ]
     tasks = sorted(_tasks(job, times), key=lambda task: (task.begins_us or 0, task.attempt_id))
-    starts = tuple(_starts(job, common, mine, tasks))
+    starts = tuple(_starts(job, common, mine, tasks, restores, workers))
+    ended = next((r for r in reversed(mine) if r["event"] == Event.JOB_FINISHED), None)
     return JobStarts(
         job=job,
         starts=starts,
         scheduler=_strategy(mine, "scheduling-started"),
-        restart_strategy=_strategy(mine, "restart-strategy"),
+        restart_strategy=_strategy(mine, "restart-strategy", "restart-strategy-legacy"),
+        failover_strategy=_strategy(mine, "failover-strategy"),
+        adaptive=any(row["template"] == "adaptive-transition" for row in mine),
         cancelled=any(i.kind == "cancelled" for i in job.incidents),
+        ended=ended["to_state"] if ended is not None else None,
+        ended_us=ended["time_us"] if ended is not None else None,
+        ended_cause=ended["cause"] if ended is not None else None,
+        ended_ref=_ref(ended) if ended is not None else None,
     )
 
 
-def _strategy(marks: Iterable[Row], template: str) -> str | None:
+def _strategy(marks: Iterable[Row], *templates: str) -> str | None:
     return next(
-        ((row["fields"] or {}).get("strategy") for row in marks if row["template"] == template),
+        ((row["fields"] or {}).get("strategy") for row in marks if row["template"] in templates),
         None,
     )
 
@@ -124,8 +201,29 @@ def _tasks(job: JobFacts, times: Mapping[str, Row]) -> Iterator[TaskTimes]:
         )
 
 
+class _Timeline:
+    """Rows in order of time, of which a span is cut without looking at the rest."""
+
+    def __init__(self, rows: Sequence[Any], times: Sequence[int]) -> None:
+        self._rows, self._times = rows, times
+
+    def within(self, low: int, high: int) -> Sequence[Any]:
+        """Rows with `low` <= time < `high`."""
+        return self._rows[bisect_left(self._times, low) : bisect_left(self._times, high)]
+
+
+def _of_incidents(incidents: Iterable[Incident]) -> _Timeline:
+    dated = sorted((i for i in incidents if i.time_us), key=lambda i: i.time_us or 0)
+    return _Timeline(dated, [i.time_us or 0 for i in dated])
+
+
 def _starts(
-    job: JobFacts, common: CheckpointFacts, marks: Sequence[Row], tasks: Sequence[TaskTimes]
+    job: JobFacts,
+    common: CheckpointFacts,
+    marks: Sequence[Row],
+    tasks: Sequence[TaskTimes],
+    restores: Sequence[Row],
+    workers: Sequence[Worker],
 ) -> Iterator[Start]:
     restarts = _restarts(job)
     begun = [
@@ -149,26 +247,44 @@ def _starts(
     most = 0
     by_start: list[list[TaskTimes]] = [[] for _ in bounds]
     for task in tasks:
-        begins = task.begins_us or first
-        index = sum(1 for bound in bounds[1:] if bound <= begins) if len(bounds) < 64 else None
-        if index is None:
-            index = _place(bounds, begins)
-        by_start[index].append(task)
+        by_start[_place(bounds, task.begins_us or first)].append(task)
+    timelines = _Timelines(
+        marks=_Timeline(marks, [row["time_us"] for row in marks]),
+        incidents=_of_incidents(job.incidents),
+        triggers=_of_incidents(
+            i for i in (*job.incidents, *common.incidents) if kind_of(i) is not None
+        ),
+        restores=_Timeline(restores, [row["first_us"] for row in restores]),
+        workers=workers,
+        checkpoints=sorted(
+            c.ended_us
+            for c in job.checkpoints
+            if c.status is Status.COMPLETED and c.ended_us is not None
+        ),
+    )
     for number, (begin, members) in enumerate(zip(bounds, by_start, strict=True)):
-        if number >= _MOST_STARTS:
-            return
         end = bounds[number + 1] if number + 1 < len(bounds) else None
         most = max(most, len(members))
         restart = told.get(begin) if number else None
         count = (restart.text.get("tasks") if restart else None) or ""
         expected = int(count) if count.isdecimal() else (total or most or None)
-        yield _start(job, common, marks, members, number, begin, end, expected, cold=cold)
+        yield _start(job, timelines, members, number, begin, end, expected, cold=cold)
 
 
 def _place(bounds: Sequence[int], moment: int) -> int:
-    from bisect import bisect_right
-
     return max(0, bisect_right(bounds, moment) - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Timelines:
+    """What the starts of one job are cut from."""
+
+    marks: _Timeline
+    incidents: _Timeline
+    triggers: _Timeline
+    restores: _Timeline
+    workers: Sequence[Worker]
+    checkpoints: Sequence[int]
 
 
 def _restarts(job: JobFacts) -> list[Incident]:
@@ -188,8 +304,7 @@ def _restarts(job: JobFacts) -> list[Incident]:
 
 def _start(
     job: JobFacts,
-    common: CheckpointFacts,
-    marks: Sequence[Row],
+    lines: _Timelines,
     tasks: Sequence[TaskTimes],
     number: int,
     begin: int,
@@ -198,18 +313,33 @@ def _start(
     *,
     cold: bool,
 ) -> Start:
-    within = [row for row in marks if begin <= row["time_us"] < (end or _NEVER)]
+    within = lines.marks.within(begin, end or _NEVER)
+    incidents = lines.incidents.within(begin, (end or _NEVER) + 1)
     kind = "cold" if number == 0 and cold else "restart"
     running = [task.running_us for task in tasks if task.running_us is not None]
     complete = bool(tasks) and len(running) == len(tasks) and len(running) >= (expected or 0)
-    failed = _first_failure(job, tasks, begin, end)
+    failed = _first_failure(tasks, incidents, begin)
     if complete and failed is not None and max(running) > failed:
         complete = False
     horizon = end or failed or job.last_us or begin
+    # Restores of the start before are cut off when its tasks are cancelled.
+    ready = min((t.deploying_us for t in tasks if t.deploying_us is not None), default=_NEVER)
+    restores = tuple(_restored(lines.restores.within(ready, end or _NEVER), complete=complete))
     steps = tuple(
-        _steps(job, within, tasks, begin, horizon, kind, complete=complete, expected=expected)
+        _steps(
+            job,
+            lines,
+            within,
+            tasks,
+            restores,
+            begin,
+            horizon,
+            kind,
+            complete=complete,
+            expected=expected,
+        )
     )
-    trigger, cause, ref = _trigger(job, common, begin) if kind == "restart" else (None, None, None)
+    trigger, cause, ref = _trigger(lines, begin) if kind == "restart" else (None, None, None)
     return Start(
         job=job.key,
         number=number,
@@ -225,16 +355,15 @@ def _start(
         tasks=tuple(tasks),
         expected=expected,
         slots=_slots(within),
-        restored=any(
-            i.kind == "restored" and i.time_us and begin <= i.time_us < (end or _NEVER)
-            for i in job.incidents
-        ),
+        restored=bool(restores)
+        or any(i.kind == "restored" and (i.time_us or 0) < (end or _NEVER) for i in incidents),
         failed_us=failed,
+        restores=restores,
     )
 
 
 def _first_failure(
-    job: JobFacts, tasks: Sequence[TaskTimes], begin: int, end: int | None
+    tasks: Sequence[TaskTimes], incidents: Iterable[Incident], begin: int
 ) -> int | None:
     """When the first task of a start failed, or the job; tasks of the start before may still do so."""
     times = [t.ended_us for t in tasks if t.end_state == "FAILED" and t.ended_us is not None]
@@ -242,24 +371,43 @@ def _first_failure(
         ready = min((t.begins_us for t in tasks if t.begins_us is not None), default=begin)
         times = [
             i.time_us
-            for i in job.incidents
-            if i.kind in ("job-failing", "job-failure")
-            and i.time_us
-            and ready < i.time_us <= (end or _NEVER)
+            for i in incidents
+            if i.kind in ("job-failing", "job-failure") and i.time_us and ready < i.time_us
         ]
     return min(times, default=None)
 
 
-def _trigger(
-    job: JobFacts, common: CheckpointFacts, moment: int
-) -> tuple[str | None, str | None, Ref | None]:
+def _restored(rows: Iterable[Row], *, complete: bool) -> Iterator[Restore]:
+    """State that was read back in one start, by TaskManager; downloads apart."""
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        place = (row["source"], row["owner"], row["writer_taskmanager"], row["writer_host"])
+        groups[(*place, row["download"])].append(row)
+    for (_, _, taskmanager, host, download), members in groups.items():
+        begun = [row for row in members if not row["done"]]
+        done = [row for row in members if row["done"]]
+        if not begun:
+            continue
+        handles = sum(row["n"] for row in begun)
+        yield Restore(
+            taskmanager=taskmanager,
+            host=host,
+            started_us=min(row["first_us"] for row in begun),
+            finished_us=max(row["last_us"] for row in done)
+            if done and (complete or sum(row["n"] for row in done) >= handles)
+            else None,
+            handles=handles,
+            download=download,
+            ref=_ref(begun[0]),
+        )
+
+
+def _trigger(lines: _Timelines, moment: int) -> tuple[str | None, str | None, Ref | None]:
     """What a restart followed: the nearest failure before it, the likeliest cause of those together."""
     near = [
         (incident, kind)
-        for incident in (*job.incidents, *common.incidents)
-        if incident.time_us is not None
-        and moment - _TRIGGER_US <= incident.time_us <= moment + _SAME_RESTART_US
-        and (kind := kind_of(incident)) is not None
+        for incident in lines.triggers.within(moment - _TRIGGER_US, moment + _SAME_RESTART_US + 1)
+        if (kind := kind_of(incident)) is not None
     ]
     if not near:
         return None, None, None
@@ -289,8 +437,10 @@ def _held(steps: Sequence[Step], tasks: Sequence[TaskTimes]) -> str:
 
 def _steps(
     job: JobFacts,
+    lines: _Timelines,
     marks: Sequence[Row],
     tasks: Sequence[TaskTimes],
+    restores: Sequence[Restore],
     begin: int,
     horizon: int,
     kind: str,
@@ -307,7 +457,11 @@ def _steps(
     if kind == "cold":
         started = first("job-starting")
         submitted = first(
-            "job-received", "job-received-quoted", "job-submitting", "job-submitting-quoted"
+            "job-received",
+            "job-received-quoted",
+            "job-submitting",
+            "job-submitting-quoted",
+            "client-job-sent",
         )
         if submitted is not None:
             yield _between("submission", submitted, started, ready, horizon)
@@ -320,7 +474,9 @@ def _steps(
         yield Step(name="back-off", started_us=begin, ended_us=None, held_us=horizon)
     if ready is None:
         return
-    yield _slots_step(marks, tasks, scheduled, deploying, horizon, expected)
+    slots = _slots_step(marks, scheduled, deploying, horizon, tasks)
+    yield slots
+    yield from _workers_step(lines.workers, begin, slots.ended_us or horizon)
     if not deploying:
         return
     reached = {
@@ -345,8 +501,11 @@ def _steps(
             lambda task: task.running_us,
             horizon,
         )
+    yield from _restore_step(restores, horizon)
     if complete:
-        yield from _first_checkpoint(job, max(t.running_us or 0 for t in tasks), horizon)
+        yield from _first_checkpoint(
+            job, lines.checkpoints, max(t.running_us or 0 for t in tasks), horizon
+        )
 
 
 def _between(name: str, begin: Row, end: Row | None, other_end: int | None, horizon: int) -> Step:
@@ -362,11 +521,10 @@ def _between(name: str, begin: Row, end: Row | None, other_end: int | None, hori
 
 def _slots_step(
     marks: Sequence[Row],
-    tasks: Sequence[TaskTimes],
     scheduled: Sequence[int],
     deploying: Sequence[int],
     horizon: int,
-    expected: int | None,
+    tasks: Sequence[TaskTimes],
 ) -> Step:
     """From the wish for slots to the first deployment."""
     begin = min([*scheduled, *deploying])
@@ -421,18 +579,105 @@ def _task_step(name: str, tasks: Sequence[TaskTimes], begins: Any, ends: Any, ho
     )
 
 
+def _workers_step(workers: Iterable[Worker], begin: int, end: int) -> Iterator[Step]:
+    """From the request for each worker to its registration, part of the wait for slots."""
+    asked = [w for w in workers if w.requested_us is not None and begin <= w.requested_us <= end]
+    yield from _over_workers(
+        "workers", [(w, w.requested_us or 0, w.registered_us or w.ended_us) for w in asked], end
+    )
+
+
+def _operator_step(rows: Iterable[Row]) -> Iterator[Step]:
+    """From the Kubernetes Operator's deployment to the job's RUNNING, as its log tells."""
+    told = sorted(
+        (
+            row
+            for row in rows
+            if row["what"] == "trouble" and row["template"] == "operator-event" and row["first_us"]
+        ),
+        key=lambda row: int(row["first_us"]),
+    )
+    begun = [row for row in told if (row["fields"] or {}).get("reason") == "SUBMIT"]
+    if not begun:
+        return
+    begin = begun[0]
+    ran = next(
+        (
+            row
+            for row in told
+            if row["first_us"] >= begin["first_us"]
+            and (row["fields"] or {}).get("reason") == "JOBSTATUSCHANGED"
+            and (row["fields"] or {}).get("said", "").rstrip().endswith("to RUNNING")
+        ),
+        None,
+    )
+    yield Step(
+        name="operator",
+        started_us=begin["first_us"],
+        ended_us=ran["first_us"] if ran is not None else None,
+        held_us=told[-1]["last_us"] if ran is None else None,
+        refs=(_ref(begin),),
+    )
+
+
+def _registration(workers: Iterable[Worker]) -> Iterator[Step]:
+    """From the start of each TaskManager's process to its registration, by the TaskManagers' own logs."""
+    begun = [w for w in workers if w.started_us is not None and w.registered_us is not None]
+    spans = [(w, w.started_us or 0, w.registered_us) for w in begun]
+    yield from _over_workers("registration", [s for s in spans if (s[2] or 0) >= s[1]], None)
+
+
+def _restore_step(restores: Sequence[Restore], horizon: int) -> Iterator[Step]:
+    """The time in which TaskManagers read state back, part of the initialisation."""
+    spans = [
+        (Worker(name=r.taskmanager or "?", host=r.host, ref=r.ref), r.started_us, r.finished_us)
+        for r in restores
+        if not r.download
+    ]
+    yield from _over_workers("restore", spans, horizon)
+
+
+def _over_workers(
+    name: str, spans: Sequence[tuple[Worker, int, int | None]], horizon: int | None
+) -> Iterator[Step]:
+    """A step that every TaskManager takes by itself: its spread, and the one that took longest."""
+    if not spans:
+        return
+    took = [
+        (max(0, (end if end is not None else horizon or begin) - begin), end is None, worker)
+        for worker, begin, end in spans
+    ]
+    waiting = any(open_ for _, open_, _ in took)
+    slowest = max((t for t in took if t[1]) if waiting else took, key=lambda t: t[0])
+    values = sorted(us // 1000 for us, _, _ in took)
+    worker = slowest[2]
+    yield Step(
+        name=name,
+        started_us=min(begin for _, begin, _ in spans),
+        ended_us=None if waiting else max(end for _, _, end in spans if end is not None),
+        held_us=horizon if waiting else None,
+        spread=Spread(
+            count=len(values),
+            p50_ms=_percentile(values, 0.5),
+            p95_ms=_percentile(values, 0.95),
+            max_ms=values[-1],
+        ),
+        taskmanager=worker.name,
+        host=worker.host,
+        refs=(worker.ref,) if worker.ref else (),
+    )
+
+
 def _percentile(values: Sequence[int], share: float) -> int:
     """The nearest rank: a value that occurred."""
     return values[max(0, math.ceil(share * len(values)) - 1)]
 
 
-def _first_checkpoint(job: JobFacts, running: int, horizon: int) -> Iterator[Step]:
-    completed = [
-        c.ended_us
-        for c in job.checkpoints
-        if c.status is Status.COMPLETED and c.ended_us is not None and c.ended_us >= running
-    ]
-    end = min(completed, default=None)
+def _first_checkpoint(
+    job: JobFacts, completed: Sequence[int], running: int, horizon: int
+) -> Iterator[Step]:
+    place = bisect_left(completed, running)
+    end = completed[place] if place < len(completed) else None
     if job.checkpoints and (end is None or end <= max(horizon, running)):
         yield Step(
             name="first-checkpoint",
@@ -487,6 +732,7 @@ def _acquired(text: str) -> int:
 def _cluster_steps(marks: Sequence[Row]) -> Iterator[Step]:
     """Client, entry point, RPC, REST, leadership: from the last start of a JobManager in the input."""
     client = [row for row in marks if (row["template"] or "").startswith("client-")]
+    yield from _client_step(marks)
     begin = next((r for r in client if r["template"] == "client-application-submitted"), None)
     if begin is not None:
         end = next(
@@ -540,6 +786,43 @@ def _cluster_steps(marks: Sequence[Row]) -> Iterator[Step]:
             refs=(_ref(last),),
         )
         previous = last if last["time_us"] >= previous["time_us"] else previous
+
+
+def _client_step(marks: Sequence[Row]) -> Iterator[Step]:
+    """What the client does before anything reaches the cluster: main() of the job above all."""
+    begin = next(
+        (
+            row
+            for row in marks
+            if row["template"] in ("client-command", "client-program-started")
+            and row["role"] not in ("jobmanager", "taskmanager")
+        ),
+        None,
+    )
+    if begin is None:
+        return
+    sent = next(
+        (
+            row
+            for row in marks
+            if row["time_us"] >= begin["time_us"]
+            and row["role"] not in ("jobmanager", "taskmanager")
+            and (
+                row["event"] == Event.JOB_SUBMITTED
+                or row["template"]
+                in ("client-job-sent", "client-job-submitted", "client-application-submitted")
+            )
+        ),
+        None,
+    )
+    last = [row["time_us"] for row in marks if row["source"] == begin["source"]]
+    yield Step(
+        name="client",
+        started_us=begin["time_us"],
+        ended_us=sent["time_us"] if sent is not None else None,
+        held_us=max(last) if sent is None else None,
+        refs=(_ref(begin),),
+    )
 
 
 def _marks(step: str, row: Row) -> bool:

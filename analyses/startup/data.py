@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from flowdiag.analyses.redact import clean
 from flowdiag.analyses.report import iso
 from flowdiag.analyses.startup import facts as x
@@ -89,3 +91,35 @@ def start_workers(
         )
         for worker in ranked[:max_rows]
     ]
+
+
+def job_scheduling(facts: x.StartupFacts, max_rows: int) -> list[wire.JobScheduling]:
+    """How each job is scheduled and spread, at most `max_rows` jobs and TaskManagers of each."""
+    return [_scheduling(job, max_rows) for job in facts.jobs[:max_rows] if job.starts]
+
+
+def _scheduling(job: x.JobStarts, max_rows: int) -> wire.JobScheduling:
+    start = next((s for s in reversed(job.starts) if s.running_us is not None), job.starts[-1])
+    placed = {task.taskmanager: task.host for task in start.tasks if task.taskmanager}
+    counts = Counter(task.taskmanager for task in start.tasks if task.taskmanager)
+    told = next((s.slots for s in reversed(job.starts) if s.slots is not None), None)
+    widths = [v.parallelism for v in job.job.graph.vertices] if job.job.graph else []
+    widths += [task.parallelism for task in start.tasks if task.parallelism is not None]
+    strategy = (job.scheduler or "").rpartition(".")[2].partition("@")[0] or None
+    return wire.JobScheduling(
+        job_id=job.job.key.job_id,
+        job_name=job.job.name,
+        scheduler="adaptive" if job.adaptive else "default" if strategy else None,
+        scheduling_strategy=strategy,
+        failover_strategy=(job.failover_strategy or "").rpartition(".")[2].partition("@")[0]
+        or None,
+        restart_strategy=job.restart_strategy,
+        tasks=len(start.tasks),
+        parallelism=max(widths, default=None),
+        required_slots=told.required if told else None,
+        acquired_slots=told.acquired if told else None,
+        spread=[
+            wire.TaskManagerShare(taskmanager=name, host=placed.get(name), tasks=count)
+            for name, count in counts.most_common(max_rows)
+        ],
+    )

@@ -12,10 +12,15 @@ from flowdiag.analyses.report import Data, Report
 from flowdiag.analyses.reporting import report_of
 from flowdiag.analyses.rules.base import apply
 from flowdiag.analyses.rules.startup import STARTUP_RULES
-from flowdiag.analyses.selection import Selection
+from flowdiag.analyses.selection import Moment, Selection
 from flowdiag.analyses.startup.assemble import assemble_startup
-from flowdiag.analyses.startup.data import cluster_steps, start_attempts, start_workers
-from flowdiag.analyses.startup.facts import StartupFacts
+from flowdiag.analyses.startup.data import (
+    cluster_steps,
+    job_scheduling,
+    start_attempts,
+    start_workers,
+)
+from flowdiag.analyses.startup.facts import JobStarts, StartupFacts
 from flowdiag.analyses.wishes import Wishes
 
 if TYPE_CHECKING:
@@ -52,6 +57,7 @@ def diagnose(
         attempts=start_attempts(facts, wishes.max_rows, excerpts=excerpts),
         cluster=cluster_steps(facts),
         workers=start_workers(facts, wishes.max_rows, excerpts=excerpts),
+        scheduling=job_scheduling(facts, wishes.max_rows),
     )
     return report_of(
         "startup",
@@ -62,7 +68,9 @@ def diagnose(
         processes=facts.processes,
         outcomes=apply(STARTUP_RULES, facts, wishes.thresholds),
         names={job.job.key: job.job.name for job in facts.jobs},
-        assessed=any(job.starts for job in facts.jobs) or bool(facts.cluster_steps),
+        assessed=any(job.starts for job in facts.jobs)
+        or bool(facts.cluster_steps)
+        or bool(facts.troubles),
         notes=(*discovery.errors, *discovery.warnings),
         say=say,
     )
@@ -87,15 +95,80 @@ def measure(
 
 
 def select(facts: StartupFacts, selection: Selection) -> StartupFacts:
-    """Keep the jobs that are judged.
+    """Keep the jobs and the time that are judged; workers and the cluster's steps stay, since they join.
+
+    A start belongs to the time if any of it lies within; troubles and incidents by when they were logged.
 
     Raises:
         FlowdiagError: no job matches.
     """
     selection.require((job.job.key.job_id or None, job.job.name) for job in facts.jobs)
+    jobs = tuple(
+        job for job in facts.jobs if selection.wants(job.job.key.job_id or None, job.job.name)
+    )
+    if selection.since is None and selection.until is None:
+        return replace(facts, jobs=jobs)
+    zones = [p.zone_offset_ms for p in facts.processes if p.role in ("jobmanager", "mixed")]
+    zones += [p.zone_offset_ms for p in facts.processes]
+    zone = next((zone for zone in zones if zone is not None), 0)
+    end = facts.last_us or 0
+
+    def instant(moment: Moment | None, otherwise: int) -> int:
+        if moment is None:
+            return otherwise
+        return moment.at(end_us=end, zone_offset_ms=zone)
+
+    low, high = instant(selection.since, -_ALWAYS), instant(selection.until, _ALWAYS)
+
+    def inside(time_us: int | None) -> bool:
+        return time_us is None or low <= time_us <= high
+
     return replace(
         facts,
-        jobs=tuple(
-            job for job in facts.jobs if selection.wants(job.job.key.job_id or None, job.job.name)
+        jobs=tuple(_between(job, low, high) for job in jobs),
+        troubles=tuple(
+            t
+            for t in facts.troubles
+            if (t.last_us is None or t.last_us >= low)
+            and (t.first_us is None or t.first_us <= high)
+        ),
+        common=replace(
+            facts.common,
+            incidents=tuple(i for i in facts.common.incidents if inside(i.time_us)),
+        ),
+        last_us=min(end, high) if facts.last_us is not None else None,
+    )
+
+
+_ALWAYS = 1 << 62
+
+
+def _between(job: JobStarts, low: int, high: int) -> JobStarts:
+    """What of a job's starts lies between two instants."""
+    ended = job.ended_us is None or low <= job.ended_us <= high
+    return replace(
+        job,
+        job=replace(
+            job.job,
+            incidents=tuple(
+                i for i in job.job.incidents if i.time_us is None or low <= i.time_us <= high
+            ),
+            checkpoints=tuple(
+                c
+                for c in job.job.checkpoints
+                if low <= (c.triggered_us or c.ended_us or low) <= high
+            ),
+            last_us=None if job.job.last_us is None else min(job.job.last_us, high),
+        ),
+        starts=tuple(
+            start
+            for start in job.starts
+            if start.started_us <= high and (start.ended_us is None or start.ended_us >= low)
+        ),
+        ended=job.ended if ended else None,
+        ended_cause=job.ended_cause if ended else None,
+        cancelled=any(
+            i.kind == "cancelled" and (i.time_us is None or i.time_us <= high)
+            for i in job.job.incidents
         ),
     )

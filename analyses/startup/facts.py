@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from flowdiag.analyses.facts import CheckpointFacts, JobFacts, JobKey, Process, Ref
 
@@ -82,6 +83,68 @@ class Slots:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Restore:
+    """State that one TaskManager read back in one start; `finished_us` is None where it never ended."""
+
+    taskmanager: str | None
+    host: str | None
+    started_us: int
+    finished_us: int | None
+    handles: int
+    download: bool = False
+    ref: Ref | None = None
+
+    def took_ms(self, horizon_us: int | None = None) -> int | None:
+        """How long it took, or has lasted until `horizon_us`."""
+        end = self.finished_us if self.finished_us is not None else horizon_us
+        return None if end is None else max(0, end - self.started_us) // 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """A wording of trouble in the log of one process, with one peer, and how often it stands there.
+
+    Args:
+        kind: id of the message.
+        peer: host of the other side, or what tells several of a kind apart.
+        cause: deepest cause of the first one.
+        values: what the first one says.
+        resource: `namespace/name` where the Kubernetes Operator says whose it is.
+        times: when, the first fifty of them.
+    """
+
+    kind: str
+    count: int
+    first_us: int | None
+    last_us: int | None
+    role: str | None = None
+    job_id: str | None = None
+    taskmanager: str | None = None
+    host: str | None = None
+    peer: str | None = None
+    cause: str | None = None
+    size: int | None = None
+    values: Mapping[str, str] = field(default_factory=dict)
+    resource: str | None = None
+    times: tuple[int, ...] = ()
+    source: int | None = None
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collecting:
+    """A minute in which a TaskManager collected garbage for much of the time."""
+
+    taskmanager: str | None
+    host: str | None
+    first_us: int
+    last_us: int
+    gc_ms: int
+    span_ms: int
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """One start of a job: the first, or one after a failure.
 
@@ -112,13 +175,16 @@ class Start:
     slots: Slots | None = None
     restored: bool = False
     failed_us: int | None = None
+    restores: tuple[Restore, ...] = ()
 
     @property
     def slowest(self) -> Step | None:
-        """The step that took longest, the first checkpoint aside: that one waits for its interval."""
-        timed = [
-            s for s in self.steps if s.duration_ms is not None and s.name != "first-checkpoint"
-        ]
+        """The step that took longest; the first checkpoint waits for its interval and does not count.
+
+        Nor do steps that are part of another one.
+        """
+        aside = ("first-checkpoint", "workers", "restore")
+        timed = [s for s in self.steps if s.duration_ms is not None and s.name not in aside]
         return max(timed, key=lambda s: s.duration_ms or 0, default=None)
 
 
@@ -144,7 +210,21 @@ class JobStarts:
     starts: tuple[Start, ...]
     scheduler: str | None = None
     restart_strategy: str | None = None
+    failover_strategy: str | None = None
+    adaptive: bool = False
     cancelled: bool = False
+    ended: str | None = None  # terminal state
+    ended_us: int | None = None
+    ended_cause: str | None = None
+    ended_ref: Ref | None = None
+
+    @property
+    def fine(self) -> bool:
+        """Whether the last start with tasks ran and nothing failed in it, or the job finished."""
+        if self.ended in ("FINISHED", "FAILED"):
+            return self.ended == "FINISHED"
+        last = next((start for start in reversed(self.starts) if start.tasks), None)
+        return last is not None and last.running_us is not None and last.failed_us is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +241,19 @@ class StartupFacts:
     last_us: int | None = None
     mode: str | None = None  # yarn | kubernetes | standalone
     has_jobmanager_log: bool = False
+    troubles: tuple[Trouble, ...] = ()
+    # When a client's log says that its job was accepted, by source.
+    accepted_us: Mapping[int, int] = field(default_factory=dict)
+    collecting: tuple[Collecting, ...] = ()
+
+    def of_kind(self, *kinds: str) -> tuple[Trouble, ...]:
+        """Troubles of some kinds, the earliest first."""
+        return tuple(trouble for trouble in self.troubles if trouble.kind in kinds)
+
+    @property
+    def running(self) -> bool:
+        """Whether every job runs at the end, or ended as it should: its last start got to RUNNING."""
+        return bool(self.jobs) and all(job.fine for job in self.jobs)
 
     @property
     def processes(self) -> tuple[Process, ...]:

@@ -63,3 +63,30 @@ class StartWorker(msgspec.Struct, frozen=True, kw_only=True):
     registered_at: str | None
     ended_at: str | None
     diagnostics: str | None
+
+
+class TaskManagerShare(msgspec.Struct, frozen=True, kw_only=True):
+    """How many tasks of a job one TaskManager ran."""
+
+    taskmanager: str
+    host: str | None
+    tasks: int
+
+
+class JobScheduling(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job is scheduled, as far as it is logged, and where its last running start put its tasks.
+
+    `parallelism` is that of the widest vertex, which is the number of slots that slot sharing needs.
+    """
+
+    job_id: str
+    job_name: str | None
+    scheduler: str | None
+    scheduling_strategy: str | None
+    failover_strategy: str | None
+    restart_strategy: str | None
+    tasks: int
+    parallelism: int | None
+    required_slots: int | None
+    acquired_slots: int | None
+    spread: list[TaskManagerShare]

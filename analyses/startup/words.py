@@ -7,6 +7,8 @@ from typing import Final
 from flowdiag.analyses.startup.facts import Start, Step
 
 STEP_WORDS: Final = {
+    "client": "the client's part, main() of the job in it,",
+    "operator": "the deployment by the Kubernetes Operator",
     "cluster-allocation": "the allocation of the cluster",
     "rpc": "the start of the JobManager's RPC",
     "rest": "the start of the REST endpoint",
@@ -14,7 +16,10 @@ STEP_WORDS: Final = {
     "submission": "the submission",
     "resource-manager": "the registration at the ResourceManager",
     "back-off": "the wait before a restart",
+    "registration": "the registration of a TaskManager",
     "slots": "the wait for slots",
+    "workers": "the start of workers",
+    "restore": "reading state back",
     "deployment": "the deployment of the tasks",
     "initialisation": "the initialisation of the tasks",
     "first-checkpoint": "the first checkpoint",

@@ -10,6 +10,8 @@ def startup(
     paths: o.Paths,
     tz: o.Tz = None,
     strict_inputs: o.StrictInputs = None,
+    since: o.Since = None,
+    until: o.Until = None,
     job: o.Job = None,
     format: o.OutputFormat = None,
     output: o.Output = None,
@@ -19,6 +21,7 @@ def startup(
     no_color: o.NoColor = None,
     fail_on: o.FailOnOption = None,
     allow_inconclusive: o.AllowInconclusive = None,
+    master: o.Master = None,
     config: o.Config = None,
     quiet: o.Quiet = None,
     verbose: o.Verbose = None,
@@ -30,11 +33,13 @@ def startup(
     Examples:
       flowdiag startup logs/
       flowdiag startup jobmanager.log taskmanager-*.log.gz
+      flowdiag startup logs/ --since 1h
       yarn logs -applicationId application_1651814400000_0042 | flowdiag startup -
       flowdiag startup logs/ --format json | jq '.data.attempts[] | {kind, cause, slowest}'
 
-    Give it the JobManager's log; logs of TaskManagers and of the client add to it. Every start is split
-    into its steps: submission, slots, deployment, initialisation; cold starts are told from restarts.
+    Give it the JobManager's log; logs of TaskManagers, of the client and of the Kubernetes Operator add to
+    it. Every start is split into its steps: submission, slots, deployment, initialisation; cold starts are
+    told from restarts.
     """
     settings = load_settings(o.flags(locals()), config=config)
 
@@ -43,7 +48,7 @@ def startup(
     from flowdiag.analyses.wishes import Wishes
     from flowdiag.cli.run import run_on_spark, wishes_of
 
-    wishes = wishes_of(Wishes, settings, job=job)
+    wishes = wishes_of(Wishes, settings, since=since, until=until, job=job)
     return run_on_spark(
         "startup", diagnose, paths, settings, wishes, engine="flink", empty=Data(attempts=[])
     )

@@ -14,19 +14,21 @@ from rich.text import Text
 
 from flowdiag.analyses.judging import duration_text
 from flowdiag.analyses.redact import printable
-from flowdiag.analyses.startup.wire import StartAttempt, StartStep, StartWorker
+from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.render.words import plural
 
 _BAR: Final = 32
 _SHOWN: Final = 3  # starts in full: the first, and the last ones
 _WORKERS_SHOWN: Final = 12
+_OVER_TASKMANAGERS: Final = ("registration", "workers", "restore")
 
 
 def startup(
     attempts: Sequence[StartAttempt],
     cluster: Sequence[StartStep],
     workers: Sequence[StartWorker],
+    scheduling: Sequence[JobScheduling],
     page: Page,
 ) -> list[RenderableType]:
     """The blocks of `flowdiag startup`."""
@@ -35,14 +37,18 @@ def startup(
         title = Text.assemble(("Cluster", "bold"), "  before any job")
         blocks.append(Group(title, _steps(cluster, page)))
     for _, group in groupby(attempts, key=lambda attempt: attempt.job_id):
-        blocks.append(_job(list(group), page))
+        members = list(group)
+        told = next((s for s in scheduling if s.job_id == members[0].job_id), None)
+        blocks.append(_job(members, told, page))
     late = [worker for worker in workers if worker.registered_at is None]
     if late or (workers and page.verbose):
         blocks.append(_workers(workers if page.verbose else late, page))
     return blocks
 
 
-def _job(attempts: Sequence[StartAttempt], page: Page) -> RenderableType:
+def _job(
+    attempts: Sequence[StartAttempt], scheduling: JobScheduling | None, page: Page
+) -> RenderableType:
     first = attempts[0]
     restarts = sum(attempt.kind == "restart" for attempt in attempts)
     title = Text("Starts", "bold")
@@ -54,6 +60,9 @@ def _job(attempts: Sequence[StartAttempt], page: Page) -> RenderableType:
     if not page.verbose and len(attempts) > _SHOWN:
         shown = [attempts[0], *attempts[-(_SHOWN - 1) :]]
     blocks: list[RenderableType] = [title]
+    facts = _scheduling(scheduling) if scheduling is not None else ""
+    if facts:
+        blocks.append(Padding(Text(facts, "dim", overflow="fold"), (0, 0, 0, 2)))
     for index, attempt in enumerate(shown):
         if index == 1 and len(shown) < len(attempts):
             skipped = len(attempts) - len(shown)
@@ -62,6 +71,23 @@ def _job(attempts: Sequence[StartAttempt], page: Page) -> RenderableType:
             )
         blocks.append(Padding(_attempt(attempt, page), (0, 0, 0, 2)))
     return Group(*blocks)
+
+
+def _scheduling(told: JobScheduling) -> str:
+    facts = []
+    if told.scheduler or told.scheduling_strategy:
+        facts.append(" ".join(filter(None, [told.scheduler, "scheduler"])))
+    if told.failover_strategy:
+        facts.append(f"failover {told.failover_strategy}")
+    if told.restart_strategy:
+        facts.append(f"restarts {told.restart_strategy}")
+    if told.parallelism:
+        facts.append(f"{plural(told.tasks, 'task')}, widest {told.parallelism}")
+    if told.spread:
+        most = ", ".join(f"{share.taskmanager} {share.tasks}" for share in told.spread[:4])
+        more = f", … {len(told.spread)} TaskManagers" if len(told.spread) > 4 else ""
+        facts.append(f"spread: {most}{more}")
+    return printable(" · ".join(facts))
 
 
 def _attempt(attempt: StartAttempt, page: Page) -> RenderableType:
@@ -108,8 +134,9 @@ def _steps(steps: Sequence[StartStep], page: Page, slowest: str | None = None) -
 def _facts(step: StartStep) -> str:
     facts = []
     if step.tasks:
+        what = "TaskManager" if step.step in _OVER_TASKMANAGERS else "task"
         facts.append(
-            f"{plural(step.tasks, 'task')}: median {duration_text(step.p50_ms)}, "
+            f"{plural(step.tasks, what)}: median {duration_text(step.p50_ms)}, "
             f"p95 {duration_text(step.p95_ms)}"
         )
     if step.subject is not None:

@@ -73,7 +73,11 @@ def render(report: Report, page: Page) -> str:
         blocks += [_job(job, page, clock) for job in report.data.jobs]
     blocks += memory(report.data.processes or [], report.data.buffers or [], page)
     blocks += startup(
-        report.data.attempts or [], report.data.cluster or [], report.data.workers or [], page
+        report.data.attempts or [],
+        report.data.cluster or [],
+        report.data.workers or [],
+        report.data.scheduling or [],
+        page,
     )
     blocks += queues(report.data.vertices or [], report.data.taskmanagers or [], page)
     blocks += [rate.application(app, page, clock) for app in report.data.applications or ()]

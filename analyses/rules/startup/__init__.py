@@ -6,21 +6,30 @@ from typing import Any, Final
 
 from flowdiag.analyses.rules.base import Rule
 from flowdiag.analyses.rules.startup import (
+    class_loading,
     crowded_taskmanager,
     held_start,
+    large_frames,
     late_taskmanager,
     leadership_lost,
+    missed_heartbeats,
     missing_slots,
     missing_workers,
+    operator_refusal,
+    rpc_trouble,
     slow_initialisation,
     slow_step,
     start_loop,
+    submission_failed,
 )
 
 STARTUP_RULES: Final[tuple[Rule[Any], ...]] = (
     # ST1xx: what happens
     held_start.RULE,
     start_loop.RULE,
+    submission_failed.RULE,
+    class_loading.RULE,
+    operator_refusal.RULE,
     # ST2xx: slots and workers
     missing_slots.RULE,
     missing_workers.RULE,
@@ -30,4 +39,8 @@ STARTUP_RULES: Final[tuple[Rule[Any], ...]] = (
     slow_step.RULE,
     crowded_taskmanager.RULE,
     leadership_lost.RULE,
+    # ST305 on: processes that do not answer each other
+    missed_heartbeats.RULE,
+    rpc_trouble.RULE,
+    large_frames.RULE,
 )

@@ -66,6 +66,9 @@ class SlowInitialisation:
         ),
         Signal("again", 2, "the same subtask or vertex was the slowest in another start too"),
         Signal("alone-in-its-vertex", 1, "its siblings of the same vertex are fast"),
+        Signal(
+            "restore-lines", 2, "its TaskManager's log shows state being read for most of that time"
+        ),
     )
 
     def judge(
@@ -91,6 +94,18 @@ def _took(task: TaskTimes, start: Start, job: JobStarts) -> int | None:
     if end is None or (task.running_us is None and task.end_state in ("CANCELED", "FAILED")):
         return None  # somebody else failed meanwhile
     return max(0, end - task.initializing_us) // 1000
+
+
+def _read_ms(start: Start, task: TaskTimes) -> int | None:
+    """How long the task's TaskManager read state in that start; None where its log does not tell."""
+    took = [
+        ms
+        for restore in start.restores
+        if restore.taskmanager is not None
+        and restore.taskmanager == task.taskmanager
+        and (ms := restore.took_ms(task.running_us or start.ended_us)) is not None
+    ]
+    return max(took, default=None)
 
 
 def _slowest(start: Start, job: JobStarts) -> tuple[int, TaskTimes] | None:
@@ -130,9 +145,22 @@ def _finding(job: JobStarts, slow: list[tuple[int, TaskTimes, Start]], ratio: fl
                 weight=1,
             )
         )
-    cause = "slow-restore" if start.restored else "slow-open"
+    read = _read_ms(start, task)
+    restoring = start.restored
+    if read is not None:
+        # The TaskManager's own lines tell reading state from what comes after it.
+        restoring = read >= took / 2
+    if restoring and read is not None:
+        votes.append(
+            Vote(
+                signal="restore-lines",
+                says=f"state was read for {j.duration_text(read)} on {task.taskmanager}",
+                weight=2,
+            )
+        )
+    cause = "slow-restore" if restoring else "slow-open"
     running = start.running_us is not None
-    what = "to restore its state and open" if start.restored else "in open()"
+    what = "to restore its state and open" if restoring else "in open()"
     subject = Subject(
         kind="subtask" if alone else "job",
         job_id=job.job.key.job_id or None,
@@ -178,7 +206,7 @@ def _finding(job: JobStarts, slow: list[tuple[int, TaskTimes, Start]], ratio: fl
                 proposed="true",
                 restart_needed=True,
             )
-            if start.restored
+            if restoring
             else Action(
                 text="Take a thread dump while it is INITIALIZING (/taskmanagers/:id/thread-dump): it "
                 "shows what open() waits for"

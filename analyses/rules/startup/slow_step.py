@@ -47,6 +47,9 @@ from flowdiag.analyses.startup.words import STEP_WORDS
 
 _JUDGED: Final = ("submission", "resource-manager", "deployment")
 _ADVICE: Final = {
+    "operator": "See the events of its pods (kubectl describe pod): image pull, quota, scheduling",
+    "client": "Look at main() of the job and at what it connects to, and at the size of the jars",
+    "registration": "Look at name resolution and the network between TaskManagers and JobManager",
     "cluster-allocation": "Ask YARN or Kubernetes why: queue, quota, image pull",
     "rpc": "Look at name resolution and at the load of the JobManager's machine",
     "rest": "Look at name resolution and at the ports of the JobManager's machine",

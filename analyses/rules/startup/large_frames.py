@@ -1,0 +1,139 @@
+"""An RPC message is larger than the processes may send.
+
+What it reports
+---------------
+Messages that were dropped for their size: how large, how large they may be, and the option with a value that is
+enough.
+
+Why it matters
+--------------
+The message is gone without an answer. What shows is a time-out somewhere else: a task that is never deployed, a
+checkpoint that is never acknowledged.
+
+How it decides
+--------------
+By the words of the RPC layer, which name both sizes.
+
+What to do
+----------
+Raise the frame size on all processes; better still, make the message small: large fields of user functions go
+into every deployment of every subtask.
+
+False alarms
+------------
+None known: what is dropped is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from flowdiag.analyses import judging as j
+from flowdiag.analyses.findings import (
+    Action,
+    Finding,
+    Inconclusive,
+    Measurement,
+    Rank,
+    Severity,
+    State,
+    Subject,
+)
+from flowdiag.analyses.options import version_of
+from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
+from flowdiag.analyses.startup.facts import StartupFacts, Trouble
+
+OVERSIZED: Final = ("rpc-oversized", "rpc-frame-exceeded", "rpc-result-too-large")
+"""Messages of the RPC layer about a message that is too large."""
+
+_DEFAULT: Final = 10 * 1024 * 1024
+_MOST: Final = 1 << 30
+
+
+class LargeFrames:
+    """ST307."""
+
+    code: Final = "ST307"
+    name: Final = "frame-too-large"
+    title: Final = "An RPC message was larger than allowed"
+    core: Final = False
+    thresholds: Final[tuple[Threshold, ...]] = ()
+    signals: Final[tuple[Signal, ...]] = ()
+
+    def judge(
+        self, facts: StartupFacts, thresholds: Thresholds
+    ) -> Iterator[Finding | Inconclusive]:
+        """One finding for the cluster."""
+        troubles = facts.of_kind(*OVERSIZED)
+        if troubles:
+            yield _finding(facts, troubles)
+
+
+def frame_option(facts: StartupFacts, troubles: tuple[Trouble, ...]) -> str:
+    """The option's name: Akka was left for Pekko in 1.18."""
+    versions = [
+        version for job in facts.jobs if (version := version_of(job.job.version)) is not None
+    ] + [v for p in facts.processes if (v := version_of(p.version)) is not None]
+    if versions:
+        return "pekko.framesize" if min(versions) >= (1, 18) else "akka.framesize"
+    pekko = any("pekko" in str(value) for t in troubles for value in t.values.values())
+    return "pekko.framesize" if pekko else "akka.framesize"
+
+
+def _enough(size: int | None) -> int | None:
+    """The next power of two above twice the size, so that it is enough for a while."""
+    if size is None or size > _MOST:
+        return None
+    enough = _DEFAULT
+    while enough < 2 * size:
+        enough *= 2
+    return min(enough, _MOST)
+
+
+def _finding(facts: StartupFacts, troubles: tuple[Trouble, ...]) -> Finding:
+    worst = max(troubles, key=lambda trouble: trouble.size or 0)
+    allowed = worst.values.get("allowed", "")
+    limit = int(allowed) if allowed.isdecimal() and len(allowed) < 19 else None
+    option = frame_option(facts, troubles)
+    proposed = _enough(worst.size)
+    what = worst.values.get("method") or worst.values.get("message", "").rpartition(".")[2]
+    held = not facts.running
+    size = j.bytes_text(worst.size) if worst.size is not None else "larger"
+    bound = f", {j.bytes_text(limit)} are allowed" if limit is not None else " than allowed"
+    times = [t.first_us for t in troubles if t.first_us is not None]
+    return Finding(
+        job=facts.jobs[0].job.key if len(facts.jobs) == 1 else None,
+        severity=Severity.CRITICAL if held else Severity.WARNING,
+        state=State.ONGOING if held else State.RECOVERED,
+        subject=Subject(kind="process", host=worst.peer if worst.peer != worst.host else None),
+        title=f"An RPC message{f' ({what})' if what else ''} is {size}{bound}",
+        why=f"dropped: {size}{bound}",
+        cause="frame-too-large",
+        rank=Rank.ROOT_CAUSE - 1,
+        option=option,
+        first_us=min(times, default=None),
+        last_us=max((t.last_us for t in troubles if t.last_us is not None), default=None),
+        count=sum(trouble.count for trouble in troubles),
+        explain="It is dropped without an answer; whoever waits for one runs into a time-out.",
+        measurements=(
+            Measurement(name="message", value=worst.size, unit="bytes", threshold=limit),
+        ),
+        evidence=j.cite((t.ref, t.first_us) for t in troubles)[: j.MAX_CITED],
+        actions=(
+            Action(
+                text="Raise the frame size, the same on all processes and on clients",
+                option=option,
+                current=f"{limit}b" if limit is not None else None,
+                proposed=f"{proposed}b" if proposed is not None else None,
+                restart_needed=True,
+            ),
+            Action(
+                text="Keep large objects out of user functions (load them in open()), and unite list state "
+                "of many parts: both travel with every deployment"
+            ),
+        ),
+    )
+
+
+RULE: Final = LargeFrames()
