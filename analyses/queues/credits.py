@@ -35,12 +35,14 @@ from typing import Final
 
 from flowdiag.analyses.buffers import POINTWISE, feeders
 
-SAMPLE_MS: Final = 250.0
+SAMPLES: Final = 320  # of the queues, over the time of a run
 GOLDEN: Final = 0.6180339887498949
 MOST_CHANNELS: Final = 10_000
 MOST_PARCELS: Final = 400_000
 ENDLESS: Final = 1e12
 _FILLING: Final = 20.0  # times the capacity: how fast sources fill the buffers of a job in advance
+_SHORTEST_S: Final = 10.0
+_LONGEST_S: Final = 3_600.0
 _CRUMBS: Final = 8  # parcels that a buffer should hold at least
 
 
@@ -94,7 +96,6 @@ class Task:
     Args:
         name: unique.
         service_ms: by subtask, what one record takes it. Of a source: the time from one record to the next.
-        selectivity: records out, per edge, for each record in.
         record_bytes: of a record that it sends, on the wire.
         taskmanagers: by subtask, where it runs; empty: each on its own.
         legacy_source: a `SourceFunction`, which blocks inside a record and holds the checkpoint lock.
@@ -103,7 +104,6 @@ class Task:
 
     name: str
     service_ms: tuple[float, ...]
-    selectivity: float = 1.0
     record_bytes: float = 100.0
     taskmanagers: tuple[str, ...] = ()
     legacy_source: bool = False
@@ -117,11 +117,19 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """Which task sends to which, with Flink's word for how; `shares` of the records by consumer."""
+    """Which task sends to which.
+
+    Args:
+        upstream, downstream: names of tasks.
+        pattern: Flink's word for how records are shipped.
+        selectivity: records sent for each record that the upstream task takes (a source: makes).
+        shares: of the records by consumer; empty: even.
+    """
 
     upstream: str
     downstream: str
     pattern: str = "HASH"
+    selectivity: float = 1.0
     shares: tuple[float, ...] = ()
 
 
@@ -227,14 +235,19 @@ class Outcome:
 
     @property
     def barrier_ms(self) -> float | None:
-        """Median time of the checkpoints that began after the warm-up, else of any; None: none completed.
-
-        One that had no end yet counts as long as it has lasted, which can only be too little.
-        """
+        """Median time of the checkpoints that completed; None: none did."""
         known = sorted(b.duration_ms for b in self.barriers if b.duration_ms is not None)
         if not known:
             return None
         return known[len(known) // 2]
+
+    @property
+    def unfinished_ms(self) -> float | None:
+        """How long the last checkpoint had lasted at the end, where it had none yet."""
+        last = self.barriers[-1] if self.barriers else None
+        if last is None or last.duration_ms is not None:
+            return None
+        return self.seconds * 1000.0 - last.triggered_ms
 
 
 class ModelError(ValueError):
@@ -357,6 +370,9 @@ class _Simulation:
         self.now = 0.0
         self.end = seconds * 1000.0
         self.random = random.Random(seed)
+        self.sample_ms = self.end / SAMPLES
+        # Over hours the flusher need not pass as often: only the order of magnitude counts then.
+        self.flush_ms = max(flow.flush_ms, self.end / 6000.0) if flow.flush_ms > 0 else 0.0
         self.heap: list[tuple[float, int, Callable[[], None]]] = []
         self.order = itertools.count()
         self.subtasks = _built(job, flow)
@@ -380,16 +396,16 @@ class _Simulation:
             self.boost = max(1.0, _FILLING * bound / max(least, 1e-12))
         for subtask in self.subtasks:
             self._wake(subtask)
-        if flow.flush_ms > 0:
+        if self.flush_ms > 0:
             for number, partition in enumerate(self.partitions):
-                offset = flow.flush_ms * ((number * GOLDEN) % 1.0)
+                offset = self.flush_ms * ((number * GOLDEN) % 1.0)
                 self._at(offset, partial(self._flush, partition))
         if flow.debloating is not None:
             for number, subtask in enumerate(self.subtasks):
                 if subtask.gate is not None:
                     offset = flow.debloating.period_ms * ((number * GOLDEN) % 1.0)
                     self._at(offset, partial(self._debloat, subtask))
-        self._at(SAMPLE_MS, self._sample)
+        self._at(self.sample_ms, self._sample)
 
     # Time.
 
@@ -749,7 +765,7 @@ class _Simulation:
                 link.flush = True
                 self._offer(link)
         partition.dirty.clear()
-        self._at(self.now + self.flow.flush_ms, partial(self._flush, partition))
+        self._at(self.now + self.flush_ms, partial(self._flush, partition))
 
     def _debloat(self, subtask: _Subtask) -> None:
         options, gate = self.flow.debloating, subtask.gate
@@ -795,7 +811,7 @@ class _Simulation:
                 gate.fullest = max(gate.fullest, received - gate.own)
             out = sum(partition.used for partition in subtask.partitions)
             subtask.samples.append((queue, records * self.parcel, out))
-        self._at(self.now + SAMPLE_MS, self._sample)
+        self._at(self.now + self.sample_ms, self._sample)
 
     # Checkpoints.
 
@@ -928,7 +944,7 @@ class _Simulation:
     def outcome(self) -> Outcome:
         span = max(1e-9, self.end - self.counting_from)
         found, series = [], {}
-        first = int(self.counting_from / SAMPLE_MS)
+        first = int(self.counting_from / self.sample_ms)
         for subtask in self.subtasks:
             counted = subtask.samples[first:] or [(0.0, 0.0, 0.0)]
             quarter = max(1, len(counted) // 4)
@@ -954,7 +970,7 @@ class _Simulation:
             if mine:
                 count = min(len(samples) for samples in mine)
                 series[task.name] = tuple(
-                    ((i + 1) * SAMPLE_MS, float(sum(samples[i][0] for samples in mine)))
+                    ((i + 1) * self.sample_ms, float(sum(samples[i][0] for samples in mine)))
                     for i in range(count)
                 )
         barriers = []
@@ -1072,7 +1088,7 @@ def flow_rates(job: Job) -> dict[str, float]:
             if edge.downstream == task.name:
                 up = by_name[edge.upstream]
                 copies = task.parallelism if edge.pattern == "BROADCAST" else 1
-                rates[task.name] += rates[up.name] * up.selectivity * copies
+                rates[task.name] += rates[up.name] * edge.selectivity * copies
     return rates
 
 
@@ -1098,7 +1114,7 @@ def _loads(job: Job, task: Task, rates: Mapping[str, float]) -> list[float]:
         if edge.downstream != task.name:
             continue
         up = by_name[edge.upstream]
-        sent = rates[up.name] * up.selectivity
+        sent = rates[up.name] * edge.selectivity
         if edge.pattern == "BROADCAST":
             found = [value + sent for value in found]
             continue
@@ -1127,8 +1143,8 @@ def _built(job: Job, flow: Flow) -> list[_Subtask]:
     for task in tasks:
         if not task.service_ms or any(not 0 <= s < ENDLESS for s in task.service_ms):
             raise ModelError(f"'{task.name}' needs a time per record for each subtask")
-        if task.record_bytes <= 0 or task.selectivity < 0:
-            raise ModelError(f"'{task.name}': bytes and selectivity must be positive")
+        if not 0 < task.record_bytes < ENDLESS:
+            raise ModelError(f"'{task.name}': records need bytes")
         source = _is_source(job, task)
         if source and min(task.service_ms) <= 0:
             raise ModelError(f"the source '{task.name}' needs a rate")
@@ -1181,7 +1197,7 @@ def _connect(
         most=flow.most_per_channel,
         overdraft=flow.overdraft,
         cumulative=list(itertools.accumulate(_shares(edge, indexes))),
-        selectivity=producer.task.selectivity,
+        selectivity=edge.selectivity,
         broadcast=edge.pattern == "BROADCAST",
         spread=edge.pattern in {"REBALANCE", "RESCALE"},
     )
@@ -1247,11 +1263,28 @@ def _bound_pool(partition: _Partition) -> Callable[[int], None]:
     return resize
 
 
+def enough_seconds(job: Job, flow: Flow) -> float:
+    """How long to play a job: until its buffers have been emptied several times over."""
+    rates, share = flow_rates(job), limit(job)
+    by_name = {task.name: task for task in job.tasks}
+    longest = 0.0
+    for edge in job.edges:
+        up, down = by_name[edge.upstream], by_name[edge.downstream]
+        fan_out = len(_consumers(edge, up, down, 0))
+        channels = up.parallelism * fan_out
+        buffers = 2 * (channels * flow.per_channel + down.parallelism * flow.floating)
+        buffers += up.parallelism * (fan_out + 1)
+        bytes_per_s = rates[up.name] * share * edge.selectivity * up.record_bytes
+        if bytes_per_s > 0:
+            longest += buffers * flow.segment_bytes / bytes_per_s
+    return min(_LONGEST_S, max(_SHORTEST_S, 5.0 * longest))
+
+
 def simulate(
     job: Job,
     flow: Flow,
     *,
-    seconds: float = 60.0,
+    seconds: float | None = None,
     seed: int = 1,
     fill: bool | None = None,
 ) -> Outcome:
@@ -1261,7 +1294,7 @@ def simulate(
         job: what there is to do.
         flow: the settings.
         seconds: of the job's life; rates and queues are those of the last three fifths, and the first
-            checkpoint is triggered when these begin.
+            checkpoint is triggered when these begin. Default: `enough_seconds`.
         seed: of the draw that says which record goes where.
         fill: begin with buffers that are full, as they are after hours; default: where some subtask
             cannot keep up with the sources.
@@ -1269,6 +1302,9 @@ def simulate(
     Raises:
         ModelError: the job or the settings make no sense, or are too large.
     """
+    ordered(job)
+    if seconds is None:
+        seconds = enough_seconds(job, flow)
     if not 0 < seconds <= 86_400:
         raise ModelError("a simulation takes up to a day")
     wanted = limit(job) < 1.0 if fill is None else fill
