@@ -62,7 +62,9 @@ def assemble_queues(rows: Sequence[Row], common: CheckpointFacts, *, window_us: 
     for row in by_what["gate"]:
         gate_rows[owners.of(row)].append(row)
     machines = [_machine(row) for row in by_what["machine"]]
-    names = {name for row in by_what["names"] for name in row["names"] or ()}
+    told = (
+        by_what["names"][0] if by_what["names"] else {"names": (), "reported": (), "version": None}
+    )
     known = {job.key: job for job in common.jobs}
     for key, found in windows.items():
         if key not in known:
@@ -70,7 +72,7 @@ def assemble_queues(rows: Sequence[Row], common: CheckpointFacts, *, window_us: 
     return QueueFacts(
         common=common,
         jobs=tuple(
-            _job(job, windows[key], gate_rows[key], machines, names, common, window_us)
+            _job(job, windows[key], gate_rows[key], machines, told, common, window_us)
             for key, job in known.items()
         ),
     )
@@ -124,7 +126,7 @@ def _job(
     rows: Sequence[Row],
     gate_rows: Sequence[Row],
     machines: Sequence[Machine],
-    names: set[str],
+    told: Row,
     common: CheckpointFacts,
     window_us: int,
 ) -> JobQueues:
@@ -132,7 +134,9 @@ def _job(
     topology = Topology(job)
     tasks = _Tasks(job, topology)
     samples = _samples(rows, tasks, _Places(job))
-    version, version_from = _version(job, common, names)
+    version, version_from = _version(job, common, told)
+    if version_of(job.version) is None:
+        job = replace(job, version=_said(job, common, told))
     mine = {sample.taskmanager for each in samples.values() for sample in each}
     by_machine: dict[str, list[Machine]] = defaultdict(list)
     for machine in machines:
@@ -374,25 +378,31 @@ def _machine(row: Row) -> Machine:
 
 
 def _version(
-    job: JobFacts, common: CheckpointFacts, names: set[str]
+    job: JobFacts, common: CheckpointFacts, told: Row
 ) -> tuple[Version | None, str | None]:
     """As the input says, else what the metrics' names tell: the oldest that has them all."""
-    said = version_of(job.version) or next(
-        (v for process in common.processes if (v := version_of(process.version))), None
-    )
+    said = _said(job, common, told)
     if said is not None:
-        return said, "said"
-    if "buffers.inPoolUsage" not in names and "Shuffle.Netty.Input.Buffers.inPoolUsage" in names:
+        return version_of(said), "said"
+    names, reported = set(told["names"] or ()), set(told["reported"] or ())
+    new, old = "Shuffle.Netty.Input.Buffers.inPoolUsage", "buffers.inPoolUsage"
+    if new in reported and old not in reported:
         return (2, 0), "metrics"
-    if "busyTimeMsPerSecond" in names:
-        return (1, 13), "metrics"
-    if "idleTimeMsPerSecond" in names:
-        return (1, 11), "metrics"
-    if "isBackPressured" in names:
-        return (1, 10), "metrics"
-    if "Shuffle.Netty.Input.Buffers.inPoolUsage" in names:
-        return (1, 9), "metrics"
+    for name, version in (
+        ("busyTimeMsPerSecond", (1, 13)),
+        ("idleTimeMsPerSecond", (1, 11)),
+        ("isBackPressured", (1, 10)),
+        (new, (1, 9)),
+    ):
+        if name in names:
+            return version, "metrics"
     return None, None
+
+
+def _said(job: JobFacts, common: CheckpointFacts, told: Row) -> str | None:
+    """The version that a log or an answer prints."""
+    known = (job.version, *(process.version for process in common.processes), told["version"])
+    return next((text for text in known if version_of(text) is not None), None)
 
 
 def options_of(job: JobFacts) -> dict[str, str]:

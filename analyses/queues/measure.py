@@ -217,14 +217,24 @@ def gates(events: DataFrame) -> DataFrame:
 
 
 def names(events: DataFrame) -> DataFrame:
-    """Which of the metrics that tell the version there are: one row, `what` = `names`."""
+    """What tells the version: one row, `what` = `names`.
+
+    Columns: names (of metrics that came with some version), reported (of those, what reporters told: who
+    collects asks for the newer of two names only), version (as REST says it).
+    """
     return events.sparkSession.sql(
         f"""
-        SELECT 'names' AS what, collect_set(metric.name) AS names
+        SELECT 'names' AS what,
+          collect_set(metric.name) FILTER (WHERE event = '{Event.METRIC.value}') AS names,
+          collect_set(metric.name) FILTER (
+            WHERE event = '{Event.METRIC.value}' AND fields['origin'] IS NULL) AS reported,
+          max(fields['version']) FILTER (
+            WHERE event = '{Event.PROCESS_IDENTITY.value}') AS version
         FROM {{events}}
-        WHERE event = '{Event.METRIC.value}' AND metric.name IN (
-          'busyTimeMsPerSecond', 'isBackPressured', 'idleTimeMsPerSecond',
-          'Shuffle.Netty.Input.Buffers.inPoolUsage', 'buffers.inPoolUsage')
+        WHERE event = '{Event.PROCESS_IDENTITY.value}' OR event = '{Event.METRIC.value}'
+          AND metric.name IN (
+            'busyTimeMsPerSecond', 'isBackPressured', 'idleTimeMsPerSecond',
+            'Shuffle.Netty.Input.Buffers.inPoolUsage', 'buffers.inPoolUsage')
         """,
         events=events,
     )
@@ -245,5 +255,5 @@ def queue_frame(events: DataFrame, width_us: int) -> DataFrame:
         windows(metrics, width_us)
         .unionByName(machines(metrics, width_us), allowMissingColumns=True)
         .unionByName(gates(metrics), allowMissingColumns=True)
-        .unionByName(names(metrics), allowMissingColumns=True)
+        .unionByName(names(events), allowMissingColumns=True)
     )

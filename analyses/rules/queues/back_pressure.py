@@ -119,9 +119,15 @@ def _without_end(job: JobQueues, lasted_s: float) -> Iterator[Finding | Inconclu
     last = max((s.last_us for s in held if s.last_us is not None), default=None)
     if first is None or last is None or last - first < lasted_s * 1e6:
         return
-    if max((s.samples for s in held), default=0) * len(windows) < ENOUGH_SAMPLES:
-        return
     ongoing = windows[-1] == job.windows[-1]
+    if max((s.samples for s in held), default=0) * len(windows) < ENOUGH_SAMPLES:
+        if ongoing:
+            yield Inconclusive(
+                reason="tasks wait, in too few samples to tell for whom",
+                remedy="collect metrics for some minutes, every 15 seconds or more often",
+                job=job.job.key,
+            )
+        return
     near = any(-NEAR_START_US <= first - start <= NEAR_START_US for start in job.starts_us)
     if not ongoing and (near or len(windows) * 100 <= len(job.windows)):
         return
