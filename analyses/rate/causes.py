@@ -28,13 +28,20 @@ _WORDS: Final = (
             r"|Cannot fetch record for offset (?P<offset>\d{1,19}) in \d{1,15} milliseconds"
         ),
     ),
+    # What names the partition first: the class of the exception stands before it.
     (
         GONE,
         re.compile(
             r"is out of range for partition (?P<what>[^\s,]{1,300})"
             r"|Offsets out of range with no configured reset policy for partitions:?"
             r" (?P<partitions>[^\n]{1,300})"
-            r"|OffsetOutOfRangeException|KAFKA_DATA_LOSS"
+            r"|Partition (?P<changed>\S{1,300})'s offset was changed from \d{1,19} to \d{1,19}"
+        ),
+    ),
+    (
+        GONE,
+        re.compile(
+            r"OffsetOutOfRangeException|KAFKA_DATA_LOSS"
             r"|ome data may have been (?:lost|missed)|[Ss]ome data may be lost"
         ),
     ),

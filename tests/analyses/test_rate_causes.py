@@ -406,6 +406,25 @@ def test_blocks_that_are_gone_stand_beside_who_took_them() -> None:
     assert found(w.application(batches, executors=(idle,)), "RT304") == []
 
 
+def test_batches_that_fail_for_lack_of_blocks_are_a_symptom() -> None:
+    crashed = Executor(executor="2", removed_us=(w.T0 + 9000) * 1000, reason="exit code 137")
+
+    def app(reason: str) -> ApplicationFacts:
+        batches = [
+            w.batch(n, failed_outputs=int(n > 9), reason=reason if n > 9 else None)
+            for n in range(30)
+        ]
+        outputs = tuple(
+            Output(batch_ms=b.time_ms, output=0, name="x", duration_ms=3, failure=reason)
+            for b in batches
+            if b.failed_outputs
+        )
+        return w.application(batches, outputs=outputs, executors=(crashed,))
+
+    assert w.cause(app(BLOCK)) == "out-of-memory"
+    assert w.cause(app("ValueError: no number")) == "failing-batches"
+
+
 def test_failures_of_other_kinds_are_no_trouble() -> None:
     batches = [w.batch(n) for n in range(9)]
     other = w.record("task-lost", cause="java.lang.OutOfMemoryError: Java heap space")

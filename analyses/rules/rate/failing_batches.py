@@ -30,7 +30,7 @@ Functions that fail on purpose, for example to have a batch tried again elsewher
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from flowdiag.analyses.findings import (
@@ -48,6 +48,7 @@ from flowdiag.analyses.findings import (
 from flowdiag.analyses.judging import cite, shorten, spread
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
+from flowdiag.analyses.rate.causes import trouble_in
 from flowdiag.analyses.rate.facts import Batch, Output
 from flowdiag.analyses.rate.state import Assessed, Assessment
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
@@ -98,6 +99,13 @@ def error_of(text: str | None) -> str:
     return errors[-1] if errors else (lines[0] if lines else "an unknown error")
 
 
+def rank_of(reasons: Iterable[str | None]) -> Rank:
+    """A failure by itself is the root; what Kafka or a lost executor brought about is a symptom."""
+    told = list(reasons)
+    from_outside = sum(trouble_in(reason) is not None for reason in told)
+    return Rank.SYMPTOM if told and from_outside > len(told) / 2 else Rank.ROOT_CAUSE
+
+
 def _finding(assessed: Assessed, failed: tuple[Batch, ...], limit: float) -> Finding:
     app = assessed.app
     done = app.completed
@@ -131,7 +139,9 @@ def _finding(assessed: Assessed, failed: tuple[Batch, ...], limit: float) -> Fin
         ).strip(),
         why=f"fails in {len(failed)} of {len(done)} batches: {error}",
         cause="failing-batches",
-        rank=Rank.ROOT_CAUSE,
+        rank=rank_of(one.failure for one in outputs)
+        if outputs
+        else rank_of(b.reason for b in failed),
         first_us=failed[0].time_ms * 1000,
         last_us=failed[-1].time_ms * 1000,
         count=len(failed),

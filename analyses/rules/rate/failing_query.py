@@ -35,7 +35,6 @@ from flowdiag.analyses.findings import (
     Finding,
     Inconclusive,
     Measurement,
-    Rank,
     Severity,
     State,
 )
@@ -44,7 +43,7 @@ from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate.facts import QueryFacts, Record
 from flowdiag.analyses.rate.state import Assessed, Assessment, harmless_failure
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
-from flowdiag.analyses.rules.rate.failing_batches import error_of
+from flowdiag.analyses.rules.rate.failing_batches import error_of, rank_of
 
 
 class FailingQuery:
@@ -96,7 +95,7 @@ def _finding(assessed: Assessed, query: QueryFacts, ended: list[Record]) -> Find
         ),
         why=f"ended {len(ended)} times: {error}" if len(ended) > 1 else f"ended: {error}",
         cause="failing-batches",
-        rank=Rank.ROOT_CAUSE,
+        rank=rank_of(record.cause for record in ended),
         first_us=min((r.time_us for r in ended if r.time_us), default=None),
         last_us=last or None,
         count=len(ended),

@@ -161,8 +161,10 @@ def _finding(
     cited: tuple[Evidence, ...],
 ) -> Finding:
     app = assessed.app
+    total = found.count + found.others * (found.partitions - 1)
+    share = found.count / max(1.0, total)
     ratio = found.count / max(found.others, 1.0)
-    what = "has most of the backlog" if query else "brings most of the records"
+    what = f"has {share:.0%} of the backlog" if query else f"brings {share:.0%} of the records"
     units = "triggers" if query else "batches"
     return Finding(
         job=assessed.key,
@@ -176,11 +178,11 @@ def _finding(
             partition=found.partition,
         ),
         title=(
-            f"Partition {found.partition} {what} in {found.units} of {found.of} {units}: {ratio:.1f} times "
-            f"the mean of the {found.partitions - 1} others"
+            f"Partition {found.partition} {what} of {found.partitions} partitions, and stands out in "
+            f"{found.units} of {found.of} {units}"
         ),
         explain="One task reads it, and the batch is as long as that task.",
-        why=f"{what}, {ratio:.1f} times the mean of {found.partitions - 1} others",
+        why=f"{what} of {found.partitions} partitions",
         cause="data-skew",
         rank=Rank.ROOT_CAUSE,
         last_us=app.last_us,
