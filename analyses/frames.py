@@ -17,14 +17,10 @@ def kept(frame: DataFrame, *, large: bool = False) -> DataFrame:
 
     Args:
         frame: what is read several times.
-        large: keep the rows as bytes: objects of millions of rows would fill the JVM's memory, and
-            collecting the garbage take longer than reading them.
+        large: keep the rows column by column and compressed: objects of millions of rows would fill
+            the JVM's memory, and a query reads few of the columns.
     """
-    if is_local(frame):
-        if large:
-            from pyspark.storagelevel import StorageLevel
-
-            return frame.localCheckpoint(False, StorageLevel.MEMORY_AND_DISK)
+    if is_local(frame) and not large:
         return frame.localCheckpoint(eager=False)
     return _remembered(frame)
 
@@ -37,16 +33,15 @@ def is_local(frame: DataFrame) -> bool:
 def _remembered(frame: DataFrame) -> DataFrame:
     """A frame over the stored rows of another one, whose plan it does not repeat.
 
-    This is what `localCheckpoint` does, without forgetting where the rows came from. `persist` would
-    not do: Spark does not find it again where a query names the frame several times.
+    `persist` alone would not do: Spark does not always find the rows again where a query names the
+    frame several times, and then parses everything anew.
     """
     from pyspark.sql import DataFrame
-    from pyspark.storagelevel import StorageLevel
 
-    spark = frame.sparkSession
-    jvm_frame = frame._jdf
-    # As bytes: the rows that Spark hands on are overwritten by the next ones.
-    level = spark.sparkContext._getJavaStorageLevel(StorageLevel.MEMORY_AND_DISK)
-    rows = jvm_frame.queryExecution().toRdd().persist(level)
-    stored = spark._jsparkSession.internalCreateDataFrame(rows, jvm_frame.schema(), False)
-    return DataFrame(stored, spark)
+    stored = frame.persist()._jdf
+    jvm = frame.sparkSession.sparkContext._jvm
+    assert jvm is not None
+    # The plan with what is stored in place of what it takes to make it.
+    plan = stored.queryExecution().withCachedData()
+    of_rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows
+    return DataFrame(of_rows(stored.sparkSession(), plan), frame.sparkSession)

@@ -102,6 +102,10 @@ COUNTERS: Final = {
     "records_out": ("numRecordsOut",),
     "bytes_in": ("numBytesIn",),
 }
+METRICS: Final = frozenset(
+    name for names in (*LOADS.values(), *COUNTERS.values()) for name in names
+) | {"Status.JVM.CPU.Load"}
+"""What to keep of metric reports: what `loads` measures, and one that tells an idle TaskManager's name."""
 
 
 def _in(*events: Event) -> str:
@@ -291,40 +295,24 @@ def attempts(events: DataFrame) -> DataFrame:
     )
 
 
-def acknowledgements(lives: DataFrame, ends: DataFrame, places: DataFrame) -> DataFrame:
-    """Late acknowledgements and declines, placed: each joined with its checkpoint and its attempt.
+def acknowledgements(lives: DataFrame) -> DataFrame:
+    """Late acknowledgements and declines, as they are told: rows with runs in.
 
-    Args:
-        lives: rows with runs.
-        ends: of `checkpoints`.
-        places: of `attempts`.
+    They are joined with their checkpoints and attempts when facts are assembled, since the driver has
+    all three by then: in Spark the two joins cost more than everything else about them.
 
     Returns:
-        what (`late` or `decline`), job, run, checkpoint, attempt columns, time_us, triggered_us,
-        expired_us, cause, source, offset. Ids that do not join keep nulls; nothing is guessed.
+        what (`late` or `decline`), job, run, checkpoint, attempt columns, time_us, cause, source, offset.
     """
     return _query(
         f"""
-        SELECT IF(s.event = '{Event.LATE_ACKNOWLEDGEMENT}', 'late', 'decline') AS what,
-          s.job_cluster, s.job_id, s.run, s.checkpoint, s.attempt_id,
-          coalesce(a.task, s.task) AS task,
-          coalesce(a.subtask_index, s.subtask_index) AS subtask_index,
-          a.parallelism,
-          coalesce(a.vertex_id, s.vertex_id) AS vertex_id,
-          coalesce(a.attempt, s.attempt) AS attempt,
-          coalesce(s.taskmanager, a.taskmanager) AS taskmanager,
-          coalesce(s.host, a.host) AS host,
-          s.time_us, c.triggered_us, c.expired.time_us AS expired_us, s.cause, s.source, s.offset
-        FROM {{lives}} AS s
-        LEFT JOIN {{ends}} AS c
-          ON s.job_cluster = c.job_cluster AND s.job_id <=> c.job_id
-          AND s.run = c.run AND s.checkpoint = c.checkpoint
-        LEFT JOIN {{places}} AS a ON s.attempt_id = a.attempt_id
-        WHERE s.event IN {_in(Event.LATE_ACKNOWLEDGEMENT, Event.CHECKPOINT_DECLINED)}
+        SELECT IF(event = '{Event.LATE_ACKNOWLEDGEMENT}', 'late', 'decline') AS what,
+          job_cluster, job_id, run, checkpoint, attempt_id, task, subtask_index, vertex_id, attempt,
+          taskmanager, host, time_us, cause, source, offset
+        FROM {{lives}}
+        WHERE event IN {_in(Event.LATE_ACKNOWLEDGEMENT, Event.CHECKPOINT_DECLINED)}
         """,
         lives=lives,
-        ends=ends,
-        places=places,
     )
 
 
@@ -387,11 +375,10 @@ def parts(events: DataFrame) -> DataFrame:
 def facts_frame(events: DataFrame) -> DataFrame:
     """Everything that `flowdiag.analyses.assemble` needs but metrics, in one frame."""
     lives = kept(with_runs(events))
-    ends = kept(checkpoints(lives))
-    places = kept(attempts(events))
     return (
-        ends.unionByName(places, allowMissingColumns=True)
-        .unionByName(acknowledgements(lives, ends, places), allowMissingColumns=True)
+        checkpoints(lives)
+        .unionByName(attempts(events), allowMissingColumns=True)
+        .unionByName(acknowledgements(lives), allowMissingColumns=True)
         .unionByName(incidents(events), allowMissingColumns=True)
         .unionByName(parts(events), allowMissingColumns=True)
     )
@@ -418,6 +405,7 @@ def loads(events: DataFrame, spans_us: list[tuple[int, int]] | None) -> DataFram
         f"sum(total) FILTER (WHERE key = '{key}') / sum(n) FILTER (WHERE key = '{key}') AS {key}"
         for key in LOADS
     )
+    counters = ", ".join(f"'{key}'" for key in COUNTERS)
     increases = ", ".join(
         f"max(increase) FILTER (WHERE key = '{key}') AS {key}" for key in COUNTERS
     )
@@ -426,15 +414,19 @@ def loads(events: DataFrame, spans_us: list[tuple[int, int]] | None) -> DataFram
         WITH rows AS (
           SELECT cluster, job_name, task, subtask_index, taskmanager, host, time_us, source, offset,
             metric.name AS name, CASE metric.name {keys} END AS key,
-            metric.count AS n, metric.sum AS total, metric.first AS first, metric.last AS last
+            metric.count AS n, metric.first AS first, metric.last AS last,
+            -- Whole numbers of 1/1024: their sum is exact, so that no order of adding them matters.
+            rint(metric.sum * 1024) / 1024 AS total
           FROM {{events}}
           WHERE event = '{Event.METRIC}' AND subtask_index IS NOT NULL AND metric.scope = 'task'
             AND metric.count > 0 AND metric.name IN ({names}) AND ({inside or "true"})
         ), steps AS (
+          -- One number to sort by: comparing seven texts took longer than reading the logs.
           SELECT *, lag(last) OVER (
-            PARTITION BY cluster, job_name, task, subtask_index, taskmanager, host, name
+            PARTITION BY xxhash64(
+              cluster, job_name, task, subtask_index, taskmanager, host, name)
             ORDER BY time_us, source, offset) AS before
-          FROM rows
+          FROM rows WHERE key IN ({counters})
         ), series AS (
           SELECT cluster, job_name, task, subtask_index, taskmanager, host, key, name,
             min(time_us) AS first_us, max(time_us) AS last_us,
@@ -443,6 +435,11 @@ def loads(events: DataFrame, spans_us: list[tuple[int, int]] | None) -> DataFram
             END) AS increase,
             sum(total) AS total, sum(n) AS n, min(struct(source, offset)) AS ref
           FROM steps
+          GROUP BY ALL
+          UNION ALL
+          SELECT cluster, job_name, task, subtask_index, taskmanager, host, key, name,
+            min(time_us), max(time_us), NULL, sum(total), sum(n), min(struct(source, offset))
+          FROM rows WHERE key NOT IN ({counters})
           GROUP BY ALL
         )
         SELECT 'load' AS what, cluster, job_name, task, subtask_index, taskmanager, host,

@@ -24,6 +24,8 @@ Say = Callable[[str], None]
 # Up to here parsing on the driver is done before Spark's workers would have started; measured in
 # benchmarks/README.md.
 DRIVER_BYTES: Final = 256 * 1024 * 1024
+# Up to here one core has done all queries before two would have shared them out.
+FEW_ROWS: Final = 100_000
 # What a byte of the others costs, that of a log being 1: tasks, nearly all of an event log, are only
 # added up.
 _WEIGHTS: Final = {"spark-events": 0.2}
@@ -130,6 +132,13 @@ def settled_events(
     from flowdiag.analyses import resolve
 
     found: list[resolve.Survey] = []
+    few = False
+
+    def look(parsed: pa.Table) -> None:
+        nonlocal few
+        few = parsed.num_rows <= FEW_ROWS
+        found.append(resolve.survey(*rare_of(parsed)))
+
     events, small = raw_events(
         sources,
         session,
@@ -137,7 +146,7 @@ def settled_events(
         tune=tune,
         say=say,
         metrics=metrics,
-        meanwhile=lambda parsed: found.append(resolve.survey(*rare_of(parsed))),
+        meanwhile=look,
     )
     if not small:
         events = kept(events, large=True)
@@ -148,7 +157,7 @@ def settled_events(
     say("settling clocks")
     writers = resolve.settle(surveyed.rows, {source.index: source.group for source in sources}, tz)
     return Settled(
-        events=resolve.resolve(events, writers, events.sparkSession, surveyed, tz),
+        events=resolve.resolve(events, writers, events.sparkSession, surveyed, tz, few=few),
         writers=writers,
         surveyed=surveyed.rows,
     )

@@ -119,7 +119,7 @@ def measure(
     """
     from flowdiag.analyses import lifecycle
 
-    settled = settled_events(sources, session, tune=tune, tz=tz, say=say)
+    settled = settled_events(sources, session, tune=tune, tz=tz, say=say, metrics=lifecycle.METRICS)
     say("measuring checkpoints")
     rows = rows_of(lifecycle.facts_frame(kept(lifecycle.once(settled.events))))
     facts = assemble(rows, [], settled.writers)
