@@ -9,7 +9,12 @@ import pytest
 
 from flowdiag.parsers.parse import parse_on_driver, plan_splits
 from flowdiag.parsers.sources import discover
-from flowdiag.parsers.spark.rest import answer_rows, application_in, recognise_answer
+from flowdiag.parsers.spark.rest import (
+    answer_rows,
+    application_in,
+    application_of_container,
+    recognise_answer,
+)
 
 BATCH = {
     "batchId": 1466086160000,
@@ -74,3 +79,33 @@ def test_ids_in_names() -> None:
         == "application_1466086160000_0007"
     )
     assert application_in("logs/driver.log") is None
+
+
+def test_the_environment_tells_the_configuration_without_secrets(tmp_path: Path) -> None:
+    answer = {
+        "runtime": {"javaVersion": "17"},
+        "sparkProperties": [
+            ["spark.streaming.backpressure.enabled", "true"],
+            ["spark.hadoop.fs.s3a.secret.key", "x"],
+        ],
+    }
+    path = tmp_path / "applications_app-20260101120000-0003_environment.json"
+    path.write_text(json.dumps(answer))
+    (source,) = discover([str(path)]).sources
+    assert source.kind == "spark-rest"
+    rows = parse_on_driver(plan_splits([source])).to_pylist()
+    assert [row["event"] for row in rows] == ["spark_settings", "split"]
+    assert dict(rows[0]["fields"]) == {"spark.streaming.backpressure.enabled": "true"}
+    assert rows[0]["application"] == "app-20260101120000-0003"
+
+
+@pytest.mark.parametrize(
+    ("name", "application"),
+    [
+        ("container_1466086160000_0007_01_000002", "application_1466086160000_0007"),
+        ("container_e17_1466086160000_0007_02_000003", "application_1466086160000_0007/2"),
+        ("container_x", None),
+    ],
+)
+def test_applications_of_containers(name: str, application: str | None) -> None:
+    assert application_of_container(name) == application

@@ -1,0 +1,111 @@
+"""From rows to facts of `rate` without a JVM: what users add, jobs, tries, memory."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from flowdiag.analyses.rate.assemble import Told, assemble
+from flowdiag.analyses.rate.facts import ApplicationFacts, QueryFacts, Work
+
+Rows = list[tuple[str, str]]
+T0 = 1_767_225_600_000
+
+
+def row(what: str, **values: Any) -> tuple[str, str]:
+    return what, json.dumps({"app": "a", **values})
+
+
+def single(event: str, template: str | None = None, **values: Any) -> tuple[str, str]:
+    known = {"source": 0, "offset": 0, "time_us": T0 * 1000, **values}
+    return row("single", event=event, template=template, **known)
+
+
+def progress(batch: int, run: str = "r", **values: Any) -> tuple[str, str]:
+    fields = {"id": "q", "run_id": run, "rows": "5"}
+    return single(
+        "spark_progress",
+        checkpoint=batch,
+        duration_ms=900,
+        fields=fields,
+        **{"time_us": (T0 + 1000 * batch) * 1000, **values},
+    )
+
+
+def application(rows: Rows, **told: Any) -> ApplicationFacts:
+    (app,) = assemble(rows, told=Told(**told)).applications
+    return app
+
+
+def query(rows: Rows, **told: Any) -> QueryFacts:
+    (found,) = application(rows, **told).queries
+    return found
+
+
+def test_what_the_user_says_counts_most() -> None:
+    rows = [
+        single("spark_settings", fields={"spark.streaming.concurrentJobs": "1"}),
+        progress(0),
+    ]
+    app = application(rows, configuration={"spark.streaming.concurrentJobs": "3"})
+    assert app.settings["spark.streaming.concurrentJobs"] == "3"
+    assert not application([progress(0)]).settings_known
+    assert application([progress(0)], configuration={"spark.x": "y"}).settings_known
+
+
+def test_who_says_that_a_query_runs_in_real_time_mode() -> None:
+    told = query([progress(0)], real_time=True)
+    assert (told.real_time, told.real_time_from) == (True, "option")
+    nobody = query([progress(0)])
+    assert (nobody.real_time, nobody.real_time_from) == (None, None)
+    log = [progress(0), single("spark_incident", "real-time-mode")]
+    assert (query(log).real_time, query(log).real_time_from) == (True, "log")
+    assert query(log, real_time=False).real_time is False
+    option = {"spark.databricks.streaming.realTimeMode.enabled": "true"}
+    settings = [progress(0), single("spark_settings", fields=option)]
+    assert query(settings).real_time_from == "configuration"
+
+
+def test_a_log_does_not_say_which_of_two_queries() -> None:
+    other = progress(0)[1].replace('"q"', '"p"')
+    rows = [progress(0), ("single", other), single("spark_incident", "real-time-mode")]
+    assert {one.real_time for one in application(rows).queries} == {None}
+
+
+def test_runs_that_begin_the_same_batch() -> None:
+    work = [
+        row("work", batch=None, run_id=run, batch_id="7", jobs=2, busy=None) for run in ("r", "s")
+    ]
+    rows = [progress(6), progress(7), progress(8, "s"), *work]
+    found = query(rows)
+    assert found.tries == {7: 2}
+    assert [t.work for t in found.triggers] == [None, Work(jobs=2, busy_ms=None), None]
+
+
+def test_progress_is_quoted_from_where_it_stands_whole() -> None:
+    begun = single(
+        "spark_progress",
+        "progress",
+        checkpoint=0,
+        duration_ms=900,
+        fields={"id": "q", "run_id": "r"},
+        offset=5,
+    )
+    (trigger,) = query([begun, progress(0, source=3, offset=9)]).triggers
+    assert trigger.ref is not None and (trigger.ref.source, trigger.ref.offset) == (3, 9)
+
+
+def test_blocks_memory_and_operations() -> None:
+    rows = [
+        progress(0),
+        row("blocks", stream="1", blocks=9, bytes=900, first=T0, last=T0 + 3000, usual=99.0),
+        row("blocks", stream=None, blocks=9),
+        row("memory", host="h", free=5000, bytes=800, first=T0, last=T0 + 2000),
+        row("operation", output="0", name="save", batches=3, total=60),
+        row("operation", output="x", batches=3),
+    ]
+    app = application(rows)
+    (blocks,), (memory,), (operation,) = app.blocks, app.memory, app.operations
+    assert (blocks.stream, blocks.bytes_per_s) == (1, 300.0)
+    assert (memory.free_bytes, memory.bytes_per_s) == (5000, 400.0)
+    assert (operation.output, operation.total_ms) == (0, 60)

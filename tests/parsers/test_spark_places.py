@@ -1,0 +1,113 @@
+"""Whose a record of Spark is, and where: YARN's sections, failed tasks, blocks, partitions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowdiag.parsers.parse import parse_on_driver, plan_splits
+from flowdiag.parsers.sources import discover
+from flowdiag.parsers.spark.progress import progress_row
+
+YARN = """Container: container_1466086000000_0007_01_000001 on worker-1.example_45454
+==========================================================================
+LogType:stderr
+Log Upload Time:Thu Jun 16 22:10:00 +0800 2016
+LogLength:1000
+Log Contents:
+16/06/16 22:09:20 INFO JobScheduler: Added jobs for time 1466086160000 ms
+16/06/16 22:09:21 WARN TaskSetManager: Lost task 1.0 in stage 3.0 (TID 12, worker-3.example, executor 2): {cause}
+16/06/16 22:09:21 INFO BlockManagerInfo: Added input-1-1466086160800 in memory on worker-3.example:36129 (size: 65,9 KB, free: 2.4 GB)
+
+End of LogType:stderr
+
+Container: container_e3_1466086000000_0008_02_000004 on worker-2.example_45454
+====
+LogType:stderr
+Log Contents:
+16/06/16 22:09:22 ERROR Executor: Exception in task 0.0 in stage 3.0 (TID 11)
+{cause}
+\tat org.apache.spark.rdd.BlockRDD.compute(BlockRDD.scala:51)
+
+End of LogType:stderr
+"""
+CAUSE = (
+    "java.lang.Exception: Could not compute split, block input-1-1466086160800 of RDD 9 not found"
+)
+
+
+def rows_of(text: str, tmp_path: Path) -> list[dict[str, Any]]:
+    (tmp_path / "logs.txt").write_text(text)
+    (source,) = discover([str(tmp_path)]).sources
+    rows: list[dict[str, Any]] = parse_on_driver(plan_splits([source])).to_pylist()
+    return [{**row, "fields": dict(row["fields"] or ())} for row in rows]
+
+
+def test_containers_name_their_application(tmp_path: Path) -> None:
+    rows = rows_of(YARN.format(cause=CAUSE), tmp_path)
+    named = [row["application"] for row in rows if row["event"] == "section" and row["process"]]
+    assert named == ["application_1466086000000_0007", "application_1466086000000_0008/2"]
+
+
+def test_failed_tasks_tell_place_and_cause(tmp_path: Path) -> None:
+    rows = rows_of(YARN.format(cause=CAUSE), tmp_path)
+    lost, thrown = [row for row in rows if row["event"] == "spark_incident"]
+    assert (lost["template"], thrown["template"]) == ("task-lost", "task-exception")
+    assert (lost["host"], lost["fields"]["executor"]) == ("worker-3.example", "2")
+    assert "input-1-1466086160800" in lost["cause"] and "input-1-1466086160800" in thrown["cause"]
+
+
+def test_blocks_have_sizes_in_bytes(tmp_path: Path) -> None:
+    (block,) = [
+        r for r in rows_of(YARN.format(cause=CAUSE), tmp_path) if r["event"] == "spark_block"
+    ]
+    assert block["bytes"] == round(65.9 * 1024)
+    assert block["fields"]["free"] == str(round(2.4 * 1024**3))
+    assert (block["fields"]["stream"], block["host"]) == ("1", "worker-3.example")
+
+
+def report(**source: Any) -> dict[str, Any]:
+    return {
+        "id": "q",
+        "runId": "r",
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "durationMs": {"triggerExecution": 5},
+        "sources": [{"description": "KafkaV2[Subscribe[t]]", "numInputRows": 3, **source}],
+    }
+
+
+def only(**source: Any) -> dict[str, Any]:
+    row = progress_row(report(**source))
+    assert row is not None
+    (told,) = json.loads(row["fields"]["sources"])
+    assert isinstance(told, dict)
+    return told
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_backlog_by_partition_in_both_shapes(as_text: bool) -> None:
+    end = {"t": {"0": 5, "1": 9}, "u": {"0": 1}}
+    latest = {"t": {"0": 15, "1": 9}, "u": {"0": 4}}
+    told = only(
+        endOffset=json.dumps(end) if as_text else end,
+        latestOffset=json.dumps(latest) if as_text else latest,
+    )
+    assert told["backlog"] == 13 and told["partition_count"] == 3
+    assert told["partitions"] == {"t-0": 10, "u-0": 3, "t-1": 0}
+
+
+def test_metrics_of_kafka_where_the_latest_offsets_are_not_told() -> None:
+    metrics = {"avgOffsetsBehindLatest": "2.5", "maxOffsetsBehindLatest": "4"}
+    told = only(endOffset='{"t":{"0":5,"1":9}}', metrics=metrics)
+    assert (told["backlog"], told["max_lag"], told["partitions"]) == (5, 4.0, {})
+
+
+def test_of_large_topics_the_worst_partitions_are_kept() -> None:
+    end = {"t": {str(n): 0 for n in range(300)}}
+    latest = {"t": {str(n): n for n in range(300)}}
+    told = only(endOffset=end, latestOffset=latest)
+    assert len(told["partitions"]) == 16 and told["partitions"]["t-299"] == 299
+    assert (told["partition_count"], told["backlog"]) == (300, sum(range(300)))
