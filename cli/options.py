@@ -172,6 +172,17 @@ AllowInconclusive = Annotated[
         rich_help_panel=_VERDICT,
     ),
 ]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="Parse and measure on a Spark cluster: spark://host:7077, yarn, k8s://https://host:443."
+        " Its executors must reach the inputs: s3://, gs://, abfs://, hdfs://, https://, or file://"
+        " for a path that all of them share.",
+        rich_help_panel=_GENERAL,
+    ),
+]
 Config = Annotated[
     str | None,
     typer.Option(

@@ -92,10 +92,12 @@ def run_on_spark(
 
     def diagnosis(progress: Progress) -> Report:
         from flowdiag.analyses.reporting import report_of
+        from flowdiag.cli.cluster import check_inputs_of, checked_session
         from flowdiag.cli.session import SparkStarter
 
         # Spark takes seconds to start: it does so while the inputs are found, sniffed and parsed.
-        with SparkStarter.begin() as spark, ExitStack() as lean:
+        check_inputs_of(settings.master, paths)
+        with SparkStarter.begin(master=settings.master) as spark, ExitStack() as lean:
             lean.enter_context(without_pandas())
             tune = tuning(spark, lean, told if settings.verbose else None)
             progress("looking at the inputs")
@@ -112,7 +114,7 @@ def run_on_spark(
                 )
             return diagnose(
                 discovery,
-                spark.session,
+                checked_session(spark.session, paths, discovery),
                 wishes,
                 tune=tune,
                 say=stages(progress, discovery),
@@ -123,7 +125,7 @@ def run_on_spark(
         say("spark", line)
     from flowdiag.cli.warm import warm_in_background
 
-    if warm_in_background() and not settings.quiet:
+    if settings.master is None and warm_in_background() and not settings.quiet:
         say(
             "note",
             "keeping what Java loaded, so that later runs start faster",

@@ -39,6 +39,9 @@ def run_memory(
     def diagnosis(progress: Progress) -> Report:
         if not paths:
             return memory.calculate(wishes)
+        from flowdiag.cli.cluster import check_inputs_of, checked_session
+
+        check_inputs_of(settings.master, paths)
         progress("looking at the inputs")
         discovery = find(paths, strict=settings.strict_inputs, engine="flink")
         others = memory.look_at(discovery, wishes)
@@ -47,11 +50,11 @@ def run_memory(
 
         from flowdiag.cli.session import SparkStarter
 
-        with SparkStarter.begin() as spark:
+        with SparkStarter.begin(master=settings.master) as spark:
             return memory.diagnose(
                 discovery,
                 others,
-                spark.session,
+                checked_session(spark.session, paths, discovery),
                 wishes,
                 tune=lambda small: spark.tune(small=small),
                 say=stages(progress, discovery),

@@ -259,7 +259,7 @@ class SparkStarter:
             jvm_flags: more flags, behind the fixed ones.
         """
         folder, lock = _private_folder()
-        starter = cls(cores=cores or _processors(), folder=folder, _lock=lock)
+        starter = cls(cores=cores or _local_cores(master), folder=folder, _lock=lock)
         atexit.register(starter.close)
         starter._catch_signals()
         submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -292,7 +292,8 @@ class SparkStarter:
         if self._session is None:
             if self._cluster:
                 raise FlowdiagError(
-                    f"Spark does not start on the cluster: {self._failure}", hint=self._last_words()
+                    f"Spark does not start on the cluster: {_gist(self._failure)}",
+                    hint=self._last_words(),
                 )
             self._session = self._start_the_ordinary_way()
         return self._session
@@ -319,9 +320,7 @@ class SparkStarter:
         lines = [f"{session.version}, {session.sparkContext.master}, {self.cores} at once"]
         if self.java is not None:
             kept = f"classes from {self.archive.path}" if self.archive else "no archive of classes"
-            lines.append(
-                f"Java {self.java.major} of {self.java.origin} in {self.java.home}, {kept}"
-            )
+            lines.append(f"Java {self.java.major} of {self.java.origin} in {self.java.home}, {kept}")
         settings = [f"{key}={session.conf.get(key)}" for key in sorted(_SMALL)]
         return [*lines, *settings]
 
@@ -546,7 +545,8 @@ class SparkStarter:
         return SparkSession(SparkContext(conf=merged, gateway=gateway))
 
     def _last_words(self) -> str | None:
-        last = self.output().splitlines()[-12:]
+        lines = self.output().splitlines()
+        last = [line for line in lines if " ERROR " in line][-3:] or lines[-12:]
         return "the JVM's last words were: " + " / ".join(last) if last else None
 
     def _set_environment(self) -> None:
@@ -662,6 +662,18 @@ def class_path(home: Path) -> str:
     return os.pathsep.join(map(str, jars))
 
 
+def _local_cores(master: str | None) -> int:
+    """How many tasks run at once on this machine: `local[2]` says so.
+
+    >>> _local_cores("local[3]"), _local_cores("local")
+    (3, 1)
+    """
+    found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,.*)?\])?", master or "local[*]")
+    if found is None or found[1] == "*":
+        return _processors()
+    return max(1, int(found[1] or 1))
+
+
 def _processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -708,6 +720,17 @@ def _drain(stream: IO[bytes], lines: deque[str]) -> None:
 def _short_lines(stream: IO[bytes]) -> Iterator[bytes]:
     while line := stream.readline(2000):
         yield line
+
+
+def _gist(failure: Exception | None) -> str:
+    """What a failure of the JVM comes down to: its first exception, without the way there.
+
+    >>> _gist(RuntimeError("An error occurred while calling x.\\n: a.b.SomeException: no\\n at x"))
+    'a.b.SomeException: no'
+    """
+    lines = [line.strip(" :") for line in str(failure).splitlines() if line.strip(" :")]
+    named = [line for line in lines if re.match(r"[\w.]+(?:Exception|Error)\b", line)]
+    return (named or lines or [type(failure).__name__])[0][:300]
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

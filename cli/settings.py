@@ -70,6 +70,7 @@ class Settings(
     redact: bool = False
     no_excerpts: bool = False
     no_color: bool = False
+    master: str | None = None
     quiet: bool = False
     verbose: int = 0
     debug: bool = False

@@ -21,6 +21,7 @@ def checkpoints(
     no_color: o.NoColor = None,
     fail_on: o.FailOnOption = None,
     allow_inconclusive: o.AllowInconclusive = None,
+    master: o.Master = None,
     config: o.Config = None,
     quiet: o.Quiet = None,
     verbose: o.Verbose = None,

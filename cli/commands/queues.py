@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from flowdiag.cli import options as o
 from flowdiag.cli.settings import load_settings
+
+WhatIf = Annotated[
+    bool,
+    typer.Option(
+        "--what-if",
+        help="Play fewer buffers, debloating, unaligned checkpoints and more subtasks in a model that is"
+        " fitted to the job; takes some seconds more.",
+        rich_help_panel="Model",
+    ),
+]
 
 
 def queues(
@@ -13,6 +27,7 @@ def queues(
     since: o.Since = None,
     until: o.Until = None,
     job: o.Job = None,
+    what_if: WhatIf = False,
     format: o.OutputFormat = None,
     output: o.Output = None,
     max_rows: o.MaxRows = None,
@@ -21,6 +36,7 @@ def queues(
     no_color: o.NoColor = None,
     fail_on: o.FailOnOption = None,
     allow_inconclusive: o.AllowInconclusive = None,
+    master: o.Master = None,
     config: o.Config = None,
     quiet: o.Quiet = None,
     verbose: o.Verbose = None,
@@ -33,6 +49,7 @@ def queues(
       flowdiag queues logs/
       flowdiag queues collected/ --since 30m
       flowdiag queues prometheus.json rest/ --job 'orders-*'
+      flowdiag queues logs/ --what-if
       flowdiag queues logs/ --format json | jq '.summary.culprits[0]'
 
     Give it metrics and the job graph: logs with metric reports (Slf4jReporter), files of Prometheus,
@@ -40,12 +57,11 @@ def queues(
     """
     settings = load_settings(o.flags(locals()), config=config)
 
-    from flowdiag.analyses.queues.diagnosis import diagnose
+    from flowdiag.analyses.queues.diagnosis import Wishes, diagnose
     from flowdiag.analyses.report import Data
-    from flowdiag.analyses.wishes import Wishes
     from flowdiag.cli.run import run_on_spark, wishes_of
 
-    wishes = wishes_of(Wishes, settings, since=since, until=until, job=job)
+    wishes = wishes_of(Wishes, settings, since=since, until=until, job=job, what_if=what_if)
     return run_on_spark(
         "queues", diagnose, paths, settings, wishes, engine="flink", empty=Data(vertices=[])
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pickle
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -94,18 +94,20 @@ def events_frame(
     return spark.range(len(tasks), numPartitions=len(tasks)).mapInArrow(parse, schema=EVENTS)
 
 
-def check_executors(spark: SparkSession, paths: Sequence[str] = (), *, tasks: int = 8) -> list[str]:
+def check_executors(
+    spark: SparkSession, files: Mapping[str, int] | None = None, *, tasks: int = 8
+) -> list[str]:
     """What stands in the way of parsing where Spark runs its tasks.
 
     Args:
         spark: a session on a cluster.
-        paths: local paths that the tasks will open.
+        files: local paths that the tasks will open, and their sizes here.
         tasks: how many to send: a few more than there are executors meet most of them.
 
     Returns:
         One clause per host and problem, sorted; empty if nothing was found.
     """
-    needed = tuple(paths)
+    needed = dict(files or {})
 
     def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import os
@@ -119,10 +121,14 @@ def check_executors(spark: SparkSession, paths: Sequence[str] = (), *, tasks: in
                 import flowdiag.parsers.parse  # noqa: F401
             except ImportError as error:
                 found.append(f"cannot import {error.name}")
-            found += [f"has no file {path}" for path in needed if not os.path.exists(path)][:3]
+            for path, size in needed.items():
+                if not os.path.exists(path):
+                    found.append(f"has no file {path}")
+                elif os.path.getsize(path) < size:
+                    found.append(f"has another file at {path}")
         host = socket.gethostname()
         yield pyarrow.RecordBatch.from_pydict(
-            {"problem": [f"{host} {problem}" for problem in found]},
+            {"problem": [f"{host} {problem}" for problem in found[:3]]},
             schema=pyarrow.schema([("problem", pyarrow.string())]),
         )
 
