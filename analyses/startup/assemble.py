@@ -197,6 +197,7 @@ def _tasks(job: JobFacts, times: Mapping[str, Row]) -> Iterator[TaskTimes]:
             running_us=row["running_us"],
             ended_us=row["ended_us"],
             end_state=row["end_state"],
+            own_ended_us=row["own_ended_us"],
             ref=_ref(row),
         )
 

@@ -25,6 +25,7 @@ class TaskTimes:
     running_us: int | None = None
     ended_us: int | None = None
     end_state: str | None = None
+    own_ended_us: int | None = None  # when its own TaskManager saw it fail or cancelled it
     ref: Ref | None = None
 
     @property

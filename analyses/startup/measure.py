@@ -132,6 +132,8 @@ def task_times(events: DataFrame) -> DataFrame:
           min(time_us) FILTER (WHERE to_state IN ('FAILED', 'CANCELED', 'FINISHED')) AS ended_us,
           min_by(to_state, time_us)
             FILTER (WHERE to_state IN ('FAILED', 'CANCELED', 'FINISHED')) AS end_state,
+          min(time_us) FILTER (WHERE role = 'taskmanager'
+            AND to_state IN ('FAILED', 'CANCELED', 'CANCELING')) AS own_ended_us,
           min(struct(source, offset)).source AS source,
           min(struct(source, offset)).offset AS offset
         FROM {{events}}

@@ -26,6 +26,7 @@ None known: what is dropped is dropped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -44,8 +45,7 @@ from flowdiag.analyses.options import version_of
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 from flowdiag.analyses.startup.facts import StartupFacts, Trouble
 
-OVERSIZED: Final = ("rpc-oversized", "rpc-frame-exceeded", "rpc-result-too-large")
-"""Messages of the RPC layer about a message that is too large."""
+_KINDS: Final = ("rpc-oversized", "rpc-frame-exceeded", "rpc-result-too-large")
 
 _DEFAULT: Final = 10 * 1024 * 1024
 _MOST: Final = 1 << 30
@@ -65,9 +65,44 @@ class LargeFrames:
         self, facts: StartupFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """One finding for the cluster."""
-        troubles = facts.of_kind(*OVERSIZED)
+        troubles = oversized(facts)
         if troubles:
             yield _finding(facts, troubles)
+
+
+_IN_CAUSE: Final = re.compile(
+    r"The rpc invocation size (?:(?P<bytes>[0-9]{1,18}) )?exceeds the maximum akka framesize"
+    r"|result size (?P<result>[0-9]{1,18}) exceeds the maximum size (?P<allowed>[0-9]{1,18})"
+    r"|max allowed size (?P<max>[0-9]{1,18}) bytes, actual size of [^\n]{1,400}? was (?P<actual>[0-9]{1,18})"
+)
+
+
+def _in_causes(facts: StartupFacts) -> Iterator[Trouble]:
+    """Messages that failed a task or the job: the sender is told in an exception."""
+    for job in facts.jobs:
+        for incident in job.job.incidents:
+            if incident.kind not in ("task-failure", "job-failing", "job-failure"):
+                continue
+            text = "\n".join(filter(None, [incident.cause, incident.text.get("exception")]))
+            found = _IN_CAUSE.search(text[:16_384])
+            if found is None:
+                continue
+            size = found["bytes"] or found["result"] or found["actual"]
+            allowed = found["allowed"] or found["max"]
+            yield Trouble(
+                kind="rpc-frame-exceeded",
+                count=1,
+                first_us=incident.time_us,
+                last_us=incident.time_us,
+                size=int(size) if size else None,
+                values={"allowed": allowed} if allowed else {},
+                ref=incident.ref,
+            )
+
+
+def oversized(facts: StartupFacts) -> tuple[Trouble, ...]:
+    """Everything that says that a message was too large."""
+    return (*facts.of_kind(*_KINDS), *_in_causes(facts))
 
 
 def frame_option(facts: StartupFacts, troubles: tuple[Trouble, ...]) -> str:

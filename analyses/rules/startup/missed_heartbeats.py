@@ -162,7 +162,7 @@ def _of_worker(
 ) -> Finding:
     first = incidents[0]
     at = first.time_us or 0
-    host = first.host or next((w.host for w in facts.workers if w.name == name), None)
+    host = first.host or _host(facts, name)
     votes, why, refs = _reasons(facts, name, host, at, behind_us)
     last = incidents[-1].time_us or at
     recovered = any(
@@ -262,9 +262,32 @@ def _reasons(
     return [vote for _, vote in ordered], best, refs
 
 
+def _host(facts: StartupFacts, name: str) -> str | None:
+    known = next((w.host for w in facts.workers if w.name == name and w.host), None)
+    return known or next(
+        (
+            task.host
+            for job in facts.jobs
+            for start in job.starts
+            for task in start.tasks
+            if task.taskmanager == name and task.host
+        ),
+        None,
+    )
+
+
 def _own_words(facts: StartupFacts, name: str, at: int) -> int | None:
-    """When the TaskManager itself missed the heartbeats of its masters, near that time."""
+    """When the TaskManager itself noticed, near that time: by heartbeats of its masters, or by its tasks."""
     times = [
+        task.own_ended_us
+        for job in facts.jobs
+        for start in job.starts
+        for task in start.tasks
+        if task.taskmanager == name
+        and task.own_ended_us is not None
+        and at - _NEAR_US <= task.own_ended_us <= at + 10 * _NEAR_US
+    ]
+    times += [
         us
         for trouble in facts.of_kind("master-heartbeat-lost")
         if trouble.taskmanager == name

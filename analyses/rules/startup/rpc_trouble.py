@@ -43,7 +43,7 @@ from flowdiag.analyses.findings import (
 )
 from flowdiag.analyses.options import version_of
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
-from flowdiag.analyses.rules.startup.large_frames import OVERSIZED
+from flowdiag.analyses.rules.startup.large_frames import oversized
 from flowdiag.analyses.startup.facts import StartupFacts, Trouble
 
 _QUARANTINES: Final = ("remote-quarantined", "rpc-quarantined-by-peer", "rpc-unreachable")
@@ -69,7 +69,7 @@ class RpcTrouble:
         quarantined = [t for t in facts.of_kind(*_QUARANTINES) if _in_time(facts, t)]
         if quarantined:
             yield _finding(facts, quarantined, Severity.WARNING, "quarantined")
-        if facts.of_kind(*OVERSIZED):
+        if oversized(facts):
             return  # the messages never went out
         timed_out = [t for t in facts.of_kind(*_TIME_OUTS) if _in_time(facts, t)]
         count = sum(trouble.count for trouble in timed_out)

@@ -80,7 +80,7 @@ class SlowStep:
         """One finding per job and step, the longest of all starts."""
         longest = thresholds["slow"] * 1000
         for step in facts.cluster_steps:
-            if (step.duration_ms or 0) >= longest:
+            if (_took(step) or 0) >= longest:
                 yield _finding(None, None, step, longest)
         for job in facts.jobs:
             for name in _JUDGED:
@@ -93,6 +93,13 @@ class SlowStep:
                 if steps:
                     worst = max(steps, key=lambda step: step.duration_ms or 0)
                     yield _finding(job.job.key, job.job.name, worst, longest)
+
+
+def _took(step: Step) -> int | None:
+    """How long it took; TaskManagers are started one after the other, so that the slowest counts."""
+    if step.name == "registration" and step.spread is not None:
+        return step.spread.max_ms
+    return step.duration_ms
 
 
 def _finding(key: JobKey | None, name: str | None, step: Step, longest: float) -> Finding:
@@ -109,7 +116,7 @@ def _finding(key: JobKey | None, name: str | None, step: Step, longest: float) -
             subtask_index=step.subtask_index,
             taskmanager=step.taskmanager,
         ),
-        title=f"{words[:1].upper()}{words[1:]} takes {j.duration_text(step.duration_ms)}",
+        title=f"{words[:1].upper()}{words[1:]} takes {j.duration_text(_took(step))}",
         cause="slow-start",
         rank=Rank.MECHANISM,
         first_us=step.started_us,
@@ -117,7 +124,7 @@ def _finding(key: JobKey | None, name: str | None, step: Step, longest: float) -
         explain="It is a matter of seconds where nothing is wrong.",
         measurements=(
             Measurement(
-                name=f"{step.name}", value=step.duration_ms, unit="ms", threshold=round(longest)
+                name=f"{step.name}", value=_took(step), unit="ms", threshold=round(longest)
             ),
         ),
         evidence=j.cite((ref, None) for ref in step.refs),

@@ -122,14 +122,16 @@ def _later_start(facts: StartupFacts, time_us: int | None) -> bool:
 
 
 def _of_job(facts: StartupFacts, job: JobStarts) -> Finding:
-    said = job.ended_cause or "no reason is logged"
+    # Up to 1.12 the JobMaster's end says no reason; whoever sent the job was told.
+    told = [t for kind in _KINDS for t in facts.of_kind(kind) if t.cause]
+    said = job.ended_cause or next((t.cause for t in told if t.cause), "no reason is logged")
     name = job.job.name or job.job.key.job_id
     return _finding(
         said,
         title=f"{j.shorten(name, 40)} was refused: {j.shorten(said, 100)}",
         subject=Subject(kind="job", job_id=job.job.key.job_id or None, job_name=job.job.name),
         key_of=job,
-        refs=[(job.ended_ref, job.ended_us)],
+        refs=[(job.ended_ref, job.ended_us), *((t.ref, t.first_us) for t in told[:3])],
         recovered=_later_start(facts, job.ended_us),
         first_us=job.ended_us,
         count=1,

@@ -1,0 +1,114 @@
+"""Facts about starts, made by hand: what the rules of `flowdiag startup` are tested on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from flowdiag.analyses.facts import CheckpointFacts, Incident, JobFacts, JobKey, Ref
+from flowdiag.analyses.findings import Finding
+from flowdiag.analyses.rules.base import Rule
+from flowdiag.analyses.startup.facts import (
+    JobStarts,
+    Start,
+    StartupFacts,
+    TaskTimes,
+    Trouble,
+    Worker,
+)
+
+BEGIN = 1_700_000_000_000_000
+SECOND = 1_000_000
+JOB = JobKey(cluster="c", job_id="ab" * 16)
+
+
+def task(index: int, *, taskmanager: str = "tm-1", at: float = 1.0, **more: Any) -> TaskTimes:
+    """A task that got to RUNNING."""
+    us = BEGIN + round(at * SECOND)
+    times: dict[str, Any] = {
+        "scheduled_us": us,
+        "deploying_us": us,
+        "initializing_us": us,
+        "running_us": us + SECOND,
+    }
+    return TaskTimes(
+        attempt_id=f"{index:032x}",
+        task="aggregate",
+        subtask_index=index,
+        parallelism=4,
+        attempt=0,
+        taskmanager=taskmanager,
+        host=f"host-{taskmanager}",
+        ref=Ref(0, index),
+        **(times | more),
+    )
+
+
+def start(*tasks: TaskTimes, number: int = 0, at: float = 0.0, **more: Any) -> Start:
+    """A start; it ran where all of its tasks did."""
+    running = [t.running_us for t in tasks if t.running_us is not None]
+    ran = bool(tasks) and len(running) == len(tasks)
+    values: dict[str, Any] = {
+        "running_us": max(running) if ran else None,
+        "held": None if ran else "slots",
+    }
+    return Start(
+        job=JOB,
+        number=number,
+        kind="cold" if number == 0 else "restart",
+        started_us=BEGIN + round(at * SECOND),
+        ended_us=None,
+        tasks=tasks,
+        **(values | more),
+    )
+
+
+def incident(kind: str, at: float, cause: str | None = None, **more: Any) -> Incident:
+    """Something that happened to the job."""
+    text = more.pop("text", {})
+    return Incident(
+        kind=kind,
+        job=JOB,
+        time_us=BEGIN + round(at * SECOND),
+        cause=cause,
+        text=text,
+        ref=Ref(0, round(at * 1000)),
+        **more,
+    )
+
+
+def job(*starts: Start, incidents: tuple[Incident, ...] = (), **more: Any) -> JobStarts:
+    """A job with its starts."""
+    facts = JobFacts(
+        key=JOB, name="orders", version="1.20.5", incidents=incidents, last_us=BEGIN + 600 * SECOND
+    )
+    return JobStarts(job=facts, starts=starts, **more)
+
+
+def trouble(kind: str, at: float = 5.0, count: int = 1, **more: Any) -> Trouble:
+    """A wording of trouble in one log."""
+    us = BEGIN + round(at * SECOND)
+    values: dict[str, Any] = {"times": (us,), "last_us": us, "ref": Ref(0, 7)}
+    return Trouble(kind=kind, count=count, first_us=us, **(values | more))
+
+
+def worker(name: str, **more: Any) -> Worker:
+    """A TaskManager."""
+    return Worker(name=name, host=f"host-{name}", registered_us=BEGIN, **more)
+
+
+def facts(*jobs: JobStarts, **more: Any) -> StartupFacts:
+    """What the rules see."""
+    made = StartupFacts(
+        common=CheckpointFacts(jobs=tuple(j.job for j in jobs), processes=()),
+        jobs=jobs,
+        last_us=BEGIN + 600 * SECOND,
+        has_jobmanager_log=True,
+    )
+    return replace(made, **more)
+
+
+def findings(rule: Rule[StartupFacts], seen: StartupFacts) -> list[Finding]:
+    """What a rule says with its own thresholds."""
+    values = {threshold.name: threshold.value for threshold in rule.thresholds}
+    return [said for said in rule.judge(seen, values) if isinstance(said, Finding)]

@@ -1,0 +1,263 @@
+"""The rules of `flowdiag startup` on facts made by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowdiag.analyses.findings import Severity, State
+from flowdiag.analyses.rules.startup.class_loading import RULE as CLASSES
+from flowdiag.analyses.rules.startup.class_loading import linkage
+from flowdiag.analyses.rules.startup.large_frames import RULE as FRAMES
+from flowdiag.analyses.rules.startup.missed_heartbeats import RULE as HEARTBEATS
+from flowdiag.analyses.rules.startup.operator_refusal import RULE as OPERATOR
+from flowdiag.analyses.rules.startup.rpc_trouble import RULE as RPC
+from flowdiag.analyses.rules.startup.slow_initialisation import RULE as SLOW
+from flowdiag.analyses.rules.startup.submission_failed import RULE as SUBMISSION
+from flowdiag.analyses.startup.facts import Collecting, Restore
+from tests.analyses import startup_workbench as w
+
+LOST = "The heartbeat of TaskManager with id tm-1 timed out"
+
+
+def _lost(at: float = 60.0) -> w.Incident:
+    return w.incident(
+        "taskmanager-lost", at, LOST, taskmanager="tm-1", text={"template": "heartbeat-timed-out"}
+    )
+
+
+# --- heartbeats ----------------------------------------------------------------------------------
+
+
+def test_a_taskmanager_that_stood_still_notices_late() -> None:
+    own = w.trouble(
+        "master-heartbeat-lost", 85, taskmanager="tm-1", values={"master": "JobManager"}
+    )
+    seen = w.facts(w.job(w.start(w.task(0)), incidents=(_lost(),)), troubles=(own,))
+    (finding,) = w.findings(HEARTBEATS, seen)
+    assert (finding.cause, finding.subject.taskmanager) == ("process-paused", "tm-1")
+    assert [vote.signal for vote in finding.votes] == ["noticed-late"]
+
+
+def test_both_sides_at_once_is_the_network() -> None:
+    own = w.trouble("master-heartbeat-lost", 62, taskmanager="tm-1")
+    seen = w.facts(w.job(w.start(w.task(0)), incidents=(_lost(),)), troubles=(own,))
+    (finding,) = w.findings(HEARTBEATS, seen)
+    assert finding.cause == "network"
+
+
+def test_its_own_tasks_tell_when_it_noticed() -> None:
+    """TaskManagers of 1.12 do not say that they missed anything, but they cancel their tasks."""
+    late = w.task(0, own_ended_us=w.BEGIN + 90 * w.SECOND)
+    (finding,) = w.findings(HEARTBEATS, w.facts(w.job(w.start(late), incidents=(_lost(),))))
+    assert finding.cause == "process-paused"
+
+
+def test_garbage_collection_explains_a_pause() -> None:
+    minute = Collecting(
+        taskmanager="tm-1",
+        host=None,
+        first_us=w.BEGIN + 30 * w.SECOND,
+        last_us=w.BEGIN + 90 * w.SECOND,
+        gc_ms=45_000,
+        span_ms=60_000,
+    )
+    own = w.trouble("master-heartbeat-lost", 85, taskmanager="tm-1")
+    seen = w.facts(
+        w.job(w.start(w.task(0)), incidents=(_lost(),)), troubles=(own,), collecting=(minute,)
+    )
+    (finding,) = w.findings(HEARTBEATS, seen)
+    assert finding.cause == "garbage-collection"
+    assert finding.votes[0].says == "75% of a minute went into garbage collection"
+
+
+def test_a_container_that_ended_was_gone() -> None:
+    gone = w.worker("tm-1", ended_us=w.BEGIN + 55 * w.SECOND, diagnostics="OOMKilled")
+    seen = w.facts(w.job(w.start(w.task(0)), incidents=(_lost(),)), workers=(gone,))
+    (finding,) = w.findings(HEARTBEATS, seen)
+    assert (finding.cause, finding.votes[0].signal) == ("taskmanager-lost", "container-ended")
+
+
+def test_without_its_log_nothing_is_said_about_why() -> None:
+    (finding,) = w.findings(HEARTBEATS, w.facts(w.job(w.start(w.task(0)), incidents=(_lost(),))))
+    assert finding.votes == ()
+    assert "do not say why" in finding.title
+
+
+def test_taskmanagers_that_leave_after_the_job_are_no_trouble() -> None:
+    over = w.incident("cancelled", 30)
+    seen = w.facts(w.job(w.start(w.task(0)), incidents=(over, _lost(60)), cancelled=True))
+    assert w.findings(HEARTBEATS, seen) == []
+
+
+def test_a_jobmanager_that_nobody_hears() -> None:
+    names = ("tm-1", "tm-2", "tm-3")
+    seen = w.facts(
+        w.job(w.start(w.task(0))),
+        workers=tuple(w.worker(name) for name in names),
+        troubles=tuple(
+            w.trouble("master-heartbeat-lost", 60, taskmanager=n, values={"master": "JobManager"})
+            for n in names
+        ),
+    )
+    (finding,) = w.findings(HEARTBEATS, seen)
+    assert (finding.cause, finding.subject.kind) == ("jobmanager-lost", "process")
+
+
+# --- RPC -----------------------------------------------------------------------------------------
+
+
+def _oversized() -> w.Trouble:
+    return w.trouble(
+        "rpc-oversized", size=15_000_000, values={"allowed": "10485760", "message": "class a.B"}
+    )
+
+
+def test_a_frame_that_is_too_large() -> None:
+    held = w.start(w.task(0, running_us=None), held="deployment")
+    (finding,) = w.findings(FRAMES, w.facts(w.job(held), troubles=(_oversized(),)))
+    assert (finding.severity, finding.cause) == (Severity.CRITICAL, "frame-too-large")
+    assert (finding.option, finding.actions[0].proposed) == ("pekko.framesize", "41943040b")
+
+
+def test_a_frame_is_told_by_the_exception_of_a_task() -> None:
+    """Up to 1.14 the sender is told, and the task fails with it."""
+    text = "java.io.IOException: The rpc invocation size 95074 exceeds the maximum akka framesize."
+    failed = w.incident("task-failure", 3, text)
+    (finding,) = w.findings(FRAMES, w.facts(w.job(w.start(), incidents=(failed,))))
+    assert finding.measurements[0].value == 95_074
+
+
+def test_calls_without_an_answer() -> None:
+    slow = w.trouble("rpc-ask-timed-out", count=2, peer="host-tm-1", values={"timeout_ms": "10000"})
+    running = w.job(w.start(w.task(0)))
+    (finding,) = w.findings(RPC, w.facts(running, troubles=(slow,)))
+    assert finding.severity is Severity.INFO
+    (finding,) = w.findings(
+        RPC, w.facts(running, troubles=(w.trouble("rpc-ask-timed-out", count=9),))
+    )
+    assert finding.severity is Severity.WARNING
+    # Messages that never went out have no answer either.
+    assert w.findings(RPC, w.facts(running, troubles=(slow, _oversized()))) == []
+
+
+def test_a_quarantine() -> None:
+    seen = w.facts(
+        w.job(w.start(w.task(0))),
+        workers=(w.worker("tm-1"),),
+        troubles=(w.trouble("remote-quarantined", peer="host-tm-1"),),
+    )
+    (finding,) = w.findings(RPC, seen)
+    assert finding.subject.taskmanager == "tm-1"
+    assert (
+        w.findings(RPC, w.facts(w.job(w.start(w.task(0))), troubles=(w.trouble("remote-gated"),)))
+        == []
+    )
+
+
+# --- submissions ------------------------------------------------------------------------------------
+
+
+def test_a_client_that_could_not_submit() -> None:
+    failed = w.trouble("client-failed", cause="java.net.ConnectException: refused", source=3)
+    (finding,) = w.findings(SUBMISSION, w.facts(troubles=(failed,)))
+    assert (finding.cause, finding.state) == ("submission-failed", State.ONGOING)
+    assert "ConnectException" in finding.title
+
+
+def test_a_client_that_waited_for_its_job() -> None:
+    failed = w.trouble("client-failed", 50, cause="java.lang.IllegalStateException: x", source=3)
+    ran = w.job(w.start(w.task(0)))
+    seen = w.facts(ran, troubles=(failed,), accepted_us={3: w.BEGIN})
+    assert w.findings(SUBMISSION, seen) == []
+    told = w.trouble("client-failed", cause="JobExecutionException: Job execution failed.")
+    assert w.findings(SUBMISSION, w.facts(ran, troubles=(told,))) == []
+
+
+def test_yarn_says_what_it_has() -> None:
+    failed = w.trouble("client-failed", cause="YarnDeploymentException: x")
+    queue = w.trouble("yarn-queue-missing", values={"queue": "nightly", "queues": "default"})
+    (finding,) = w.findings(SUBMISSION, w.facts(troubles=(failed, queue)))
+    assert "queue 'nightly' does not exist" in finding.title
+
+
+def test_a_job_that_was_refused() -> None:
+    refused = w.job(
+        w.start(), ended="FAILED", ended_us=w.BEGIN + w.SECOND,
+        ended_cause="java.io.FileNotFoundException: Cannot find checkpoint or savepoint file",
+    )  # fmt: skip
+    (finding,) = w.findings(SUBMISSION, w.facts(refused))
+    assert finding.actions[0].option == "execution.savepoint.path"
+    # One that ran and failed was not refused.
+    assert w.findings(SUBMISSION, w.facts(w.job(w.start(w.task(0)), ended="FAILED"))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("java.lang.ClassNotFoundException: com.acme.Price", "missing"),
+        ("StreamTaskException: Cannot load user class: com.acme.Price", "missing"),
+        ("java.lang.NoSuchMethodError: 'void a.B.c()'", "conflict"),
+        ("java.io.InvalidClassException: a.B; local class incompatible", "conflict"),
+        ("java.lang.UnsupportedClassVersionError: a/B has been compiled by a more recent", "java"),
+        ("java.lang.IllegalArgumentException: class", None),
+    ],
+)
+def test_linkage_errors(text: str, kind: str | None) -> None:
+    found = linkage(text)
+    assert (found[0] if found else None) == kind
+
+
+def test_a_missing_class_is_one_finding() -> None:
+    failures = tuple(
+        w.incident("task-failure", 3 + n, "java.lang.NoClassDefFoundError: a/B") for n in range(5)
+    )
+    (finding,) = w.findings(CLASSES, w.facts(w.job(w.start(), incidents=failures)))
+    assert (finding.count, finding.cause, finding.severity) == (
+        5,
+        "class-loading",
+        Severity.CRITICAL,
+    )
+    assert finding.title == "a/B is not found"
+
+
+# --- the operator --------------------------------------------------------------------------------
+
+
+def _told(kind: str, at: float, **values: str) -> w.Trouble:
+    return w.trouble(kind, at, resource="default/orders", values=values)
+
+
+def test_what_the_operator_could_not_do() -> None:
+    crash = _told("operator-event-warning", 5, reason="IMAGEPULLBACKOFF", said="[main] pull failed")
+    (finding,) = w.findings(OPERATOR, w.facts(troubles=(crash,)))
+    assert (finding.severity, finding.subject.job_name) == (Severity.CRITICAL, "orders")
+    assert "image" in finding.actions[0].text
+    better = _told("operator-status", 60, state="STABLE", said="stable")
+    (finding,) = w.findings(OPERATOR, w.facts(troubles=(crash, better)))
+    assert (finding.severity, finding.state) == (Severity.WARNING, State.RECOVERED)
+
+
+def test_an_operator_that_is_content() -> None:
+    fine = _told("operator-event", 5, reason="SUBMIT", said="Starting deployment")
+    assert w.findings(OPERATOR, w.facts(troubles=(fine,))) == []
+
+
+# --- restores ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("read_s", "cause"), [(18, "slow-restore"), (1, "slow-open")])
+def test_its_taskmanagers_lines_tell_reading_from_opening(read_s: int, cause: str) -> None:
+    slow = w.task(0, running_us=w.BEGIN + 21 * w.SECOND)
+    fast = [w.task(n, taskmanager="tm-2") for n in (1, 2, 3)]
+    begun = w.BEGIN + w.SECOND
+    restore = Restore(
+        taskmanager="tm-1",
+        host=None,
+        started_us=begun,
+        finished_us=begun + read_s * w.SECOND,
+        handles=1,
+    )
+    start = w.start(slow, *fast, number=1, restored=True, restores=(restore,))
+    (finding,) = w.findings(SLOW, w.facts(w.job(start)))
+    assert finding.cause == cause
+    assert finding.subject.subtask_index == 0
