@@ -527,7 +527,8 @@ def _sniff_document(sample: Sample) -> Sniffed | None:
     if (answer := recognise(data, sample.name)) is not None:
         return Sniffed(kind=answer[0], engine="flink", url=answer[1])
     if (spark := recognise_answer(data)) is not None:
-        return Sniffed(kind="spark-rest", engine="spark", role="driver", url=f"/streaming/{spark}")
+        url = f"/{spark}" if spark == "environment" else f"/streaming/{spark}"
+        return Sniffed(kind="spark-rest", engine="spark", role="driver", url=url)
     if verdict := _sniff_events(data):
         return verdict
     values, whole = envelopes.json_values(data.removeprefix(codecs.BOM_UTF8))
@@ -536,7 +537,7 @@ def _sniff_document(sample: Sample) -> Sniffed | None:
     first = values[0]
     if isinstance(first, dict) and str(first.get("schema", "")).startswith("flowdiag."):
         return _not_read("a report of flowdiag")
-    return _not_read("JSON, but neither log events nor an answer of Flink's REST interface")
+    return _not_read("JSON, but neither log events nor an answer of a REST interface that is read")
 
 
 _HISTORY: Final = re.compile(rb'"resultType"\s*:\s*"(?:matrix|vector)"')

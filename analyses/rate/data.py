@@ -15,6 +15,7 @@ from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
 from flowdiag.analyses.redact import clean
 
 MAX_SLOW: Final = 20
+_ESTIMATOR: Final = "org.apache.spark.streaming.scheduler.rate.PIDRateEstimator"
 
 Row = TypeVar("Row")
 
@@ -85,20 +86,34 @@ def _application(
 
 def missing(app: x.ApplicationFacts) -> list[str]:
     """What no input told, and how to get it."""
-    gaps: list[str] = []
+    gaps = [gap for query in app.queries if (gap := _missing_of(query)) is not None]
+    if app.lost:
+        gaps.append("listener events, which were dropped")
     if not app.batches:
         return gaps
     if all(batch.records is None for batch in app.batches):
         gaps.append("records per batch: `flowdiag listener export DIR` writes what records them")
+        if pid.enabled(app) is not False:
+            gaps.append(f"what the estimator sees: the listener has it, or TRACE of {_ESTIMATOR}")
     if app.interval_from == "observed":
         gaps.append("the batch interval, which was inferred from the batch times")
     if not app.settings_known:
-        gaps.append("the configuration: an event log or the listener has it")
+        gaps.append(
+            "the configuration: an event log, the listener or /environment has it, or --conf KEY=VALUE"
+        )
     if all(batch.submission_ms is None for batch in app.batches):
         gaps.append("submission times: the listener has them")
-    if app.lost:
-        gaps.append("listener events, which were dropped")
     return gaps
+
+
+def _missing_of(query: x.QueryFacts) -> str | None:
+    """What a query is not judged by, since no report holds it."""
+    if query.real_time or query.trigger_interval_ms or len(query.triggers) < 3:
+        return None
+    return (
+        f"the trigger interval of query {query.name or query.id}, which is recorded nowhere: "
+        "--trigger-interval"
+    )
 
 
 def _keep(rows: Sequence[Row], limit: int, badness: Callable[[Row], tuple[bool, int]]) -> list[Row]:

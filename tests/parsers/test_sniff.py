@@ -201,11 +201,11 @@ README = (
         ('{\n "schema": "flowdiag.report/1"\n}', "a report of flowdiag"),
         ('{"a": 1', "damaged JSON"),
         ('{"a":1}\n{"a":2}\n', "JSON lines, but no log records"),
-        ("[]", "JSON, but neither log events nor an answer of Flink's REST interface"),
-        ('{"name":"x","message":"hello"}', "JSON, but neither log events nor an answer of Flink's REST interface"),
-        ('["a", "b"]', "JSON, but neither log events nor an answer of Flink's REST interface"),
+        ("[]", "JSON, but neither log events nor an answer of a REST interface that is read"),
+        ('{"name":"x","message":"hello"}', "JSON, but neither log events nor an answer of a REST interface that is read"),
+        ('["a", "b"]', "JSON, but neither log events nor an answer of a REST interface that is read"),
         (json.dumps({"events": [{"event": "submit", "time": 1795215950770}]}, indent=1),
-         "JSON, but neither log events nor an answer of Flink's REST interface"),
+         "JSON, but neither log events nor an answer of a REST interface that is read"),
     ],
 )  # fmt: skip
 def test_what_is_not_read_has_a_reason(data: bytes | str, reason: str) -> None:

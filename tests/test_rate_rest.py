@@ -1,0 +1,56 @@
+"""Saved REST answers and the configuration alone: the estimator's rates are Spark's, to the last bit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flowdiag.analyses.rate.diagnosis import Wishes, diagnose
+from flowdiag.analyses.report import RateApplication
+from flowdiag.parsers.sources import discover, of_engine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[1] / "fixtures" / "recordings" / "spark"
+PREFIX = "spark.streaming.backpressure."
+# Of the recorder's scenarios; no answer of /streaming tells it.
+CONFIGURATION = {
+    f"{PREFIX}enabled": "true",
+    f"{PREFIX}pid.minRate": "10",
+    "spark.streaming.receiver.maxRate": "2000",
+}
+FOLDERS = ("3.5.7/converging", "4.3.0/converging")
+
+
+def application(spark: SparkSession, folder: Path, wishes: Wishes) -> RateApplication:
+    found = of_engine(discover([str(folder / "rest")]), "spark")
+    (app,) = diagnose(found, lambda: spark, wishes).data.applications or ()
+    return app
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_rest_answers_suffice_with_the_configuration(name: str, spark: SparkSession) -> None:
+    truth: dict[str, Any] = json.loads((ROOT / name / "truth.json").read_text())
+    printed = {
+        (step["elements"], step["new_rate"], step["error"], step["historical_error"])
+        for step in truth["pid"]
+        if step["new_rate"] is not None
+    }
+    app = application(spark, ROOT / name, Wishes(configuration=CONFIGURATION))
+    steps = [step for step in app.pid if step.new_rate is not None]
+    assert len(steps) >= 10 and all(step.exact for step in app.pid)
+    replayed = {(step.elements, step.new_rate, step.error, step.historical_error) for step in steps}
+    assert replayed <= printed
+    assert app.streams[0].held_by in ("processing", "delay")
+
+
+def test_without_the_configuration_nothing_is_claimed(spark: SparkSession) -> None:
+    app = application(spark, ROOT / FOLDERS[1], Wishes())
+    assert app.pid == [] and app.back_pressure is None
+    assert any("--conf" in gap for gap in app.missing)
