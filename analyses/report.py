@@ -21,7 +21,7 @@ from flowdiag.analyses import findings as f
 from flowdiag.analyses.evidence import Located
 from flowdiag.analyses.facts import JobKey
 from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
-from flowdiag.analyses.queues.wire import QueueTaskManager, QueueVertex
+from flowdiag.analyses.queues.wire import QueueTaskManager, QueueVertex, QueueWhatIf
 from flowdiag.analyses.redact import clean, printable, pseudonymise, shorten, visible_json
 from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
 
@@ -472,6 +472,7 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scheduling: list[JobScheduling] | None = None  # startup
     vertices: list[QueueVertex] | None = None  # queues
     taskmanagers: list[QueueTaskManager] | None = None  # queues
+    what_if: list[QueueWhatIf] | None = None  # queues, where it was asked for
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

@@ -62,9 +62,7 @@ def assemble_queues(rows: Sequence[Row], common: CheckpointFacts, *, window_us: 
     for row in by_what["gate"]:
         gate_rows[owners.of(row)].append(row)
     machines = [_machine(row) for row in by_what["machine"]]
-    told = (
-        by_what["names"][0] if by_what["names"] else {"names": (), "reported": (), "version": None}
-    )
+    told: Row = by_what["names"][0] if by_what["names"] else {}
     known = {job.key: job for job in common.jobs}
     for key, found in windows.items():
         if key not in known:
@@ -384,7 +382,7 @@ def _version(
     said = _said(job, common, told)
     if said is not None:
         return version_of(said), "said"
-    names, reported = set(told["names"] or ()), set(told["reported"] or ())
+    names, reported = set(told.get("names") or ()), set(told.get("reported") or ())
     new, old = "Shuffle.Netty.Input.Buffers.inPoolUsage", "buffers.inPoolUsage"
     if new in reported and old not in reported:
         return (2, 0), "metrics"
@@ -401,7 +399,7 @@ def _version(
 
 def _said(job: JobFacts, common: CheckpointFacts, told: Row) -> str | None:
     """The version that a log or an answer prints."""
-    known = (job.version, *(process.version for process in common.processes), told["version"])
+    known = (job.version, *(process.version for process in common.processes), told.get("version"))
     return next((text for text in known if version_of(text) is not None), None)
 
 

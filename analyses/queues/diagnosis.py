@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from flowdiag.analyses import wishes as shared
 from flowdiag.analyses.assemble import assemble
 from flowdiag.analyses.facts import CheckpointFacts
 from flowdiag.analyses.frames import kept
@@ -18,7 +19,6 @@ from flowdiag.analyses.reporting import report_of
 from flowdiag.analyses.rules.base import apply
 from flowdiag.analyses.rules.queues import QUEUE_RULES
 from flowdiag.analyses.selection import Moment, Selection
-from flowdiag.analyses.wishes import Wishes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +30,17 @@ MINUTE_US: Final = 60_000_000
 MOST_SAMPLES: Final = 200_000
 MOST_WINDOWS: Final = 120
 FEWEST_WINDOWS: Final = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes(shared.Wishes):
+    """What the user asked for.
+
+    Args:
+        what_if: whether to play the usual remedies in the credit model.
+    """
+
+    what_if: bool = False
 
 
 def diagnose(
@@ -56,11 +67,18 @@ def diagnose(
     say("judging")
     facts = select(measured, wishes.selection)
     outcomes = apply(QUEUE_RULES, facts, wishes.thresholds)
+    remedies = None
+    if wishes.what_if:
+        from flowdiag.analyses.queues.remedies import queue_remedies
+
+        say("trying remedies")
+        remedies = queue_remedies(facts)
     return report_of(
         "queues",
         Data(
             vertices=queue_vertices(facts, wishes.max_rows),
             taskmanagers=queue_taskmanagers(facts, wishes.max_rows),
+            what_if=remedies,
         ),
         wishes,
         sources=discovery.sources,

@@ -94,3 +94,39 @@ class QueueTaskManager(msgspec.Struct, frozen=True, kw_only=True):
     segments: float | None
     segments_free: float | None
     segments_requested: float | None
+
+
+class QueueFit(msgspec.Struct, frozen=True, kw_only=True):
+    """A quantity as observed, and what the fitted model says of it."""
+
+    name: str
+    observed: float
+    modelled: float
+
+
+class QueueForecast(msgspec.Struct, frozen=True, kw_only=True):
+    """What a change would bring, by the credit model; the first is no change.
+
+    `checkpoint_ms` is null where no checkpoint completes in the time that was played; then
+    `at_least_ms` says how long the unfinished one had lasted.
+    """
+
+    change: str
+    task: str
+    records_per_s: float | None
+    queue: float | None
+    checkpoint_ms: int | None
+    at_least_ms: int | None
+    problem: str | None
+
+
+class QueueWhatIf(msgspec.Struct, frozen=True, kw_only=True):
+    """The credit model of one job: how well it fits, and what it forecasts."""
+
+    job_id: str
+    job_name: str | None
+    bottleneck: str | None
+    problem: str | None
+    fit: list[QueueFit]
+    forecasts: list[QueueForecast]
+    notes: list[str]

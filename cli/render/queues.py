@@ -11,7 +11,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from flowdiag.analyses.queues.wire import QueueSubtask, QueueTaskManager, QueueVertex
+from flowdiag.analyses.judging import duration_text
+from flowdiag.analyses.queues.wire import (
+    QueueForecast,
+    QueueSubtask,
+    QueueTaskManager,
+    QueueVertex,
+    QueueWhatIf,
+)
 from flowdiag.analyses.redact import printable
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.render.words import plural
@@ -208,3 +215,42 @@ def _managers(managers: Sequence[QueueTaskManager], page: Page) -> RenderableTyp
             Text(free),
         )
     return Group(Text("TaskManagers", "bold"), Padding(table, (0, 0, 0, 2)))
+
+
+def what_if(jobs: Sequence[QueueWhatIf], page: Page) -> list[RenderableType]:
+    """What the credit model says of the usual remedies."""
+    return [_remedies(job, page) for job in jobs]
+
+
+def _remedies(job: QueueWhatIf, page: Page) -> RenderableType:
+    title = Text("What if", "bold")
+    title.append(f"  {printable(job.job_name or job.job_id)} · by the model of credits")
+    lines: list[RenderableType] = [title]
+    if job.problem:
+        lines.append(Padding(Text(printable(job.problem), "dim"), (0, 0, 0, 2)))
+        return Group(*lines)
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("change", overflow="fold")
+    for name in ("records/s", "queued buffers", "checkpoint"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for item in job.forecasts:
+        table.add_row(Text(printable(item.change)), *_forecast(item))
+    lines.append(Padding(table, (0, 0, 0, 2)))
+    told = ", ".join(f"{item.name} {item.modelled:g} for {item.observed:g}" for item in job.fit)
+    if told and page.verbose:
+        lines.append(Padding(Text(f"fit: {told}", "dim"), (0, 0, 0, 2)))
+    for note in job.notes[: None if page.verbose else 2]:
+        lines.append(Padding(Text(printable(note), "dim", overflow="fold"), (0, 0, 0, 2)))
+    return Group(*lines)
+
+
+def _forecast(item: QueueForecast) -> tuple[Text, Text, Text]:
+    if item.problem is not None:
+        return Text("-"), Text("-"), Text(printable(item.problem), "dim")
+    if item.checkpoint_ms is not None:
+        took = duration_text(item.checkpoint_ms)
+    elif item.at_least_ms is not None:
+        took = f"over {duration_text(item.at_least_ms)}"
+    else:
+        took = "-"
+    return Text(f"{item.records_per_s:.0f}"), Text(f"{item.queue:.1f}"), Text(took)

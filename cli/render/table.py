@@ -21,7 +21,7 @@ from flowdiag.analyses.report import DOCUMENTS, CheckpointJob, Culprit, Finding,
 from flowdiag.cli.render import rate, words
 from flowdiag.cli.render.memory import memory
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.render.queues import queues
+from flowdiag.cli.render.queues import queues, what_if
 from flowdiag.cli.render.startup import startup
 from flowdiag.cli.render.timeline import GLYPHS, Timeline, bucket_note, legend_word, timeline
 
@@ -82,6 +82,7 @@ def render(report: Report, page: Page) -> str:
     blocks += queues(report.data.vertices or [], report.data.taskmanagers or [], page)
     blocks += [rate.application(app, page, clock) for app in report.data.applications or ()]
     blocks += [_findings(report, page, clock)] if report.findings else []
+    blocks += what_if(report.data.what_if or [], page)
     blocks += [_rules(report.rules, page)] if _worth_listing(report.rules, page) else []
     blocks.append(_verdict(report, page))
     for index, block in enumerate(blocks):

@@ -9,6 +9,7 @@ import pytest
 from flowdiag.analyses.facts import SubtaskLoad
 from flowdiag.analyses.findings import Confidence, Severity, State, Verdict
 from flowdiag.analyses.queues.data import queue_vertices
+from flowdiag.analyses.queues.remedies import queue_remedies
 from flowdiag.analyses.queues.root import find_spells
 
 from .queues_workbench import Queues, facts_of, findings, judged, reasons
@@ -368,3 +369,16 @@ def test_two_jobs_are_judged_apart() -> None:
 
 def replace_key(key):  # type: ignore[no-untyped-def]
     return key._replace(job_id="b" * 32)
+
+
+# --- what would change if -------------------------------------------------------------------------
+
+
+def test_remedies_are_tried_where_somebody_is_slow_only() -> None:
+    assert queue_remedies(facts_of(Queues().job())) == []
+
+
+def test_a_model_that_lacks_its_numbers_forecasts_nothing() -> None:
+    (remedy,) = queue_remedies(facts_of(hot_key(Queues(linked=False)).job()))
+    assert remedy.forecasts == []
+    assert remedy.problem
