@@ -170,6 +170,29 @@ def concurrent(app: ApplicationFacts) -> int:
     return max(1, int(text)) if text.isdecimal() and len(text) < 6 else 1
 
 
+def unfinished(app: ApplicationFacts) -> tuple[Batch, ...]:
+    """The batches that still wait or are processed when the input ends.
+
+    Batches are processed in their order: what has no end, and more completed batches behind it than may
+    run at once, never gets one. A restart, or lost events, leave such batches behind.
+    """
+    slots, behind, found = concurrent(app), 0, []
+    for batch in reversed(app.batches):
+        if batch.state == "completed":
+            behind += 1
+        elif behind <= slots:
+            found.append(batch)
+        if behind > slots:
+            break
+    return tuple(reversed(found))
+
+
+def abandoned(app: ApplicationFacts) -> tuple[Batch, ...]:
+    """The batches without an end behind which others ended."""
+    waiting = {batch.time_ms for batch in unfinished(app)}
+    return tuple(b for b in app.batches if b.state != "completed" and b.time_ms not in waiting)
+
+
 def dstream_state(
     app: ApplicationFacts, estimators: Sequence[Replay], retention_ms: int | None = None
 ) -> StreamState:
@@ -177,7 +200,7 @@ def dstream_state(
     interval = app.interval_ms
     slots = concurrent(app)
     done = app.completed
-    waiting = [b for b in app.batches if b.state != "completed"]
+    waiting = unfinished(app)
     if interval is None or (len(done) < FEW and len(waiting) < 3):
         return StreamState(
             stability=Stability.INCONCLUSIVE,

@@ -192,6 +192,37 @@ def test_batches_that_overtake_each_other_mislead_the_estimator() -> None:
     assert found(in_order, "RT208") == []
 
 
+def test_logs_of_two_runs_in_one_are_no_overload() -> None:
+    before = [w.batch(n) for n in range(20)]
+    left = [w.batch(n, state="queued") for n in (20, 21)]
+    hanging = w.batch(22, state="processing", start_ms=w.T0 + 22_010)
+    again = [w.batch(n) for n in range(20_000, 20_040)]
+    app = w.application([*before, *left, hanging, *again])
+    assert w.codes(app) == ["RT107"] and w.verdict(app) == "healthy"
+    state = state_of(app)
+    assert state.stability is Stability.STABLE and state.queued == 0
+    waiting = w.application([*before, *left, hanging], last_us=(w.T0 + 90_000) * 1000)
+    assert "RT107" not in w.codes(waiting) and "RT104" in w.codes(waiting)
+
+
+def test_a_watermark_that_falls_behind() -> None:
+    def app(slower: float) -> ApplicationFacts:
+        triggers = [
+            w.trigger(
+                n,
+                500,
+                max_event_us=(w.T0 + 2000 * n) * 1000,
+                watermark_us=round((w.T0 - 10_000 + 2000 * n * slower) * 1000),
+            )
+            for n in range(120)
+        ]
+        return app_of(triggers)
+
+    (finding,) = found(app(0.2), "RT405")
+    assert finding.cause == "lagging-watermark"
+    assert found(app(1.0), "RT405") == []
+
+
 # -- tasks and cores -----------------------------------------------------------------------------
 
 

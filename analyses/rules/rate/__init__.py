@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from flowdiag.analyses.rules.base import Rule
 from flowdiag.analyses.rules.rate import (
+    abandoned_batches,
     capped_query,
     capped_rate,
     concurrent_jobs,
@@ -47,6 +48,7 @@ RATE_RULES: Final[tuple[Rule[Any], ...]] = (
     hanging_batch.RULE,
     generation_lag.RULE,
     little_headroom.RULE,
+    abandoned_batches.RULE,
     # RT2xx: what holds the rate
     rate_floor.RULE,
     fixed_batch_cost.RULE,

@@ -12,7 +12,8 @@ Batches are processed one after the other: behind one that hangs all others wait
 How it decides
 --------------
 The oldest batch without an end began more than `intervals` before the last sign of life, and took
-longer than any batch before it. Batches that only wait are RT101's matter.
+longer than any batch before it. Batches that only wait are RT101's matter, and those behind which
+others ended RT107's.
 
 What to do
 ----------
@@ -40,7 +41,7 @@ from flowdiag.analyses.findings import (
 )
 from flowdiag.analyses.judging import duration_text
 from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate.state import Assessed, Assessment
+from flowdiag.analyses.rate.state import Assessed, Assessment, unfinished
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 
 
@@ -67,7 +68,7 @@ class HangingBatch:
 
 def _finding(assessed: Assessed, thresholds: Thresholds) -> Finding | None:
     app = assessed.app
-    running = [b for b in app.batches if b.state == "processing" and b.start_ms is not None]
+    running = [b for b in unfinished(app) if b.state == "processing" and b.start_ms is not None]
     if not running or not app.interval_ms or app.last_us is None:
         return None
     oldest = min(running, key=lambda b: b.start_ms or 0)
