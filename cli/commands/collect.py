@@ -293,7 +293,7 @@ def prometheus(
         --job 'orders*' -o collected/
       flowdiag checkpoints collected/ jobmanager.log
 
-    One request for the names of the metrics, then one per metric and hour (about 60 an hour), at most 4 at
+    One request for the names of the metrics, then one per metric and hour (about 70 an hour), at most 4 at
     once. What is there is not asked for again. Thanos, Mimir and VictoriaMetrics answer the same.
     """
     access = _access(token_file, password_file, ca_file, client_cert, client_key, insecure, timeout)

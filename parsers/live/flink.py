@@ -156,7 +156,7 @@ class FlinkWishes:
 
     Attributes:
         job: id or name of the job, `*` and `?` allowed; None for all that run.
-        every_s, for_s: see `Watch`.
+        every_s, for_s, most_ticks: see `Watch`.
         sample_back_pressure: ask for the back pressure up to 1.12, too.
         thread_dumps: take thread dumps of suspect TaskManagers.
         settle_s: between asking for the jobs and asking for their metrics.
@@ -165,6 +165,7 @@ class FlinkWishes:
     job: str | None = None
     every_s: float = 15.0
     for_s: float = 300.0
+    most_ticks: int | None = None
     sample_back_pressure: bool = False
     thread_dumps: bool = True
     settle_s: float = SETTLE_S
@@ -215,7 +216,13 @@ class _Collector:
         self, client: Client, folder: Folder, wishes: FlinkWishes, tool: str, say: Say
     ) -> None:
         self._watch = Watch(
-            client, folder, every_s=wishes.every_s, for_s=wishes.for_s, tool=tool, say=say
+            client,
+            folder,
+            every_s=wishes.every_s,
+            for_s=wishes.for_s,
+            tool=tool,
+            say=say,
+            most_ticks=wishes.most_ticks,
         )
         self._client, self._wishes, self._say = client, wishes, say
         self._version: tuple[int, int] = (1, 9)

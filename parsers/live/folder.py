@@ -28,6 +28,7 @@ from typing import IO, Any, Final
 
 from flowdiag.parsers.collected import MANIFEST, SCHEMA
 from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.live.client import base_of
 
 Json = dict[str, Any]
 
@@ -43,12 +44,12 @@ class Folder:
         Args:
             path: of the folder.
             kind: flink, spark or prometheus.
-            url: of the server, without credentials.
+            url: of the server; credentials in it are left out.
 
         Raises:
             FlowdiagError: the folder holds something else, or cannot be written.
         """
-        self.path, self.kind, self.url = Path(path), kind, url
+        self.path, self.kind, self.url = Path(path), kind, base_of(url)[0]
         self.entries: list[Json] = []
         """What the manifest said before this run."""
         try:

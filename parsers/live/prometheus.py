@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -93,7 +93,7 @@ async def collect_prometheus(
 async def _names(client: Client, url: str, wishes: HistoryWishes) -> list[str]:
     query = urlencode(
         {
-            "match[]": f'{{__name__=~"flink_.+"{_matchers(wishes)}}}',
+            "match[]": f'{{__name__=~"flink_.+"{_matchers(replace(wishes, job=None))}}}',
             "start": wishes.from_s,
             "end": wishes.to_s,
         }
@@ -110,7 +110,7 @@ async def _names(client: Client, url: str, wishes: HistoryWishes) -> list[str]:
         )
     names = sorted(name for name in data if isinstance(name, str) and _is_wanted(name))
     if not names:
-        what = "that name" if wishes.job or wishes.selector else "Flink"
+        what = "that selector" if wishes.selector else "Flink"
         raise FlowdiagError(
             f"{url}: no metrics of {what} between these times",
             hint="does Flink's PrometheusReporter feed it, and is the span right?",
@@ -225,4 +225,8 @@ def _refused(failed: RequestFailed) -> bool:
 
 
 def _expression(name: str, wishes: HistoryWishes) -> str:
-    return f"{name}{{{_matchers(wishes).lstrip(',')}}}" if _matchers(wishes) else name
+    named = named_metric(name)
+    # What a process registers belongs to no job.
+    of_job = named is not None and named.scope in ("task", "operator", "jm-job")
+    matchers = _matchers(wishes if of_job else replace(wishes, job=None)).lstrip(",")
+    return f"{name}{{{matchers}}}" if matchers else name

@@ -35,12 +35,13 @@ class SparkWishes:
 
     Attributes:
         application: id of the application; None for all of this driver.
-        every_s, for_s: see `Watch`.
+        every_s, for_s, most_ticks: see `Watch`.
     """
 
     application: str | None = None
     every_s: float = 15.0
     for_s: float = 300.0
+    most_ticks: int | None = None
 
 
 @dataclass(slots=True)
@@ -72,7 +73,13 @@ class _Collector:
         self, client: Client, folder: Folder, wishes: SparkWishes, tool: str, say: Say
     ) -> None:
         self._watch = Watch(
-            client, folder, every_s=wishes.every_s, for_s=wishes.for_s, tool=tool, say=say
+            client,
+            folder,
+            every_s=wishes.every_s,
+            for_s=wishes.for_s,
+            tool=tool,
+            say=say,
+            most_ticks=wishes.most_ticks,
         )
         self._client, self._wishes, self._say = client, wishes, say
         self._applications: dict[str, _Application] = {}

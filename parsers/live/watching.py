@@ -60,7 +60,15 @@ class Watch:
     """Runs ticks until the time is up, the subject is gone, or somebody interrupts."""
 
     def __init__(
-        self, client: Client, folder: Folder, *, every_s: float, for_s: float, tool: str, say: Say
+        self,
+        client: Client,
+        folder: Folder,
+        *,
+        every_s: float,
+        for_s: float,
+        tool: str,
+        say: Say,
+        most_ticks: int | None = None,
     ) -> None:
         """Prepare.
 
@@ -71,7 +79,9 @@ class Watch:
             for_s: seconds from the first tick to the last; 0 for a single one.
             tool: version of flowdiag, for the manifest.
             say: shows progress.
+            most_ticks: end after so many, however long they took.
         """
+        self._most_ticks = most_ticks
         self.client, self.folder, self.say = client, folder, say
         self._every_s, self._for_s, self._tool = every_s, for_s, tool
         self.tick = Tick(now_ms())
@@ -139,7 +149,7 @@ class Watch:
                 why = ended
                 break
             due = tick_begun + self._every_s
-            if due - begun > self._for_s + 0.001:
+            if due - begun > self._for_s + 0.001 or ticks == self._most_ticks:
                 break
             try:
                 await asyncio.sleep(max(0.0, due - time.monotonic()))
@@ -172,6 +182,7 @@ class Watch:
                     time_ms=tick.began_ms,
                     **spent,
                     failed=failed[:FAILURES_KEPT],
+                    **tick.more,
                 )
             return 0
         name, size = self.folder.write(

@@ -1,0 +1,456 @@
+"""Collecting from a Flink cluster: what is asked, what is stored, and what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.live import watching
+from flowdiag.parsers.live.client import Access, Client
+from flowdiag.parsers.live.flink import (
+    CHECKPOINTS_PER_TICK,
+    MAX_SUBTASKS,
+    FlinkWishes,
+    batches_of,
+    collect_flink,
+    requests_per_tick,
+)
+from flowdiag.parsers.live.folder import Folder
+from flowdiag.parsers.live.watching import Outcome
+from flowdiag.parsers.parse import parse_on_driver, plan_splits
+from flowdiag.parsers.sources import discover
+from tests.fake_server import FakeServer, RecordedFlink, Reply, as_json, serving
+
+Row = dict[str, Any]
+
+
+def collect(
+    url: str, folder: Path, access: Access | None = None, ticks: int = 2, **wishes: Any
+) -> Outcome:
+    """Collect some ticks as fast as it goes."""
+
+    async def run() -> Outcome:
+        opened = Folder(folder, "flink", url)
+        try:
+            async with Client(url, access, backoff_s=0.01) as client:
+                wanted = FlinkWishes(
+                    every_s=0.02, for_s=60.0, most_ticks=ticks, settle_s=0.0, **wishes
+                )
+                return await collect_flink(client, opened, wanted, tool="0", say=lambda _: None)
+        finally:
+            opened.close()
+
+    return asyncio.run(run())
+
+
+def files(folder: Path) -> list[Row]:
+    return [json.loads(path.read_bytes()) for path in sorted(folder.glob("tick-*.json"))]
+
+
+def manifest(folder: Path) -> list[Row]:
+    return [json.loads(line) for line in (folder / "manifest.jsonl").read_text().splitlines()]
+
+
+def rows_of(folder: Path) -> list[Row]:
+    return parse_on_driver(plan_splits(discover([str(folder)]).sources)).to_pylist()
+
+
+def test_every_subtask_is_read_back_with_its_time_and_place(tmp_path: Path) -> None:
+    flink = RecordedFlink()
+    with serving(flink) as server:
+        outcome = collect(server.url, tmp_path / "c", ticks=3)
+    assert outcome.ticks == 3 and outcome.why == "the time is up" and not outcome.broken
+    rows = rows_of(tmp_path / "c")
+    busy = [
+        row
+        for row in rows
+        if row["event"] == "metric" and row["metric"]["name"] == "numRecordsIn" and row["task"]
+    ]
+    subtasks = {(row["task"], row["subtask_index"]) for row in busy}
+    assert Counter(task for task, _ in subtasks) == {
+        "Source: orders": 2,
+        "enrich": 4,
+        "aggregate": 6,
+        "Sink: deliver": 2,
+    }
+    assert len({row["utc_us"] for row in busy}) == 3  # three refreshes, each with its own time
+    assert all(row["utc_us"] % 10_000_000 == 0 for row in busy)  # of the server, not of the answer
+    assert {row["taskmanager"] for row in busy} == {f"taskmanager-{i}" for i in (1, 2, 3)}
+    assert {row["job_name"] for row in busy} == {"orders"}
+    events = Counter(row["event"] for row in rows)
+    assert events["edge"] == 3  # the plan is stored once
+    assert events["placed"] == 14
+    assert events["checkpoint_subtask"] and events["configuration"] and events["checkpoint_config"]
+    unread = [
+        source.name for source in discover([str(tmp_path / "c")]).sources if source.kind != "rest"
+    ]
+    assert [Path(name).name for name in unread] == ["manifest.jsonl"]
+
+
+def test_a_tick_keeps_to_the_stated_number_of_requests(tmp_path: Path) -> None:
+    with serving(RecordedFlink()) as server:
+        collect(server.url, tmp_path / "c", ticks=4)
+    job = next(one for one in files(tmp_path / "c")[0]["context"]["jobs"].values())
+    per_subtask = len({name.partition(".")[2] for name in _metric_ids(server)})
+    assert per_subtask >= 20
+    vertices = len(job["vertices"])
+    batches = sum("/vertices/" in path and "get=" in path for path in server.asked) / 4
+    stated = requests_per_tick(vertices=vertices, taskmanagers=3, batches=int(batches))
+    ticks = [entry for entry in manifest(tmp_path / "c") if entry["what"] == "tick"]
+    assert all(entry["requests"] <= stated + CHECKPOINTS_PER_TICK * vertices for entry in ticks[1:])
+    assert max(len(path) for path in server.asked) < 2048
+    assert server.most_at_once <= 4
+    assert not [path for path in server.asked if "agg=" in path]
+    assert sum(entry["requests"] for entry in ticks) + 1 == len(
+        server.asked
+    )  # and the first contact
+
+
+def _metric_ids(server: FakeServer) -> set[str]:
+    return {
+        name
+        for path in server.asked
+        if "/vertices/" in path and "?get=" in path
+        for name in path.partition("?get=")[2].split(",")
+    }
+
+
+def test_the_same_refresh_is_one_sample(tmp_path: Path) -> None:
+    flink = RecordedFlink()
+    flink.frozen = True
+    with serving(flink) as server:
+        collect(server.url, tmp_path / "c", ticks=3)
+    stored = Counter(
+        answer["path"].rpartition("/")[2]
+        for file in files(tmp_path / "c")
+        for answer in file["answers"]
+    )
+    assert (
+        sum(
+            answer["path"].endswith("/metrics") and "/vertices/" in answer["path"]
+            for file in files(tmp_path / "c")
+            for answer in file["answers"]
+        )
+        == 4
+    )
+    assert stored["config"] >= 1 and stored["exceptions"] == 1  # what does not change, once
+
+
+def test_up_to_1_12_equal_numbers_are_one_sample_and_nothing_is_sampled(tmp_path: Path) -> None:
+    with serving(RecordedFlink("1.10.3")) as server:
+        collect(server.url, tmp_path / "c", ticks=3)
+        assert not [path for path in server.paths() if path.endswith("backpressure")]
+        assert not [path for path in server.paths() if path.endswith("thread-dump")]
+        collect(server.url, tmp_path / "d", ticks=1, sample_back_pressure=True)
+        assert [path for path in server.paths() if path.endswith("backpressure")]
+    metrics = [
+        answer
+        for file in files(tmp_path / "c")
+        for answer in file["answers"]
+        if answer["path"].endswith("/metrics") and "/vertices/" in answer["path"]
+    ]
+    assert len(metrics) == 4
+
+
+def test_a_suspect_gets_a_thread_dump(tmp_path: Path) -> None:
+    flink = RecordedFlink()
+    flink.answers.update(
+        {f"/taskmanagers/taskmanager-{i}/thread-dump": {"threadInfos": []} for i in (1, 2, 3)}
+    )
+    with serving(flink) as server:
+        collect(server.url, tmp_path / "c", ticks=2)
+        dumps = [path for path in server.paths() if path.endswith("thread-dump")]
+        collect(server.url, tmp_path / "d", ticks=1, thread_dumps=False)
+        assert sum(path.endswith("thread-dump") for path in server.paths()) == len(dumps)
+    assert len(dumps) == 1
+    truth = json.loads(
+        (
+            Path(__file__).parents[2] / "fixtures/recordings/collected/1.20.5-hot-key/truth.json"
+        ).read_text()
+    )
+    assert truth["expected"]["culprit"]["taskmanager"] in dumps[0]
+
+
+def test_secrets_do_not_reach_the_disk(tmp_path: Path) -> None:
+    flink = RecordedFlink()
+    flink.answers["/jobmanager/config"] = [
+        {"key": "s3.secret-key", "value": "hunter2secret"},
+        {"key": "env.java.opts", "value": "-Dssl.password=hunter3secret -Xmx1g"},
+        {"key": "state.checkpoints.dir", "value": "s3://ann:hunter4secret@bucket/dir"},
+    ]
+    flink.answers[f"/jobs/{flink.job_id}/exceptions"] = {
+        "root-exception": "java.lang.Exception: jdbc:mysql://root:hunter5secret@db/x?password=hunter6secret"
+    }
+    access = Access(token="hunter7secret")
+    with serving(flink) as server:
+        collect(server.url.replace("//", "//ann:hunter8secret@"), tmp_path / "c", access, ticks=1)
+    assert server.headers[-1]["Authorization"] == "Bearer hunter7secret"
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "c").iterdir())
+    assert b"secret-key" in stored and b"-Xmx1g" in stored and b"@bucket/dir" in stored
+    assert b"hunter" not in stored
+
+
+def test_of_many_subtasks_the_suspects_come_first(tmp_path: Path) -> None:
+    flink = RecordedFlink()
+    flink.answers.pop(f"/jobs/{flink.job_id}/checkpoints")
+    vertex = flink.job["vertices"][1]
+    for item in flink.job["vertices"]:
+        item["parallelism"] = 400
+    names = ["busyTimeMsPerSecond", "numRecordsIn"]
+    for item in flink.job["vertices"]:
+        flink.metrics[f"/jobs/{flink.job_id}/vertices/{item['id']}/metrics"] = {
+            f"{index}.{name}": "1" for index in range(400) for name in names
+        }
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        if path.endswith("/backpressure"):
+            reply = json.loads(flink(path, query).body)
+            hot = vertex["id"] in path
+            reply["subtasks"] = [
+                {"subtask": i, "ratio": 0.0, "busyRatio": 0.99 if hot and i == 377 else 0.01}
+                for i in range(400)
+            ]
+            return as_json(reply)
+        return flink(path, query)
+
+    with serving(respond) as server:
+        collect(server.url, tmp_path / "c", ticks=3)
+    per_tick = []
+    for file in files(tmp_path / "c"):
+        seen = {
+            (answer["path"].split("/")[4], item["id"].partition(".")[0])
+            for answer in file["answers"]
+            if answer["path"].endswith("/metrics") and "/vertices/" in answer["path"]
+            for item in answer["body"]
+        }
+        assert len(seen) == MAX_SUBTASKS
+        assert (vertex["id"], "377") in seen
+        per_tick.append(seen)
+    assert len(per_tick[0] | per_tick[1] | per_tick[2]) > len(per_tick[0])  # the others take turns
+    # The time shares of the rest come from the answers about back pressure, once each.
+    rows = [
+        row
+        for row in rows_of(tmp_path / "c")
+        if row["event"] == "metric" and row["metric"]["name"] == "busyTimeMsPerSecond"
+    ]
+    assert len(rows) == len({(row["utc_us"], row["task"], row["subtask_index"]) for row in rows})
+
+
+# -- misbehaving servers ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reply", "words", "hint"),
+    [
+        (Reply(b"<html><form>Sign in</form>", kind="text/html"), "HTML page", "--token-file"),
+        (Reply(b"no", status=401), "wants credentials (401)", "--token-file"),
+        (Reply(b"no", status=403), "denies access (403)", "--token-file"),
+        (as_json({"errors": ["Boom password=hunter2"]}, status=500), "answers 500: Boom password=***", "curl"),
+        (as_json({"hello": 1}), "not the REST interface of a Flink JobManager", "8081"),
+        (as_json({"flink-version": "1.8.3"}), "too old", "1.9"),
+        (as_json(["x" * 100], cut=True), "connection broke", "curl"),
+        (Reply(b"{not json"), "no JSON", "curl"),
+        (as_json({}, delay_s=0.6), "no answer within 0.2 s", "curl"),
+        (Reply(status=302, headers={"Location": "/again"}), "redirected in a circle", "curl"),
+    ],
+)  # fmt: skip
+def test_one_clear_message(tmp_path: Path, reply: Reply, words: str, hint: str) -> None:
+    with serving(lambda path, query: reply) as server, pytest.raises(FlowdiagError) as caught:
+        collect(server.url, tmp_path / "c", Access(timeout_s=0.2))
+    assert words in caught.value.message
+    assert caught.value.hint is not None and hint in caught.value.hint
+    assert len(server.asked) <= 6
+
+
+def test_nobody_listens(tmp_path: Path) -> None:
+    with serving(lambda path, query: Reply()) as server:
+        url = server.url
+    with pytest.raises(FlowdiagError, match="nobody listens there"):
+        collect(url, tmp_path / "c")
+
+
+def test_what_fails_once_is_asked_again(tmp_path: Path) -> None:
+    flink, failures = RecordedFlink(), Counter[str]()
+    flink.answers["/taskmanagers/taskmanager-2/thread-dump"] = {"threadInfos": []}
+    bad = [
+        Reply(b"busy", status=503, headers={"Retry-After": "0"}),
+        as_json(list(range(1000)), cut=True),
+    ]
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        failures[path] += 1
+        return bad[failures[path] - 1] if failures[path] <= len(bad) else flink(path, query)
+
+    with serving(respond) as server:
+        outcome = collect(server.url, tmp_path / "c", ticks=1)
+    assert outcome.warnings == ()
+    assert all(not entry["failed"] for entry in manifest(tmp_path / "c") if entry["what"] == "tick")
+
+
+def test_a_redirect_leads_to_the_leader_but_credentials_do_not(tmp_path: Path) -> None:
+    flink = RecordedFlink()
+    with serving(flink, "127.0.0.2") as leader:
+
+        def respond(path: str, query: dict[str, list[str]]) -> Reply:
+            return Reply(status=307, headers={"Location": leader.url + path})
+
+        with serving(respond) as standby:
+            collect(standby.url, tmp_path / "c", ticks=1)
+            assert len(standby.asked) == 1 and len(leader.asked) > 10
+            leader.asked.clear()
+            leader.headers.clear()
+            collect(standby.url, tmp_path / "d", Access(token="secret"), ticks=1)
+            assert "Authorization" in standby.headers[-1]
+            assert not [headers for headers in leader.headers if "Authorization" in headers]
+
+
+def test_a_cluster_that_dies_leaves_what_was_collected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "SILENCE_S", 0.2)
+    flink = RecordedFlink()
+    with serving(flink) as server:
+        asked = 0
+
+        def respond(path: str, query: dict[str, list[str]]) -> Reply:
+            nonlocal asked
+            asked += path == "/jobs/overview"
+            if asked > 2:
+                return Reply(status=503)
+            return flink(path, query)
+
+        server.respond = respond
+        outcome = collect(server.url, tmp_path / "c", ticks=1000)
+    assert outcome.broken and outcome.ticks == 2 and outcome.why == "answers 503"
+    assert manifest(tmp_path / "c")[-1]["what"] == "end"
+    assert [row for row in rows_of(tmp_path / "c") if row["event"] == "metric"]
+
+
+def test_partial_answers_are_said_and_the_rest_stays_good(tmp_path: Path) -> None:
+    flink = RecordedFlink()
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        if path == "/jobmanager/config":
+            return Reply(b"<html>", status=403, kind="text/html")
+        return flink(path, query)
+
+    with serving(respond) as server:
+        outcome = collect(server.url, tmp_path / "c", ticks=1)
+    assert outcome.warnings == ("/jobmanager/config: the server denies access (403)",)
+    assert [row for row in rows_of(tmp_path / "c") if row["event"] == "metric"]
+
+
+def test_the_end_of_the_job_ends_it(tmp_path: Path) -> None:
+    flink = RecordedFlink()
+    overview = flink.answers["/jobs/overview"]
+    seen = 0
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        nonlocal seen
+        if path == "/jobs/overview":
+            seen += 1
+            if seen > 2:
+                overview["jobs"][0]["state"] = "FAILED"
+        return flink(path, query)
+
+    with serving(respond) as server:
+        outcome = collect(server.url, tmp_path / "c", ticks=50)
+    assert outcome.why == "the job has ended" and outcome.ticks == 3 and not outcome.broken
+
+
+def test_a_job_that_is_not_there(tmp_path: Path) -> None:
+    with serving(RecordedFlink()) as server:
+        with pytest.raises(FlowdiagError, match="no job is called 'nothing'") as caught:
+            collect(server.url, tmp_path / "c", job="nothing")
+        assert caught.value.hint == "there are: orders"
+        assert collect(server.url, tmp_path / "d", job="ord*", ticks=1).ticks == 1
+
+
+# -- the folder ------------------------------------------------------------------------------
+
+
+def test_a_second_run_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    with serving(RecordedFlink()) as server:
+        collect(server.url, folder, ticks=2)
+        before = {path.name: path.read_bytes() for path in folder.glob("tick-*")}
+        # As a kill leaves it: half a line, half a file.
+        with (folder / "manifest.jsonl").open("ab") as file:
+            file.write(b'{"what": "tick", "fi')
+        (folder / ".tick-000003-x.json").write_bytes(b"{")
+        collect(server.url, folder, ticks=2)
+    assert sorted(int(path.name[5:11]) for path in folder.glob("tick-*")) == [1, 2, 3, 4]
+    assert {name: (folder / name).read_bytes() for name in before} == before
+    assert not list(folder.glob(".tick-*"))
+    lines = (folder / "manifest.jsonl").read_text().splitlines()
+    assert lines.count('{"what": "tick", "fi') == 1
+    assert sum('"what": "run"' in line for line in lines) == 2
+
+
+def test_foreign_folders_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with serving(RecordedFlink()) as server, serving(RecordedFlink()) as other:
+        with pytest.raises(FlowdiagError, match="holds other files"):
+            collect(server.url, tmp_path)
+        collect(server.url, tmp_path / "c", ticks=1)
+        with pytest.raises(FlowdiagError, match="holds what was collected from"):
+            collect(other.url, tmp_path / "c")
+        with pytest.raises(FlowdiagError, match="another kind"):
+            Folder(tmp_path / "c", "spark", server.url)
+        held = Folder(tmp_path / "c", "flink", server.url)
+        with pytest.raises(FlowdiagError, match="another `flowdiag collect` writes"):
+            Folder(tmp_path / "c", "flink", server.url)
+        held.close()
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_an_interrupted_tick_is_kept_and_marked(tmp_path: Path) -> None:
+    flink, stuck = RecordedFlink(), threading.Event()
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        if path == "/taskmanagers":
+            stuck.set()
+            return as_json({}, delay_s=2.0)
+        return flink(path, query)
+
+    async def run(url: str) -> None:
+        folder = Folder(tmp_path / "c", "flink", url)
+        try:
+            async with Client(url) as client:
+                task = asyncio.create_task(
+                    collect_flink(
+                        client, folder, FlinkWishes(settle_s=0.0), tool="0", say=lambda _: None
+                    )
+                )
+                while not stuck.is_set() and not task.done():
+                    await asyncio.sleep(0.01)
+                await asyncio.sleep(0.1)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+        finally:
+            folder.close()
+
+    with serving(respond) as server:
+        asyncio.run(run(server.url))
+    (file,) = files(tmp_path / "c")
+    assert file["complete"] is False and [a["path"] for a in file["answers"]][:1] == ["/config"]
+    assert manifest(tmp_path / "c")[-1]["why"] == "interrupted"
+    assert rows_of(tmp_path / "c")
+
+
+def test_batches_ask_for_everything_once() -> None:
+    names = [f"{i}.Shuffle.Netty.Input.Buffers.inputQueueLength" for i in range(500)] + [
+        "0.a b,c&d"
+    ]
+    queries = list(batches_of(names))
+    assert max(map(len, queries)) <= 1800
+    asked = [part for query in queries for part in query.removeprefix("get=").split(",")]
+    assert len(asked) == len(names) and asked[-1] == "0.a%20b%2Cc%26d"

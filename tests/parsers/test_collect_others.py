@@ -1,0 +1,254 @@
+"""Collecting from Spark drivers and Prometheus servers."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.file_times import moment_of_name
+from flowdiag.parsers.live.client import Client
+from flowdiag.parsers.live.folder import Folder
+from flowdiag.parsers.live.prometheus import HistoryWishes, collect_prometheus
+from flowdiag.parsers.live.spark import SparkWishes, collect_spark
+from flowdiag.parsers.live.watching import Outcome
+from flowdiag.parsers.parse import parse_on_driver, plan_splits
+from flowdiag.parsers.sources import discover
+from tests.fake_server import COLLECTED, NOT_FOUND, Reply, as_json, serving
+
+Row = dict[str, Any]
+SPARK = Path(__file__).parents[2] / "fixtures/recordings/spark/4.3.0/overloaded/rest"
+APPLICATION = "local-1795218675832"
+SCRAPES = COLLECTED / "1.20.5-hot-key" / "prometheus"
+
+
+def rows_of(folder: Path) -> list[Row]:
+    return parse_on_driver(plan_splits(discover([str(folder)]).sources)).to_pylist()
+
+
+def metrics_of(folder: Path) -> list[Row]:
+    return [row for row in rows_of(folder) if row["event"] == "metric"]
+
+
+# -- Spark -----------------------------------------------------------------------------------
+
+
+def recorded_spark() -> dict[str, Any]:
+    found = {}
+    for path in SPARK.iterdir():
+        data = path.read_bytes()
+        data = gzip.decompress(data) if path.suffix == ".gz" else data
+        name = path.name.removesuffix(".gz").removesuffix(".json")
+        found["/api/v1/" + name.replace("_", "/")] = json.loads(data)
+    return found
+
+
+def collect_from_spark(url: str, folder: Path, ticks: int = 2, **wishes: Any) -> Outcome:
+    async def run() -> Outcome:
+        opened = Folder(folder, "spark", url)
+        try:
+            async with Client(url, backoff_s=0.01) as client:
+                wanted = SparkWishes(every_s=0.02, for_s=60.0, most_ticks=ticks, **wishes)
+                return await collect_spark(client, opened, wanted, tool="0", say=lambda _: None)
+        finally:
+            opened.close()
+
+    return asyncio.run(run())
+
+
+def test_spark_batches_are_stored_when_they_change_and_read_back(tmp_path: Path) -> None:
+    answers = recorded_spark()
+    base = f"/api/v1/applications/{APPLICATION}"
+    answers[f"{base}/environment"] = {
+        "sparkProperties": [
+            ["spark.streaming.backpressure.enabled", "true"],
+            ["spark.hadoop.fs.s3a.secret.key", "hunter2secret"],
+        ]
+    }
+    batches = answers[f"{base}/streaming/batches"]
+    queued = sum(item["status"] == "QUEUED" for item in batches)
+    assert queued
+    asked = 0
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        nonlocal asked
+        if path.endswith("/batches"):
+            asked += 1
+            if asked == 2:
+                for item in batches:
+                    if item["status"] == "QUEUED":
+                        item |= {"status": "COMPLETED", "processingTime": 10, "schedulingDelay": 5}
+        return as_json(answers[path]) if path in answers else NOT_FOUND
+
+    with serving(respond) as server:
+        outcome = collect_from_spark(server.url, tmp_path / "c", ticks=2)
+    assert outcome.ticks == 2 and outcome.why == "the time is up"
+    stored = [json.loads(path.read_bytes()) for path in sorted((tmp_path / "c").glob("tick-*"))]
+    items = [
+        len(answer["body"])
+        for file in stored
+        for answer in file["answers"]
+        if answer["path"].endswith("/batches")
+    ]
+    assert items == [len(batches), queued]
+    text = b"".join(path.read_bytes() for path in (tmp_path / "c").iterdir())
+    assert b"hunter2" not in text and b"fs.s3a.secret.key" in text
+    rows = rows_of(tmp_path / "c")
+    told = [row for row in rows if row["event"] == "spark_batch"]
+    assert {row["application"] for row in told} == {APPLICATION}
+    assert len({row["epoch_ms"] for row in told}) == len(batches)
+    assert {row["event"] for row in rows} >= {
+        "spark_application",
+        "spark_receiver",
+        "spark_settings",
+    }
+
+
+def test_spark_without_dstreams_says_what_to_read_instead(tmp_path: Path) -> None:
+    answers = {k: v for k, v in recorded_spark().items() if "streaming" not in k}
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        return as_json(answers[path]) if path in answers else NOT_FOUND
+
+    with serving(respond) as server:
+        outcome = collect_from_spark(server.url, tmp_path / "c")
+        assert "event log" in outcome.why
+        with pytest.raises(FlowdiagError, match="no application is called 'x'"):
+            collect_from_spark(server.url, tmp_path / "d", application="x")
+    with (
+        serving(lambda path, query: as_json({"flink-version": "2"})) as server,
+        pytest.raises(FlowdiagError, match="not the REST interface of a Spark driver"),
+    ):
+        collect_from_spark(server.url, tmp_path / "e")
+
+
+# -- Prometheus ------------------------------------------------------------------------------
+
+Series = dict[str, list[tuple[float, str]]]  # labels as JSON -> samples
+
+
+def scraped() -> dict[str, Series]:
+    """What a Prometheus that scraped the recorded cluster would have: by name of the metric."""
+    found: dict[str, Series] = defaultdict(lambda: defaultdict(list))
+    for path in sorted(SCRAPES.iterdir()):
+        moment = moment_of_name(path.name).utc_us
+        assert moment is not None
+        for line in gzip.decompress(path.read_bytes()).decode().splitlines():
+            if match := re.fullmatch(r"(\w+)\{(.*)\} (\S+)", line):
+                labels = dict(re.findall(r'(\w+)="([^"]*)"', match[2]))
+                labels |= {"instance": path.name.split("-2026")[0], "__name__": match[1]}
+                key = json.dumps(labels, sort_keys=True)
+                found[match[1]][key].append((moment / 1e6, match[3]))
+    return found
+
+
+class FakePrometheus:
+    def __init__(self) -> None:
+        self.series = scraped()
+
+    def __call__(self, path: str, query: dict[str, list[str]]) -> Reply:
+        if path == "/api/v1/label/__name__/values":
+            assert "flink_.+" in query["match[]"][0]
+            return as_json({"status": "success", "data": sorted(self.series)})
+        if path != "/api/v1/query_range":
+            return NOT_FOUND
+        start, end = float(query["start"][0]), float(query["end"][0])
+        name, _, matchers = query["query"][0].partition("{")
+        result = [
+            {"metric": json.loads(labels), "values": inside}
+            for labels, samples in self.series[name].items()
+            if (inside := [list(pair) for pair in samples if start <= pair[0] <= end])
+        ]
+        if "Status" in name:
+            assert "job_name" not in matchers
+        if "job_name" in matchers and 'job_name=~"ord.*"' not in matchers:
+            result = []
+        data = {"resultType": "matrix", "result": result}
+        return as_json({"status": "success", "data": data})
+
+
+BEGIN = int((moment_of_name(min(path.name for path in SCRAPES.iterdir())).utc_us or 0) / 1e6)
+
+
+def collect_history(url: str, folder: Path, **wishes: Any) -> Outcome:
+    async def run() -> Outcome:
+        opened = Folder(folder, "prometheus", url)
+        try:
+            async with Client(url, backoff_s=0.01) as client:
+                span = {"from_s": BEGIN - 100, "to_s": BEGIN + 3700} | wishes
+                wanted = HistoryWishes(step_s=1, **span)
+                return await collect_prometheus(
+                    client, opened, wanted, tool="0", say=lambda _: None
+                )
+        finally:
+            opened.close()
+
+    return asyncio.run(run())
+
+
+def test_history_says_the_same_as_the_scrapes(tmp_path: Path) -> None:
+    with serving(FakePrometheus()) as server:
+        outcome = collect_history(server.url, tmp_path / "c", job="ord*")
+        assert outcome.why == "the span is complete" and not outcome.warnings
+        asked = len(server.asked)
+        # A window has at most 10 000 steps and an hour; two windows, one request per metric and window.
+        queries = [path for path in server.asked if "query_range" in path]
+        assert len(queries) == len(set(queries)) < 2 * 75
+        assert max(map(len, server.asked)) < 1024
+        again = collect_history(server.url, tmp_path / "c", job="ord*")
+        assert again.why == "all of it was there already" and len(server.asked) == asked + 1
+    heap = [
+        row for row in metrics_of(tmp_path / "c") if row["metric"]["name"].endswith("Heap.Used")
+    ]
+    assert len({row["taskmanager"] for row in heap}) == 4  # these have no job, and are not of a job
+    told = {
+        (row["task"], row["subtask_index"], row["utc_us"] // 60_000_000): row["metric"]
+        for row in metrics_of(tmp_path / "c")
+        if row["metric"]["name"] == "busyTimeMsPerSecond"
+    }
+    seen: dict[Any, list[float]] = defaultdict(list)
+    for row in metrics_of(SCRAPES):
+        if row["metric"]["name"] == "busyTimeMsPerSecond" and row["metric"]["count"]:
+            minute = row["utc_us"] // 60_000_000
+            seen[row["task"], row["subtask_index"], minute].append(row["metric"]["sum"])
+    assert len({key[:2] for key in told}) == 14
+    for key, sums in seen.items():
+        assert told[key]["count"] == len(sums)
+        assert told[key]["sum"] == pytest.approx(sum(sums))
+
+
+def test_history_of_something_else(tmp_path: Path) -> None:
+    empty = as_json({"status": "success", "data": []})
+    with (
+        serving(lambda path, query: empty) as server,
+        pytest.raises(FlowdiagError, match="no metrics of Flink between these times"),
+    ):
+        collect_history(server.url, tmp_path / "c")
+    with (
+        serving(lambda path, query: as_json({"x": 1})) as server,
+        pytest.raises(FlowdiagError, match="not the query interface of Prometheus"),
+    ):
+        collect_history(server.url, tmp_path / "d")
+
+
+def test_a_query_that_is_refused_does_not_stop_the_others(tmp_path: Path) -> None:
+    prometheus = FakePrometheus()
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        if "busyTime" in query.get("query", [""])[0]:
+            return as_json({"status": "error", "error": "too many samples"}, status=422)
+        return prometheus(path, query)
+
+    with serving(respond) as server:
+        outcome = collect_history(server.url, tmp_path / "c", to_s=BEGIN + 200)
+    assert outcome.why == "the span is complete"
+    assert outcome.warnings == ("/api/v1/query_range: answers 422",)
+    names = {row["metric"]["name"] for row in metrics_of(tmp_path / "c")}
+    assert "idleTimeMsPerSecond" in names and "busyTimeMsPerSecond" not in names
