@@ -37,6 +37,7 @@ MAY_BE_SILENT = frozenset(
         "flink/1.20.5/no-metrics-hot-key",
         "flink/1.9.3/slow-sync-snapshot",
         "flink/1.10.3/slow-sync-snapshot-debug",
+        "queues/1.10.3/throttled-taskmanager",
     }
 )
 # The same scenarios at versions between those of every run, and variants in logging.
@@ -104,6 +105,34 @@ def _check(
     subject = judgement.culprits[0].subject
     named = {field: getattr(subject, field) for field in expected["culprit"]}
     assert named == expected["culprit"]
+
+
+COLLECTED = sorted(ROOT.glob("collected/*/truth.json"))
+
+
+@pytest.mark.parametrize("path", COLLECTED, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("kind", ["collected", "prometheus"])
+def test_what_was_collected_names_the_same_subtask(
+    path: Path, kind: str, judged: Callable[[Path], Outcomes]
+) -> None:
+    folder, expected = path.parent / kind, json.loads(path.read_text())["expected"]
+    if not any(folder.glob("*.gz")):
+        pytest.skip(f"{path.parent.name} has no {kind}")
+    facts, outcomes = judged(folder)
+    culprits = judge(outcomes).culprits
+    if kind == "prometheus":
+        # Some minutes of scrapes without a job graph: right, or nothing; names are as the reporter mangles them.
+        assert all(
+            (c.subject.task, c.subject.subtask_index)
+            == (expected["culprit"]["task"], expected["culprit"]["subtask_index"])
+            for c in culprits
+        )
+        return
+    named = {field: getattr(culprits[0].subject, field) for field in expected["culprit"]}
+    assert named == expected["culprit"]
+    assert [job.version for job in facts.jobs] == [
+        tuple(int(part) for part in path.parent.name.split("-")[0].split(".")[:2])
+    ]
 
 
 def test_the_report_draws_the_graph_and_says_the_verdict_last(spark: SparkSession) -> None:

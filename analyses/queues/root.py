@@ -62,6 +62,8 @@ FEWEST_BYTES: Final = 10_000.0
 MOST_CHANCE_LATE: Final = 2
 DEAR: Final = 2.0
 """Times the cost of a record elsewhere, where several subtasks of a machine show it."""
+HALF_BUSY: Final = 0.4
+"""Of the time: with less a slow machine hurts nobody."""
 ALIKE: Final = 1.5
 """Times the middle one, up or down: what subtasks on sound machines differ by."""
 
@@ -347,7 +349,8 @@ def _slow_place(members: Sequence[Load]) -> str | None:
         if len(mine) < 2 or len(elsewhere) < len(mine) or not middle:
             continue
         alike = max(elsewhere) <= ALIKE * middle and min(elsewhere) * ALIKE >= middle
-        if alike and min(mine) >= DEAR * middle and all(load.works for load in here):
+        busy = all(not load.waits and (load.busy or 0.0) >= HALF_BUSY for load in here)
+        if alike and busy and min(mine) >= DEAR * middle:
             found.append(spot)
     return found[0] if len(found) == 1 else None
 

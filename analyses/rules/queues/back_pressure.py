@@ -81,8 +81,9 @@ class BackPressure:
             if missing is not None and not found:
                 yield Inconclusive(reason=missing, remedy=_COLLECT, job=job.job.key)
                 continue
-            if found:
+            if found and waiting_tasks(job):
                 yield _finding(job, found[0].first_us, found[0].last_us, found[0].state, None)
+            if found:
                 continue
             yield from _without_end(job, thresholds["lasted"])
 
@@ -165,8 +166,6 @@ def _finding(
     title = (
         f"{j.count_text(len(waiting), 'task waits', 'tasks wait')} for those downstream up to "
         f"{100 * min(most, 1.0):.0f} % of the time: {names}"
-        if waiting
-        else "Output buffers fill up before a task that does not keep up"
     )
     refs = [
         (each[-1].ref, each[-1].first_us)

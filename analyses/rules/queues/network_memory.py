@@ -10,9 +10,10 @@ Pools that get little above their minimum empty at every burst: tasks wait altho
 
 How it decides
 --------------
-`RequestedMemoryUsage` above 100 % (1.15 and later; Flink warns of it itself), or no segment available, on
-the mean of five samples at least. A warning where tasks wait and no slow task explains it, information
-otherwise: full throughput may not need them.
+`RequestedMemoryUsage` above 100 % (1.15 and later; Flink warns of it itself), on the mean of five samples at
+least: a warning where tasks wait and no slow task explains it, information otherwise, since full
+throughput may not need them. Or hardly a segment available (5 % on average, at times none) in windows with
+five samples: a warning unless a slow task explains that everything fills up.
 
 What to do
 ----------
@@ -47,6 +48,8 @@ from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 
 _WAITS: Final = 0.1
 """Flink's own limit between no and low back pressure."""
+_HARDLY: Final = 0.05
+"""Of the segments."""
 
 
 class NetworkMemory:
@@ -83,13 +86,7 @@ def _tight(
     too_many = (
         requested is not None and requested.n >= ENOUGH_SAMPLES and requested.mean / 100 > limit
     )
-    none_left = (
-        free is not None
-        and total is not None
-        and free.n >= ENOUGH_SAMPLES
-        and total.high > 0
-        and free.mean <= 0
-    )
+    none_left = _exhausted(each) >= ENOUGH_SAMPLES
     if not too_many and not none_left:
         return None
     return (
@@ -100,20 +97,33 @@ def _tight(
     )
 
 
+def _exhausted(each: Sequence[Machine]) -> int:
+    """Samples of the windows in which hardly a segment was free, and at times none."""
+    return sum(
+        free.n
+        for m in each
+        if (free := m.gauges.get("segments_free")) is not None
+        and (total := m.gauges.get("segments")) is not None
+        and free.low <= 0
+        and free.mean <= _HARDLY * total.high
+    )
+
+
 def _finding(
     job: JobQueues, tight: list[tuple[str, float | None, float | None, float | None]]
 ) -> Finding:
     waits = any(
         load.wait_measured and (load.pressed or 0.0) > _WAITS for load in loads_in(job).values()
     )
-    unexplained = waits and not serious(job)
+    empty = any(_exhausted(job.machines[name]) >= ENOUGH_SAMPLES for name, *_ in tight)
+    unexplained = (waits or empty) and not serious(job)
     tight.sort(key=lambda item: (-(item[1] or 0.0), item[0]))
     name, requested, free, total = tight[0]
     key = option("network-max", job.job.version)
     said = (
         f"{100 * requested:.0f} % of it is asked for"
         if requested is not None and requested > 1
-        else "no buffer is free"
+        else "at times no buffer is free"
     )
     return Finding(
         job=job.job.key,
