@@ -970,7 +970,8 @@ def _legacy(options: _Options, *, container: bool) -> LegacyMemory:
     heap = rest
     if options.flag("taskmanager.memory.off-heap"):
         managed = _legacy_managed(options, size_text, network, rest, jvm_mb)
-        heap = rest - managed
+        # The scripts round it to whole megabytes.
+        heap = rest - (managed if container else round(managed / MIB) * MIB)
     elif size_text not in ("0", "-1"):
         managed = _megabytes(size_text) * MIB
     heap_mb = heap // MIB

@@ -44,7 +44,7 @@ _REASON: Final = re.compile(r"^ {2,16}Reason: {1,20}(OOMKilled|Error|Evicted|Con
 _STATUS: Final = re.compile(r"^(?:Status|Reason): {1,20}(Evicted|Failed)\b")
 _EXIT: Final = re.compile(r"^ {2,16}Exit Code: {1,20}([0-9]{1,3})$")
 _EVENT: Final = re.compile(
-    r"\b(OOMKilling|OOMKilled|Evicted|FailedScheduling|SystemOOM)\b.{0,200}?(?:pod/(\S{1,253}))?"
+    r"\b(OOMKilling|OOMKilled|Evicted|FailedScheduling|SystemOOM)\b(?:[^\n]{0,200}?\bpod/(\S{1,253}))?"
 )
 _UNITS: Final = {
     None: 1,
@@ -61,6 +61,25 @@ _PAUSE: Final = re.compile(
     r"Pause (Full|Young|Initial Mark|Mixed)\b.{0,120}? ([0-9]{1,9})M->([0-9]{1,9})M"
     r"\(([0-9]{1,9})M\) ([0-9]{1,9}[.,][0-9]{1,6})ms"
 )
+# Up to Java 8 (-XX:+PrintGCDetails): the sizes of the whole heap stand last in front of the time; G1 has
+# them on a line of their own, behind the line with the time.
+_OLD: Final = re.compile(
+    r"\[(Full GC|GC)\b[^\n]{0,400}?\]? ([0-9]{1,12})([KM])->([0-9]{1,12})([KM])\(([0-9]{1,12})([KM])\)"
+    r"(?:, \[[^\]\n]{0,200}\])?, ([0-9]{1,9}[.,][0-9]{1,9}) secs\]"
+)
+_OLD_G1: Final = re.compile(
+    r"\[(Full GC|GC pause)\b[^\n]{0,200}?, ([0-9]{1,9}[.,][0-9]{1,9}) secs\]"
+)
+_OLD_HEAP: Final = re.compile(
+    r"Heap: ([0-9]{1,9}(?:[.,][0-9]{1,3})?)([BKMG])\([^)\n]{1,30}\)->"
+    r"([0-9]{1,9}(?:[.,][0-9]{1,3})?)([BKMG])\(([0-9]{1,9}(?:[.,][0-9]{1,3})?)([BKMG])\)"
+)
+# Collectors that hardly stop: the sizes of a whole cycle.
+_CYCLE: Final = re.compile(
+    r"\bGC\([0-9]{1,9}\) (?:[YO]: )?(?:Garbage Collection|Major Collection|Minor Collection)\b[^\n]{0,120}? "
+    r"([0-9]{1,9})M\(([0-9]{1,3})%\)->([0-9]{1,9})M\([0-9]{1,3}%\)"
+)
+_SIZES: Final = {"B": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 _DESCRIBED: Final = re.compile(r"^(?:Name|Namespace|Containers|Last State|Events):", re.MULTILINE)
 
 
@@ -120,14 +139,15 @@ def _flush(
 
 
 def pauses(text: str) -> Iterator[Pause]:
-    """The stops that a log of the garbage collector tells of (JDK 9 and later)."""
+    """The collections that a log of the garbage collector tells of: `-Xlog:gc`, and what Java 8 prints."""
     offset = 0
+    open_g1: tuple[bool, float, int] | None = None
     for line in text[:MAX_TEXT].split("\n"):
         start, offset = offset, offset + len(line.encode("utf-8", "replace")) + 1
-        if "Pause " not in line:
+        line = line[:1000]
+        if "->" not in line and " secs]" not in line:
             continue
-        hit = _PAUSE.search(line[:1000])
-        if hit:
+        if hit := _PAUSE.search(line):
             before, after, heap = (int(hit[i]) * 1024**2 for i in (2, 3, 4))
             yield Pause(
                 full=hit[1] == "Full",
@@ -137,3 +157,35 @@ def pauses(text: str) -> Iterator[Pause]:
                 ms=float(hit[5].replace(",", ".")),
                 offset=start,
             )
+        elif hit := _CYCLE.search(line):
+            share = max(1, int(hit[2]))
+            yield Pause(
+                full=False,
+                before=int(hit[1]) * 1024**2,
+                after=int(hit[3]) * 1024**2,
+                heap=int(hit[1]) * 1024**2 * 100 // share,
+                ms=0.0,
+                offset=start,
+            )
+        elif hit := _OLD.search(line):
+            yield Pause(
+                full=hit[1] == "Full GC",
+                before=int(hit[2]) * _SIZES[hit[3]],
+                after=int(hit[4]) * _SIZES[hit[5]],
+                heap=int(hit[6]) * _SIZES[hit[7]],
+                ms=float(hit[8].replace(",", ".")) * 1000,
+                offset=start,
+            )
+        elif hit := _OLD_G1.search(line):
+            open_g1 = (hit[1] == "Full GC", float(hit[2].replace(",", ".")) * 1000, start)
+        elif open_g1 is not None and (hit := _OLD_HEAP.search(line)):
+            sizes = [float(hit[i].replace(",", ".")) * _SIZES[hit[i + 1]] for i in (1, 3, 5)]
+            yield Pause(
+                full=open_g1[0],
+                before=int(sizes[0]),
+                after=int(sizes[1]),
+                heap=int(sizes[2]),
+                ms=open_g1[1],
+                offset=open_g1[2],
+            )
+            open_g1 = None

@@ -18,6 +18,7 @@ from flowdiag.analyses.memory.model import (
     parse_size,
     taskmanager_memory,
 )
+from flowdiag.analyses.memory.options import derive
 from flowdiag.parsers.flink.options import flat_options, yaml_options
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "recordings" / "memory"
@@ -94,3 +95,22 @@ def test_sizes_are_read_as_flink_reads_them(text: str, size: int) -> None:
 def test_sizes_are_printed_as_flink_prints_them() -> None:
     assert human(1 << 30) == "1024.000mb (1073741824 bytes)"
     assert human((1 << 30) + 1) == "1.000gb (1073741825 bytes)"
+
+
+STANDALONE: dict[str, dict[str, Any]] = json.loads(
+    (RECORDED / "standalone" / "1.9.3.json").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("name", sorted(STANDALONE))
+def test_the_start_scripts_of_standalone_taskmanagers(name: str) -> None:
+    """`bin/taskmanager.sh` of 1.9 printed these, from options and from variables."""
+    case = STANDALONE[name]
+    derived = derive("taskmanager", case["options"] | case["environment"], "1.9.3", False)
+    assert derived is not None
+    if case["heap_mb"] is None:
+        assert derived.error
+        return
+    assert isinstance(derived.memory, LegacyMemory)
+    assert derived.memory.heap // MIB == case["heap_mb"]
+    assert derived.memory.direct is None

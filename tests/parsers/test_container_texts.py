@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,3 +56,65 @@ def test_no_text_raises(text: str) -> None:
     looks_like_kubectl(text)
     list(ended_containers(text))
     list(pauses(text))
+
+
+def test_an_event_names_its_pod() -> None:
+    text = (
+        "LAST SEEN   TYPE      REASON    OBJECT                     MESSAGE\n"
+        "5m          Warning   Evicted   pod/orders-taskmanager-1-1 The node was low on resource\n"
+        "4m          Warning   OOMKilling   node/worker-1           Memory cgroup out of memory\n"
+    )
+    assert looks_like_kubectl(text)
+    found = [(ended.reason, ended.pod) for ended in ended_containers(text)]
+    assert found == [("Evicted", "orders-taskmanager-1-1"), ("OOMKilling", None)]
+
+
+@pytest.mark.parametrize(
+    ("text", "full", "after", "heap", "ms"),
+    [
+        (
+            (
+                "2022-05-06T10:00:00.123+0000: 12.345: [GC (Allocation Failure) [PSYoungGen: "
+                "65536K->10748K(76288K)] 65536K->10764K(251392K), 0.0124760 secs] [Times: user=0.02]\n"
+            ),
+            False,
+            10764 * 1024,
+            251392 * 1024,
+            12.476,
+        ),
+        (
+            (
+                "99.1: [Full GC (Ergonomics) [PSYoungGen: 10748K->0K(76288K)] [ParOldGen: 16K->9821K"
+                "(175104K)] 10764K->9821K(251392K), [Metaspace: 20000K->20000K(1067008K)], 0.0512000 secs]\n"
+            ),
+            True,
+            9821 * 1024,
+            251392 * 1024,
+            51.2,
+        ),
+        (
+            (
+                "1.2: [GC pause (G1 Evacuation Pause) (young), 0.0123456 secs]\n"
+                "   [Eden: 24.0M(24.0M)->0.0B(13.0M) Survivors: 0.0B->3072.0K Heap: 24.0M(256.0M)->"
+                "21.5M(256.0M)]\n"
+            ),
+            False,
+            int(21.5 * 1024**2),
+            256 * 1024**2,
+            12.3456,
+        ),
+        (
+            "[1.234s][info][gc] GC(3) Garbage Collection (Warmup) 26M(10%)->14M(5%)\n",
+            False,
+            14 * 1024**2,
+            260 * 1024**2,
+            0.0,
+        ),
+    ],
+)
+def test_collections_of_other_javas(
+    text: str, full: bool, after: int, heap: int, ms: float
+) -> None:
+    (pause,) = pauses(text)
+    assert (pause.full, pause.after, pause.heap) == (full, after, heap)
+    assert pause.ms == pytest.approx(ms)

@@ -12,7 +12,8 @@ The setting that somebody made is not in effect, and nothing fails.
 How it decides
 --------------
 The file is read with the rules of Flink's own parsers. Removed options: `numberOfBuffers`, the heap
-options and the fixed numbers of buffers from 2.0 on.
+options and the fixed numbers of buffers from 2.0 on; the variables `FLINK_TM_…` of the start
+scripts count up to 1.9 only.
 
 What to do
 ----------
@@ -53,6 +54,10 @@ _IGNORED: Final = {
     "taskmanager.memory.fraction": "taskmanager.memory.managed.fraction",
     "taskmanager.memory.off-heap": "(managed memory is always off-heap)",
     "taskmanager.memory.preallocate": "(not set)",
+    # Variables of the start scripts of 1.9.
+    "FLINK_TM_HEAP": "taskmanager.memory.process.size",
+    "FLINK_TM_NET_BUF_MIN": "taskmanager.memory.network.min",
+    "FLINK_TM_NET_BUF_MAX": "taskmanager.memory.network.max",
 }
 
 
