@@ -278,8 +278,9 @@ def _job_line(job: Job, settings: Settings) -> Text:
         if settings.back_pressure
         else "no back pressure"
     )
+    fit = f" (batches miss that by {words.duration(job.error_ms)})" if job.error_ms else ""
     return Text(
-        f"{words.duration(job.fixed_ms)} per batch and {job.per_record_ms:g} ms per record every"
+        f"{words.duration(job.fixed_ms)} per batch and {job.per_record_ms:g} ms per record{fit} every"
         f" {words.duration(settings.interval_ms)}: at most {words.number(round(sustains, 1))}"
         f" records/s · {estimator}"
     )
