@@ -238,13 +238,22 @@ def test_full_outputs_before_empty_inputs_accuse_the_network() -> None:
 
 
 def test_too_little_network_memory_matters_where_tasks_wait() -> None:
-    tight = {"segments_requested": 140.0, "segments": 100.0, "segments_free": 0.0}
+    tight = {"segments_requested": 140.0, "segments": 100.0, "segments_free": 20.0}
     idle = Queues(machines={"taskmanager-1": tight}).job()
     assert findings(idle)["BP202"].severity is Severity.INFO
     waits = Queues(machines={"taskmanager-1": tight})
     waits.says("enrich", 0, back_pressured=200.0)
     assert findings(waits.job())["BP202"].severity is Severity.WARNING
     assert judged(waits.job()).cause == "network-memory"
+
+
+def test_no_free_segment_is_seen_by_versions_that_count_no_requests() -> None:
+    empty = {"segments": 64.0, "segments_free": 0.0}
+    assert judged(Queues(version="1.14.6", machines={"tm": empty}).job()).cause == "network-memory"
+    slow = slow_sink(Queues(version="1.14.6", machines={"tm": empty})).job()
+    assert (
+        findings(slow)["BP202"].severity is Severity.INFO
+    )  # everything fills up before a slow sink
 
 
 def test_full_inputs_are_listed_with_what_fits() -> None:
