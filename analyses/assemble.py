@@ -118,8 +118,8 @@ def assemble(
     checkpoints = _checkpoints(by_what["checkpoint"], jobs)
     attempts = _attempts(by_what["attempt"], jobs)
     incidents = _incidents(records, jobs, attempts)
-    late, ignored = _late(by_what["late"], checkpoints, jobs)
-    declines = _declines(by_what["decline"], jobs)
+    late, ignored = _late(_placed(by_what, "late"), checkpoints, jobs)
+    declines = _declines(_placed(by_what, "decline"), jobs)
     checkpoints = _close(checkpoints, incidents)
     graphs = _graphs(records, attempts, jobs)
     parts = _parts(by_what["part"], attempts, graphs, jobs)
@@ -479,6 +479,29 @@ def _attempt_of(row: Row, key: JobKey) -> Attempt:
         taskmanager=row["taskmanager"],
         host=row["host"],
     )
+
+
+def _placed(by_what: Mapping[str, Sequence[Row]], what: str) -> list[Row]:
+    """Messages of attempts about checkpoints, joined with both; ids that do not join add nothing."""
+    key = itemgetter("job_cluster", "job_id", "run", "checkpoint")
+    checkpoints = {key(row): row for row in by_what["checkpoint"]}
+    attempts = {row["attempt_id"]: row for row in by_what["attempt"]}
+    result: list[Row] = []
+    for row in by_what[what]:
+        checkpoint = checkpoints.get(key(row), {})
+        attempt = attempts.get(row["attempt_id"], {})
+        placed = {
+            **row,
+            "parallelism": attempt.get("parallelism"),
+            "triggered_us": checkpoint.get("triggered_us"),
+            "expired_us": (checkpoint.get("expired") or {}).get("time_us"),
+        }
+        for name in ("task", "subtask_index", "vertex_id", "attempt"):
+            placed[name] = row[name] if attempt.get(name) is None else attempt[name]
+        for name in ("taskmanager", "host"):  # the message itself knows best
+            placed[name] = attempt.get(name) if row[name] is None else row[name]
+        result.append(placed)
+    return result
 
 
 def _late(

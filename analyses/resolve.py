@@ -702,6 +702,8 @@ def resolve(
     spark: SparkSession,
     surveyed: Survey,
     tz: str | None = None,
+    *,
+    few: bool = False,
 ) -> DataFrame:
     """Give every event its instant and its writer.
 
@@ -711,6 +713,7 @@ def resolve(
         spark: the session, for the small frame of segments.
         surveyed: what `survey` found.
         tz: name of a zone that overrides every inferred one.
+        few: put all events into one partition, which spares every query over them its shuffles.
 
     Returns:
         EVENTS + (owner, shown_us, time_us, role, cluster, writer_taskmanager, writer_host), without
@@ -735,15 +738,18 @@ def resolve(
         job_id = f"* EXCEPT (job_id), {job_id} AS job_id"
     else:
         job_id = "*"
+    hint, join = (
+        ("/*+ COALESCE(1) */", "/*+ SHUFFLE_HASH(w) */") if few else ("", "/*+ BROADCAST(w) */")
+    )
     return spark.sql(
         f"""
-        WITH located AS ({_located(surveyed)}), settled AS (
-          SELECT /*+ BROADCAST(w) */ e.*,
+        WITH located AS ({_located(surveyed, hint)}), settled AS (
+          SELECT {join} e.*,
             coalesce(e.utc_us, {instant}) AS time_us,
             coalesce(w.writer_role, {_ROLE}) AS role,
             coalesce(w.cluster, '') AS cluster,
             w.writer_taskmanager, w.writer_host
-          FROM located AS e LEFT JOIN {{segments}} AS w
+          FROM located AS e LEFT JOIN (SELECT {hint} * FROM {{segments}}) AS w
             ON e.source = w.source AND e.owner <=> w.owner
             AND e.offset BETWEEN w.low_offset AND w.high_offset
             AND (e.shown_us IS NULL OR e.shown_us BETWEEN w.low_us AND w.high_us)
@@ -756,14 +762,14 @@ def resolve(
     )
 
 
-def _located(surveyed: Survey) -> str:
+def _located(surveyed: Survey, hint: str) -> str:
     """A query that adds `owner` and complete times of day to `{events}`: owner and shown_us.
 
     `owner` is the carrier's label or else the last section header above the record. `shown_us` is the
     printed wall clock; a time of day gets the number of midnights passed since the start of its source.
     """
     owner, shown_us = "process", "local_us"
-    events = f"(SELECT * FROM {{events}} WHERE event <> '{Event.MARKS}')"
+    events = f"(SELECT {hint} * FROM {{events}} WHERE event <> '{Event.MARKS}')"
     of_source = "PARTITION BY source ORDER BY offset ROWS BETWEEN UNBOUNDED PRECEDING AND"
     if surveyed.has_headers:
         header = f"IF(event = '{Event.SECTION}', process, NULL)"
