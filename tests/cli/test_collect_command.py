@@ -1,0 +1,112 @@
+"""`flowdiag collect` as a user meets it: words, exit codes, interruption."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from flowdiag.cli.app import main
+from tests.fake_server import RecordedFlink, Reply, serving
+
+
+def test_it_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "c"
+    with serving(RecordedFlink()) as server:
+        code = main(["collect", "flink", server.url, "-o", str(folder), "--for", "0"])
+    shown = capsys.readouterr()
+    assert code == 0
+    assert shown.out.startswith(f"1 snapshot in {folder} (") and "the time is up" in shown.out
+    assert shown.err == ""
+
+
+def test_nothing_secret_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOWDIAG_COLLECT_TOKEN", "hunter2secret")
+    with serving(lambda path, query: Reply(b"no", status=401)) as server:
+        url = server.url.replace("//", "//ann:hunter3secret@")
+        code = main(["collect", "flink", url, "-o", str(tmp_path / "c")])
+    shown = capsys.readouterr()
+    assert code == 2 and shown.out == ""
+    assert f"{server.url}: the server wants credentials (401)" in shown.err
+    assert "hint: give a token" in shown.err and "hunter" not in shown.err
+    assert server.headers[0]["Authorization"] == "Bearer hunter2secret"
+
+
+def test_a_password_comes_out_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("ann:s3cret:with:colons\n")
+    (tmp_path / "other").write_text("nothing of the kind")
+    with serving(RecordedFlink()) as server:
+        given = ["collect", "flink", server.url, "-o", str(tmp_path / "c"), "--for", "0", "--quiet"]
+        assert main([*given, "--password-file", str(tmp_path / "password")]) == 0
+        assert main([*given, "--password-file", str(tmp_path / "other")]) == 2
+        assert main([*given, "--token-file", str(tmp_path / "missing")]) == 2
+    assert server.headers[0]["Authorization"] == "Basic YW5uOnMzY3JldDp3aXRoOmNvbG9ucw=="
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["flink", "ftp://x", "-o", "c"], "'ftp://x' is no URL"),
+        (["flink", "http://x", "-o", "c", "--every", "often"], "'often' is no time for --every"),
+        (["flink", "http://x", "-o", "c", "--every", "10ms"], "at least 1s"),
+        (["flink", "http://x", "-o", "c", "--ca-file", "missing"], "cannot use the certificate"),
+        (["prometheus", "http://x", "-o", "c", "--from", "soon"], "'soon' is no time for --from"),
+        (
+            ["prometheus", "http://x", "-o", "c", "--from", "1h", "--to", "2h"],
+            "--from is not before --to",
+        ),
+    ],
+)
+def test_wrong_usage(
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["collect", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.command
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_whatever_ends_it_the_folder_is_good(number: signal.Signals, tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    with serving(RecordedFlink()) as server:
+        command = [sys.executable, "-m", "flowdiag.cli", "collect", "flink", server.url]
+        command += ["-o", str(folder), "--every", "1s", "--for", "10m"]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        end = time.monotonic() + 60
+        while len(list(folder.glob("tick-*"))) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+        assert out == ""
+        if number is not signal.SIGKILL:
+            assert process.returncode == 130
+            assert "interrupted" in err and "stay" in err
+        for path in folder.glob("tick-*"):
+            assert json.loads(path.read_bytes())["schema"] == "flowdiag.collected/1"
+        before = len(list(folder.glob("tick-*")))
+        again = [*command[:-4], "--for", "0", "--quiet"]
+        assert subprocess.run(again, check=False, capture_output=True).returncode == 0
+        assert len(list(folder.glob("tick-*"))) == before + 1
+
+
+def test_help_needs_no_http_client() -> None:
+    code = "import sys; from flowdiag.cli.app import main; main(['collect', 'flink', '--help'])"
+    code += "; print([m for m in ('httpx', 'pyspark', 'pyarrow') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert done.stdout.index("Examples") < done.stdout.index("Usage")
+    assert "requests" in done.stdout
