@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowdiag.parsers import scan
+from flowdiag.parsers.catalogue import load_catalogue
 from flowdiag.parsers.scan import LineScanner, LiteralFinder, RegexMatcher, make_matcher
 
 LITERALS = ("checkpoint", "check", "point a", "switched from", "é")
@@ -111,6 +112,63 @@ def test_both_matchers_hit_the_same_lines(data: bytes) -> None:
         return [line.offset for line in LineScanner(io.BytesIO(data), matcher)]
 
     assert hit(make_matcher(LITERALS)) == hit(RegexMatcher([one.encode() for one in LITERALS]))
+
+
+@given(data=streams, number=st.integers(1, 4))
+@settings(max_examples=200, deadline=None)
+def test_fragments_find_the_same_lines(data: bytes, number: int) -> None:
+    # Long literals with much in common, and some that begin or end alike.
+    literals = [b"checkpoint", b"ckpoint a", b"switched from", b"point acheck", b"\tcheckpoint\t"]
+    exact = scan.AutomatonMatcher(literals)
+    covering = scan.CoveringMatcher(literals, patience=0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan, "_WORTHWHILE", 0)
+        patch.setattr(scan, "_GROUP", number)
+        covering.find(data[: len(data) // 2])  # the sample
+        for region in (data, memoryview(data), data * 3):
+            # The same lines, however often one of its hits is told.
+            ends = [bytes(region)[:start].count(b"\n") for start, _ in covering.find(region)]
+            assert ends == sorted(ends)
+            assert sorted({*ends}) == sorted(
+                {bytes(region)[:start].count(b"\n") for start, _ in exact.find(region)}
+            )
+
+
+def test_every_anchor_is_covered_by_few_fragments() -> None:
+    anchors = [anchor.encode() for anchor in load_catalogue("flink").anchors]
+    sample = b"".join(b"INFO org.apache.kafka - Checkpoint of offsets %d\n" % n for n in range(900))
+    fragments = scan.covering_fragments(anchors, sample)
+    assert all(any(fragment in anchor for fragment in fragments) for anchor in anchors)
+    assert len(fragments) < len(anchors) / 4
+    assert not any(fragment in sample for fragment in fragments[:20])
+    assert fragments == scan.covering_fragments(anchors, sample)
+
+
+def test_the_faster_way_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher = scan.CoveringMatcher([b"checkpoint", b"switched"], patience=0)
+    quiet, busy = b"nothing here to be seen\n" * 4000, b"a checkpoint is switched\n" * 4000
+    matcher.find(quiet)
+    taken: list[str] = []
+    monkeypatch.setattr(matcher, "_around", lambda region: taken.append("around") or [])
+    monkeypatch.setattr(matcher._exact, "find", lambda region: taken.append("exact") or [])
+    clock = iter(range(10_000))
+    prices = {"around": 1.0, "exact": 5.0}
+    spent = [0.0]
+
+    def thread_time() -> float:
+        # Asked before and after each search.
+        if next(clock) % 2:
+            spent[0] += prices[taken[-1]]
+        return spent[0]
+
+    monkeypatch.setattr("time.thread_time", thread_time)
+    for _ in range(200):
+        matcher.find(quiet)
+    assert taken[20:] == ["around"] * 180
+    prices["around"] = 50.0
+    for _ in range(200):
+        matcher.find(busy)
+    assert taken[-150:].count("around") == 1  # tried again
 
 
 @given(text=lines)
