@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 Version = tuple[int, int]
@@ -29,6 +29,8 @@ class Settings:
     floating: int = 8
     required_max: int | None = None
     credit: bool = True  # False: 1.4, or switched off until 1.9
+    sort_buffers: int = 512  # of a blocking partition that is sorted
+    sort_parallelism: int = 1  # from so many subpartitions on
 
     @classmethod
     def of(cls, options: Mapping[str, str], version: Version) -> Settings:
@@ -48,11 +50,15 @@ class Settings:
                 credit = credit and options.get(key, "true").strip().lower() != "false"
         fixed = version >= (2, 0)
         cap = number(f"{prefix}read-buffer.required-per-gate.max", 0)
+        sorting = "taskmanager.network.sort-shuffle."
+        always = version >= (1, 15)
         return cls(
             per_channel=2 if fixed else number(f"{prefix}buffers-per-channel", 2),
             floating=8 if fixed else number(f"{prefix}floating-buffers-per-gate", 8),
             required_max=cap if cap and version >= (1, 17) else None,
             credit=credit,
+            sort_buffers=number(f"{sorting}min-buffers", 512 if always else 64),
+            sort_parallelism=number(f"{sorting}min-parallelism", 1 if always else 1 << 30),
         )
 
 
@@ -65,7 +71,13 @@ class Need:
     channels: int
 
 
-def gate(channels: int, remote: int, settings: Settings, version: Version) -> Need:
+BLOCKING_MAX: Final = 1000
+"""What a gate of a blocking exchange requires at most, from 1.17 on, unless an option says otherwise."""
+
+
+def gate(
+    channels: int, remote: int, settings: Settings, version: Version, *, blocking: bool = False
+) -> Need:
     """An input gate.
 
     Args:
@@ -73,8 +85,11 @@ def gate(channels: int, remote: int, settings: Settings, version: Version) -> Ne
         remote: those whose producer runs on another TaskManager; only they own exclusive buffers.
         settings: the options.
         version: of Flink.
+        blocking: whether its producers have finished before it is deployed.
     """
     each, floating = settings.per_channel, settings.floating
+    if blocking and settings.required_max is None and version >= (1, 17):
+        settings = replace(settings, required_max=BLOCKING_MAX)
     if not settings.credit:
         return Need(required=channels, desired=channels * 2 + 8, channels=channels)
     least = 1 if version >= FLOATING_REQUIRED else 0
@@ -91,8 +106,13 @@ FLOATING_REQUIRED: Version = (1, 14)
 PARTITION_PLUS_ONE: Version = (1, 10)
 
 
-def partition(subpartitions: int, settings: Settings, version: Version) -> Need:
-    """A pipelined result partition."""
+def partition(
+    subpartitions: int, settings: Settings, version: Version, *, blocking: bool = False
+) -> Need:
+    """A result partition; a blocking one may be sorted, and then wants room to sort."""
+    if blocking and version >= (1, 12) and subpartitions >= settings.sort_parallelism:
+        least = settings.sort_buffers
+        return Need(required=least, desired=max(least, 4 * subpartitions), channels=subpartitions)
     more = 1 if version >= PARTITION_PLUS_ONE else 0
     each = settings.per_channel if version >= (1, 14) else 2
     floating = settings.floating if version >= (1, 14) else 8
@@ -123,6 +143,26 @@ class Edge:
     upstream: str
     downstream: str
     pattern: str
+    blocking: bool = False
+
+
+def regions(tasks: Iterable[str], edges: Iterable[Edge]) -> dict[str, str]:
+    """What runs at the same time: tasks joined by pipelined edges have the same name of a region.
+
+    >>> regions("abc", [Edge("a", "b", "HASH"), Edge("b", "c", "HASH", blocking=True)])
+    {'a': 'b', 'b': 'b', 'c': 'c'}
+    """
+    above = {task: task for task in tasks}
+
+    def root(task: str) -> str:
+        while above[task] != task:
+            task = above[task]
+        return task
+
+    for edge in edges:
+        if not edge.blocking and edge.upstream in above and edge.downstream in above:
+            above[root(edge.upstream)] = root(edge.downstream)
+    return {task: root(task) for task in above}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,10 +215,10 @@ def needs(
             if edge.downstream == task and index < down:
                 fed = feeders(edge.pattern, up, down, index)
                 remote = sum(placement.get((edge.upstream, i)) != taskmanager for i in fed)
-                gates.append(gate(len(fed), remote, settings, version))
+                gates.append(gate(len(fed), remote, settings, version, blocking=edge.blocking))
             if edge.upstream == task and index < up:
                 fed_by_it = _consumers(edge.pattern, up, down, index)
-                partitions.append(partition(fed_by_it, settings, version))
+                partitions.append(partition(fed_by_it, settings, version, blocking=edge.blocking))
         found.append(
             TaskNeed(
                 job=job,
@@ -210,6 +250,32 @@ def worst_placement(
     settings: Settings,
     version: Version,
 ) -> int:
+    """As `_worst_of`, for the region that needs most: what a blocking edge divides runs one after the other."""
+    by_region = regions(parallelism, edges)
+    return max(
+        (
+            _worst_of(
+                {task for task, name in by_region.items() if name == region},
+                parallelism,
+                edges,
+                slots,
+                settings,
+                version,
+            )
+            for region in sorted(set(by_region.values()))
+        ),
+        default=0,
+    )
+
+
+def _worst_of(
+    tasks_there: set[str],
+    parallelism: Mapping[str, int],
+    edges: Sequence[Edge],
+    slots: int,
+    settings: Settings,
+    version: Version,
+) -> int:
     """Segments that are enough for one TaskManager wherever the scheduler puts the subtasks.
 
     A slot holds at most one subtask of each vertex. Every number of subtasks of each vertex on this
@@ -219,7 +285,7 @@ def worst_placement(
     >>> worst_placement({"a": 1, "b": 1}, [Edge("a", "b", "HASH")], 1, Settings(), (1, 20))
     3
     """
-    tasks = sorted(parallelism)
+    tasks = sorted(tasks_there)
     most = [min(slots, parallelism[task]) for task in tasks]
     if math.prod(count + 1 for count in most) > _COMBINATIONS:
         choices: Iterable[tuple[int, ...]] = [tuple(most)]
@@ -229,7 +295,7 @@ def worst_placement(
     return max(
         (
             _with_counts(
-                dict(zip(tasks, counts, strict=True)),
+                dict.fromkeys(parallelism, 0) | dict(zip(tasks, counts, strict=True)),
                 parallelism,
                 edges,
                 settings,
@@ -261,10 +327,14 @@ def _with_counts(
         channels = -(-up // down) if pointwise else up
         here = counts[edge.upstream] if local and not pointwise else 0
         total += (
-            counts[edge.downstream] * gate(channels, channels - here, settings, version).required
+            counts[edge.downstream]
+            * gate(channels, channels - here, settings, version, blocking=edge.blocking).required
         )
         subpartitions = -(-down // up) if pointwise else down
-        total += counts[edge.upstream] * partition(subpartitions, settings, version).required
+        total += (
+            counts[edge.upstream]
+            * partition(subpartitions, settings, version, blocking=edge.blocking).required
+        )
     return total
 
 

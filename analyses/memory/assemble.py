@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from flowdiag.analyses import buffers as b
 from flowdiag.analyses.facts import CheckpointFacts, JobFacts, Process, Ref
@@ -127,7 +127,7 @@ def assemble_memory(
         processes=tuple(sorted(processes, key=_order)),
         files=tuple(files),
         jobs=jobs,
-        buffers=tuple(_buffers(jobs, processes)),
+        buffers=tuple(_buffers(jobs, processes, rows)),
         kills=tuple(kills),
         writers=common.processes,
         backends=_backends(jobs, processes, rows),
@@ -476,12 +476,15 @@ def _with_usage(process: MemoryProcess, rows: Iterable[Row]) -> MemoryProcess:
 # --- buffers ---------------------------------------------------------------------------------------
 
 
-def _buffers(jobs: Iterable[JobFacts], processes: Sequence[MemoryProcess]) -> list[BufferNeeds]:
+def _buffers(
+    jobs: Iterable[JobFacts], processes: Sequence[MemoryProcess], rows: Iterable[Row]
+) -> list[BufferNeeds]:
     tasks: dict[str, list[b.TaskNeed]] = defaultdict(list)
     anywhere: dict[str, int] = defaultdict(int)
     hosts: dict[str, str | None] = {}
+    plans = _plans(rows)
     for job in jobs:
-        needed, most = _needs_of(job, processes)
+        needed, most = _needs_of(job, processes, plans.get(job.key.job_id, ()))
         for taskmanager, needs in needed.items():
             tasks[taskmanager] += needs
             anywhere[taskmanager] += most
@@ -526,10 +529,11 @@ def _segments(process: MemoryProcess) -> tuple[int | None, int]:
 
 
 def _needs_of(
-    job: JobFacts, processes: Sequence[MemoryProcess]
+    job: JobFacts, processes: Sequence[MemoryProcess], plan: Sequence[_Input]
 ) -> tuple[dict[str, list[b.TaskNeed]], int]:
     """The needs of a job on each TaskManager, and what is enough for any; nothing without a plan."""
-    edges, parallelism = _edges(job)
+    edges, parallelism = _edges(job, plan)
+    by_region = b.regions(parallelism, edges)
     if not edges:
         return {}, 0
     version = version_of(job.version) or _any_version(processes) or m.LATEST
@@ -542,6 +546,8 @@ def _needs_of(
         by_taskmanager: dict[str, list[b.TaskNeed]] = defaultdict(list)
         for need in b.needs(name, parallelism, edges, placement, settings, version):
             by_taskmanager[need.taskmanager].append(need)
+        if len(set(by_region.values())) > 1:
+            by_taskmanager = _largest_regions(by_taskmanager, by_region)
         for taskmanager, needs in by_taskmanager.items():
             known = sum(need.required for need in worst.get(taskmanager, ()))
             if sum(need.required for need in needs) > known:
@@ -558,11 +564,69 @@ def _any_version(processes: Iterable[MemoryProcess]) -> m.Version | None:
     return next((found for p in processes if (found := version_of(p.version))), None)
 
 
-def _edges(job: JobFacts) -> tuple[list[b.Edge], dict[str, int]]:
+class _Input(NamedTuple):
+    """One input of a vertex, as a plan tells it; two of them may come from the same vertex."""
+
+    number: str
+    upstream: str
+    vertex_id: str
+    pattern: str
+    exchange: str
+
+
+def _plans(rows: Iterable[Row]) -> dict[str, list[_Input]]:
+    """The inputs of all vertices by job id, each once."""
+    found: dict[str, dict[tuple[str, str, str], _Input]] = defaultdict(dict)
+    for row in rows:
+        if row["what"] != "incident" or row["event"] != Event.EDGE or not row["job_id"]:
+            continue
+        fields = row["fields"] or {}
+        if not fields.get("upstream") or not row["vertex_id"]:
+            continue
+        told = _Input(
+            fields.get("number") or "",
+            fields["upstream"],
+            row["vertex_id"],
+            (fields.get("ship_strategy") or "HASH").upper(),
+            (fields.get("exchange") or "").lower(),
+        )
+        found[row["job_id"]].setdefault(told[:3], told)
+    return {job_id: list(inputs.values()) for job_id, inputs in found.items()}
+
+
+def _largest_regions(
+    by_taskmanager: Mapping[str, list[b.TaskNeed]], by_region: Mapping[str, str]
+) -> dict[str, list[b.TaskNeed]]:
+    """Of each TaskManager the tasks that run at the same time and need most together."""
+    found: dict[str, list[b.TaskNeed]] = {}
+    for taskmanager, needs in by_taskmanager.items():
+        groups: dict[str, list[b.TaskNeed]] = defaultdict(list)
+        for need in needs:
+            groups[by_region.get(need.task, "")].append(need)
+        found[taskmanager] = max(
+            groups.values(), key=lambda group: sum(need.required for need in group)
+        )
+    return found
+
+
+def _edges(job: JobFacts, plan: Sequence[_Input]) -> tuple[list[b.Edge], dict[str, int]]:
     graph = job.graph
     if graph is None:
         return [], {}
     parallelism = {vertex.task: vertex.parallelism for vertex in graph.vertices}
+    names = {vertex.vertex_id: vertex.task for vertex in graph.vertices if vertex.vertex_id}
+    told = [
+        b.Edge(
+            names[item.upstream],
+            names[item.vertex_id],
+            item.pattern,
+            blocking=item.exchange.startswith(("block", "hybrid")),
+        )
+        for item in plan
+        if item.upstream in names and item.vertex_id in names
+    ]
+    if told:
+        return told, parallelism
     shipped = {(up, down): strategy for up, down, strategy in graph.shipping}
     edges = [b.Edge(up, down, shipped.get((up, down), "HASH").upper()) for up, down in graph.edges]
     return edges, parallelism

@@ -69,3 +69,31 @@ def test_the_cap_of_required_buffers() -> None:
     )
     assert gate(500, 500, settings, (1, 17)).required == 100
     assert gate(10, 10, settings, (1, 17)).required == 21
+
+
+def test_two_edges_between_the_same_vertices_count_twice() -> None:
+    """A stream that is joined with itself has two inputs from one vertex."""
+    placement = {("a", 0): "one", ("b", 0): "two"}
+    one = needs("job", {"a": 1, "b": 1}, [Edge("a", "b", "HASH")], placement, Settings(), (1, 20))
+    twice = [Edge("a", "b", "HASH"), Edge("a", "b", "HASH")]
+    both = needs("job", {"a": 1, "b": 1}, twice, placement, Settings(), (1, 20))
+    assert [2 * need.required for need in one] == [need.required for need in both]
+
+
+def test_a_blocking_exchange_divides_a_job() -> None:
+    parallelism = {"map": 4, "reduce": 4}
+    edges = [Edge("map", "reduce", "HASH", blocking=True)]
+    # Sorted partitions of four maps on one TaskManager; the reducers come when these are gone.
+    assert worst_placement(parallelism, edges, 4, Settings.of({}, (1, 20)), (1, 20)) == 4 * 512
+    few = Settings.of({"taskmanager.network.sort-shuffle.min-buffers": "8"}, (1, 20))
+    assert worst_placement(parallelism, edges, 4, few, (1, 20)) == 4 * (4 * 2 + 1)
+    # Up to 1.14 partitions are sorted only where an option says so.
+    assert partition(4, Settings.of({}, (1, 14)), (1, 14), blocking=True).required == 5
+    assert gate(4000, 4000, Settings(), (1, 20), blocking=True).required == 1000
+
+
+@pytest.mark.parametrize(("cap", "segments"), [(None, 60), (2, 42)])
+def test_what_was_run_with_just_enough(cap: int | None, segments: int) -> None:
+    """`enough-buffers` (240k) and `capped-buffers` (168k) ran in segments of 4 KiB."""
+    settings = Settings(floating=4, required_max=cap)
+    assert worst_placement(PARALLELISM, EDGES, 2, settings, (1, 20)) == segments
