@@ -109,17 +109,3 @@ def what_if(assessed: Assessed, state: StreamState, **changes: object) -> str:
         return f"{found.text}."
     reason = poor(state.line, state.interval_ms) or "what comes in is not told"
     return f"What this changes is not predicted: {reason}."
-
-
-def helps(found: Prediction | None) -> bool:
-    """Whether the model says that a change makes it better: shorter, or more in the same time."""
-    if found is None:
-        return False
-    before, after = found.before, found.after
-    if after.queued > before.queued:
-        return False
-    shorter = after.delay_ms <= 0.8 * before.delay_ms or after.queued < before.queued
-    more = after.steady_per_s >= 1.05 * before.steady_per_s
-    return (shorter and after.steady_per_s >= 0.8 * before.steady_per_s) or (
-        more and after.delay_ms <= 1.2 * before.delay_ms
-    )

@@ -658,6 +658,24 @@ def test_actions_say_what_they_come_to() -> None:
     assert "By the model" in floor.actions[0].text and "records/s" in floor.actions[0].text
 
 
+def test_a_longer_interval_is_recommended_where_batches_cost_much_by_themselves() -> None:
+    def actions(fixed: float) -> list[str | None]:
+        gains = Gains(min_rate=5)
+        tried = Settings(interval_ms=1000, gains=gains, initial_rate=50, max_rate=500)
+        app = w.simulated(Job(fixed_ms=fixed, per_record_ms=5), tried, MUCH)
+        (finding,) = found(app, "RT203")
+        return [action.proposed for action in finding.actions]
+
+    assert "2.0 s" in actions(500) and "2.0 s" not in actions(20)
+
+
+def test_a_limit_is_raised_by_what_is_left_of_the_interval() -> None:
+    tried = Settings(interval_ms=1000, max_rate=40, back_pressure=False)
+    (finding,) = found(w.simulated(JOB, tried, MUCH), "RT204")
+    # 260 ms of a second: 40 * 0.6 / 0.26
+    assert finding.actions[0].proposed == "92"
+
+
 def test_a_poor_fit_predicts_nothing() -> None:
     app = w.application(late_batches(records=100))
     (finding,) = found(app, "RT101")

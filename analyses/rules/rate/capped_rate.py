@@ -82,6 +82,9 @@ def _finding(assessed: Assessed, state: StreamState, cap: rate_state.Cap) -> Fin
     if state.headroom_per_s is not None and state.line is not None and state.line.spread > 0.2:
         # The headroom is that of all streams together, the limit one stream's.
         proposed = f"{0.8 * state.headroom_per_s / streams:.0f}"
+    elif state.use is not None and 0 < state.use < 0.5:
+        # A batch of so many times the records takes so many times as long at most.
+        proposed = f"{cap.per_s * 0.6 / state.use:.0f}"
     return Finding(
         job=assessed.key,
         severity=Severity.WARNING,
@@ -115,7 +118,7 @@ def _finding(assessed: Assessed, state: StreamState, cap: rate_state.Cap) -> Fin
                 text="Raise the limit, or leave it to back pressure."
                 + (
                     " " + what_if(assessed, state, max_rate=float(proposed) * streams)
-                    if proposed and cap.kind == "max-rate"
+                    if proposed and cap.kind == "max-rate" and state.line is not None
                     else ""
                 ),
                 option=option,

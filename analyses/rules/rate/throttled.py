@@ -43,7 +43,7 @@ from flowdiag.analyses.judging import duration_text
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate import state as rate_state
-from flowdiag.analyses.rate.advice import helps, poor, predict, what_if
+from flowdiag.analyses.rate.advice import poor, predict, what_if
 from flowdiag.analyses.rate.cores import free_cores
 from flowdiag.analyses.rate.holding import term
 from flowdiag.analyses.rate.stability import Stability
@@ -132,7 +132,11 @@ def _actions(assessed: Assessed, state: StreamState, held: str) -> Iterator[Acti
     if line is not None and line.base >= 0.15 * interval:
         longer = round(2 * interval)
         found = predict(assessed, state, interval_ms=longer)
-        if helps(found) and found is not None:
+        if (
+            found is not None
+            and found.after.steady_per_s >= 1.1 * found.before.steady_per_s
+            and found.after.queued <= max(1, found.before.queued)
+        ):
             yield Action(
                 text=f"A batch costs {duration_text(line.base)} by itself: make the interval longer. "
                 f"{found.text}",
