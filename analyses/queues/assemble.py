@@ -429,6 +429,9 @@ def _capacities(
     for load in job.loads:
         place.setdefault(SubtaskKey(load.task, load.subtask_index), load.taskmanager)
     options = options_of(job)
+    here: Counter[tuple[str, str | None]] = Counter(
+        (key.task, manager) for key, manager in place.items() if manager is not None
+    )
     known = {}
     for key in samples:
         shapes = []
@@ -439,11 +442,14 @@ def _capacities(
             # Without a plan's word an edge connects all with all, unless the sizes speak of forward.
             pattern = patterns.get((before, key.task), "HASH")
             fed = feeders(pattern, up, down, key.subtask_index)
-            remote = sum(
-                place.get(SubtaskKey(before, index)) is None
-                or place.get(SubtaskKey(before, index)) != place[key]
-                for index in fed
-            )
+            if len(fed) == up:
+                remote = up - min(up, here[(before, place[key])])
+            else:
+                remote = sum(
+                    place.get(SubtaskKey(before, index)) is None
+                    or place.get(SubtaskKey(before, index)) != place[key]
+                    for index in fed
+                )
             shapes.append(
                 GateShape(
                     channels=len(fed),

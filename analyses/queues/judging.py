@@ -191,7 +191,7 @@ def finding(
         if spell.ordinary
         else ""
     )
-    says = "; ".join(vote.says for vote in spell.votes if vote.weight > 0)
+    says = "; ".join([vote.says for vote in spell.votes if vote.weight > 0][:3])
     against = next((vote.says for vote in spell.votes if vote.weight < 0), None)
     return Finding(
         job=job.job.key,

@@ -174,17 +174,28 @@ class Spell:
         return mild and self.after_start and self.lasted_us < WARM_UP_US and self.samples < 10
 
 
-def samples_in(job: JobQueues, windows: Iterable[int] | None) -> dict[SubtaskKey, list[Sample]]:
-    """The samples of each subtask in some windows; None means all of them."""
-    wanted = None if windows is None else set(windows)
-    found: dict[SubtaskKey, list[Sample]] = {}
+@lru_cache(maxsize=64)
+def _by_window(job: JobQueues) -> dict[int, dict[SubtaskKey, Sample]]:
+    found: dict[int, dict[SubtaskKey, Sample]] = defaultdict(dict)
     for key, each in job.samples.items():
-        mine = [sample for sample in each if wanted is None or sample.window in wanted]
-        if mine:
-            found[key] = mine
+        for sample in each:
+            found[sample.window][key] = sample
     return found
 
 
+def samples_in(job: JobQueues, windows: Iterable[int] | None) -> dict[SubtaskKey, list[Sample]]:
+    """The samples of each subtask in some windows; None means all of them."""
+    if windows is None:
+        return {key: list(each) for key, each in job.samples.items() if each}
+    held = _by_window(job)
+    found: dict[SubtaskKey, list[Sample]] = {}
+    for window in sorted(set(windows)):
+        for key, sample in held.get(window, {}).items():
+            found.setdefault(key, []).append(sample)
+    return found
+
+
+@lru_cache(maxsize=64)
 def sampled(job: JobQueues) -> bool:
     """Whether there are samples over time, not single answers only."""
     return any(
@@ -193,7 +204,15 @@ def sampled(job: JobQueues) -> bool:
 
 
 def loads_in(job: JobQueues, windows: Iterable[int] | None = None) -> Loads:
-    """Loads of all subtasks over some windows; totals of REST where there is no sample at all."""
+    """Loads of all subtasks over some windows; totals of REST where there are no samples over time.
+
+    The same windows give the same dictionary, which nobody may change.
+    """
+    return _loads(job, None if windows is None else tuple(windows))
+
+
+@lru_cache(maxsize=512)
+def _loads(job: JobQueues, windows: tuple[int, ...] | None) -> Loads:
     found = {key: load_of(key, _row(key, each)) for key, each in samples_in(job, windows).items()}
     if not sampled(job) and job.totals:
         return found | read_loads(job.job, job.topology)
@@ -220,7 +239,11 @@ def _mean(gauge: Gauge | None) -> float | None:
 
 
 def _row(key: SubtaskKey, each: Sequence[Sample]) -> SubtaskLoad:
+    alone = each[0].gauges if len(each) == 1 else None
+
     def gauge(name: str) -> Gauge | None:
+        if alone is not None:
+            return alone.get(name)
         return joined(sample.gauges.get(name) for sample in each)
 
     def increase(name: str) -> float | None:
@@ -342,11 +365,14 @@ def _slow_place(members: Sequence[Load]) -> str | None:
             return None
         costs[load.taskmanager].append(load.cost)
     found = []
+    usual = median(cost for each in costs.values() for cost in each) or 0.0
     for spot, mine in costs.items():
+        if len(mine) < 2 or min(mine) < usual:
+            continue
         elsewhere = [cost for other, each in costs.items() if other != spot for cost in each]
         middle = median(elsewhere)
         here = [load for load in members if load.taskmanager == spot]
-        if len(mine) < 2 or len(elsewhere) < len(mine) or not middle:
+        if len(elsewhere) < len(mine) or not middle:
             continue
         alike = max(elsewhere) <= ALIKE * middle and min(elsewhere) * ALIKE >= middle
         busy = all(not load.waits and (load.busy or 0.0) >= HALF_BUSY for load in here)
@@ -360,9 +386,10 @@ def _queues_up(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
     capacity = job.capacity.get(load.key)
     if load.queue is None or capacity is None:
         return False
+    if load.queue < FILLED * max(capacity.total - capacity.events, 1):
+        return False
     ratio = queue_ratio(load, members)
-    fill = load.queue / max(capacity.total - capacity.events, 1)
-    return ratio is not None and ratio >= QUEUE_TIMES and fill >= FILLED
+    return ratio is not None and ratio >= QUEUE_TIMES
 
 
 def _holds_barriers(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
