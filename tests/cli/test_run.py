@@ -14,7 +14,7 @@ from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.session import SparkStarter
 
 
-@pytest.mark.parametrize("command", ["checkpoints", "rate", "startup"])
+@pytest.mark.parametrize("command", ["checkpoints", "rate", "queues", "startup"])
 def test_a_folder_without_files_is_named(
     command: str,
     tmp_path: Path,
