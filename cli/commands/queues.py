@@ -37,7 +37,6 @@ def queues(
     fail_on: o.FailOnOption = None,
     allow_inconclusive: o.AllowInconclusive = None,
     master: o.Master = None,
-    master: o.Master = None,
     config: o.Config = None,
     quiet: o.Quiet = None,
     verbose: o.Verbose = None,
