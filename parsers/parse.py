@@ -136,7 +136,7 @@ def parse_split(
     """
     source = split.source
     if source.kind in ("rest", "archive"):
-        yield from _read_whole(split)
+        yield from _read_whole(split, metrics)
         return
     if source.kind == "prometheus":
         yield from _read_samples(split, metrics)
@@ -179,13 +179,13 @@ def _catalogue_of(source: Source) -> Catalogue:
     return load_catalogue("spark" if source.engine == "spark" else "flink")
 
 
-def _read_whole(split: Split) -> Iterator[pa.RecordBatch]:
+def _read_whole(split: Split, metrics: Collection[str] | None) -> Iterator[pa.RecordBatch]:
     """REST answers and archives: read by their own reader, with the same last row."""
     tally = Tally()
     counts = DocumentCounts()
     error: str | None = None
     try:
-        yield from read_document(split.source, counts)
+        yield from read_document(split.source, counts, metrics)
     except (OSError, ValueError, FlowdiagError) as problem:
         error = _clause(problem)
     tally.bytes, tally.candidates, tally.recognised = (

@@ -48,7 +48,7 @@ _SECRETS: Final = (
 # Keys whose values are secrets, whatever they look like: those of Flink's own
 # `GlobalConfiguration.SENSITIVE_KEYS` (1.9 to 2.3), of `spark.redaction.regex`, and what they miss.
 _SECRET_KEY = re.compile(
-    r"pass(?:word|wd|phrase)|pwd|secret|token|credential|api-?key|auth-params|service-key|basic-auth"
+    r"pass(?:word|wd|phrase)|pwd|secret|token|credential|api[-_.]?key|auth-params|service-key|basic-auth"
     r"|jaas|http-headers|private|account\.key|access[-_.]?key|encryption[-_.]?key|fs\.\w+\.key",
     re.IGNORECASE,
 )

@@ -34,7 +34,7 @@ import gzip
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
@@ -149,12 +149,17 @@ class _Answer:
         )
 
 
-def read_document(source: Source, counts: DocumentCounts | None = None) -> Iterator[pa.RecordBatch]:
+def read_document(
+    source: Source,
+    counts: DocumentCounts | None = None,
+    metrics: Collection[str] | None = None,
+) -> Iterator[pa.RecordBatch]:
     """Read a source of kind `rest` or `archive` into batches of `EVENTS`.
 
     Args:
         source: opened by `flowdiag.parsers.sources.open_source`.
         counts: filled while the batches are drawn, for the `split` row that the caller makes.
+        metrics: names in the table of the metrics that become rows; None for all.
 
     Yields:
         batches of rows; `offset` is where the answer lies in the decoded stream.
@@ -171,7 +176,8 @@ def read_document(source: Source, counts: DocumentCounts | None = None) -> Itera
         trouble = stream_error(stream)
     counts.bytes = len(data)
     try:
-        yield from _batches(_rows_of(data, source, counts), source.index, counts)
+        wanted = None if metrics is None else frozenset(metrics)
+        yield from _batches(_rows_of(data, source, counts, wanted), source.index, counts)
     except ValueError as error:
         raise FlowdiagError(trouble or str(error)) from None
     if trouble:
@@ -231,13 +237,21 @@ def _batch(rows: list[Row]) -> pa.RecordBatch:
     )
 
 
-def _rows_of(data: bytes, source: Source, counts: DocumentCounts) -> Iterator[tuple[int, Row]]:
+def _rows_of(
+    data: bytes, source: Source, counts: DocumentCounts, wanted: frozenset[str] | None
+) -> Iterator[tuple[int, Row]]:
     name = source.name if source.name != "-" else ""
-    return _rows(data, name, source.url, counts, _Neighbours(source.path, source.member))
+    neighbours = _Neighbours(source.path, source.member)
+    return _rows(data, name, source.url, counts, neighbours, wanted)
 
 
 def _rows(
-    data: bytes, name: str, url: str | None, counts: DocumentCounts, neighbours: _Neighbours
+    data: bytes,
+    name: str,
+    url: str | None,
+    counts: DocumentCounts,
+    neighbours: _Neighbours,
+    wanted: frozenset[str] | None = None,
 ) -> Iterator[tuple[int, Row]]:
     collected = _collected(data)
     answers = list(_answers(data) if collected is None else _of_collection(collected, data))
@@ -246,6 +260,7 @@ def _rows(
     routes = [route_of(answer.path) if answer.path else None for answer in answers]
     superseded = _SUPERSEDED if any(route and route[0] == Kind.JOB for route in routes) else ()
     shared = Context(origin="archive" if archived and ARCHIVE_HEAD.match(data.lstrip()) else "rest")
+    shared.wanted = wanted
     named = moment_of_name(name) if len(answers) == 1 else NO_MOMENT
     if collected is not None:
         shared.places = TaskPlaces.of(collected.context)

@@ -45,6 +45,7 @@ class Context:
         moment: when values without a time of their own were true.
         places: jobs and places, in files of a collection.
         measured: subtasks (vertex, index) whose time shares the document has as metrics.
+        wanted: names in the table of the metrics that become rows; None for all.
     """
 
     origin: str = "rest"
@@ -54,6 +55,7 @@ class Context:
     moment: Moment = NO_MOMENT
     places: TaskPlaces | None = None
     measured: frozenset[tuple[str, int]] = frozenset()
+    wanted: frozenset[str] | None = None
 
     def row(
         self, event: Event, template: str, fields: Mapping[str, object], **columns: object
@@ -539,6 +541,8 @@ def _backpressure(body: Any, context: Context) -> Iterator[Row]:
             # Before: the share of samples in which the task waited for a buffer.
             values = {"isBackPressured": samples["ratio"]}
         for name, value in values.items():
+            if context.wanted is not None and name not in context.wanted:
+                continue
             yield from _metric_row(
                 context,
                 name,
@@ -605,6 +609,8 @@ def _metrics(scope: str) -> Callable[[Any, Context], Iterator[Row]]:
             if found is None or "value" not in item:
                 continue
             metric, length = found
+            if context.wanted is not None and metric.name not in context.wanted:
+                continue
             operator = ".".join(parts[:-length]) or None
             if value is not None and value == metric.absent:
                 value = None

@@ -24,7 +24,7 @@ from flowdiag.parsers.live.flink import (
 )
 from flowdiag.parsers.live.folder import Folder
 from flowdiag.parsers.live.watching import Outcome
-from flowdiag.parsers.parse import parse_on_driver, plan_splits
+from flowdiag.parsers.parse import parse_on_driver, parse_split, plan_splits
 from flowdiag.parsers.sources import discover
 from tests.fake_server import FakeServer, RecordedFlink, Reply, as_json, serving
 
@@ -454,3 +454,32 @@ def test_batches_ask_for_everything_once() -> None:
     assert max(map(len, queries)) <= 1800
     asked = [part for query in queries for part in query.removeprefix("get=").split(",")]
     assert len(asked) == len(names) and asked[-1] == "0.a%20b%2Cc%26d"
+
+
+def test_answers_saved_by_hand_have_the_time_of_their_names(tmp_path: Path) -> None:
+    flink = RecordedFlink()
+    (tmp_path / f"jobs_{flink.job_id}.json").write_text(json.dumps(flink.job))
+    path, metrics = next(iter(flink.metrics.items()))
+    name = path.strip("/").replace("/", "_") + "-1795227300.json"
+    body = [{"id": key, "value": value} for key, value in metrics.items()]
+    (tmp_path / name).write_text(json.dumps(body))
+    rows = [row for row in rows_of(tmp_path) if row["event"] == "metric"]
+    assert rows and {row["utc_us"] for row in rows} == {1_795_227_300_000_000}
+    assert {row["task"] for row in rows} == {
+        next(v["name"] for v in flink.job["vertices"] if v["id"] in path)
+    }
+
+
+def test_only_wanted_metrics_become_rows(tmp_path: Path) -> None:
+    with serving(RecordedFlink()) as server:
+        collect(server.url, tmp_path / "c", ticks=1)
+    tasks = plan_splits(discover([str(tmp_path / "c")]).sources)
+    rows = [
+        row
+        for task in tasks
+        for split in task
+        for batch in parse_split(split, metrics=["numRecordsIn"])
+        for row in batch.to_pylist()
+    ]
+    assert {row["metric"]["name"] for row in rows if row["metric"]} == {"numRecordsIn"}
+    assert [row for row in rows if row["event"] == "checkpoint_subtask"]
