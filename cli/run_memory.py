@@ -19,6 +19,8 @@ def run_memory(
     options: Mapping[str, str],
     version: str | None = None,
     container: bool | None = None,
+    since: str | None = None,
+    until: str | None = None,
 ) -> ExitCode:
     """`flowdiag memory`: a calculator without inputs; with them, configured against observed.
 
@@ -33,7 +35,13 @@ def run_memory(
             hint="flowdiag memory logs/ or flowdiag memory --process-size 4g --flink 1.20",
         )
     wishes = wishes_of(
-        memory.Wishes, settings, options=options, version=version, container=container
+        memory.Wishes,
+        settings,
+        since=since,
+        until=until,
+        options=options,
+        version=version,
+        container=container,
     )
 
     def diagnosis(progress: Progress) -> Report:

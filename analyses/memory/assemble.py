@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -128,7 +128,7 @@ def assemble_memory(
         files=tuple(files),
         jobs=jobs,
         buffers=tuple(_buffers(jobs, processes, rows)),
-        kills=tuple(kills),
+        kills=(*kills, *_operator_kills(rows)),
         writers=common.processes,
         backends=_backends(jobs, processes, rows),
     )
@@ -148,6 +148,28 @@ def _one_version(processes: Iterable[MemoryProcess]) -> str | None:
     return versions.pop() if len(versions) == 1 else None
 
 
+def _operator_kills(rows: Iterable[Row]) -> Iterator[Kill]:
+    """Containers that the Kubernetes Operator saw end for their memory, each text once."""
+    seen: set[str] = set()
+    for row in rows:
+        if row["what"] != "memory" or not (row["template"] or "").startswith("operator-"):
+            continue
+        fields = row["fields"] or {}
+        said = fields.get("said", "").strip()
+        if said in seen:
+            continue
+        seen.add(said)
+        told = f"{fields.get('reason', '')} {said}"
+        yield Kill(
+            reason="Evicted" if "evicted" in told.lower() else "OOMKilled",
+            exit_code=None,
+            pod=row["thread"],
+            limit=None,
+            text=said[:300],
+            ref=Ref(row["source"], row["offset"]),
+        )
+
+
 # --- what logs say ---------------------------------------------------------------------------------
 
 
@@ -156,7 +178,12 @@ def _logged(
 ) -> list[MemoryProcess]:
     streams: dict[tuple[int, str | None], list[Row]] = defaultdict(list)
     for row in rows:
-        if row["what"] == "memory" and row["template"] != "yarn-taskmanager-starting":
+        template = row["template"] or ""
+        if (
+            row["what"] == "memory"
+            and template != "yarn-taskmanager-starting"
+            and not template.startswith("operator-")
+        ):
             streams[(row["source"], row["owner"])].append(row)
     by_stream = {(w.source, w.label): w for w in writers}
     found = []

@@ -19,6 +19,7 @@ from flowdiag.analyses.report import Data, Report
 from flowdiag.analyses.reporting import report_of
 from flowdiag.analyses.rules.base import apply
 from flowdiag.analyses.rules.memory import MEMORY_RULES
+from flowdiag.analyses.selection import Moment, Selection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,11 +115,38 @@ def diagnose(
         container=wishes.container,
     )
     return _report(
-        facts,
+        _within(facts, wishes.selection),
         wishes,
         sources=others.applied(discovery.sources),
         splits=splits,
         notes=(*discovery.errors, *discovery.warnings),
+    )
+
+
+def _within(facts: MemoryFacts, selection: Selection) -> MemoryFacts:
+    """Failures of the time that is judged; sizes and configurations have no time of their own."""
+    if selection.since is None and selection.until is None:
+        return facts
+    ends = [job.last_us for job in facts.jobs if job.last_us is not None]
+    ends += [writer.last_us for writer in facts.writers if writer.last_us is not None]
+    zone = next((w.zone_offset_ms for w in facts.writers if w.zone_offset_ms is not None), 0)
+    end = max(ends, default=0)
+
+    def instant(moment: Moment | None, otherwise: int) -> int:
+        return otherwise if moment is None else moment.at(end_us=end, zone_offset_ms=zone)
+
+    low, high = instant(selection.since, -(1 << 62)), instant(selection.until, 1 << 62)
+    return replace(
+        facts,
+        jobs=tuple(
+            replace(
+                job,
+                incidents=tuple(
+                    i for i in job.incidents if i.time_us is None or low <= i.time_us <= high
+                ),
+            )
+            for job in facts.jobs
+        ),
     )
 
 

@@ -21,7 +21,10 @@ _ONCE: Final = f"""
       OR contains(fields['key'], 'network') OR contains(fields['key'], 'backend')
       OR contains(fields['key'], 'rocksdb') OR contains(fields['key'], 'numberOf')
       OR template IN ('state-backend'))
-    OR template = 'yarn-taskmanager-starting'"""
+    OR template = 'yarn-taskmanager-starting'
+    OR template IN ('operator-event-warning', 'operator-status-error')
+      AND (contains(fields['said'], 'OOMKilled') OR contains(fields['said'], 'Evicted')
+        OR fields['reason'] IN ('OOMKILLED', 'EVICTED'))"""
 
 
 def _query(text: str, **frames: DataFrame) -> DataFrame:
@@ -36,7 +39,7 @@ def printed(events: DataFrame) -> DataFrame:
         f"""
         SELECT 'memory' AS what, event, template, source, offset, owner, time_us, role, cluster,
           coalesce(taskmanager, writer_taskmanager) AS taskmanager,
-          coalesce(host, writer_host) AS host, bytes, fields
+          coalesce(host, writer_host) AS host, bytes, thread, fields
         FROM {{events}}
         WHERE {_ONCE}
         """,

@@ -113,11 +113,25 @@ def _troubles(rows: Iterable[Row]) -> Iterator[Trouble]:
             cause=row["cause"],
             size=row["bytes"],
             values=dict(row["fields"] or {}),
-            resource=row["thread"] if row["template"].startswith("operator-") else None,
+            resource=_resource(row["thread"]) if row["template"].startswith("operator-") else None,
             times=tuple(row["times"] or ()),
             source=row["source"],
             ref=_ref(row),
         )
+
+
+_RESOURCE: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}[./][a-z0-9][a-z0-9.-]{0,252}")
+
+
+def _resource(thread: str | None) -> str | None:
+    """`namespace/name`, as the operator's own layout prints it; other layouts have a thread there.
+
+    >>> _resource("default.orders"), _resource("ReconcilerExecutor-flinkdeploymentcontroller-50")
+    ('default/orders', None)
+    """
+    if thread is None or _RESOURCE.fullmatch(thread) is None:
+        return None
+    return thread if "/" in thread else thread.replace(".", "/", 1)
 
 
 def _collecting(rows: Iterable[Row]) -> Iterator[Collecting]:

@@ -76,6 +76,8 @@ def memory(
     ] = None,
     tz: o.Tz = None,
     strict_inputs: o.StrictInputs = None,
+    since: o.Since = None,
+    until: o.Until = None,
     format: o.OutputFormat = None,
     output: o.Output = None,
     max_rows: o.MaxRows = None,
@@ -115,7 +117,15 @@ def memory(
 
     from flowdiag.cli.run_memory import run_memory
 
-    return run_memory(paths or [], settings, options=options, version=flink, container=container)
+    return run_memory(
+        paths or [],
+        settings,
+        options=options,
+        version=flink,
+        container=container,
+        since=since,
+        until=until,
+    )
 
 
 def _total(role: str, flink: str | None) -> str:

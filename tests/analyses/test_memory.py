@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 HEALTHY = sorted(FIXTURES.glob("recordings/flink/*/healthy/logs"))
+CAPPED = sorted(FIXTURES.glob("recordings/startup/*/capped-buffers"))
 SHORT = sorted(FIXTURES.glob("recordings/startup/*/too-few-buffers"))
 
 
@@ -45,16 +47,28 @@ def test_what_ran_is_what_the_model_derives(spark: SparkSession, folder: Path) -
 @pytest.mark.spark
 @pytest.mark.parametrize("folder", SHORT, ids=lambda path: path.parent.name)
 def test_the_smallest_setting_that_works(spark: SparkSession, folder: Path) -> None:
-    """240 KiB are 60 segments of 4 KiB: with them the same cluster of 1.20 ran."""
+    """The same cluster of the same version was run with what is proposed here, and ran."""
+    confirmed = json.loads((folder.parent / "enough-buffers/truth.json").read_text("utf-8"))
+    assert confirmed["state_at_the_end"] == "RUNNING"
     report = _diagnose([folder], spark)
     finding = report.findings[0]
     assert (finding.code, finding.cause) == ("MM201", "insufficient-network-buffers")
     assert (finding.actions[0].option, finding.actions[0].proposed) == (
         "taskmanager.memory.network.min",
-        "240k",
+        confirmed["expected"]["network"],
     )
     assert {row.segments for row in report.data.buffers or []} == {40}
     assert max(row.required for row in report.data.buffers or []) > 40
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("folder", CAPPED, ids=lambda path: path.parent.name)
+def test_gates_that_may_require_two_buffers_only(spark: SparkSession, folder: Path) -> None:
+    """With 42 segments the cluster ran, since the cap of 1.17 and later was set."""
+    report = _diagnose([folder], spark)
+    assert not [finding for finding in report.findings if finding.code == "MM201"]
+    rows = report.data.buffers or []
+    assert {(row.segments, row.any_placement) for row in rows} == {(42, 42)}
 
 
 def test_files_alone_need_no_spark(tmp_path: Path) -> None:

@@ -134,16 +134,20 @@ def _finding(facts: StartupFacts, troubles: tuple[Trouble, ...]) -> Finding:
     proposed = _enough(worst.size)
     what = worst.values.get("method") or worst.values.get("message", "").rpartition(".")[2]
     held = not facts.running
-    size = j.bytes_text(worst.size) if worst.size is not None else "larger"
-    bound = f", {j.bytes_text(limit)} are allowed" if limit is not None else " than allowed"
+    size = j.bytes_text(worst.size) if worst.size is not None else None
+    told = f"An RPC message{f' ({what})' if what else ''} is larger than allowed"
+    if size is not None and limit is not None:
+        told += f": {size}, the limit is {j.bytes_text(limit)}"
+    elif size is not None:
+        told += f": {size}"
     times = [t.first_us for t in troubles if t.first_us is not None]
     return Finding(
         job=facts.jobs[0].job.key if len(facts.jobs) == 1 else None,
         severity=Severity.CRITICAL if held else Severity.WARNING,
         state=State.ONGOING if held else State.RECOVERED,
         subject=Subject(kind="process", host=worst.peer if worst.peer != worst.host else None),
-        title=f"An RPC message{f' ({what})' if what else ''} is {size}{bound}",
-        why=f"dropped: {size}{bound}",
+        title=told,
+        why=told,
         cause="frame-too-large",
         rank=Rank.ROOT_CAUSE - 1,
         option=option,

@@ -57,7 +57,7 @@ _SAID: Final = re.compile(
 )
 _BROKEN: Final = re.compile(
     r"unexpectedly closed by remote task manager|Lost connection to task manager|Connection refused|"
-    r"Connecting to remote task manager"
+    r"Connecting to remote task manager|Connection reset by peer|RemoteTransportException"
 )
 _WHY: Final = {
     "gone": "its process was gone",
@@ -212,7 +212,7 @@ def _reasons(
         and i.time_us is not None
         and at - _NEAR_US <= i.time_us <= at + 1_000_000
         and (i.text.get("lost_taskmanager") == name or (host and i.text.get("lost_host") == host))
-        and _BROKEN.search(i.cause or i.text.get("exception") or "")
+        and _BROKEN.search(f"{i.cause} {i.text.get('exception')} {i.text.get('text')}")
     ]
     if broken:
         votes.append(

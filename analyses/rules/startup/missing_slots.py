@@ -27,6 +27,7 @@ TaskManagers that are about to register: see the finding about late ones.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
@@ -62,22 +63,25 @@ class MissingSlots:
     ) -> Iterator[Finding | Inconclusive]:
         """One finding per job."""
         for job in facts.jobs:
-            short = [s for s in job.starts if _is_short(job, s)]
+            times = sorted(
+                i.time_us
+                for i in job.job.incidents
+                if i.time_us
+                and (i.kind == "no-resource" or failure_kind(i.cause or "") == "no-resource")
+            )
+            short = [s for s in job.starts if _is_short(s, times)]
             if short:
                 yield _finding(facts, job, short)
 
 
-def _is_short(job: JobStarts, start: Start) -> bool:
+def _is_short(start: Start, times: list[int]) -> bool:
+    """Whether a start had too few slots: by its numbers, else by an error for slots within it."""
     if start.held not in ("slots", "back-off"):
         return False
     slots = start.slots
     if slots and slots.required and slots.acquired is not None and start.tasks:
         return slots.acquired < slots.required
-    return any(
-        i.kind == "no-resource" or (i.cause is not None and failure_kind(i.cause) == "no-resource")
-        for i in job.job.incidents
-        if i.time_us and start.started_us <= i.time_us < (start.ended_us or 1 << 62)
-    )
+    return bisect_left(times, start.started_us) < bisect_left(times, start.ended_us or 1 << 62)
 
 
 def _finding(facts: StartupFacts, job: JobStarts, short: list[Start]) -> Finding:

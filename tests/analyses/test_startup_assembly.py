@@ -1,0 +1,91 @@
+"""From rows to starts, without a JVM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowdiag.analyses.facts import (
+    Attempt,
+    CheckpointFacts,
+    Incident,
+    JobFacts,
+    JobKey,
+    Ref,
+)
+from flowdiag.analyses.startup.assemble import assemble_startup
+from flowdiag.analyses.startup.data import start_attempts
+
+JOB = JobKey(cluster="c", job_id="ab" * 16)
+BEGIN = 1_700_000_000_000_000
+MINUTE = 60_000_000
+RESTARTS = 20_000
+
+
+def _times(number: int, at: int) -> dict[str, Any]:
+    return {
+        "what": "times",
+        "attempt_id": f"{number:032x}",
+        "scheduled_us": at + 1_000_000,
+        "deploying_us": at + 1_100_000,
+        "initializing_us": None,
+        "running_us": at + 1_200_000,
+        "ended_us": at + 50_000_000 if number < RESTARTS else None,
+        "end_state": "FAILED" if number < RESTARTS else None,
+        "own_ended_us": None,
+        "source": 0,
+        "offset": number,
+    }
+
+
+def test_tens_of_thousands_of_restarts_keep_the_last() -> None:
+    """The work grows with the number of records, and the list keeps the first, the held and the last."""
+    moments = [BEGIN + n * MINUTE for n in range(RESTARTS + 1)]
+    rows = [_times(n, at) for n, at in enumerate(moments)]
+    incidents = []
+    for n, at in enumerate(moments[1:]):
+        incidents.append(
+            Incident(
+                kind="task-failure",
+                job=JOB,
+                time_us=at - 100_000,
+                cause="java.lang.IllegalStateException: x",
+                ref=Ref(0, 10 * n),
+            )
+        )
+        incidents.append(
+            Incident(
+                kind="restart", job=JOB, time_us=at, text={"tasks": "1"}, ref=Ref(0, 10 * n + 1)
+            )
+        )
+    attempts = tuple(
+        Attempt(
+            attempt_id=f"{n:032x}",
+            job=JOB,
+            task="aggregate",
+            subtask_index=0,
+            parallelism=1,
+            attempt=n,
+            taskmanager="tm-1",
+        )
+        for n in range(RESTARTS + 1)
+    )
+    job = JobFacts(
+        key=JOB,
+        name="orders",
+        version="1.20.5",
+        incidents=tuple(incidents),
+        attempts=attempts,
+        last_us=moments[-1] + MINUTE,
+    )
+    facts = assemble_startup(rows, CheckpointFacts(jobs=(job,), processes=()))
+    (starts,) = facts.jobs
+    assert len(starts.starts) == RESTARTS + 1
+    last = starts.starts[-1]
+    assert (last.number, last.trigger, last.running_us) == (
+        RESTARTS,
+        "user-code",
+        moments[-1] + 1_200_000,
+    )
+    shown = start_attempts(facts, 100)
+    assert len(shown) == 100
+    assert [shown[0].number, shown[-1].number] == [0, RESTARTS]
