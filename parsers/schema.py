@@ -174,6 +174,7 @@ class Event(StrEnum):
     SPARK_PROGRESS = "spark_progress"  # one trigger of a query
     SPARK_PID = "spark_pid"  # what the rate estimator prints
     SPARK_RATE_LIMIT = "spark_rate_limit"  # a receiver takes a new limit
+    SPARK_RANGE = "spark_range"  # a task of a direct stream reads offsets of a topic's partition
     SPARK_BLOCK = "spark_block"  # a receiver's block in some memory: fields.size, fields.free
     SPARK_DROPPED = "spark_dropped"  # listener events were lost: fields.count, fields.queue
     SPARK_INCIDENT = "spark_incident"  # what explains slow or failed batches, by template

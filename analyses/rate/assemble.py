@@ -22,6 +22,7 @@ from flowdiag.analyses.rate.facts import (
     Memory,
     Operation,
     Output,
+    Partition,
     QueryFacts,
     RateFacts,
     Record,
@@ -141,6 +142,7 @@ def _application(
         executors=_executors(singles[Event.SPARK_EXECUTOR], kinds.get("executor", ())),
         operations=_operations(kinds.get("operation", ())),
         blocks=_blocks(kinds.get("blocks", ())),
+        partitions=_partitions(kinds.get("range", ())),
         memory=tuple(
             Memory(
                 host=row["host"],
@@ -416,6 +418,20 @@ def _operations(rows: Iterable[Row]) -> tuple[Operation, ...]:
         if str(row.get("output") or "").isdecimal() and row["batches"]
     ]
     return tuple(sorted(found, key=lambda one: one.output))
+
+
+def _partitions(rows: Iterable[Row]) -> tuple[Partition, ...]:
+    found = [
+        Partition(
+            name=row["partition"],
+            records=row["records"],
+            tasks=row["tasks"],
+            ref=Ref(row["ref"]["source"], row["ref"]["offset"]) if row.get("ref") else None,
+        )
+        for row in rows
+        if row.get("partition") and row.get("records") is not None
+    ]
+    return tuple(sorted(found, key=lambda one: one.name))
 
 
 def _blocks(rows: Iterable[Row]) -> tuple[Blocks, ...]:

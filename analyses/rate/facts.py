@@ -90,6 +90,16 @@ class Blocks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """What tasks of a direct stream read of a partition, from the logs of executors."""
+
+    name: str  # orders-3
+    records: int
+    tasks: int
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """A host that keeps blocks of receivers: what was left at last, and how fast they come."""
 
@@ -291,6 +301,7 @@ class ApplicationFacts:
     operations: tuple[Operation, ...] = ()
     blocks: tuple[Blocks, ...] = ()
     memory: tuple[Memory, ...] = ()
+    partitions: tuple[Partition, ...] = ()
     queries: tuple[QueryFacts, ...] = ()
     receivers: tuple[Record, ...] = ()
     limits: tuple[Record, ...] = ()  # rate limits that receivers took

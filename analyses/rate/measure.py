@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from flowdiag.analyses.frames import kept
 from flowdiag.parsers.schema import Event
 from flowdiag.parsers.spark.rest import application_in
 
@@ -265,7 +266,7 @@ def facts_frame(events: DataFrame, present: Collection[str] | None = None) -> Da
 
     `batch` per (application, batch time), `output` per failed output operation, `stage` the worst stage
     of each batch or trigger, `work` its jobs, `executor` per executor, `operation` per output operation,
-    `blocks` per receiver, `memory` where they are kept, `single` for records as they are.
+    `blocks` per receiver, `memory` where they are kept, `range` per partition of a topic, `single` for records as they are.
 
     Args:
         events: what `owned` returned.
@@ -277,6 +278,41 @@ def facts_frame(events: DataFrame, present: Collection[str] | None = None) -> Da
         """A condition; where it is known to hold nowhere, Spark leaves out what depends on it."""
         return f"event = '{event}'" if present is None or event in present else "false"
 
+    # Read by several parts of the query: computed once.
+    jobs = _view(
+        events,
+        f"""
+        SELECT app, checkpoint AS job,
+          max(epoch_ms) AS batch,
+          max(fields['output']) AS output,
+          max(fields['run_id']) AS run_id,
+          max(fields['batch_id']) AS batch_id,
+          min(time_us) FILTER (WHERE fields['what'] = 'started') DIV 1000 AS start,
+          max(time_us) FILTER (WHERE fields['what'] = 'ended') DIV 1000 AS end,
+          max(fields['failed']) = 'true' AS failed,
+          max(cause) AS cause,
+          max(fields['stages']) AS stages,
+          min(struct(source, offset)) AS ref
+        FROM {{events}} WHERE {only(Event.SPARK_JOB)}
+        GROUP BY app, checkpoint
+        """,
+        Event.SPARK_JOB,
+        present,
+    )
+    tasks = _view(
+        events,
+        f"""
+        SELECT DISTINCT app, checkpoint AS stage, attempt, host, bytes, fields['executor'] AS executor,
+          {number("tasks")} AS tasks, {number("failed")} AS failed, {number("total_ms")} AS total,
+          {number("longest_ms")} AS longest, {number("index")} AS task,
+          {number("slowest_records")} AS slowest_records, {number("records")} AS records,
+          {number("gc_ms")} AS gc, {number("spilled")} AS spilled, {number("fetch_ms")} AS fetch,
+          time_us
+        FROM {{events}} WHERE {only(Event.SPARK_TASKS)}
+        """,
+        Event.SPARK_TASKS,
+        present,
+    )
     return events.sparkSession.sql(
         f"""
         WITH told AS (
@@ -305,24 +341,10 @@ def facts_frame(events: DataFrame, present: Collection[str] | None = None) -> Da
             min_by(struct(source, offset),
                    struct(state <> 'completed', origin <> 'listener', source, offset)) AS ref
           FROM told GROUP BY app, epoch_ms
-        ), jobs AS (
-          SELECT app, checkpoint AS job,
-            max(epoch_ms) AS batch,
-            max(fields['output']) AS output,
-            max(fields['run_id']) AS run_id,
-            max(fields['batch_id']) AS batch_id,
-            min(time_us) FILTER (WHERE fields['what'] = 'started') DIV 1000 AS start,
-            max(time_us) FILTER (WHERE fields['what'] = 'ended') DIV 1000 AS end,
-            max(fields['failed']) = 'true' AS failed,
-            max(cause) AS cause,
-            max(fields['stages']) AS stages,
-            min(struct(source, offset)) AS ref
-          FROM {{events}} WHERE {only(Event.SPARK_JOB)}
-          GROUP BY app, checkpoint
         ), work AS (
           SELECT app, batch, run_id, batch_id, count(*) AS jobs,
             IF(count(end) = count(*), sum(end - start), NULL) AS busy
-          FROM jobs WHERE batch IS NOT NULL OR run_id IS NOT NULL
+          FROM {{jobs}} WHERE batch IS NOT NULL OR run_id IS NOT NULL
           GROUP BY app, batch, run_id, batch_id
         ), blocks AS (
           SELECT DISTINCT app, fields['stream'] AS stream, fields['block'] AS block,
@@ -332,24 +354,16 @@ def facts_frame(events: DataFrame, present: Collection[str] | None = None) -> Da
           SELECT app, batch, min(start) AS start, IF(count(end) = count(*), max(end), NULL) AS end,
             count(*) AS jobs, count_if(failed) AS failed, max(cause) AS cause,
             count(DISTINCT output) AS outputs, min(ref) AS ref
-          FROM jobs WHERE batch IS NOT NULL GROUP BY app, batch
+          FROM {{jobs}} WHERE batch IS NOT NULL GROUP BY app, batch
         ), outputs AS (
           SELECT app, epoch_ms AS batch, fields['output'] AS output,
             max(fields['name']) AS name, max(duration_ms) AS duration, max(cause) AS cause,
             min_by(struct(source, offset), cause IS NULL) AS ref
           FROM {{events}} WHERE {only(Event.SPARK_OUTPUT)}
           GROUP BY app, epoch_ms, fields['output']
-        ), task_rows AS (
-          SELECT DISTINCT app, checkpoint AS stage, attempt, host, bytes, fields['executor'] AS executor,
-            {number("tasks")} AS tasks, {number("failed")} AS failed, {number("total_ms")} AS total,
-            {number("longest_ms")} AS longest, {number("index")} AS task,
-            {number("slowest_records")} AS slowest_records, {number("records")} AS records,
-            {number("gc_ms")} AS gc, {number("spilled")} AS spilled, {number("fetch_ms")} AS fetch,
-            time_us
-          FROM {{events}} WHERE {only(Event.SPARK_TASKS)}
         ), stage_of_job AS (
           SELECT app, CAST(stage AS BIGINT) AS stage, min_by(struct(batch, run_id, batch_id), job) AS of
-          FROM (SELECT *, explode(from_json(stages, 'array<bigint>')) AS stage FROM jobs
+          FROM (SELECT *, explode(from_json(stages, 'array<bigint>')) AS stage FROM {{jobs}}
                 WHERE batch IS NOT NULL OR run_id IS NOT NULL)
           GROUP BY app, stage
         ), names AS (
@@ -360,7 +374,7 @@ def facts_frame(events: DataFrame, present: Collection[str] | None = None) -> Da
             max_by(struct(task, executor, host, slowest_records), struct(longest, task)) AS slowest,
             sum(records) AS records, sum(gc) AS gc, sum(spilled) AS spilled, sum(fetch) AS fetch,
             count(DISTINCT executor) AS executors
-          FROM task_rows WHERE tasks > 0 GROUP BY app, stage
+          FROM {{tasks}} WHERE tasks > 0 GROUP BY app, stage
         ), worst AS (
           SELECT s.app, j.of.batch AS batch, j.of.run_id AS run_id, j.of.batch_id AS batch_id,
             max_by(struct(s.*, n.name), struct(s.longest, s.stage)) AS worst
@@ -370,7 +384,7 @@ def facts_frame(events: DataFrame, present: Collection[str] | None = None) -> Da
         ), per_executor AS (
           SELECT r.app, r.executor, r.stage, max(r.host) AS host, sum(r.tasks) AS tasks,
             sum(r.total) AS total, max(s.tasks) AS all_tasks, max(s.total) AS all_total
-          FROM task_rows AS r JOIN stage_tasks AS s ON s.app = r.app AND s.stage = r.stage
+          FROM {{tasks}} AS r JOIN stage_tasks AS s ON s.app = r.app AND s.stage = r.stage
           JOIN stage_of_job AS j ON j.app = s.app AND j.stage = s.stage
           WHERE r.tasks > 0 GROUP BY r.app, r.executor, r.stage
         ), loads AS (
@@ -395,6 +409,12 @@ def facts_frame(events: DataFrame, present: Collection[str] | None = None) -> Da
           SELECT app, stream, count(*) AS blocks, sum(bytes) AS bytes, min(time) AS first,
             max(time) AS last, percentile(bytes, 0.5) AS usual, max(bytes) AS largest
           FROM blocks GROUP BY app, stream)
+        UNION ALL SELECT 'range', to_json(struct(*)) FROM (
+          SELECT app, partition, count(*) AS tasks, sum(high - low) AS records, min(ref) AS ref
+          FROM (SELECT app, concat(fields['topic'], '-', fields['number']) AS partition,
+                  {number("low")} AS low, {number("high")} AS high, min(struct(source, offset)) AS ref
+                FROM {{events}} WHERE {only(Event.SPARK_RANGE)} GROUP BY ALL)
+          WHERE high >= low GROUP BY app, partition)
         UNION ALL SELECT 'memory', to_json(struct(*)) FROM (
           SELECT app, host, max_by({number("free")}, time_us) AS free, sum(bytes) AS bytes,
             min(time_us) DIV 1000 AS first, max(time_us) DIV 1000 AS last
@@ -406,4 +426,12 @@ def facts_frame(events: DataFrame, present: Collection[str] | None = None) -> Da
         FROM {{events}} WHERE event IN {_in(*SINGLE)}
         """,
         events=events,
+        jobs=jobs,
+        tasks=tasks,
     )
+
+
+def _view(events: DataFrame, query: str, kind: Event, present: Collection[str] | None) -> DataFrame:
+    """What a query finds among events of a kind, kept unless there are none, which Spark then knows."""
+    frame = events.sparkSession.sql(query, events=events)
+    return kept(frame) if present is None or kind in present else frame

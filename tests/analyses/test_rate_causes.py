@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from flowdiag.analyses.facts import Ref
 from flowdiag.analyses.findings import Finding, Severity
 from flowdiag.analyses.rate.causes import troubles
 from flowdiag.analyses.rate.cores import cores_of, free_cores
@@ -18,6 +19,7 @@ from flowdiag.analyses.rate.facts import (
     Memory,
     Operation,
     Output,
+    Partition,
     RateFacts,
     StageLoad,
     StreamInput,
@@ -341,6 +343,21 @@ def test_a_partition_with_most_of_the_records(counts: Sequence[int], partition: 
     app = w.application(late_batches(streams=(stream,), records=stream.records))
     names = [x.subject.partition for x in found(app, "RT310")]
     assert names == ([partition] if partition else [])
+
+
+def test_partitions_as_the_tasks_of_executors_tell_of_them() -> None:
+    batches = [replace(b, streams=(), records=None) for b in late_batches()]
+
+    def app(counts: Sequence[int]) -> ApplicationFacts:
+        told = tuple(
+            Partition(name=f"orders-{n}", records=40 * count, tasks=40, ref=Ref(1, n))
+            for n, count in enumerate(counts)
+        )
+        return w.application(batches, partitions=told)
+
+    (finding,) = found(app((300, 9000, 310)), "RT310")
+    assert finding.subject.partition == "orders-1" and finding.evidence[0].offset == 1
+    assert found(app((3000, 4000, 3100)), "RT310") == []
 
 
 def test_a_partition_in_which_the_backlog_waits() -> None:

@@ -202,3 +202,45 @@ def test_at_most_three_actions(spark: SparkSession, tmp_path: Path) -> None:
 def test_no_readable_input(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("[]")
     assert facts_of(spark, tmp_path / "x.json") == {}
+
+
+def test_blocks_partitions_jobs_and_operations_are_added_up(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    name = "app-20260101000000-0001"
+    lines = [
+        "26/11/20 23:53:03 INFO KafkaRDD: Computing topic orders, partition 3 offsets 10 -> 40",
+        "26/11/20 23:53:05 INFO KafkaRDD: Computing topic orders, partition 3 offsets 40 -> 90",
+        "26/11/20 23:53:05 INFO KafkaRDD: Computing topic orders, partition 3 offsets 40 -> 90",
+    ]
+    for second, replica in ((3, "h1"), (3, "h2"), (5, "h1")):
+        lines.append(
+            f"26/11/20 23:53:0{second} INFO BlockManagerInfo: Added input-0-179521878{second}000 in"
+            f" memory on {replica}:36129 (size: 2.0 KiB, free: {900 - second} B)"
+        )
+    (tmp_path / f"driver-{name}.log").write_text(driver_log(4) + "\n".join(lines) + "\n")
+    told = listener(name, 4)
+    for line in told[1:]:
+        line["output_operations"] = [
+            {
+                "id": 0,
+                "name": "save",
+                "start_time": T0,
+                "end_time": T0 + 300,
+                "failure_reason": None,
+            }
+        ]
+    paths = (write(tmp_path / "log", event_log(name, 4)), write(tmp_path / "lines.jsonl", told))
+    (app,) = facts_of(spark, *paths, tmp_path / f"driver-{name}.log").values()
+    (partition,) = app.partitions
+    assert (partition.name, partition.tasks, partition.records) == ("orders-3", 2, 80)
+    (blocks,) = app.blocks  # a replica is no second block
+    assert (blocks.stream, blocks.blocks, blocks.bytes) == (0, 2, 4096)
+    assert {one.host: (one.free_bytes, one.bytes) for one in app.memory} == {
+        "h1": (895, 4096),
+        "h2": (897, 2048),
+    }
+    assert [(one.output, one.name, one.batches, one.total_ms) for one in app.operations] == [
+        (0, "save", 4, 1200)
+    ]
+    assert [b.work and (b.work.jobs, b.work.busy_ms) for b in app.batches] == [(1, 300)] * 4

@@ -12,7 +12,7 @@ lag give it no more than its share.
 
 How it decides
 --------------
-DStreams: the offset ranges of the present batches; queries: latest less end offsets of the late
+DStreams: the offset ranges of the present batches, or those that the executors' logs name; queries: latest less end offsets of the late
 triggers, by partition. One of at least three partitions has `ratio` times the mean of the others, and
 `floor` records more, in most of them. Only where batches queue, are held back, or a backlog grows.
 
@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from flowdiag.analyses.findings import (
@@ -44,8 +44,10 @@ from flowdiag.analyses.findings import (
     State,
     Subject,
 )
+from flowdiag.analyses.judging import cite
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
+from flowdiag.analyses.rate.facts import Partition
 from flowdiag.analyses.rate.model import kafka_ranges
 from flowdiag.analyses.rate.stability import Stability
 from flowdiag.analyses.rate.state import Assessed, Assessment
@@ -92,8 +94,16 @@ class SkewedPartition:
                         by[f"{one.topic}-{one.partition}"] += one.count
                 counts.append(by)
             found = uneven(counts, thresholds)
+            cited = j.of_batches(late)
+            if found is None and not any(counts):
+                # Nothing describes the batches: what the tasks of executors say of all of them.
+                found, cited = _read_by_tasks(assessed.app.partitions, thresholds), ()
             if found is not None:
-                cited = j.of_batches(late)
+                cited = cited or cite(
+                    (one.ref, None)
+                    for one in assessed.app.partitions
+                    if one.name == found.partition
+                )
                 yield _finding(assessed, None, found, thresholds["ratio"], cited)
         for assessed, query, state in j.queries(facts):
             waiting = state.stability in (Stability.OVERLOADED, Stability.THROTTLED)
@@ -111,6 +121,24 @@ class SkewedPartition:
             if found is not None:
                 name = query.name or query.id
                 yield _finding(assessed, name, found, thresholds["ratio"], j.of_triggers(triggers))
+
+
+def _read_by_tasks(told: Sequence[Partition], thresholds: Thresholds) -> _Uneven | None:
+    """The same from the mean of what the tasks read of each partition."""
+    means = {one.name: round(one.records / max(1, one.tasks)) for one in told}
+    found = uneven([means] * rate_state.FEW, thresholds)
+    if found is None:
+        return None
+    tasks = max(one.tasks for one in told)
+    counts = {one.name: one.records for one in told}
+    rest = sum(counts.values()) - counts[found.partition]
+    return replace(
+        found,
+        count=counts[found.partition],
+        others=rest / max(1, len(counts) - 1),
+        units=tasks,
+        of=tasks,
+    )
 
 
 def _unseen(source: Mapping[str, object]) -> dict[str, int]:
