@@ -22,6 +22,7 @@ from flowdiag.analyses.queues.facts import (
     QueueFacts,
     Sample,
     joined,
+    options_of,
 )
 from flowdiag.analyses.queues.measure import (
     COUNTERS,
@@ -401,15 +402,6 @@ def _said(job: JobFacts, common: CheckpointFacts, told: Row) -> str | None:
     """The version that a log or an answer prints."""
     known = (job.version, *(process.version for process in common.processes), told.get("version"))
     return next((text for text in known if version_of(text) is not None), None)
-
-
-def options_of(job: JobFacts) -> dict[str, str]:
-    """The configuration as far as the input tells it."""
-    order = {"rest": 0, "log": 1, "observed": 2}
-    found: dict[str, str] = {}
-    for setting in sorted(job.settings, key=lambda s: order.get(s.source, 3)):
-        found.setdefault(setting.key, setting.value)
-    return found
 
 
 def _capacities(

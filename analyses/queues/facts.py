@@ -159,3 +159,12 @@ class QueueFacts:
     def processes(self) -> tuple[Process, ...]:
         """Who wrote what."""
         return self.common.processes
+
+
+def options_of(job: JobFacts) -> dict[str, str]:
+    """The configuration as far as the input tells it."""
+    order = {"rest": 0, "log": 1, "observed": 2}
+    found: dict[str, str] = {}
+    for setting in sorted(job.settings, key=lambda s: order.get(s.source, 3)):
+        found.setdefault(setting.key, setting.value)
+    return found

@@ -37,7 +37,7 @@ def test_a_block_is_made_anew() -> None:
 def test_every_rule_explains_itself(rule: Rule[object]) -> None:
     parts = sections(page(rule))
     assert [heading for heading in HEADINGS if not parts.get(heading)] == []
-    assert re.fullmatch(r"(CP|MM|RT|ST)\d{3}", rule.code)
+    assert re.fullmatch(r"(BP|CP|MM|RT|SK|ST)\d{3}", rule.code)
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", rule.name)
     assert rule.title and not rule.title.endswith(".")
     for threshold in rule.thresholds:

@@ -56,7 +56,7 @@ class NetworkMemory:
     """BP202."""
 
     code: Final = "BP202"
-    name: Final = "tight-network-memory"
+    name: Final = "network-memory-used-up"
     title: Final = "Tasks would use more network buffers than there are"
     core: Final = False
     thresholds: Final = (

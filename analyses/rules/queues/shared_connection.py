@@ -39,8 +39,7 @@ from flowdiag.analyses.findings import (
     Rank,
     Severity,
 )
-from flowdiag.analyses.queues.assemble import options_of
-from flowdiag.analyses.queues.facts import QueueFacts
+from flowdiag.analyses.queues.facts import QueueFacts, options_of
 from flowdiag.analyses.queues.judging import evidence, serious, who
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 
