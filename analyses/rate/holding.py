@@ -46,13 +46,18 @@ def held_by(assessed: Assessed, stream: int) -> tuple[str, str]:
     if state is not None and rate_state.overloaded(state) and _beyond(assessed, estimator):
         return "cannot-act", "batches hold far more than the published rate: it is not heeded"
     if any(cap.kind == "pid" for cap in caps) or _floored(estimator):
-        return term(estimator)
+        return term(estimator, several=len(assessed.estimators) > 1)
     last = estimator.updates[-1].new_rate or 0.0
     return "source", f"batches hold less than the {last:.0f} records/s permitted: no more comes"
 
 
-def term(estimator: Replay) -> tuple[str, str]:
-    """Which term of the estimator decides the late rates."""
+def term(estimator: Replay, *, several: bool = False) -> tuple[str, str]:
+    """Which term of the estimator decides the late rates.
+
+    Args:
+        estimator: of one stream.
+        several: whether there are others, so that it sees a part of the records only.
+    """
     late = [step for step in estimator.updates[-12:] if step.processing_rate]
     if not late:
         return "unknown", "no update with records"
@@ -66,7 +71,8 @@ def term(estimator: Replay) -> tuple[str, str]:
     if taken > 0.3:
         return "delay", f"the delay: its term takes {taken:.0%} off what is processed"
     rate = median(step.processing_rate or 0.0 for step in late)
-    return "processing", f"what the job processes, {rate:.0f} records/s"
+    of = f" of stream {estimator.stream}" if several else ""
+    return "processing", f"what the job processes, {rate:.0f} records/s{of}"
 
 
 def _floored(estimator: Replay) -> bool:

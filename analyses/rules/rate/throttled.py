@@ -76,7 +76,10 @@ def _finding(assessed: Assessed, state: StreamState) -> Finding:
     reached = [one for one in assessed.estimators if one.updates]
     caps = [cap for cap in state.caps if cap.kind == "pid"]
     rate = sum(cap.per_s for cap in caps)
-    held, words = term(next((one for one in reached if one.stream == caps[0].stream), reached[0]))
+    # The largest stream is the one that matters.
+    most = max(caps, key=lambda cap: cap.per_s)
+    mine = next((one for one in reached if one.stream == most.stream), reached[0])
+    held, words = term(mine, several=len(reached) > 1)
     return Finding(
         job=assessed.key,
         severity=Severity.WARNING,
