@@ -80,6 +80,10 @@ _SPEC: Final = {
     "jvmMetaspaceSize": "taskmanager.memory.jvm-metaspace.size",
     "jvmOverheadSize": "taskmanager.memory.jvm-overhead",
 }
+# Up to 1.9: the container, and the heap that was cut out of it.
+_OLD_SPEC: Final = re.compile(
+    r"container size ([0-9]{1,9}) MB, JVM heap size ([0-9]{1,9}) MB, JVM direct memory limit"
+)
 _SPEC_ENTRY: Final = re.compile(r"(\w{1,40})=(?:[0-9.]{1,20}[kmgt]b \()?([0-9]{1,19}) bytes")
 
 
@@ -114,7 +118,7 @@ def assemble_memory(
     wanted = dict(given or {})
     processes = _logged(rows, common.processes, version, container)
     processes = _with_rest(processes, common, version)
-    processes = _with_specs(processes, rows, version)
+    processes = _with_limits(_with_specs(processes, rows, version), rows)
     processes = [_with_options(p, processes, of_files, refs, wanted) for p in processes]
     if of_files or wanted:
         seen = _one_version(processes)
@@ -181,7 +185,7 @@ def _logged(
         template = row["template"] or ""
         if (
             row["what"] == "memory"
-            and template != "yarn-taskmanager-starting"
+            and template not in ("yarn-taskmanager-starting", "pod-creating")
             and not template.startswith("operator-")
         ):
             streams[(row["source"], row["owner"])].append(row)
@@ -368,6 +372,9 @@ def _with_specs(
         sizes = {
             _SPEC[name]: int(size) for name, size in _SPEC_ENTRY.findall(spec) if name in _SPEC
         }
+        old = _OLD_SPEC.search(spec)
+        if old is not None:
+            sizes = {"taskmanager.heap.size": int(old[1]) * m.MIB, "heap": int(old[2]) * m.MIB}
         if not sizes:
             continue
         sizes = _complete(sizes)
@@ -397,6 +404,22 @@ def _with_specs(
             )
         )
     return processes
+
+
+def _with_limits(processes: list[MemoryProcess], rows: Iterable[Row]) -> list[MemoryProcess]:
+    """Add the size of the pod that the resource manager asked for: `<megabytes,cpus>`."""
+    asked: dict[str, int] = {}
+    for row in rows:
+        if row["what"] == "memory" and row["template"] == "pod-creating" and row["taskmanager"]:
+            megabytes = (row["fields"] or {}).get("resource", "").partition(",")[0].strip()
+            if megabytes.isdecimal() and len(megabytes) < 10:
+                asked[row["taskmanager"]] = int(megabytes) * m.MIB
+    return [
+        replace(process, container=True, container_limit=asked[process.taskmanager])
+        if process.taskmanager in asked
+        else process
+        for process in processes
+    ]
 
 
 # --- options and the model -------------------------------------------------------------------------

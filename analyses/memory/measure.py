@@ -21,7 +21,7 @@ _ONCE: Final = f"""
       OR contains(fields['key'], 'network') OR contains(fields['key'], 'backend')
       OR contains(fields['key'], 'rocksdb') OR contains(fields['key'], 'numberOf')
       OR template IN ('state-backend'))
-    OR template = 'yarn-taskmanager-starting'
+    OR template IN ('yarn-taskmanager-starting', 'pod-creating')
     OR template IN ('operator-event-warning', 'operator-status-error')
       AND (contains(fields['said'], 'OOMKilled') OR contains(fields['said'], 'Evicted')
         OR fields['reason'] IN ('OOMKILLED', 'EVICTED'))"""

@@ -9,6 +9,7 @@ from flowdiag.analyses.rules.startup.class_loading import RULE as CLASSES
 from flowdiag.analyses.rules.startup.class_loading import linkage
 from flowdiag.analyses.rules.startup.large_frames import RULE as FRAMES
 from flowdiag.analyses.rules.startup.missed_heartbeats import RULE as HEARTBEATS
+from flowdiag.analyses.rules.startup.missing_workers import RULE as WORKERS
 from flowdiag.analyses.rules.startup.operator_refusal import RULE as OPERATOR
 from flowdiag.analyses.rules.startup.rpc_trouble import RULE as RPC
 from flowdiag.analyses.rules.startup.slow_initialisation import RULE as SLOW
@@ -240,6 +241,21 @@ def test_what_the_operator_could_not_do() -> None:
 def test_an_operator_that_is_content() -> None:
     fine = _told("operator-event", 5, reason="SUBMIT", said="Starting deployment")
     assert w.findings(OPERATOR, w.facts(troubles=(fine,))) == []
+
+
+# --- workers -------------------------------------------------------------------------------------
+
+
+def test_what_was_asked_for_against_what_there_is() -> None:
+    large = w.trouble(
+        "yarn-request-too-large",
+        values={"asked": "<memory:12288, vCores:4>", "offered": "<memory:8192, vCores:4>"},
+    )
+    waiting = w.job(w.start(w.task(0, deploying_us=None, running_us=None), held="slots"))
+    seen = w.facts(waiting, troubles=(large,), wanted_workers=2, first_request_us=w.BEGIN)
+    (finding,) = w.findings(WORKERS, seen)
+    assert finding.cause == "no-container"
+    assert "<memory:12288, vCores:4> asked for, the largest container is" in (finding.why or "")
 
 
 # --- restores ------------------------------------------------------------------------------------

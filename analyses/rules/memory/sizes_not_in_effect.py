@@ -63,6 +63,7 @@ class SizesNotInEffect:
         allowed = int(thresholds["difference"] * m.MIB)
         for process in facts.processes:
             yield from _differs(process, allowed)
+            yield from _container(facts, process.container_limit, process.taskmanager)
         for kill in facts.kills:
             yield from _container(facts, kill.limit, kill.pod)
 
@@ -110,6 +111,8 @@ def _container(facts: MemoryFacts, limit: int | None, pod: str | None) -> Iterat
     process = next((p for p in facts.processes if pod and p.taskmanager == pod), None)
     if process is None or limit is None:
         return
+    # Flink rounds the pod's size down to whole megabytes.
+    limit += m.MIB if limit == process.container_limit else 0
     memory = process.derived.memory if process.derived else None
     total = process.observed.get(m.PROCESS) or (
         memory.process if isinstance(memory, m.TaskManagerMemory) else None

@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses import judging as j
+from flowdiag.analyses.facts import Ref
 from flowdiag.analyses.findings import (
     Action,
     Finding,
@@ -85,14 +86,16 @@ def _open(facts: StartupFacts, waited: float) -> Finding:
     ]
     what = "granted and never registered" if len(granted) >= wanted else "not granted"
     held = not _running(facts)
+    refused, refusal_refs = _refusal(facts)
     where = {"yarn": "YARN", "kubernetes": "Kubernetes"}.get(facts.mode or "", "the cluster")
     return Finding(
         job=facts.jobs[0].job.key if len(facts.jobs) == 1 else None,
         severity=Severity.CRITICAL if held else Severity.WARNING,
         state=State.ONGOING,
         subject=Subject(kind="process"),
-        title=f"{j.count_text(wanted, 'worker')} {what} for {j.duration_text(waited)}",
-        why=f"{wanted} requests to {where} are open, {what}",
+        title=f"{j.count_text(wanted, 'worker')} {what} for {j.duration_text(waited)}"
+        + (f": {j.shorten(refused, 90)}" if refused else ""),
+        why=refused or f"{wanted} requests to {where} are open, {what}",
         cause="no-container",
         rank=Rank.ROOT_CAUSE - 1,
         first_us=facts.first_request_us,
@@ -107,7 +110,7 @@ def _open(facts: StartupFacts, waited: float) -> Finding:
                 unit="workers",
             ),
         ),
-        evidence=j.cite([(facts.last_request_ref, None)]),
+        evidence=j.cite([*refusal_refs, (facts.last_request_ref, None)]),
         actions=(
             Action(
                 text="Ask the cluster why: yarn application -status and the queue's free resources, or "
@@ -120,6 +123,27 @@ def _open(facts: StartupFacts, waited: float) -> Finding:
             ),
         ),
     )
+
+
+def _refusal(facts: StartupFacts) -> tuple[str | None, list[tuple[Ref | None, int | None]]]:
+    """What the resource manager says to the requests, where it says anything."""
+    large = facts.of_kind("yarn-request-too-large")
+    if large:
+        values = large[-1].values
+        said = f"{values.get('asked')} asked for, the largest container is {values.get('offered')}"
+        return said, [(t.ref, t.first_us) for t in large[:3]]
+    failed = [
+        i
+        for i in (*facts.common.incidents, *(i for job in facts.jobs for i in job.job.incidents))
+        if i.text.get("template") == "worker-request-failed" and i.cause
+    ]
+    if failed:
+        last = max(failed, key=lambda i: i.time_us or 0)
+        return last.cause, [(i.ref, i.time_us) for i in failed[:3]]
+    rate = facts.of_kind("worker-failure-rate")
+    if rate:
+        return f"too many failures: {rate[-1].values.get('rate')}", [(rate[-1].ref, None)]
+    return None, []
 
 
 def _dead(facts: StartupFacts, dead: list[Worker]) -> Finding:

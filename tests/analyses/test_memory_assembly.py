@@ -1,0 +1,78 @@
+"""From rows to processes, without a JVM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowdiag.analyses.facts import CheckpointFacts
+from flowdiag.analyses.memory.assemble import assemble_memory
+from flowdiag.analyses.memory.facts import MemoryFacts
+from flowdiag.analyses.rules.memory.memory_ran_out import RULE as RAN_OUT
+from flowdiag.analyses.rules.memory.sizes_not_in_effect import RULE as SIZES
+
+MIB = 1024 * 1024
+THRESHOLDS = {
+    threshold.name: threshold.value for rule in (SIZES, RAN_OUT) for threshold in rule.thresholds
+}
+
+
+def _row(template: str, offset: int = 0, **more: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "what": "memory",
+        "event": "worker",
+        "template": template,
+        "source": 0,
+        "offset": offset,
+        "owner": None,
+        "taskmanager": None,
+        "host": None,
+        "bytes": None,
+        "thread": None,
+        "fields": {},
+    }
+    return values | more
+
+
+def _facts(*rows: dict[str, Any], given: dict[str, str] | None = None, version: str) -> MemoryFacts:
+    return assemble_memory(
+        rows, CheckpointFacts(jobs=(), processes=()), given=given, version=version
+    )
+
+
+SPEC = (
+    "TaskExecutorProcessSpec {cpuCores=1.0, frameworkHeapSize=128.000mb (134217728 bytes), "
+    "frameworkOffHeapSize=128.000mb (134217728 bytes), taskHeapSize=384.000mb (402653174 bytes), "
+    "taskOffHeapSize=0 bytes, networkMemSize=128.000mb (134217730 bytes), managedMemorySize="
+    "512.000mb (536870920 bytes), jvmMetaspaceSize=256.000mb (268435456 bytes), "
+    "jvmOverheadSize=192.000mb (201326592 bytes)}"
+)
+
+
+def test_a_container_of_yarn_up_to_19() -> None:
+    """The JobManager of 1.9 prints the container and the heap; both are what the options make."""
+    spec = "container size 2048 MB, JVM heap size 1304 MB, JVM direct memory limit 744 MB"
+    row = _row("yarn-taskmanager-starting", taskmanager="c_2", fields={"spec": spec})
+    facts = _facts(row, version="1.9.3")
+    (process,) = facts.processes
+    assert process.observed == {"taskmanager.heap.size": 2048 * MIB, "heap": 1304 * MIB}
+    assert process.container
+
+
+def test_a_pod_that_is_smaller_than_its_process() -> None:
+    started = _row("yarn-taskmanager-starting", taskmanager="tm-1", fields={"spec": SPEC})
+    for megabytes, expected in (("1728", 0), ("1024", 1)):
+        pod = _row("pod-creating", 5, taskmanager="tm-1", fields={"resource": f"{megabytes},1.0"})
+        facts = _facts(started, pod, version="1.20.5")
+        assert facts.processes[0].container_limit == int(megabytes) * MIB
+        assert len(list(SIZES.judge(facts, THRESHOLDS))) == expected
+
+
+def test_the_operator_tells_of_kills() -> None:
+    row = _row(
+        "operator-status-error",
+        thread="default/orders",
+        fields={"state": "DEPLOYED", "said": '{"message":"[main] OOMKilled"}'},
+    )
+    facts = _facts(row, row, version="1.20.5")
+    assert [kill.reason for kill in facts.kills] == ["OOMKilled"]
+    assert len(list(RAN_OUT.judge(facts, THRESHOLDS))) == 1
