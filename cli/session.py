@@ -111,6 +111,58 @@ _CONF: Final[Mapping[str, str]] = {
     "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
 
+# Rules that change nothing about a small diagnosis but the time of planning it: a rule that finds
+# nothing still walks through every plan, and its first walks are interpreted.
+_UNUSED_RULES: Final = (
+    # It evaluates whole plans over the events while optimising, on one core and without need: a
+    # quarter of the JVM's work.
+    "ConvertToLocalRelation",
+    # What our queries do not contain.
+    "CombineConcats",
+    "CombineTypedFilters",
+    "CostBasedJoinReorder",
+    "DecimalAggregates",
+    "EliminateDistinct",
+    "EliminateLimits",
+    "EliminateMapObjects",
+    "EliminateOffsets",
+    "EliminateSerialization",
+    "InferFiltersFromGenerate",
+    "LikeSimplification",
+    "LimitPushDown",
+    "LimitPushDownThroughWindow",
+    "ObjectSerializerPruning",
+    "OptimizeCsvJsonExprs",
+    "OptimizeOneRowPlan",
+    "OptimizeRepartition",
+    "OptimizeUpdateFields",
+    "ReorderJoin",
+    "RewriteNonCorrelatedExists",
+    "SimplifyCaseConversionExpressions",
+    "SimplifyDateTimeConversions",
+    "TransposeWindow",
+    # What saves work for each row, of which there are few.
+    "BooleanSimplification",
+    "ConstantPropagation",
+    "EliminateAggregateFilter",
+    "EliminateOuterJoin",
+    "FoldablePropagation",
+    "InferFiltersFromConstraints",
+    "NullDownPropagation",
+    "NullPropagation",
+    "OptimizeIn",
+    "PropagateEmptyRelation",
+    "PruneFilters",
+    "PushFoldableIntoBranches",
+    "RemoveDispensableExpressions",
+    "ReorderAssociativeOperator",
+    "ReplaceNullWithFalseInPredicate",
+    "SimplifyBinaryComparison",
+    "SimplifyCasts",
+    "SimplifyConditionals",
+    "UnwrapCastInBinaryComparison",
+)
+
 _SMALL: Final[Mapping[str, str]] = {
     "spark.sql.shuffle.partitions": "1",
     # Generating and compiling code costs more than it saves on a few thousand rows.
@@ -118,10 +170,8 @@ _SMALL: Final[Mapping[str, str]] = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Adaptive plans run every exchange as a job of its own.
     "spark.sql.adaptive.enabled": "false",
-    # It evaluates whole plans over the events while optimising, on one core and without need: a
-    # quarter of the JVM's work in a small diagnosis.
-    "spark.sql.optimizer.excludedRules": (
-        "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
+    "spark.sql.optimizer.excludedRules": ",".join(
+        f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in _UNUSED_RULES
     ),
 }
 
@@ -320,7 +370,9 @@ class SparkStarter:
         lines = [f"{session.version}, {session.sparkContext.master}, {self.cores} at once"]
         if self.java is not None:
             kept = f"classes from {self.archive.path}" if self.archive else "no archive of classes"
-            lines.append(f"Java {self.java.major} of {self.java.origin} in {self.java.home}, {kept}")
+            lines.append(
+                f"Java {self.java.major} of {self.java.origin} in {self.java.home}, {kept}"
+            )
         settings = [f"{key}={session.conf.get(key)}" for key in sorted(_SMALL)]
         return [*lines, *settings]
 

@@ -143,9 +143,9 @@ def _rehearse(starter: SparkStarter, folder: Path) -> None:
     from flowdiag.parsers.sources import discover
     from flowdiag.parsers.spark.frame import events_frame
 
-    log = folder / "jobmanager.log"
-    log.write_text(_rehearsal_log())
-    discovery = discover([str(log)])
+    (folder / "jobmanager.log").write_text(_rehearsal_log())
+    (folder / "taskmanager.log").write_text(_rehearsal_of_taskmanager())
+    discovery = discover([str(folder)])
     diagnose(
         discovery,
         starter.session,
@@ -189,6 +189,27 @@ def _rehearsal_log() -> str:
         ]
     return "".join(
         f"2026-01-05 10:{number * 10 // 60:02d}:{number * 10 % 60:02d},000 {line}\n"
+        for number, line in enumerate(lines)
+    )
+
+
+def _rehearsal_of_taskmanager() -> str:
+    """The log of the TaskManager that runs it, with reports of metrics."""
+    attempt = f"{'a' * 32}_{'b' * 32}_0_0"
+    task = "INFO  org.apache.flink.runtime.taskmanager.Task [] - "
+    lines = [f"{task}map (1/1)#0 ({attempt}) switched from INITIALIZING to RUNNING."]
+    for number in range(5):
+        lines.append(
+            "INFO  org.apache.flink.metrics.slf4j.Slf4jReporter [] - \n"
+            "=========================== Starting metrics report ===========================\n\n"
+            "-- Gauges ---------------------------------------------------------------------\n"
+            f"localhost.taskmanager.tm-1.rehearsal.map.0.busyTimeMsPerSecond: {900 + number}\n\n"
+            "-- Counters -------------------------------------------------------------------\n"
+            f"localhost.taskmanager.tm-1.rehearsal.map.0.numRecordsIn: {100 * number}\n\n"
+            "=========================== Finished metrics report ==========================="
+        )
+    return "".join(
+        f"2026-01-05 10:{number * 10 // 60:02d}:{number * 10 % 60:02d},500 {line}\n"
         for number, line in enumerate(lines)
     )
 

@@ -79,7 +79,8 @@ def events_frame(
         metrics: for tasks, as in `parse_split`.
     """
     if isinstance(events, pa.Table):
-        return spark.createDataFrame(events, schema=EVENTS)
+        # In one piece: each batch of its own costs Spark more than its rows.
+        return spark.createDataFrame(events.combine_chunks(), schema=EVENTS)
     tasks = [pickle.dumps([_anchored(split) for split in task]) for task in events]
     if not tasks:
         return spark.createDataFrame([], schema=EVENTS)
