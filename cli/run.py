@@ -98,7 +98,8 @@ def run_on_spark(
         # Spark takes seconds to start: it does so while the inputs are found, sniffed and parsed.
         check_inputs_of(settings.master, paths)
         with SparkStarter.begin(master=settings.master) as spark, ExitStack() as lean:
-            lean.enter_context(without_pandas())
+            if not spark.on_cluster:  # whose executors are asked before anything is tuned
+                lean.enter_context(without_pandas())
             tune = tuning(spark, lean, told if settings.verbose else None)
             progress("looking at the inputs")
             discovery = find(paths, strict=settings.strict_inputs, engine=engine)

@@ -329,6 +329,11 @@ class SparkStarter:
         starter._in_background(starter._connect)
         return starter
 
+    @property
+    def on_cluster(self) -> bool:
+        """Whether the session is not one of our own on this machine."""
+        return self._cluster
+
     def session(self) -> SparkSession:
         """The session, as soon as it is there.
 
