@@ -65,7 +65,7 @@ def _input(
     return Input(
         source=printable(source.name),
         kind=source.kind,
-        role=_one({owner.role for owner in owners}) or ("mixed" if owners else source.role),
+        role=_role(source, {owner.role for owner in owners}),
         version=_one({owner.version for owner in owners if owner.version}),
         bytes=_total(rows, "bytes") if rows else source.size,
         candidates=_total(rows, "candidates"),
@@ -81,6 +81,15 @@ def _input(
         samples=[clean(sample, 300) for sample in samples[:MAX_SAMPLES]] if excerpts else [],
         processes=[_process(owner) for owner in owners],
     )
+
+
+def _role(source: Source, written: set[str]) -> str:
+    """By who wrote it; a client is known by its look only, since it runs no part of a job."""
+    if not written:
+        return source.role
+    role = _one(written) or "mixed"
+    return source.role if role == "unknown" and source.role == "client" else role
+
 
 
 def _total(rows: Iterable[Mapping[str, str]], key: str) -> int:

@@ -100,8 +100,9 @@ def job_scheduling(facts: x.StartupFacts, max_rows: int) -> list[wire.JobSchedul
 
 def _scheduling(job: x.JobStarts, max_rows: int) -> wire.JobScheduling:
     start = next((s for s in reversed(job.starts) if s.running_us is not None), job.starts[-1])
-    placed = {task.taskmanager: task.host for task in start.tasks if task.taskmanager}
-    counts = Counter(task.taskmanager for task in start.tasks if task.taskmanager)
+    # Up to 1.7 deployments name the host only.
+    placed = {(t.taskmanager or t.host or ""): t.host for t in start.tasks}
+    counts = Counter(t.taskmanager or t.host for t in start.tasks if t.taskmanager or t.host)
     told = next((s.slots for s in reversed(job.starts) if s.slots is not None), None)
     widths = [v.parallelism for v in job.job.graph.vertices] if job.job.graph else []
     widths += [task.parallelism for task in start.tasks if task.parallelism is not None]
@@ -119,7 +120,8 @@ def _scheduling(job: x.JobStarts, max_rows: int) -> wire.JobScheduling:
         required_slots=told.required if told else None,
         acquired_slots=told.acquired if told else None,
         spread=[
-            wire.TaskManagerShare(taskmanager=name, host=placed.get(name), tasks=count)
+            wire.TaskManagerShare(taskmanager=name, host=placed[name], tasks=count)
             for name, count in counts.most_common(max_rows)
+            if name is not None
         ],
     )

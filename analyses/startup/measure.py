@@ -37,6 +37,7 @@ _KNOWN: Final = (
     "master-initialized",
     "scheduling-started",
     "restart-strategy",
+    "restart-strategy-legacy",
     "failover-strategy",
     "client-cluster-specification",
     "client-application-submitted",
