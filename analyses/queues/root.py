@@ -95,7 +95,7 @@ SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (
     ("checkpoints", 1, "the same subtask held barriers up, or was late to acknowledge"),
     ("snapshots", 2, "its synchronous snapshots take up much of the time"),
     ("waiting-siblings", -1, "some of its siblings wait too, so the end may lie further down"),
-    ("totals-only", -1, "counted since the start, without samples in time"),
+    ("totals-only", -2, "counted since the start, without samples in time"),
     ("few-samples", -1, "fewer than five samples"),
     ("no-graph", -1, "no input tells what comes before what"),
 )

@@ -391,3 +391,11 @@ def test_a_model_that_lacks_its_numbers_forecasts_nothing() -> None:
     (remedy,) = queue_remedies(facts_of(hot_key(Queues(linked=False)).job()))
     assert remedy.forecasts == []
     assert remedy.problem
+
+
+def test_back_pressure_without_a_graph_and_without_busy_times_is_inconclusive() -> None:
+    bench = Queues(version="1.10.3", linked=False, minutes=1)
+    bench.says("Source: orders", is_back_pressured=1.0, out_pool=1.0)
+    (reason,) = reasons(bench.job())
+    assert "what comes before what" in reason.reason
+    assert judged(bench.job()).verdict is Verdict.INCONCLUSIVE

@@ -118,9 +118,9 @@ def _without_end(job: JobQueues, lasted_s: float) -> Iterator[Finding | Inconclu
     held = [s for each in job.samples.values() for s in each if s.window in set(windows)]
     first = min((s.first_us for s in held if s.first_us is not None), default=None)
     last = max((s.last_us for s in held if s.last_us is not None), default=None)
-    if first is None or last is None or last - first < lasted_s * 1e6:
-        return
     ongoing = windows[-1] == job.windows[-1]
+    if first is None or last is None or (last - first < lasted_s * 1e6 and linked(job)):
+        return
     if max((s.samples for s in held), default=0) * len(windows) < ENOUGH_SAMPLES:
         if ongoing:
             yield Inconclusive(
@@ -133,11 +133,12 @@ def _without_end(job: JobQueues, lasted_s: float) -> Iterator[Finding | Inconclu
     if not ongoing and (near or len(windows) * 100 <= len(job.windows)):
         return
     if not linked(job):
-        yield Inconclusive(
-            reason="tasks wait, and nothing tells what comes before what",
-            remedy="add the job graph: the answer of /jobs/:id or /jobs/:id/plan, or the JobManager's log",
-            job=job.job.key,
-        )
+        if ongoing:
+            yield Inconclusive(
+                reason="tasks wait, and nothing tells what comes before what",
+                remedy="add the job graph: the answer of /jobs/:id or /jobs/:id/plan, or the JobManager's log",
+                job=job.job.key,
+            )
         return
     loads = loads_in(job, windows)
     unseen = unseen_end(loads, job.topology)
