@@ -67,7 +67,8 @@ class Observed:
         flow: the options.
         version: of Flink.
         checkpoint_ms: median duration of completed checkpoints in that time.
-        overhead_ms: of a checkpoint without waiting for barriers: the first acknowledgement.
+        overhead_ms: of a checkpoint without waiting for barriers: until the first subtask begins, and the
+            longest that one takes for itself.
         snapshot_ms: synchronous part, by task.
     """
 
@@ -297,7 +298,7 @@ def _span_ms(sample: Sample, before: Sample | None) -> float:
 
 
 def _checkpoints(job: JobFacts) -> tuple[float | None, float | None, dict[str, float]]:
-    """Median duration, median time to the first acknowledgement, synchronous part by task."""
+    """Median duration, median time beside the wait for barriers, synchronous part by task."""
     done = [
         c
         for c in job.checkpoints
@@ -305,16 +306,28 @@ def _checkpoints(job: JobFacts) -> tuple[float | None, float | None, dict[str, f
     ]
     later = done[len(done) // 3 :]  # the first ones ran before the queues were full
     durations = [float(c.duration_ms) for c in later if c.duration_ms is not None]
-    firsts: dict[int, float] = {}
+    begun: dict[int, list[float]] = {}
+    own: dict[int, list[float]] = {}
     syncs: dict[str, list[float]] = {}
     for part in job.subtask_checkpoints:
-        if part.acknowledged and part.end_to_end_ms is not None:
-            known = firsts.get(part.checkpoint, float("inf"))
-            firsts[part.checkpoint] = min(known, float(part.end_to_end_ms))
         if part.task is not None and part.sync_ms is not None and part.sync_ms >= 0:
             syncs.setdefault(part.task, []).append(float(part.sync_ms))
+        if not part.acknowledged or part.end_to_end_ms is None:
+            continue
+        # Up to 1.10 nothing says when the first barrier came: then its wait cannot be told from the rest.
+        begin = max(0, part.start_delay_ms or 0)
+        waited = begin + max(0, part.alignment_ms or 0)
+        begun.setdefault(part.checkpoint, []).append(float(begin))
+        if part.start_delay_ms is not None:
+            alone = float(max(0, part.end_to_end_ms - waited))
+            own.setdefault(part.checkpoint, []).append(alone)
+        else:
+            own.setdefault(part.checkpoint, []).append(float(part.end_to_end_ms))
+    known = all(part.start_delay_ms is not None for part in job.subtask_checkpoints)
+    longest = max if known else min
+    overheads = [min(begun[number]) + longest(own[number]) for number in begun]
     return (
         median(durations) if durations else None,
-        median(firsts.values()) if firsts else None,
+        median(overheads) if overheads else None,
         {task: median(values) for task, values in sorted(syncs.items())},
     )

@@ -29,6 +29,7 @@ from flowdiag.analyses.queues.credits import (
     Outcome,
     Task,
     simulate,
+    utilisation,
 )
 
 POOR: Final = 1.5  # times: a fit that misses by more predicts little
@@ -157,6 +158,31 @@ def fit(observed: Observed, *, interval_ms: float | None = None) -> Fit:
     )
 
 
+def given(job: Job, flow: Flow, version: Version) -> Fit:
+    """The same of a job that nobody has run: parameters as they were given, nothing to compare with.
+
+    Raises:
+        ModelError: they make no sense.
+    """
+    return Fit(
+        job=job,
+        flow=flow,
+        version=version,
+        bottleneck=_slowest(job),
+        compared=(),
+        scale=1.0,
+        overhead_ms=0.0,
+        notes=(),
+        outcome=simulate(job, flow),
+    )
+
+
+def _slowest(job: Job) -> str | None:
+    """The task that has most to do for its time, if it has little time left."""
+    name, use = max(utilisation(job).items(), key=lambda item: item[1], default=("", 0.0))
+    return name if use * _SECOND >= _SATURATED else None
+
+
 def predict(
     fitted: Fit, name: str, *, flow: Flow | None = None, job: Job | None = None
 ) -> Prediction:
@@ -168,7 +194,8 @@ def predict(
     played, changed = flow or fitted.flow, job or fitted.job
     task = watched(fitted.bottleneck, changed)
     try:
-        outcome = simulate(changed, played)
+        unchanged = (changed, played) == (fitted.job, fitted.flow)
+        outcome = fitted.outcome if unchanged else simulate(changed, played)
     except ModelError as error:
         return Prediction(
             name=name, flow=played, job=changed, outcome=None, task=task, problem=str(error)

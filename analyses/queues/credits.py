@@ -1092,18 +1092,24 @@ def flow_rates(job: Job) -> dict[str, float]:
     return rates
 
 
+def utilisation(job: Job) -> dict[str, float]:
+    """By task that has an input: how much of its time the busiest subtask would need, if all came through."""
+    rates = flow_rates(job)
+    found = {}
+    for task in job.tasks:
+        if not _is_source(job, task):
+            loads = _loads(job, task, rates)
+            pairs = zip(loads, task.service_ms, strict=True)
+            found[task.name] = max(
+                (load * service / 1000.0 for load, service in pairs), default=0.0
+            )
+    return found
+
+
 def limit(job: Job) -> float:
     """The share of the sources' rate that the slowest subtask lets pass, at most 1."""
-    rates = flow_rates(job)
-    least = 1.0
-    for task in job.tasks:
-        if _is_source(job, task):
-            continue
-        shares = _loads(job, task, rates)
-        for share, service in zip(shares, task.service_ms, strict=True):
-            if share * service > 0:
-                least = min(least, 1000.0 / (share * service))
-    return least
+    most = max(utilisation(job).values(), default=0.0)
+    return 1.0 if most <= 1.0 else 1.0 / most
 
 
 def _loads(job: Job, task: Task, rates: Mapping[str, float]) -> list[float]:

@@ -18,6 +18,7 @@ simulate = typer.Typer(
     \b
     Examples:
       flowdiag simulate pid --cost-per-record 5ms --offered 400 --min-rate 10
+      flowdiag simulate credits --parallelism 2,4,2 --rate 1000 --service 0,5ms
     """,
 )
 
@@ -142,6 +143,183 @@ def pid(
             max_rate=max_rate,
             initial_rate=initial_rate,
             back_pressure=not no_back_pressure,
+            as_json=shape is Shape.JSON,
+        )
+    )
+
+
+_FROM = "A job that ran"
+_BUFFERS = "Settings"
+
+
+@simulate.command(cls=HelpfulCommand)
+def credits(
+    paths: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            metavar="PATH",
+            help="Logs with metric reports, REST answers, what `flowdiag collect` wrote: a running"
+            " job's figures are taken. May be given several times.",
+            rich_help_panel=_FROM,
+        ),
+    ] = None,
+    job: Annotated[
+        str | None,
+        typer.Option(
+            "--job",
+            metavar="JOB",
+            help="Which job: the beginning of its id, or a glob of its name.",
+            rich_help_panel=_FROM,
+        ),
+    ] = None,
+    parallelism: Annotated[
+        str | None,
+        typer.Option(
+            "--parallelism",
+            metavar="N,N,...",
+            help="Subtasks of the source, of each task, of the sink; all-to-all edges between them"
+            " (default: 2,4,2).",
+            rich_help_panel=_WORKLOAD,
+        ),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            "--rate",
+            metavar="RATE",
+            help="Records per second that come in, all together.",
+            rich_help_panel=_WORKLOAD,
+        ),
+    ] = None,
+    service: Annotated[
+        str | None,
+        typer.Option(
+            "--service",
+            metavar="TIME[,TIME...]",
+            help="What one record takes each task after the source; a single one is the sink's.",
+            rich_help_panel=_WORKLOAD,
+        ),
+    ] = None,
+    record_size: Annotated[
+        str | None,
+        typer.Option(
+            "--record-size",
+            metavar="SIZE",
+            help="Of a record on the wire (default: 100b).",
+            rich_help_panel=_WORKLOAD,
+        ),
+    ] = None,
+    skew: Annotated[
+        float | None,
+        typer.Option(
+            "--skew",
+            metavar="SHARE",
+            help="Share of the records that one subtask of the slowest task gets: 0.85.",
+            rich_help_panel=_WORKLOAD,
+        ),
+    ] = None,
+    task_managers: Annotated[
+        int | None,
+        typer.Option(
+            "--task-managers",
+            metavar="N",
+            help="Spread the subtasks over so many, in turn: channels inside one are local"
+            " (default: all are remote).",
+            rich_help_panel=_WORKLOAD,
+        ),
+    ] = None,
+    flink: Annotated[
+        str | None,
+        typer.Option(
+            "--flink",
+            metavar="VERSION",
+            help="Whose defaults and limits hold (default: 1.20).",
+            rich_help_panel=_BUFFERS,
+        ),
+    ] = None,
+    buffers_per_channel: Annotated[
+        int | None,
+        typer.Option("--buffers-per-channel", metavar="N", rich_help_panel=_BUFFERS),
+    ] = None,
+    floating_buffers: Annotated[
+        int | None,
+        typer.Option("--floating-buffers", metavar="N", help="Per gate.", rich_help_panel=_BUFFERS),
+    ] = None,
+    segment_size: Annotated[
+        str | None,
+        typer.Option(
+            "--segment-size", metavar="SIZE", help="Of a buffer: 32kb.", rich_help_panel=_BUFFERS
+        ),
+    ] = None,
+    segments: Annotated[
+        int | None,
+        typer.Option(
+            "--segments",
+            metavar="N",
+            help="Network buffers of a TaskManager (default: enough).",
+            rich_help_panel=_BUFFERS,
+        ),
+    ] = None,
+    buffer_timeout: Annotated[
+        str | None,
+        typer.Option("--buffer-timeout", metavar="TIME", rich_help_panel=_BUFFERS),
+    ] = None,
+    debloat: Annotated[
+        str | None,
+        typer.Option(
+            "--debloat",
+            metavar="TARGET",
+            help="Buffer debloating with this target: 1s; or off.",
+            rich_help_panel=_BUFFERS,
+        ),
+    ] = None,
+    unaligned: Annotated[
+        bool | None,
+        typer.Option("--unaligned/--aligned", help="How checkpoints go.", rich_help_panel=_BUFFERS),
+    ] = None,
+    checkpoint_interval: Annotated[
+        str | None,
+        typer.Option("--checkpoint-interval", metavar="TIME", rich_help_panel=_BUFFERS),
+    ] = None,
+    shape: Annotated[
+        Shape, typer.Option("--format", "-f", metavar="FORMAT", help="table or json.")
+    ] = Shape.TABLE,
+) -> int:
+    """What would other buffers, checkpoints or subtasks change for a Flink job under back pressure?
+
+    \b
+    Examples:
+      flowdiag simulate credits --parallelism 2,4,6,2 --rate 1000 --service 0,0,5ms --record-size 400b
+      flowdiag simulate credits --rate 5000 --service 0.5ms --skew 0.8 --debloat 1s
+      flowdiag simulate credits --from logs/ --from rest/
+      flowdiag simulate credits --from collected/ --buffers-per-channel 4 --format json
+
+    Pools, credits, backlogs and barriers of every subtask and channel are played through: throughput,
+    queues, and how long a checkpoint waits. With --from, first as the job ran, which shows how well the
+    model fits; then under the usual remedies, and under the settings given here.
+    """
+    from flowdiag.cli.credit_simulation import Wanted, run_credits
+
+    return run_credits(
+        Wanted(
+            paths=tuple(paths or ()),
+            job=job,
+            parallelism=parallelism,
+            rate=rate,
+            service=service,
+            record_size=record_size,
+            skew=skew,
+            task_managers=task_managers,
+            flink=flink,
+            per_channel=buffers_per_channel,
+            floating=floating_buffers,
+            segment_size=segment_size,
+            segments=segments,
+            buffer_timeout=buffer_timeout,
+            debloat=debloat,
+            unaligned=unaligned,
+            interval=checkpoint_interval,
             as_json=shape is Shape.JSON,
         )
     )
