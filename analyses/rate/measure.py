@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -261,12 +262,27 @@ def owned(events: DataFrame, owners: Sequence[Owner]) -> DataFrame:
     )
 
 
-def facts_frame(events: DataFrame, present: Collection[str] | None = None) -> DataFrame:
+# The kinds of events that parts of the facts are made of; where there are none, Spark is not asked.
+_SAID_BY: Final[Mapping[str, AbstractSet[str]]] = {
+    "batch": {Event.SPARK_BATCH, Event.SPARK_JOB},
+    "output": {Event.SPARK_OUTPUT},
+    "operation": {Event.SPARK_OUTPUT},
+    "work": {Event.SPARK_JOB},
+    "blocks": {Event.SPARK_BLOCK},
+    "range": {Event.SPARK_RANGE},
+    "memory": {Event.SPARK_BLOCK},
+    "stage": {Event.SPARK_TASKS},
+    "executor": {Event.SPARK_TASKS},
+}
+
+
+def facts_frame(events: DataFrame, present: AbstractSet[str] | None = None) -> DataFrame:
     """Everything that `flowdiag.analyses.rate.assemble` needs: (what, row as JSON).
 
     `batch` per (application, batch time), `output` per failed output operation, `stage` the worst stage
     of each batch or trigger, `work` its jobs, `executor` per executor, `operation` per output operation,
-    `blocks` per receiver, `memory` where they are kept, `range` per partition of a topic, `single` for records as they are.
+    `blocks` per receiver, `memory` where they are kept, `range` per partition of a topic,
+    `single` for records as they are.
 
     Args:
         events: what `owned` returned.
@@ -275,7 +291,7 @@ def facts_frame(events: DataFrame, present: Collection[str] | None = None) -> Da
     number = "CAST(fields['{}'] AS BIGINT)".format
 
     def only(event: Event) -> str:
-        """A condition; where it is known to hold nowhere, Spark leaves out what depends on it."""
+        """A condition, which is known to hold nowhere where there are no such events."""
         return f"event = '{event}'" if present is None or event in present else "false"
 
     # Read by several parts of the query: computed once.
@@ -313,8 +329,7 @@ def facts_frame(events: DataFrame, present: Collection[str] | None = None) -> Da
         Event.SPARK_TASKS,
         present,
     )
-    return events.sparkSession.sql(
-        f"""
+    views = f"""
         WITH told AS (
           SELECT app, epoch_ms, time_us, source, offset, duration_ms, cause, fields,
             fields['origin'] AS origin, fields['state'] AS state
@@ -394,44 +409,72 @@ def facts_frame(events: DataFrame, present: Collection[str] | None = None) -> Da
               (total / tasks) * (all_tasks - tasks) / (all_total - total), NULL), 0.5) AS ratio
           FROM per_executor GROUP BY app, executor
         )
-        SELECT 'batch' AS what, to_json(struct(coalesce(b.app, j.app) AS app,
+        """
+    parts = {
+        "batch": """
+          to_json(struct(coalesce(b.app, j.app) AS app,
             coalesce(b.batch, j.batch) AS batch, b.submission, b.start, b.end, b.processing,
             b.scheduling, b.records, b.failed, b.log_total, b.reason, b.completed, b.begun, b.streams,
             b.origins, b.interval_ms, coalesce(b.ref, j.ref) AS ref, j.start AS job_start,
             j.end AS job_end, j.jobs, j.failed AS failed_jobs, j.cause AS job_cause)) AS row
-        FROM batches AS b FULL JOIN jobs_of_batches AS j ON b.app = j.app AND b.batch = j.batch
-        UNION ALL SELECT 'output', to_json(struct(*)) FROM outputs WHERE cause IS NOT NULL
-        UNION ALL SELECT 'operation', to_json(struct(*)) FROM (
+          FROM batches AS b FULL JOIN jobs_of_batches AS j ON b.app = j.app AND b.batch = j.batch
+        """,
+        "output": """
+          to_json(struct(*)) AS row FROM outputs WHERE cause IS NOT NULL
+        """,
+        "operation": """
+          to_json(struct(*)) AS row FROM (
           SELECT app, output, max(name) AS name, count(duration) AS batches, sum(duration) AS total
           FROM outputs GROUP BY app, output)
-        UNION ALL SELECT 'work', to_json(struct(*)) FROM work
-        UNION ALL SELECT 'blocks', to_json(struct(*)) FROM (
+        """,
+        "work": """
+          to_json(struct(*)) AS row FROM work
+        """,
+        "blocks": """
+          to_json(struct(*)) AS row FROM (
           SELECT app, stream, count(*) AS blocks, sum(bytes) AS bytes, min(time) AS first,
             max(time) AS last, percentile(bytes, 0.5) AS usual, max(bytes) AS largest
           FROM blocks GROUP BY app, stream)
-        UNION ALL SELECT 'range', to_json(struct(*)) FROM (
+        """,
+        "range": f"""
+          to_json(struct(*)) AS row FROM (
           SELECT app, partition, count(*) AS tasks, sum(high - low) AS records, min(ref) AS ref
           FROM (SELECT app, concat(fields['topic'], '-', fields['number']) AS partition,
                   {number("low")} AS low, {number("high")} AS high, min(struct(source, offset)) AS ref
                 FROM {{events}} WHERE {only(Event.SPARK_RANGE)} GROUP BY ALL)
           WHERE high >= low GROUP BY app, partition)
-        UNION ALL SELECT 'memory', to_json(struct(*)) FROM (
+        """,
+        "memory": f"""
+          to_json(struct(*)) AS row FROM (
           SELECT app, host, max_by({number("free")}, time_us) AS free, sum(bytes) AS bytes,
             min(time_us) DIV 1000 AS first, max(time_us) DIV 1000 AS last
           FROM {{events}} WHERE {only(Event.SPARK_BLOCK)} GROUP BY app, host)
-        UNION ALL SELECT 'stage', to_json(struct(app, batch, run_id, batch_id, worst)) FROM worst
-        UNION ALL SELECT 'executor', to_json(struct(*)) FROM loads
-        UNION ALL SELECT 'single', to_json(struct(app, event, template, time_us, source, offset,
-            epoch_ms, checkpoint, duration_ms, host, job_name, cause, fields))
-        FROM {{events}} WHERE event IN {_in(*SINGLE)}
         """,
-        events=events,
-        jobs=jobs,
-        tasks=tasks,
+        "stage": """
+          to_json(struct(app, batch, run_id, batch_id, worst)) AS row FROM worst
+        """,
+        "executor": """
+          to_json(struct(*)) AS row FROM loads
+        """,
+        "single": f"""
+          to_json(struct(app, event, template, time_us, source, offset,
+            epoch_ms, checkpoint, duration_ms, host, job_name, cause, fields)) AS row
+          FROM {{events}} WHERE event IN {_in(*SINGLE)}
+        """,
+    }
+    asked = [
+        f"SELECT '{what}' AS what, {part}"
+        for what, part in parts.items()
+        if present is None or what not in _SAID_BY or not present.isdisjoint(_SAID_BY[what])
+    ]
+    return events.sparkSession.sql(
+        views + " UNION ALL ".join(asked), events=events, jobs=jobs, tasks=tasks
     )
 
 
-def _view(events: DataFrame, query: str, kind: Event, present: Collection[str] | None) -> DataFrame:
-    """What a query finds among events of a kind, kept unless there are none, which Spark then knows."""
+def _view(
+    events: DataFrame, query: str, kind: Event, present: AbstractSet[str] | None
+) -> DataFrame:
+    """What a query finds among events of a kind, kept unless there are none."""
     frame = events.sparkSession.sql(query, events=events)
     return kept(frame) if present is None or kind in present else frame
