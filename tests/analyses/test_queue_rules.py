@@ -9,10 +9,12 @@ import pytest
 from flowdiag.analyses.facts import SubtaskLoad
 from flowdiag.analyses.findings import Confidence, Severity, State, Verdict
 from flowdiag.analyses.queues.data import queue_vertices
+from flowdiag.analyses.queues.diagnosis import select
 from flowdiag.analyses.queues.remedies import queue_remedies
 from flowdiag.analyses.queues.root import find_spells
+from flowdiag.analyses.selection import Moment, Selection
 
-from .queues_workbench import Queues, facts_of, findings, judged, reasons
+from .queues_workbench import FIRST, MINUTE, Queues, facts_of, findings, judged, reasons
 
 WAITS = {"back_pressured": 700.0, "is_back_pressured": 1.0, "out_pool": 1.0, "idle": 300.0}
 WORKS = {"busy": 990.0, "idle": 10.0, "input_queue": 16.0, "in_pool": 1.0}
@@ -399,3 +401,12 @@ def test_back_pressure_without_a_graph_and_without_busy_times_is_inconclusive() 
     (reason,) = reasons(bench.job())
     assert "what comes before what" in reason.reason
     assert judged(bench.job()).verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_selection_keeps_the_windows_in_its_time() -> None:
+    bench = hot_key(Queues(minutes=10))
+    facts = facts_of(bench.job())
+    late = select(facts, Selection(since=Moment(before_end_us=4 * MINUTE)))
+    assert [w - FIRST for w in late.jobs[0].windows] == [5, 6, 7, 8, 9]
+    none = select(facts, Selection(until=Moment(utc_us=bench.at(-5))))
+    assert judged(*none.jobs).verdict is Verdict.INCONCLUSIVE
