@@ -122,8 +122,8 @@ def _from_inputs(wanted: Wanted) -> tuple[Fit, list[Prediction]]:
 
 
 def _fitted(wanted: Wanted) -> Fit:
-    from flowdiag.analyses.queues.facts import options_of
     from flowdiag.analyses.queues.diagnosis import measure
+    from flowdiag.analyses.queues.facts import options_of
     from flowdiag.analyses.selection import Selection
     from flowdiag.cli.run import find, stages
     from flowdiag.cli.session import SparkStarter
