@@ -11,12 +11,11 @@ import pytest
 
 from flowdiag.analyses.facts import JobKey
 from flowdiag.analyses.findings import RuleOutcome, Severity
-from flowdiag.analyses.queues.diagnosis import diagnose, measure
+from flowdiag.analyses.queues.diagnosis import Wishes, diagnose, measure
 from flowdiag.analyses.queues.facts import QueueFacts
 from flowdiag.analyses.report import judge
 from flowdiag.analyses.rules.base import apply
 from flowdiag.analyses.rules.queues import QUEUE_RULES
-from flowdiag.analyses.wishes import Wishes
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
 from flowdiag.parsers.sources import discover
