@@ -262,7 +262,7 @@ class Client:
                         raise RequestFailed(path, "the answer is larger than 64 MiB")
         except httpx.TooManyRedirects:
             raise RequestFailed(path, "redirected in a circle", fatal=True) from None
-        except (httpx.TransportError, httpx.InvalidURL, ssl.SSLError, UnicodeError) as error:
+        except (httpx.RequestError, httpx.InvalidURL, ssl.SSLError, UnicodeError) as error:
             failed = RequestFailed(path, self._clause(error), fatal=_is_certificate(error))
             if failed.fatal or isinstance(error, (httpx.InvalidURL, httpx.UnsupportedProtocol)):
                 raise failed from None

@@ -257,6 +257,7 @@ def test_of_many_subtasks_the_suspects_come_first(tmp_path: Path) -> None:
         (as_json({"flink-version": "1.8.3"}), "too old", "1.9"),
         (as_json(["x" * 100], cut=True), "connection broke", "curl"),
         (Reply(b"{not json"), "no JSON", "curl"),
+        (Reply(b"no gzip", headers={"Content-Encoding": "gzip"}), "connection broke", "curl"),
         (as_json({}, delay_s=0.6), "no answer within 0.2 s", "curl"),
         (Reply(status=302, headers={"Location": "/again"}), "redirected in a circle", "curl"),
     ],
