@@ -19,7 +19,7 @@ from flowdiag.analyses.memory.facts import (
     MemoryProcess,
     Usage,
 )
-from flowdiag.analyses.memory.options import TOTALS, derive
+from flowdiag.analyses.memory.options import ENVIRONMENT, TOTALS, derive
 from flowdiag.analyses.options import version_of
 from flowdiag.parsers.schema import Event
 
@@ -464,7 +464,8 @@ def _described(
     found = []
     on_kubernetes = any(file.read.carrier == "FlinkDeployment" for file in files)
     for role in ("jobmanager", "taskmanager"):
-        mine = [key for key in options if key.startswith(f"{role}.") and key in m.MEMORY_KEYS]
+        meant = [ENVIRONMENT.get(key, key) for key in options]
+        mine = [key for key in meant if key.startswith(f"{role}.") and key in m.MEMORY_KEYS]
         if role in running or not mine:
             continue
         inside = on_kubernetes if container is None else container

@@ -25,6 +25,17 @@ def test_versions_differ(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert sizes == {"1.16": 1 << 30, "1.17": 2013265950}
 
 
+def test_variables_of_old_start_scripts(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """`FLINK_TM_HEAP=2048m bin/taskmanager.sh` of 1.9 passes -Xmx1844M; later versions do not read it."""
+    arguments = ["memory", "-D", "FLINK_TM_HEAP=2048m", "--format", "json"]
+    assert main([*arguments, "--flink", "1.9"]) == 0
+    (process,) = json.loads(capfdbinary.readouterr().out)["data"]["processes"]
+    assert process["derived"]["heap"] == 1844 << 20
+    assert main([*arguments, "-D", "taskmanager.memory.process.size=2g", "--flink", "1.20"]) == 1
+    findings = json.loads(capfdbinary.readouterr().out)["findings"]
+    assert [finding["code"] for finding in findings] == ["MM102"]
+
+
 def test_the_picture(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     arguments = ["memory", "--process-size", "1600m", "--jobmanager", "--flink", "2.0"]
     assert main([*arguments, "-D", "jobmanager.memory.jvm-metaspace.size=128m"]) == 0
