@@ -72,6 +72,7 @@ def run_on_spark(
     *,
     engine: str,
     empty: Data,
+    spark: SparkStarter,
 ) -> ExitCode:
     """Find the inputs, diagnose them, report: the way of every command that always needs Spark.
 
@@ -83,6 +84,8 @@ def run_on_spark(
         wishes: the same in the terms of the analyses.
         engine: whose inputs are read: flink or spark.
         empty: the command's tables where no input can be read.
+        spark: on its way since the command began: it takes seconds, so it starts while the inputs
+            are found, sniffed and parsed.
 
     Raises:
         FlowdiagError: wrong usage or configuration, or no input can be read.
@@ -92,12 +95,9 @@ def run_on_spark(
 
     def diagnosis(progress: Progress) -> Report:
         from flowdiag.analyses.reporting import report_of
-        from flowdiag.cli.cluster import check_inputs_of, checked_session
-        from flowdiag.cli.session import SparkStarter
+        from flowdiag.cli.cluster import checked_session
 
-        # Spark takes seconds to start: it does so while the inputs are found, sniffed and parsed.
-        check_inputs_of(settings.master, paths)
-        with SparkStarter.begin(master=settings.master) as spark, ExitStack() as lean:
+        with spark, ExitStack() as lean:
             if not spark.on_cluster:  # whose executors are asked before anything is tuned
                 lean.enter_context(without_pandas())
             tune = tuning(spark, lean, told if settings.verbose else None)

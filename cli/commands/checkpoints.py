@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flowdiag.cli import options as o
+from flowdiag.cli.early import spark_for
 from flowdiag.cli.settings import load_settings
 
 
@@ -41,12 +42,20 @@ def checkpoints(
     """
     settings = load_settings(o.flags(locals()), config=config)
 
-    from flowdiag.analyses.checkpoints.diagnosis import diagnose
-    from flowdiag.analyses.report import Data
-    from flowdiag.analyses.wishes import Wishes
-    from flowdiag.cli.run import run_on_spark, wishes_of
+    with spark_for(settings, paths) as spark:
+        from flowdiag.analyses.checkpoints.diagnosis import diagnose
+        from flowdiag.analyses.report import Data
+        from flowdiag.analyses.wishes import Wishes
+        from flowdiag.cli.run import run_on_spark, wishes_of
 
-    wishes = wishes_of(Wishes, settings, since=since, until=until, job=job)
-    return run_on_spark(
-        "checkpoints", diagnose, paths, settings, wishes, engine="flink", empty=Data(jobs=[])
-    )
+        wishes = wishes_of(Wishes, settings, since=since, until=until, job=job)
+        return run_on_spark(
+            "checkpoints",
+            diagnose,
+            paths,
+            settings,
+            wishes,
+            engine="flink",
+            empty=Data(jobs=[]),
+            spark=spark,
+        )

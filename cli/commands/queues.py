@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from flowdiag.cli import options as o
+from flowdiag.cli.early import spark_for
 from flowdiag.cli.settings import load_settings
 
 WhatIf = Annotated[
@@ -57,11 +58,19 @@ def queues(
     """
     settings = load_settings(o.flags(locals()), config=config)
 
-    from flowdiag.analyses.queues.diagnosis import Wishes, diagnose
-    from flowdiag.analyses.report import Data
-    from flowdiag.cli.run import run_on_spark, wishes_of
+    with spark_for(settings, paths) as spark:
+        from flowdiag.analyses.queues.diagnosis import Wishes, diagnose
+        from flowdiag.analyses.report import Data
+        from flowdiag.cli.run import run_on_spark, wishes_of
 
-    wishes = wishes_of(Wishes, settings, since=since, until=until, job=job, what_if=what_if)
-    return run_on_spark(
-        "queues", diagnose, paths, settings, wishes, engine="flink", empty=Data(vertices=[])
-    )
+        wishes = wishes_of(Wishes, settings, since=since, until=until, job=job, what_if=what_if)
+        return run_on_spark(
+            "queues",
+            diagnose,
+            paths,
+            settings,
+            wishes,
+            engine="flink",
+            empty=Data(vertices=[]),
+            spark=spark,
+        )

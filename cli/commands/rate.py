@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flowdiag.cli import options as o
+from flowdiag.cli.early import spark_for
 from flowdiag.cli.settings import load_settings
 
 
@@ -47,21 +48,29 @@ def rate(
     """
     settings = load_settings(o.flags(locals()), config=config)
 
-    from flowdiag.analyses.rate.diagnosis import Wishes, diagnose
-    from flowdiag.analyses.report import Data
-    from flowdiag.cli.run import configuration, interval_ms, run_on_spark, wishes_of
+    with spark_for(settings, paths) as spark:
+        from flowdiag.analyses.rate.diagnosis import Wishes, diagnose
+        from flowdiag.analyses.report import Data
+        from flowdiag.cli.run import configuration, interval_ms, run_on_spark, wishes_of
 
-    wishes = wishes_of(
-        Wishes,
-        settings,
-        since=since,
-        until=until,
-        job=application,
-        trigger_interval_ms=interval_ms(trigger_interval),
-        real_time=real_time,
-        configuration=configuration(conf or ()),
-        retention_ms=interval_ms(retention, "--retention"),
-    )
-    return run_on_spark(
-        "rate", diagnose, paths, settings, wishes, engine="spark", empty=Data(applications=[])
-    )
+        wishes = wishes_of(
+            Wishes,
+            settings,
+            since=since,
+            until=until,
+            job=application,
+            trigger_interval_ms=interval_ms(trigger_interval),
+            real_time=real_time,
+            configuration=configuration(conf or ()),
+            retention_ms=interval_ms(retention, "--retention"),
+        )
+        return run_on_spark(
+            "rate",
+            diagnose,
+            paths,
+            settings,
+            wishes,
+            engine="spark",
+            empty=Data(applications=[]),
+            spark=spark,
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flowdiag.cli import options as o
+from flowdiag.cli.early import spark_for
 from flowdiag.cli.settings import load_settings
 
 
@@ -43,12 +44,20 @@ def startup(
     """
     settings = load_settings(o.flags(locals()), config=config)
 
-    from flowdiag.analyses.report import Data
-    from flowdiag.analyses.startup.diagnosis import diagnose
-    from flowdiag.analyses.wishes import Wishes
-    from flowdiag.cli.run import run_on_spark, wishes_of
+    with spark_for(settings, paths) as spark:
+        from flowdiag.analyses.report import Data
+        from flowdiag.analyses.startup.diagnosis import diagnose
+        from flowdiag.analyses.wishes import Wishes
+        from flowdiag.cli.run import run_on_spark, wishes_of
 
-    wishes = wishes_of(Wishes, settings, since=since, until=until, job=job)
-    return run_on_spark(
-        "startup", diagnose, paths, settings, wishes, engine="flink", empty=Data(attempts=[])
-    )
+        wishes = wishes_of(Wishes, settings, since=since, until=until, job=job)
+        return run_on_spark(
+            "startup",
+            diagnose,
+            paths,
+            settings,
+            wishes,
+            engine="flink",
+            empty=Data(attempts=[]),
+            spark=spark,
+        )

@@ -29,8 +29,10 @@ LOG = "2018-11-29 18:43:04,123 INFO  CheckpointCoordinator - Triggering checkpoi
 class NoSpark:
     """Stands in for Spark: nothing here measures anything."""
 
+    on_cluster = False
+
     @classmethod
-    def begin(cls) -> NoSpark:
+    def begin(cls, *, master: str | None = None) -> NoSpark:
         return cls()
 
     def __enter__(self) -> Self:

@@ -14,6 +14,15 @@ from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.session import SparkStarter
 
 
+class NoSpark(nullcontext[Any]):
+    """Is entered and left, and never asked for a session."""
+
+    on_cluster = False
+
+    def __enter__(self) -> Any:
+        return self
+
+
 @pytest.mark.parametrize("command", ["checkpoints", "rate", "queues", "startup"])
 def test_a_folder_without_files_is_named(
     command: str,
@@ -22,7 +31,7 @@ def test_a_folder_without_files_is_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Where no input can be read the report still says what was given."""
-    monkeypatch.setattr(SparkStarter, "begin", nullcontext)
+    monkeypatch.setattr(SparkStarter, "begin", lambda master: NoSpark())
     assert main([command, str(tmp_path), "--format", "json"]) == ExitCode.NOT_ASSESSED
     report: dict[str, Any] = msgspec.json.decode(capsys.readouterr().out)
     assert [note["message"] for note in report["warnings"]] == [f"{tmp_path}: no files in it"]
