@@ -234,7 +234,7 @@ def applications(draw: st.DrawFn) -> ApplicationFacts:
     )
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(applications())
 def test_any_application(app: ApplicationFacts) -> None:
     outcomes = w.outcomes(app)

@@ -13,8 +13,8 @@ the work.
 
 How it decides
 --------------
-Records per stream over the late batches: the largest has `ratio` times the mean of the others or
-more.
+Records per stream over the late batches, or the bytes of the blocks that the driver's log names where
+no record is told: the largest has `ratio` times the mean of the others or more.
 
 What to do
 ----------
@@ -106,7 +106,7 @@ def _finding(assessed: Assessed, state: StreamState, ratio: float) -> Finding | 
         cause="skewed-receiver",
         rank=Rank.ROOT_CAUSE,
         last_us=app.last_us,
-        count=len(late),
+        count=max(1, len(late)),
         measurements=(
             Measurement(
                 name=unit,
@@ -122,7 +122,7 @@ def _finding(assessed: Assessed, state: StreamState, ratio: float) -> Finding | 
                 population="against the mean of the others",
             ),
         ),
-        evidence=j.of_batches(late),
+        evidence=j.of_batches(late or app.batches),
         actions=(
             Action(
                 text="Split this source over several receivers, and repartition what they bring",
