@@ -1,0 +1,1 @@
+"""Claims of speed and memory, and the commands that repeat them."""

@@ -1,0 +1,299 @@
+"""Speed, scaling and memory of whole runs, beside other tools that do less.
+
+    python -m benchmarks --short     five minutes: 1 GB
+    python -m benchmarks --full      10 GB beside the peers, memory with 1, 10 and 40 GB
+    python -m benchmarks --full --only memory
+
+The logs are generated (`benchmarks.logs`), read once before the first run so that they lie in the
+page cache, and removed afterwards unless `--keep`. DuckDB and Polars go into a virtual environment of
+this run's own; without network or ripgrep the rows are missing. Contenders run in turn, round after
+round; medians count. `--write` puts the tables into `benchmarks/README.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks import logs
+from benchmarks.measuring import Contender, Run, in_turn, machine, median, run
+
+PEERS: Final = Path(__file__).parent / "peers"
+PAGE: Final = Path(__file__).parent / "README.md"
+GIGABYTE: Final = 1000
+KINDS: Final = {"plain": "no metric reports", "reports": "half of it metric reports"}
+
+SCAN: Final = """
+import sys
+from pathlib import Path
+from flowdiag.parsers.catalogue import load_catalogue
+from flowdiag.parsers.parse import _recogniser
+from flowdiag.parsers.scan import LineScanner
+matcher = _recogniser(load_catalogue("flink")).matcher
+for path in sorted(Path(sys.argv[1]).glob("*.log")):
+    with open(path, "rb", buffering=0) as file:
+        print(path.name, sum(1 for _ in LineScanner(file, matcher)))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """Where things are, and how much of everything."""
+
+    folder: Path
+    rounds: int
+    large: int  # megabytes of the runs beside the peers
+    memory: tuple[int, ...]
+    cache: Path  # of flowdiag's archive
+
+    def logs(self, megabytes: int, kind: str) -> Path:
+        """Generated logs, in the page cache if they fit."""
+        print(f"{megabytes} MB, {KINDS[kind]}", file=sys.stderr)
+        folder = logs.make(self.folder, megabytes, reports=kind == "reports")
+        if megabytes <= 10 * GIGABYTE:
+            for path in folder.iterdir():
+                with path.open("rb", buffering=0) as file:
+                    while file.read(1 << 20):
+                        pass
+        return folder
+
+    def flowdiag(self, path: Path, *more: str, name: str = "flowdiag checkpoints") -> Contender:
+        """The contender that all this is about."""
+        command = [sys.executable, "-m", "flowdiag.cli", "checkpoints", str(path), "-q"]
+        command += ["--format", "json", *more]
+        return Contender(
+            name=name, command=command, environ={"FLOWDIAG_CACHE_DIR": str(self.cache)}
+        )
+
+
+def throughput(bench: Bench) -> Iterator[str]:
+    """Whole processes beside tools that only filter and extract the late acknowledgements."""
+    python = peers_python(bench.folder)
+    for kind, words in KINDS.items():
+        path = bench.logs(bench.large, kind)
+        contenders = [bench.flowdiag(path)]
+        if python is not None:
+            for peer in ("duckdb", "polars"):
+                command = [str(python), str(PEERS / f"{peer}_late.py"), str(path)]
+                contenders.append(Contender(name=f"{peer}, late messages only", command=command))
+        command = [sys.executable, str(PEERS / "spark_late.py"), str(path)]
+        contenders.append(Contender(name="plain PySpark, late messages only", command=command))
+        contenders += ripgreps(bench, path)
+        runs = {name: median(each) for name, each in in_turn(contenders, bench.rounds).items()}
+        yield f"\n{size_of(path)}, {words}; whole processes, medians of {bench.rounds} rounds:\n\n"
+        yield table(runs, "flowdiag checkpoints", unit=bench.large / GIGABYTE)
+
+
+def scan(bench: Bench) -> Iterator[str]:
+    """The bare scan for candidates in one process, against ripgrep with the same literals."""
+    for kind, words in KINDS.items():
+        path = bench.logs(GIGABYTE, kind)
+        contenders = [
+            Contender(name="scan alone", command=[sys.executable, "-c", SCAN, str(path)]),
+            *ripgreps(bench, path, "-j1"),
+        ]
+        runs = {name: median(each) for name, each in in_turn(contenders, bench.rounds).items()}
+        yield f"\n{size_of(path)}, {words}; one thread each:\n\n"
+        yield table(runs, "scan alone", unit=1)
+
+
+def scaling(bench: Bench) -> Iterator[str]:
+    """What a gigabyte costs when the start is taken off, on one core and on two."""
+    for kind, words in KINDS.items():
+        small, large = bench.logs(5, kind), bench.logs(GIGABYTE, kind)
+        contenders = [
+            bench.flowdiag(path, "--master", f"local[{cores}]", name=f"{name}, {cores} of 2 cores")
+            for cores in (1, 2)
+            for name, path in (("5 MB", small), ("1 GB", large))
+        ]
+        runs = {name: median(each) for name, each in in_turn(contenders, bench.rounds).items()}
+        rest = [
+            runs[f"1 GB, {cores} of 2 cores"].wall - runs[f"5 MB, {cores} of 2 cores"].wall
+            for cores in (1, 2)
+        ]
+        yield f"\n1 GB, {words}:\n\n"
+        yield table(runs, "5 MB, 2 of 2 cores", unit=None)
+        yield (
+            f"\nt(1 GB) − t(5 MB): {rest[0]:.2f} s on one core, {rest[1]:.2f} s on two:"
+            f" {rest[0] / max(rest[1], 0.01):.2f}-fold.\n"
+        )
+
+
+def memory(bench: Bench) -> Iterator[str]:
+    """The peak of all processes together."""
+    yield "\n| input | peak of all processes | wall |\n|---|---|---|\n"
+    for megabytes in bench.memory:
+        for kind, words in KINDS.items():
+            if megabytes > 10 * GIGABYTE and kind == "plain":
+                continue
+            path = bench.logs(megabytes, kind)
+            done = run(bench.flowdiag(path), memory=True)
+            print(f"  {done}", file=sys.stderr)
+            yield f"| {size_of(path)}, {words} | {(done.peak or 0) / 1e6:.0f} MB | {done.wall:.1f} s |\n"
+            if megabytes > 10 * GIGABYTE:
+                shutil.rmtree(path)
+
+
+def files(bench: Bench) -> Iterator[str]:
+    """Ten thousand small files, and the same bytes in one."""
+    many, one = logs.make_pieces(bench.folder, 10_000, 20_000)
+    contenders = [
+        bench.flowdiag(many, name="10 000 files of 20 KB"),
+        bench.flowdiag(one, name="the same in one file"),
+    ]
+    runs = {name: median(each) for name, each in in_turn(contenders, bench.rounds).items()}
+    yield "\n"
+    yield table(runs, "the same in one file", unit=None)
+
+
+SECTIONS: Final[dict[str, tuple[str, Callable[[Bench], Iterator[str]]]]] = {
+    "throughput": ("Throughput", throughput),
+    "scan": ("The scan", scan),
+    "scaling": ("What a gigabyte costs", scaling),
+    "memory": ("Memory", memory),
+    "files": ("Many files", files),
+}
+
+
+def ripgreps(bench: Bench, path: Path, *options: str) -> list[Contender]:
+    """Counting the lines with any of the literals that flowdiag looks for; empty without ripgrep."""
+    ripgrep = shutil.which("rg")
+    if ripgrep is None:
+        return []
+    from flowdiag.parsers.catalogue import load_catalogue
+
+    literals = bench.folder / "literals.txt"
+    literals.write_text("\n".join(load_catalogue("flink").anchors) + "\n", encoding="utf-8")
+    count = [ripgrep, *options, "-c", "-F"]
+    return [
+        Contender(
+            name="ripgrep, the same literals", command=[*count, "-f", str(literals), str(path)]
+        ),
+        Contender(
+            name="ripgrep, one literal", command=[*count, "Received late message", str(path)]
+        ),
+    ]
+
+
+def peers_python(folder: Path) -> Path | None:
+    """The Python of a virtual environment with DuckDB and Polars; None where it cannot be made."""
+    home = folder / "peers"
+    python = home / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+    install = [str(python), "-m", "pip", "install", "-q", "duckdb", "polars"]
+    done = subprocess.run(install, check=False, stdout=subprocess.DEVNULL)
+    if done.returncode:
+        print("DuckDB and Polars cannot be installed: left out", file=sys.stderr)
+        return None
+    return python
+
+
+def table(runs: dict[str, Run], base: str, *, unit: float | None) -> str:
+    """A row per contender, with its ratio to one of them.
+
+    Args:
+        runs: medians.
+        base: the name of the one that others are compared with.
+        unit: gigabytes, for the time that one takes; None for none.
+    """
+    per = "" if unit is None else " per GB |"
+    lines = [f"| | wall | ratio | processor |{per}\n|---|---|---|---|{'---|' * bool(per)}\n"]
+    for name, each in runs.items():
+        ratio = each.wall / runs[base].wall
+        cost = "" if unit is None else f" {each.processor / unit:.2f} s |"
+        lines.append(
+            f"| {name} | {each.wall:.2f} s | {ratio:.2f} | {each.processor:.1f} s |{cost}\n"
+        )
+    return "".join(lines)
+
+
+def size_of(path: Path) -> str:
+    """Bytes of all files below, in words."""
+    total = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return f"{total / 1e9:.1f} GB" if total >= 1e9 else f"{total / 1e6:.0f} MB"
+
+
+@contextmanager
+def working_folder(given: Path | None, *, keep: bool) -> Iterator[Path]:
+    """The folder for logs and peers; what it holds is removed unless it is to be kept."""
+    if given is None:
+        with tempfile.TemporaryDirectory(prefix="flowdiag-bench-") as folder:
+            yield Path(folder)
+        return
+    given.mkdir(parents=True, exist_ok=True)
+    yield given
+    if not keep:
+        for kind in KINDS:
+            for path in given.glob(f"{kind}-*"):
+                shutil.rmtree(path)
+
+
+def write(sections: dict[str, str]) -> None:
+    """Put the tables between their marks on the page; sections that are not there come last."""
+    page = PAGE.read_text(encoding="utf-8")
+    for name, text in sections.items():
+        begin, end = f"<!-- {name}: generated -->\n", f"<!-- /{name} -->\n"
+        block = f"{begin}{text}{end}"
+        if begin in page:
+            before, _, rest = page.partition(begin)
+            page = before + block + rest.partition(end)[2]
+        else:
+            page = f"{page.rstrip()}\n\n{block}"
+    PAGE.write_text(page, encoding="utf-8")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    extent = parser.add_mutually_exclusive_group()
+    extent.add_argument("--short", action="store_true", help="five minutes (the default)")
+    extent.add_argument("--full", action="store_true")
+    parser.add_argument("--only", choices=SECTIONS, nargs="*", default=list(SECTIONS))
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--megabytes", type=int, help="of the runs beside the peers")
+    parser.add_argument("--folder", type=Path, help="for the logs; 75 GB for --full")
+    parser.add_argument("--keep", action="store_true", help="leave the logs in --folder")
+    parser.add_argument("--write", action="store_true", help="put the tables into the README")
+    options = parser.parse_args()
+    sections = {}
+    with working_folder(options.folder, keep=options.keep) as folder:
+        bench = Bench(
+            folder=folder,
+            rounds=options.rounds or (3 if options.full else 2),
+            large=options.megabytes or (10 if options.full else 1) * GIGABYTE,
+            memory=(1000, 10_000, 40_000) if options.full else (1000,),
+            cache=folder / "cache",
+        )
+        environ = {**os.environ, "FLOWDIAG_CACHE_DIR": str(bench.cache)}
+        warm = [sys.executable, "-m", "flowdiag.cli", "warm"]
+        subprocess.run(warm, env=environ, check=True, stdout=subprocess.DEVNULL)
+        what = machine()
+        print(what, file=sys.stderr)
+        for name in options.only:
+            title, section = SECTIONS[name]
+            started = time.perf_counter()
+            text = f"## {title}\n\n{section.__doc__}\n\n{what}.\n" + "".join(section(bench))
+            print(text, flush=True)
+            print(f"{name}: {time.perf_counter() - started:.0f} s", file=sys.stderr)
+            sections[name] = text
+            if options.write:
+                write({name: text})
+
+
+if __name__ == "__main__":
+    main()

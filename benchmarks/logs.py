@@ -1,0 +1,311 @@
+"""Logs of a busy Flink cluster, of any size: one JobManager and as many TaskManagers as it takes.
+
+    python -m benchmarks.logs /tmp/logs --megabytes 1000 --reports
+
+A job of four vertices runs for hours; every tenth checkpoint expires and ten tasks acknowledge it
+late. With reports, half of the TaskManagers' bytes are metric reports of the Slf4jReporter, one in
+ten seconds, with the identifiers that Flink 1.20 prints. About 2 % of the other lines are messages
+that flowdiag knows. The same arguments give the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Final
+
+START: Final = 1_795_000_000  # seconds
+JOB: Final = "7c7769847d333438dd9ce845d5a2d980"
+GRAPH: Final = "c7313183924d2add490a8b22246163a1"
+VERTICES: Final = {
+    "Source: orders": "bc764cd8ddf7a0cff126f51c16239658",
+    "enrich": "9c32e3838cee893dbb2fc90ccad79598",
+    "aggregate": "f7c20420360e0172e54933e6abdd481a",
+    "Sink: deliver": "55d76a1d36fd2e772da1b24dbce4fe75",
+}
+SLOTS: Final = 4
+INTERVAL_S: Final = 10  # of checkpoints and of metric reports, Flink's default for the latter
+SLICE: Final = 4096  # sentences in the pool
+TASKMANAGER_BYTES: Final = 500_000_000  # at most; then there is one more of them
+
+OTHERS: Final = (
+    "org.apache.kafka.clients.consumer.internals.SubscriptionState",
+    "com.acme.orders.EnrichFunction                              ",
+    "org.apache.flink.runtime.blob.BlobServer                    ",
+    "org.apache.hadoop.hdfs.DFSClient                            ",
+    "org.apache.flink.streaming.connectors.kafka.FlinkKafkaFetcher",
+)
+TALK: Final = (
+    "order customer manager slot request heartbeat resource executor dispatcher leader session "
+    "stream operator partition buffer network memory reporter offset commit fetch record from to"
+)
+
+TASK_METRICS: Final = (
+    ("Counters", ("numRecordsIn numRecordsOut numBytesIn numBytesOut numBuffersOut numFiredTimers"
+     " numBytesInLocal numBytesInRemote numBuffersInLocal numBuffersInRemote initializationTime"
+     " Shuffle.Netty.Input.numBytesInLocal Shuffle.Netty.Input.numBytesInRemote"
+     " Shuffle.Netty.Input.numBuffersInLocal Shuffle.Netty.Input.numBuffersInRemote")),
+    ("Gauges", ("busyTimeMsPerSecond idleTimeMsPerSecond backPressuredTimeMsPerSecond"
+     " softBackPressuredTimeMsPerSecond hardBackPressuredTimeMsPerSecond isBackPressured"
+     " maxSoftBackPressureTimeMs maxHardBackPressureTimeMs accumulateBusyTimeMs"
+     " accumulateIdleTimeMs accumulateBackPressuredTimeMs changelogBusyTimeMsPerSecond"
+     " mailboxQueueSize checkpointAlignmentTime checkpointStartDelayNanos"
+     " estimatedTimeToConsumeBuffersMs debloatedBufferSize buffers.inputQueueLength"
+     " buffers.outputQueueLength buffers.inPoolUsage buffers.outPoolUsage"
+     " buffers.inputFloatingBuffersUsage buffers.inputExclusiveBuffersUsage"
+     " Shuffle.Netty.Input.Buffers.inputQueueLength Shuffle.Netty.Input.Buffers.inPoolUsage"
+     " Shuffle.Netty.Input.Buffers.inputFloatingBuffersUsage"
+     " Shuffle.Netty.Input.Buffers.inputExclusiveBuffersUsage"
+     " Shuffle.Netty.Output.Buffers.outputQueueLength Shuffle.Netty.Output.Buffers.outPoolUsage"
+     " currentInputWatermark currentOutputWatermark")),
+    ("Meters", ("numRecordsInPerSecond numRecordsOutPerSecond numBytesInPerSecond"
+     " numBytesOutPerSecond mailboxMailsPerSecond numBuffersOutPerSecond")),
+)  # fmt: skip
+PROCESS_METRICS: Final = (
+    "CPU.Load CPU.Time Threads.Count Memory.Heap.Used Memory.Heap.Committed Memory.Heap.Max"
+    " Memory.NonHeap.Used Memory.Metaspace.Used Memory.Direct.Count Memory.Direct.MemoryUsed"
+    " GarbageCollector.All.Count GarbageCollector.All.Time ClassLoader.ClassesLoaded"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """What all processes of one run have in common."""
+
+    taskmanagers: int
+    reports: bool
+
+    @property
+    def parallelism(self) -> int:
+        """Of each vertex."""
+        return self.taskmanagers * SLOTS
+
+
+def make(folder: Path, megabytes: int, *, reports: bool) -> Path:
+    """Write the logs of one run, unless they are there already.
+
+    Args:
+        folder: gets one folder per kind and size.
+        megabytes: of all files together, about.
+        reports: whether half of it is metric reports.
+
+    Returns:
+        The folder with the logs.
+    """
+    kind = "reports" if reports else "plain"
+    target = folder / f"{kind}-{megabytes}"
+    if target.exists():
+        return target
+    unfinished = target.with_name(target.name + ".part")
+    unfinished.mkdir(parents=True, exist_ok=True)
+    total = megabytes * 1_000_000
+    jobmanager = total // 20
+    count = max(2, -(-(total - jobmanager) // TASKMANAGER_BYTES))
+    cluster = Cluster(taskmanagers=count, reports=reports)
+    numbers = range(count + 1)
+    sizes = [jobmanager, *[(total - jobmanager) // count] * count]
+    with ProcessPoolExecutor() as pool:
+        list(pool.map(_write, numbers, sizes, repeat(unfinished), repeat(cluster)))
+    return unfinished.rename(target)
+
+
+def make_pieces(folder: Path, count: int, size: int) -> tuple[Path, Path]:
+    """A log in one file, and the same cut into small ones at line ends.
+
+    Args:
+        folder: gets a folder for each.
+        count: pieces.
+        size: of a piece in bytes, about.
+
+    Returns:
+        The folder with the pieces, and the one with the whole log.
+    """
+    many, one = folder / "plain-pieces", folder / "plain-whole"
+    if many.exists():
+        return many, one
+    for path in (many, one):
+        path.mkdir(parents=True)
+    cluster = Cluster(taskmanagers=2, reports=False)
+    with (one / "jobmanager.log").open("w", encoding="utf-8", newline="\n") as whole:
+        texts = chain([_jobmanager_begin(cluster)], _jobmanager(cluster))
+        for number in range(count):
+            piece, length = [], 0
+            while length < size:
+                text = next(texts)
+                piece.append(text)
+                length += len(text)
+            whole.writelines(piece)
+            path = many / f"jobmanager.log.{number + 1}"
+            path.write_text("".join(piece), encoding="utf-8", newline="\n")
+    return many, one
+
+
+def _write(number: int, size: int, folder: Path, cluster: Cluster) -> None:
+    """The log of one process; 0 is the JobManager."""
+    name = "jobmanager" if number == 0 else f"taskmanager-{number:02}"
+    if number == 0:
+        begin, periods = _jobmanager_begin(cluster), _jobmanager(cluster)
+    else:
+        begin, periods = "", _taskmanager(number, cluster)
+    with (folder / f"{name}.log").open("w", encoding="utf-8", newline="\n") as file:
+        written = file.write(begin)
+        for text in periods:
+            written += file.write(text)
+            if written >= size:
+                return
+
+
+def _stamp(second: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(START + second))
+
+
+def _talk(chance: random.Random) -> list[str]:
+    """What nobody looks for, from the level on."""
+    words = TALK.split()
+    return [
+        f"INFO  {chance.choice(OTHERS)} [] - {' '.join(chance.choices(words, k=k))}\n"
+        for k in chance.choices(range(6, 16), k=SLICE)
+    ]
+
+
+def _noise(chance: random.Random, talk: list[str], second: int, lines: int) -> Iterator[str]:
+    """Lines of `INTERVAL_S` seconds, with rising time stamps."""
+    each = lines // INTERVAL_S
+    for step in range(INTERVAL_S):
+        stamp = _stamp(second + step)
+        at = chance.randrange(SLICE - each)
+        for number, text in enumerate(talk[at : at + each]):
+            yield f"{stamp},{number * 999 // each:03} {text}"
+
+
+def _attempt(vertex: str, index: int) -> str:
+    return f"{GRAPH}_{VERTICES[vertex]}_{index}_0"
+
+
+def _place(number: int) -> str:
+    return f"taskmanager-{number} @ worker-{number}.flink.example (dataPort=36667)"
+
+
+def _jobmanager_begin(cluster: Cluster) -> str:
+    """Start, submission, deployment."""
+    entry = "INFO  org.apache.flink.runtime.entrypoint.ClusterEntrypoint        [] -"
+    graph = "INFO  org.apache.flink.runtime.executiongraph.ExecutionGraph       [] -"
+    dispatcher = "INFO  org.apache.flink.runtime.dispatcher.StandaloneDispatcher     [] -"
+    version = "(Version: 1.20.5, Scala: 2.12, Rev:0980485, Date:2026-06-08T09:21:06+02:00)"
+    lines = [
+        f"{entry}  Starting StandaloneSessionClusterEntrypoint {version}",
+        f"{dispatcher} Received JobGraph submission 'orders' ({JOB}).",
+        f"{graph} Job orders ({JOB}) switched from state CREATED to RUNNING.",
+    ]
+    count = cluster.parallelism
+    for index in range(count):
+        for vertex, vertex_id in VERTICES.items():
+            attempt = _attempt(vertex, index)
+            task = f"{vertex} ({index + 1}/{count}) ({attempt})"
+            named = f"with attempt id {attempt} and vertex id {vertex_id}_{index}"
+            place = f"to {_place(1 + index // SLOTS)} with allocation id {index:032x}"
+            lines += [
+                f"{graph} {task} switched from SCHEDULED to DEPLOYING.",
+                f"{graph} Deploying {vertex} ({index + 1}/{count}) (attempt #0) {named} {place}",
+                f"{graph} {task} switched from DEPLOYING to INITIALIZING.",
+                f"{graph} {task} switched from INITIALIZING to RUNNING.",
+            ]
+    return "".join(f"{_stamp(0)},000 {line}\n" for line in lines)
+
+
+def _jobmanager(cluster: Cluster) -> Iterator[str]:
+    """A period is one checkpoint."""
+    chance = random.Random(7)
+    talk = _talk(chance)
+    logger = "org.apache.flink.runtime.checkpoint.CheckpointCoordinator    [] -"
+    number = 0
+    while True:
+        number += 1
+        second = number * INTERVAL_S
+        stamp, later = _stamp(second), _stamp(second + INTERVAL_S - 1)
+        kind = "(type=CheckpointType{name='Checkpoint', sharingFilesStrategy=FORWARD_BACKWARD})"
+        trigger = f"{kind} @ {(START + second) * 1000} for job {JOB}."
+        told = [f"{stamp},001 INFO  {logger} Triggering checkpoint {number} {trigger}\n"]
+        end = f"{number} for job {JOB} (62240 bytes, checkpointDuration=228 ms, finalizationTime=9 ms)."
+        if number % 10 == 0:
+            text = f"Checkpoint {number} of job {JOB} expired before completing."
+            told.append(f"{later},000 INFO  {logger} {text}\n")
+            for late in range(10):
+                vertex = ("enrich", "aggregate", "Sink: deliver")[late % 3]
+                text = (
+                    f"expired checkpoint attempt {number} from task {_attempt(vertex, late // 3)}"
+                )
+                place = f"of job {JOB} at {_place(1 + late // 3 // SLOTS)}."
+                told.append(
+                    f"{later},5{late:02} WARN  {logger} Received late message for now {text} {place}\n"
+                )
+        else:
+            told.append(f"{later},000 INFO  {logger} Completed checkpoint {end}\n")
+        noise = _noise(chance, talk, second, 200)
+        yield "".join(chain(told[:1], noise, told[1:]))
+
+
+def _taskmanager(number: int, cluster: Cluster) -> Iterator[str]:
+    """A period is one report and as many bytes of other lines."""
+    chance = random.Random(1000 + number)
+    talk = _talk(chance)
+    block = _report_lines(number, cluster) if cluster.reports else []
+    numbers = [f"{chance.randrange(100_000)}\n" for _ in range(SLICE)]
+    ratios = [f"{chance.random():.6f}\n" for _ in range(SLICE)]
+    values = [*numbers, *ratios, *numbers]
+    reporter = "INFO  org.apache.flink.metrics.slf4j.Slf4jReporter                 [] -"
+    lines = max(100, sum(map(len, block)) // 125)
+    task = "org.apache.flink.streaming.runtime.tasks.AsyncCheckpointRunnable [] -"
+    checkpoint = 0
+    while True:
+        checkpoint += 1
+        second = checkpoint * INTERVAL_S
+        yield "".join(_noise(chance, talk, second, lines))
+        late = _stamp(second + INTERVAL_S - 1)
+        if checkpoint % 10 == 0:
+            yield f"{late},990 INFO  {task} enrich (1/4)#0 - asynchronous part of checkpoint {checkpoint} could not be completed.\n"
+        if block:
+            at = chance.randrange(2 * SLICE)
+            drawn = chain(values[at : at + SLICE], values)
+            yield f"{late},999 {reporter} \n=========================== Starting metrics report ===========================\n"
+            yield "".join(text if text.endswith("\n") else text + next(drawn) for text in block)
+            yield "=========================== Finished metrics report ===========================\n\n"
+
+
+def _report_lines(number: int, cluster: Cluster) -> list[str]:
+    """A report without its values: section heads end with a line end, identifiers do not."""
+    scope = f"worker-{number}_flink_example.taskmanager.taskmanager-{number}"
+    first = (number - 1) * SLOTS
+    lines = []
+    for section, names in TASK_METRICS:
+        lines.append(f"\n-- {section} {'-' * 69}\n")
+        if section == "Gauges":
+            lines += [f"{scope}.Status.JVM.{name}: " for name in PROCESS_METRICS.split()]
+        lines += [
+            f"{scope}.orders.{vertex.replace('.', '_')}.{index}.{name}: "
+            for index in range(first, first + SLOTS)
+            for vertex in VERTICES
+            for name in names.split()
+        ]
+    lines.append("\n")
+    return lines
+
+
+def main() -> None:
+    """Write the logs."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--megabytes", type=int, default=1000)
+    parser.add_argument("--reports", action="store_true", help="half of it is metric reports")
+    options = parser.parse_args()
+    print(make(options.folder, options.megabytes, reports=options.reports))
+
+
+if __name__ == "__main__":
+    main()

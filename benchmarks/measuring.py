@@ -1,0 +1,176 @@
+"""Running a contender as a process of its own: wall time, processor time, memory of all it started."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+SAMPLED_EVERY_S: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """A command to measure."""
+
+    name: str
+    command: Sequence[str]
+    environ: Mapping[str, str] = field(default_factory=dict)
+    succeeds: tuple[int, ...] = (0, 1)  # 1 means findings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What one run took: seconds, and bytes at the peak (None where they were not sampled)."""
+
+    wall: float
+    processor: float
+    peak: int | None = None
+
+
+def run(contender: Contender, *, memory: bool = False) -> Run:
+    """Run once.
+
+    Args:
+        contender: what to run; its output is thrown away.
+        memory: sample the memory of the process and of everything below it.
+
+    Raises:
+        SystemExit: the command failed.
+    """
+    _adopt_orphans()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = time.perf_counter()
+    with subprocess.Popen(
+        contender.command,
+        env={**os.environ, "FLOWDIAG_WARM": "never", **contender.environ},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as process:
+        sampler = _Sampler() if memory else None
+        if sampler is not None:
+            sampler.start()
+        _, complaints = process.communicate()
+        wall = time.perf_counter() - started
+        if sampler is not None:
+            sampler.stop()
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if process.returncode not in contender.succeeds:
+        told = complaints.decode(errors="replace")[-2000:]
+        raise SystemExit(f"{contender.name}: status {process.returncode}\n{told}")
+    return Run(
+        wall=wall,
+        processor=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        peak=sampler.peak if sampler is not None else None,
+    )
+
+
+def in_turn(
+    contenders: Sequence[Contender], rounds: int, *, memory: bool = False
+) -> dict[str, list[Run]]:
+    """Run all contenders once, then all of them again: a busy machine is unfair to all alike."""
+    runs: dict[str, list[Run]] = {contender.name: [] for contender in contenders}
+    for number in range(rounds):
+        for contender in contenders:
+            done = run(contender, memory=memory)
+            runs[contender.name].append(done)
+            peak = "" if done.peak is None else f", {done.peak / 1e6:.0f} MB"
+            told = f"{done.wall:.1f} s wall, {done.processor:.1f} s processor{peak}"
+            load = os.getloadavg()[0]
+            print(f"  {number + 1}. {contender.name}: {told}, load {load:.0f}", file=sys.stderr)
+    return runs
+
+
+def median(runs: Sequence[Run]) -> Run:
+    """Median of each figure."""
+    peaks = [each.peak for each in runs if each.peak is not None]
+    return Run(
+        wall=statistics.median(each.wall for each in runs),
+        processor=statistics.median(each.processor for each in runs),
+        peak=max(peaks, default=None),
+    )
+
+
+def machine() -> str:
+    """The machine and the versions, in one sentence."""
+    model = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    packages = ", ".join(
+        f"{name} {version(name)}" for name in ("pyspark", "pyarrow", "ahocorasick_rs")
+    )
+    python = platform.python_version()
+    load = os.getloadavg()[0]
+    return (
+        f"{cores} cores ({model}, {platform.system()}), Python {python}, {packages}; "
+        f"load before the first run {load:.1f}"
+    )
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of JVMs that outlive their Python, or their processor time is lost."""
+    if sys.platform == "linux":
+        set_child_subreaper = 36  # prctl(2)
+        ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
+
+
+class _Sampler(threading.Thread):
+    """Samples the proportional set sizes of all processes below this one, and keeps the largest sum."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak = 0
+        self._stopped = threading.Event()
+
+    def run(self) -> None:
+        while not self._stopped.wait(SAMPLED_EVERY_S):
+            self.peak = max(self.peak, sum(map(_proportional_bytes, _below(os.getpid()))))
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self.join()
+
+
+def _below(process: int) -> list[int]:
+    """Children, their children and so on."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError):
+            # The name of a program may have anything in it, but stands in parentheses.
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(folder.name))
+    found: list[int] = []
+    pending = [process]
+    while pending:
+        below = children.get(pending.pop(), [])
+        found += below
+        pending += below
+    return found
+
+
+def _proportional_bytes(process: int) -> int:
+    """Memory of a process, pages that it shares divided by those who share them."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
