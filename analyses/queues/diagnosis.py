@@ -102,9 +102,9 @@ def measure(
 ) -> tuple[QueueFacts, tuple[Mapping[str, object], ...]]:
     """Parse, settle the clocks, measure: everything that happens before judging."""
     from flowdiag.analyses import lifecycle
-    from flowdiag.analyses.queues.measure import queue_frame
+    from flowdiag.analyses.queues.measure import METRICS, queue_frame
 
-    settled = settled_events(sources, session, tune=tune, tz=tz, say=say)
+    settled = settled_events(sources, session, tune=tune, tz=tz, say=say, metrics=METRICS)
     say("measuring the job")
     rows = rows_of(lifecycle.facts_frame(kept(lifecycle.once(settled.events))))
     common = assemble(rows, [], settled.writers)

@@ -271,6 +271,3 @@ def barriers_meanwhile(job: JobQueues) -> tuple[Action, ...]:
             )
         )
     return tuple(found)
-
-
-__all__ = ["Rank", "Subject"]

@@ -66,6 +66,25 @@ _PER_GATE: Final = (
     "^Shuffle[.]Netty[.]Input[.][0-9]+[.](debloatedBufferSize|estimatedTimeToConsumeBuffersMs)$"
 )
 
+METRICS: Final = frozenset(
+    name
+    for table in (GAUGES, OPERATOR_GAUGES, COUNTERS, MACHINE_GAUGES)
+    for names in table.values()
+    for name in names
+) | frozenset(
+    {
+        "Status.JVM.GarbageCollector.*.Time",
+        "Shuffle.Netty.Input.#.debloatedBufferSize",
+        "Shuffle.Netty.Input.#.estimatedTimeToConsumeBuffersMs",
+        *(
+            f"{group}.Input.#.{kind}QueueLen"
+            for group in ("Shuffle.Netty", "Network")
+            for kind in ("total", "min", "max", "avg")
+        ),
+    }
+)
+"""What to keep of metric reports, as `formats/metrics.toml` calls it."""
+
 
 def _names(*tables: Mapping[str, tuple[str, ...]]) -> str:
     return ", ".join(f"'{name}'" for table in tables for names in table.values() for name in names)

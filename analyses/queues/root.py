@@ -903,6 +903,3 @@ def pressed_windows(job: JobQueues) -> list[int]:
         for window in job.windows
         if any(load.waits and load.wait_measured for load in loads_in(job, [window]).values())
     ]
-
-
-__all__ = ["ENOUGH_SAMPLES", "MANY_RECORDS", "SIGNALS", "Spell", "find_spells"]

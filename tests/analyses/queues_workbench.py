@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from flowdiag.analyses.facts import (
     CheckpointFacts,
@@ -232,6 +232,3 @@ def facts_of(*jobs: JobQueues) -> QueueFacts:
     return QueueFacts(
         common=CheckpointFacts(jobs=tuple(job.job for job in jobs), processes=()), jobs=jobs
     )
-
-
-__all__ = ["Queues", "facts_of", "findings", "judged", "reasons", "replace"]

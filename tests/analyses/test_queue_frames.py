@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flowdiag.analyses.measuring import rows_of
-from flowdiag.analyses.queues.measure import queue_frame
+from flowdiag.analyses.queues.measure import METRICS, queue_frame
+from flowdiag.parsers.flink.metric_reports import known_metrics
 from flowdiag.parsers.schema import EVENTS
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ def windows_of(spark: SparkSession, rows: list[dict[str, Any]]) -> list[dict[str
     )
     found = rows_of(queue_frame(frame, MINUTE))
     return sorted(found, key=lambda row: (row["what"], row["window"] or 0))
+
+
+def test_every_metric_that_is_asked_for_is_known() -> None:
+    assert set(known_metrics()) >= METRICS
 
 
 def test_windows_fold_gauges_and_counters(spark: SparkSession) -> None:
