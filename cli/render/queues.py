@@ -188,7 +188,7 @@ def _cells(text: Text, values: Sequence[tuple[QueueSubtask, float | None]], page
         if not known:
             text.append("?", "dim")
             continue
-        level = min(int(min(max(known), 1.0) * len(ramp)), len(ramp) - 1)
+        level = min(max(int(min(max(known), 1.0) * len(ramp)), 0), len(ramp) - 1)
         text.append(ramp[level], "bold red" if guilty else "green")
 
 
