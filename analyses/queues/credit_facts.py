@@ -200,7 +200,7 @@ def observe(job: JobQueues, options: Mapping[str, str]) -> Observed | None:
         if (gauge := machine.gauges.get("segments")) is not None and gauge.high > 0
     ]
     version = job.version or (1, 20)
-    checkpoint, overhead, snapshots = _checkpoints(job.job)
+    checkpoint, overhead, snapshots = _checkpoints(job.job, _begin_us(job, wanted))
     return Observed(
         tasks=tuple(tasks),
         edges=tuple((up, down, patterns.get((up, down), "HASH")) for up, down in graph.edges),
@@ -238,6 +238,17 @@ def _settled(job: JobQueues) -> set[int]:
     """The later half of the windows: in the first ones a job fills its queues."""
     windows = job.windows
     return set(windows[len(windows) // 2 :])
+
+
+def _begin_us(job: JobQueues, wanted: set[int]) -> int:
+    """When the windows that are looked at begin."""
+    firsts = (
+        sample.first_us
+        for each in job.samples.values()
+        for sample in each
+        if sample.window in wanted and sample.first_us is not None
+    )
+    return min(firsts, default=0)
 
 
 def _subtask(
@@ -297,15 +308,22 @@ def _span_ms(sample: Sample, before: Sample | None) -> float:
     return (sample.last_us - before.last_us) / 1000.0 if before.last_us is not None else 0.0
 
 
-def _checkpoints(job: JobFacts) -> tuple[float | None, float | None, dict[str, float]]:
-    """Median duration, median time beside the wait for barriers, synchronous part by task."""
-    done = [
-        c
+def _checkpoints(
+    job: JobFacts, since_us: int
+) -> tuple[float | None, float | None, dict[str, float]]:
+    """Median duration, median time beside the wait for barriers, synchronous part by task.
+
+    Durations are of the time that the rates are of: earlier ones may have met empty queues.
+    """
+    durations = [
+        float(c.duration_ms)
         for c in job.checkpoints
-        if c.status is Status.COMPLETED and c.duration_ms is not None and not c.is_savepoint
+        if c.status is Status.COMPLETED
+        and c.duration_ms is not None
+        and not c.is_savepoint
+        and c.triggered_us is not None
+        and c.triggered_us >= since_us
     ]
-    later = done[len(done) // 3 :]  # the first ones ran before the queues were full
-    durations = [float(c.duration_ms) for c in later if c.duration_ms is not None]
     begun: dict[int, list[float]] = {}
     own: dict[int, list[float]] = {}
     syncs: dict[str, list[float]] = {}

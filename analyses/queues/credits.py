@@ -35,10 +35,12 @@ from typing import Final
 
 from flowdiag.analyses.buffers import POINTWISE, feeders
 
-SAMPLES: Final = 320  # of the queues, over the time of a run
+SAMPLES: Final = 320  # of the queues, over the time of a run; fewer where there are many channels
+_FEWEST_SAMPLES: Final = 40
+_LOOKS: Final = 200_000  # at channels, all samples together
 GOLDEN: Final = 0.6180339887498949
 MOST_CHANNELS: Final = 10_000
-MOST_PARCELS: Final = 400_000
+MOST_PARCELS: Final = 200_000
 ENDLESS: Final = 1e12
 _FILLING: Final = 20.0  # times the capacity: how fast sources fill the buffers of a job in advance
 _SHORTEST_S: Final = 10.0
@@ -370,7 +372,6 @@ class _Simulation:
         self.now = 0.0
         self.end = seconds * 1000.0
         self.random = random.Random(seed)
-        self.sample_ms = self.end / SAMPLES
         # Over hours the flusher need not pass as often: only the order of magnitude counts then.
         self.flush_ms = max(flow.flush_ms, self.end / 6000.0) if flow.flush_ms > 0 else 0.0
         self.heap: list[tuple[float, int, Callable[[], None]]] = []
@@ -378,6 +379,8 @@ class _Simulation:
         self.subtasks = _built(job, flow)
         self.partitions = [p for s in self.subtasks for p in s.partitions]
         self.links = [link for p in self.partitions for link in p.links]
+        looks = _LOOKS // max(1, len(self.links))
+        self.sample_ms = self.end / max(_FEWEST_SAMPLES, min(SAMPLES, looks))
         self.parcel = _parcel(job, flow, self.end)
         self.made = self.consumed = self.sent = self.taken = 0
         self.least_credit = 0
