@@ -1,31 +1,42 @@
-"""Diagnose a large event log, against Spark counting the progress events in it.
+"""Diagnose large event logs, against Spark counting the progress events, and zstd and ripgrep doing so.
 
-Makes a plain event log of a given size: one line in a hundred is a `QueryProgressEvent`, the others are
-tasks, stages and jobs of its triggers, as long as real ones. Then, in turn and each in a process of its
-own: `flowdiag rate`, and `spark.read.json` with an explicit schema, filter and count.
+Makes an event log of a given size, once plain in one file and once as Spark 4 writes it: rolled, and
+compressed by zstd with a frame for each flush. One line in a hundred is a `QueryProgressEvent`, the
+others are tasks and jobs of its triggers, as long as real ones. Then, in turn and each in a process of
+its own: `flowdiag rate`, whole and without what it takes with a small log; `spark.read.json` with an
+explicit schema, filter and count; reading alone; `zstd -dc | rg -c`.
 
-    python benchmarks/event_log.py [--megabytes 1000] [--rounds 2]
+    python -m benchmarks.event_log [--megabytes 1000] [--rounds 3]
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import ctypes
 import json
 import os
-import resource
+import random
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+
+import zstandard
+
+from benchmarks.measuring import Contender, Run, in_turn, machine, median
 
 Json = dict[str, Any]
 
 TASKS: Final = 97  # of 100 lines
 START_MS: Final = 1_795_000_000_000
+ROLLED_BYTES: Final = 128 * 1024 * 1024  # uncompressed, Spark's default
+RUN: Final = "c58ef000-b8f0-429c-899a-8252a414e67f"
+APPLICATION: Final = "app-20260131184301-0007"
+PROGRESS: Final = "StreamingQueryListener$QueryProgressEvent"
+
 BARE: Final = """
 import sys
 from pyspark.sql import SparkSession
@@ -34,19 +45,60 @@ schema = "Event string, progress struct<runId: string, batchId: bigint, numInput
 lines = spark.read.schema(schema).json(sys.argv[1])
 print(lines.where("Event like '%QueryProgressEvent'").count())
 """
+READ: Final = """
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from flowdiag.parsers.parse import parse_split, plan_splits
+from flowdiag.parsers.sources import discover
+
+def rows(task):
+    return sum(batch.num_rows for split in task for batch in parse_split(split))
+
+if __name__ == "__main__":
+    tasks = plan_splits(discover(sys.argv[1:]).sources)
+    with ProcessPoolExecutor() as pool:
+        print(sum(pool.map(rows, tasks)))
+"""
 
 
-def make(path: Path, megabytes: int) -> int:
-    """Write the log; the number of progress events."""
+def make(path: Path, megabytes: int) -> None:
+    """Write the plain log."""
+    with path.open("wb") as file:
+        for line in lines(megabytes):
+            file.write(line)
+
+
+def roll(folder: Path, megabytes: int) -> None:
+    """Write the same log as Spark 4 does: rolled files of many zstd frames, and the state's file."""
+    folder.mkdir()
+    (folder / f"appstatus_{APPLICATION}").touch()
+    compressor = zstandard.ZstdCompressor(level=1)
+    waiting: list[bytes] = []
+    number, size = 1, 0
+    for line in lines(megabytes):
+        waiting.append(line)
+        size += len(line)
+        # Spark flushes with jobs and with what other listeners post, not with tasks.
+        if b"SparkListenerTask" not in line[:40]:
+            with (folder / f"events_{number}_{APPLICATION}.zstd").open("ab") as file:
+                file.write(compressor.compress(b"".join(waiting)))
+            waiting = []
+            if size > ROLLED_BYTES:
+                number, size = number + 1, 0
+
+
+def lines(megabytes: int) -> Iterator[bytes]:
+    """The lines of the log; the same arguments give the same bytes."""
+    chance = random.Random(5)
+    pool = [accumulables(chance) for _ in range(2000)]
     size, number = 0, 0
-    with path.open("w", encoding="utf-8") as file:
-        for event in header():
-            size += file.write(json.dumps(event) + "\n")
-        while size < megabytes * 1_000_000:
-            for event in trigger(number):
-                size += file.write(json.dumps(event, separators=(",", ":")) + "\n")
-            number += 1
-    return number
+    for event in header():
+        yield json.dumps(event).encode() + b"\n"
+    while size < megabytes * 1_000_000:
+        for line in trigger(number, chance, pool):
+            size += len(line)
+            yield line
+        number += 1
 
 
 def header() -> list[Json]:
@@ -57,19 +109,18 @@ def header() -> list[Json]:
         {
             "Event": "SparkListenerApplicationStart",
             "App Name": "orders",
-            "App ID": "app-20260131184301-0007",
+            "App ID": APPLICATION,
             "Timestamp": START_MS - 9000,
         },
     ]
 
 
-def trigger(number: int) -> list[Json]:
+def trigger(number: int, chance: random.Random, pool: list[str]) -> Iterator[bytes]:
     """The hundred events of one trigger."""
     time_ms = START_MS + 2000 * number
-    run = "c58ef000-b8f0-429c-899a-8252a414e67f"
     properties = {"sql.streaming.queryId": "8c0119b7", "streaming.sql.batchId": str(number)}
-    properties |= {"spark.jobGroup.id": run, "padding": "x" * 6000}
-    events: list[Json] = [
+    properties |= {"spark.jobGroup.id": RUN, "padding": "x" * 6000}
+    yield line(
         {
             "Event": "SparkListenerJobStart",
             "Job ID": number,
@@ -78,15 +129,14 @@ def trigger(number: int) -> list[Json]:
             "Stage IDs": [number],
             "Properties": properties,
         }
-    ]
-    events += [task(number, index, time_ms) for index in range(TASKS)]
-    events.append(
-        {"Event": "SparkListenerJobEnd", "Job ID": number, "Completion Time": time_ms + 900}
     )
+    for index in range(TASKS):
+        yield task(number, index, time_ms, chance, pool)
+    yield line({"Event": "SparkListenerJobEnd", "Job ID": number, "Completion Time": time_ms + 900})
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time_ms / 1000))
     progress = {
         "id": "8c0119b7",
-        "runId": run,
+        "runId": RUN,
         "name": "orders",
         "timestamp": stamp,
         "batchId": number,
@@ -95,86 +145,112 @@ def trigger(number: int) -> list[Json]:
         "sources": [{"description": "KafkaV2[Subscribe[t]]", "numInputRows": 4000}],
         "sink": {"description": "x" * 300},
     }
-    name = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent"
-    return [*events, {"Event": name, "progress": progress}]
+    yield line({"Event": f"org.apache.spark.sql.streaming.{PROGRESS}", "progress": progress})
 
 
-def task(stage: int, index: int, time_ms: int) -> Json:
-    """One finished task, about 4 KB, most of it accumulators that nobody needs."""
-    accumulables = [
-        {"ID": n, "Name": f"internal.metrics.some.metric.{n}", "Update": n * 7, "Internal": True}
-        for n in range(30)
+def line(event: Json) -> bytes:
+    """A line of the log."""
+    return json.dumps(event, separators=(",", ":")).encode() + b"\n"
+
+
+def accumulables(chance: random.Random) -> str:
+    """What half of a task's line is: numbers that nobody needs."""
+    return ",".join(
+        f'{{"ID":{number},"Name":"internal.metrics.some.metric.{number}",'
+        f'"Update":{chance.randrange(10**6)},"Value":{chance.randrange(10**9)},"Internal":true,'
+        '"Count Failed Values":true}'
+        for number in range(24)
+    )
+
+
+def task(stage: int, index: int, time_ms: int, chance: random.Random, pool: list[str]) -> bytes:
+    """One finished task, about 4 KB."""
+    ran = chance.randrange(60, 120)
+    return (
+        f'{{"Event":"SparkListenerTaskEnd","Stage ID":{stage},"Stage Attempt ID":0,'
+        '"Task Type":"ResultTask","Task End Reason":{"Reason":"Success"},"Task Info":{'
+        f'"Task ID":{stage * TASKS + index},"Index":{index},"Attempt":0,"Partition ID":{index},'
+        f'"Launch Time":{time_ms + 5},"Executor ID":"{index % 8}",'
+        f'"Host":"worker-{index % 8}.example","Locality":"PROCESS_LOCAL","Speculative":false,'
+        f'"Getting Result Time":0,"Finish Time":{time_ms + 15 + ran + index},"Failed":false,'
+        f'"Killed":false,"Accumulables":[{chance.choice(pool)}]}},"Task Metrics":{{'
+        f'"Executor Run Time":{ran},"Executor CPU Time":{ran * 991_337},'
+        f'"Result Size":{chance.randrange(900, 4000)},"JVM GC Time":1,"Disk Bytes Spilled":0,'
+        '"Shuffle Read Metrics":{"Fetch Wait Time":0,"Remote Bytes Read":0,"Local Bytes Read":0,'
+        f'"Total Records Read":0}},"Input Metrics":{{"Bytes Read":{chance.randrange(4000, 9000)},'
+        f'"Records Read":{chance.randrange(30, 60)}}},"Updated Blocks":[]}}}}\n'
+    ).encode()
+
+
+def contenders(plain: Path, rolled: Path, small: Path) -> Iterator[tuple[str, list[Contender]]]:
+    """What runs against what."""
+    read = rolled.parent / "read.py"
+    read.write_text(READ)
+    environ = {"FLOWDIAG_CACHE_DIR": str(rolled.parent / "cache")}
+
+    def rate(path: Path, more: str = "") -> Contender:
+        command = [sys.executable, "-m", "flowdiag.cli", "rate", "-q", str(path)]
+        return Contender(name=f"`flowdiag rate`{more}", command=command, environ=environ)
+
+    yield (
+        "one plain file",
+        [
+            rate(plain),
+            Contender(
+                name="`spark.read.json`, filter, count",
+                command=[sys.executable, "-c", BARE, str(plain)],
+            ),
+            rate(small, ", 5 MB"),
+            Contender(
+                name="reading alone, all cores", command=[sys.executable, str(read), str(plain)]
+            ),
+        ],
+    )
+    compressed = [
+        rate(rolled),
+        Contender(
+            name="reading alone, all cores", command=[sys.executable, str(read), str(rolled)]
+        ),
     ]
-    return {
-        "Event": "SparkListenerTaskEnd",
-        "Stage ID": stage,
-        "Stage Attempt ID": 0,
-        "Task Type": "ResultTask",
-        "Task End Reason": {"Reason": "Success"},
-        "Task Info": {
-            "Task ID": stage * TASKS + index,
-            "Index": index,
-            "Attempt": 0,
-            "Launch Time": time_ms + 5,
-            "Finish Time": time_ms + 105 + index,
-            "Executor ID": str(index % 8),
-            "Host": f"worker-{index % 8}.example",
-            "Locality": "PROCESS_LOCAL",
-            "Failed": False,
-            "Killed": False,
-            "Accumulables": accumulables,
-        },
-        "Task Metrics": {
-            "Executor Run Time": 90,
-            "JVM GC Time": 1,
-            "Disk Bytes Spilled": 0,
-            "Shuffle Read Metrics": {"Fetch Wait Time": 0, "Total Records Read": 0},
-            "Input Metrics": {"Bytes Read": 4000, "Records Read": 41},
-            "Updated Blocks": [],
-        },
-    }
+    if shutil.which("zstd") and shutil.which("rg"):
+        count = f"zstd -dc {rolled}/events_* | rg -c -F 'QueryProgressEvent'"
+        compressed.append(Contender(name="`zstd -dc \\| rg -c`", command=["/bin/sh", "-c", count]))
+    yield "rolled, zstd", compressed
 
 
-def adopt() -> None:
-    """Become the parent of what orphans leave, so that its processor time is counted, too (Linux)."""
-    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-
-
-def timed(command: list[str]) -> tuple[float, float]:
-    """Wall and processor seconds of a process with all of its descendants; its output is thrown away."""
-    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    wall = time.monotonic() - begun
-    if done.returncode not in (0, 1):
-        sys.exit(done.stderr.decode(errors="replace")[-2000:])
-    with contextlib.suppress(ChildProcessError):
-        while True:  # Spark's Python workers end a moment after their JVM
-            os.wait()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return wall, used
+def table(runs: dict[str, Run]) -> str:
+    """Medians, and how often the first one's time."""
+    base = next(iter(runs.values())).wall
+    rows = [
+        f"| {name} | {one.wall:.2f} s | {one.wall / base:.2f} | {one.processor:.1f} s |"
+        for name, one in runs.items()
+    ]
+    return "\n".join(["| | wall | of the first | processor |", "|---|---|---|---|", *rows])
 
 
 def main() -> None:
-    """Measure in turn and print every round."""
-    parser = argparse.ArgumentParser()
+    """Measure in turn and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "app-20260131184301-0007"
-        count = make(path, chosen.megabytes)
-        print(f"{path.stat().st_size / 1e6:.0f} MB, {count} progress events", flush=True)
-        contenders = {
-            "flowdiag rate": [sys.executable, "-m", "flowdiag.cli", "rate", "-q", str(path)],
-            "spark.read.json, count": [sys.executable, "-c", BARE, str(path)],
-        }
-        for number in range(chosen.rounds):
-            for name, command in contenders.items():
-                wall, used = timed(command)
-                load = os.getloadavg()[0]
-                told = f"round {number + 1}  {name:<24} {wall:6.1f} s wall, {used:6.1f} s processor"
-                print(f"{told}, load {load:.0f}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="flowdiag-bench-") as name:
+        folder = Path(name)
+        plain, small = folder / APPLICATION, folder / "small"
+        rolled = folder / f"eventlog_v2_{APPLICATION}"
+        make(plain, chosen.megabytes)
+        make(small, 5)
+        roll(rolled, chosen.megabytes)
+        warm = [sys.executable, "-m", "flowdiag.cli", "warm"]
+        environ = {**os.environ, "FLOWDIAG_CACHE_DIR": str(folder / "cache")}
+        subprocess.run(warm, env=environ, check=True, stdout=subprocess.DEVNULL)
+        packed = sum(path.stat().st_size for path in rolled.iterdir())
+        print(f"{plain.stat().st_size / 1e6:.0f} MB plain, {packed / 1e6:.0f} MB zstd; {machine()}")
+        for title, several in contenders(plain, rolled, small):
+            runs = in_turn(several, chosen.rounds)
+            print(
+                f"\n{title}:\n\n{table({n: median(each) for n, each in runs.items()})}", flush=True
+            )
 
 
 if __name__ == "__main__":
