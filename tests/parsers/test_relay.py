@@ -143,6 +143,12 @@ def sample_records() -> tuple[list[relay.Record], list[tuple[str, dict[str, Any]
     return found, expected
 
 
+def padded() -> set[str]:
+    """The messages that are found by a literal with more than one blank in a row."""
+    templates = (entry for name in FILES for entry in read_format(name)["message"])
+    return {entry["id"] for entry in templates if "  " in entry["anchor"]}
+
+
 # What the lines around a message add to it.
 ADDED = ("exception", "user_frame", "dump")
 
@@ -162,4 +168,7 @@ def test_every_message_in_every_layout(layout: relay.Layout, tmp_path: Path) -> 
     path.write_bytes(layout.render(given))
     rows = [row for row in rows_of(path) if row["event"] not in ("split", "section")]
     found = [(row["template"], said(row)) for row in rows]
+    if layout.name == "collapsed padding":
+        # The Kubernetes Operator prints columns: what is recognised by its padding is lost with it.
+        expected = [one for one in expected if one[0] not in padded()]
     assert found == expected
