@@ -83,14 +83,22 @@ def test_whatever_ends_it_the_folder_is_good(number: signal.Signals, tmp_path: P
     with serving(RecordedFlink()) as server:
         command = [sys.executable, "-m", "flowdiag.cli", "collect", "flink", server.url]
         command += ["-o", str(folder), "--every", "1s", "--for", "10m"]
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        end = time.monotonic() + 60
-        while len(list(folder.glob("tick-*"))) < 2 and time.monotonic() < end:
-            time.sleep(0.05)
-        process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        with subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # Where the tests run in the background of a script, SIGINT is ignored from the start.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+        ) as process:
+            try:
+                end = time.monotonic() + 60
+                while len(list(folder.glob("tick-*"))) < 2 and time.monotonic() < end:
+                    time.sleep(0.05)
+                process.send_signal(number)
+                out, err = process.communicate(timeout=30)
+            finally:
+                process.kill()
         assert out == ""
         if number is not signal.SIGKILL:
             assert process.returncode == 130
