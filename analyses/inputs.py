@@ -91,7 +91,6 @@ def _role(source: Source, written: set[str]) -> str:
     return source.role if role == "unknown" and source.role == "client" else role
 
 
-
 def _total(rows: Iterable[Mapping[str, str]], key: str) -> int:
     return sum(int(row.get(key) or 0) for row in rows)
 

@@ -24,7 +24,7 @@ from flowdiag.cli.java import find_java
 from flowdiag.cli.session import _JVM_FLAGS, spark_home
 
 pytestmark = [
-    pytest.mark.command,
+    pytest.mark.application,
     pytest.mark.timeout(900),
     pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc"),
 ]

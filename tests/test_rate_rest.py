@@ -30,8 +30,9 @@ FOLDERS = ("3.5.7/converging", "4.3.0/converging")
 
 def application(spark: SparkSession, folder: Path, wishes: Wishes) -> RateApplication:
     found = of_engine(discover([str(folder / "rest")]), "spark")
-    (app,) = diagnose(found, lambda: spark, wishes).data.applications or ()
-    return app
+    applications = diagnose(found, lambda: spark, wishes).data.applications
+    assert applications is not None and len(applications) == 1
+    return applications[0]
 
 
 @pytest.mark.parametrize("name", FOLDERS)

@@ -10,6 +10,4 @@ from flowdiag.analyses.rules.queues import QUEUE_RULES
 from flowdiag.analyses.rules.rate import RATE_RULES
 from flowdiag.analyses.rules.startup import STARTUP_RULES
 
-ALL_RULES: Final = (
-    CHECKPOINT_RULES + RATE_RULES + QUEUE_RULES + MEMORY_RULES + STARTUP_RULES
-)
+ALL_RULES: Final = CHECKPOINT_RULES + RATE_RULES + QUEUE_RULES + MEMORY_RULES + STARTUP_RULES

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from flowdiag.analyses.facts import SubtaskLoad
+from flowdiag.analyses.facts import JobKey, SubtaskLoad
 from flowdiag.analyses.findings import Confidence, Severity, State, Verdict
 from flowdiag.analyses.queues.data import queue_vertices
 from flowdiag.analyses.queues.diagnosis import select
@@ -16,12 +17,13 @@ from flowdiag.analyses.selection import Moment, Selection
 
 from .queues_workbench import FIRST, MINUTE, Queues, facts_of, findings, judged, reasons
 
-WAITS = {"back_pressured": 700.0, "is_back_pressured": 1.0, "out_pool": 1.0, "idle": 300.0}
-WORKS = {"busy": 990.0, "idle": 10.0, "input_queue": 16.0, "in_pool": 1.0}
-FULL = {"floating": 1.0, "exclusive": 1.0}
+Said = dict[str, Any]
+WAITS: Said = {"back_pressured": 700.0, "is_back_pressured": 1.0, "out_pool": 1.0, "idle": 300.0}
+WORKS: Said = {"busy": 990.0, "idle": 10.0, "input_queue": 16.0, "in_pool": 1.0}
+FULL: Said = {"floating": 1.0, "exclusive": 1.0}
 
 
-def hot_key(bench: Queues, **more: float) -> Queues:
+def hot_key(bench: Queues, **more: Any) -> Queues:
     bench.says("Source: orders", **WAITS)
     return bench.says("enrich", 2, **WORKS, **FULL, records_in=9000.0, **more)
 
@@ -378,7 +380,7 @@ def test_two_jobs_are_judged_apart() -> None:
     assert both["SK101"].job == sick.job.key
 
 
-def replace_key(key):  # type: ignore[no-untyped-def]
+def replace_key(key: JobKey) -> JobKey:
     return key._replace(job_id="b" * 32)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from flowdiag.analyses.facts import Incident
 from flowdiag.analyses.findings import Severity, State
 from flowdiag.analyses.rules.startup.class_loading import RULE as CLASSES
 from flowdiag.analyses.rules.startup.class_loading import linkage
@@ -14,13 +15,13 @@ from flowdiag.analyses.rules.startup.operator_refusal import RULE as OPERATOR
 from flowdiag.analyses.rules.startup.rpc_trouble import RULE as RPC
 from flowdiag.analyses.rules.startup.slow_initialisation import RULE as SLOW
 from flowdiag.analyses.rules.startup.submission_failed import RULE as SUBMISSION
-from flowdiag.analyses.startup.facts import Collecting, Restore
+from flowdiag.analyses.startup.facts import Collecting, Restore, Trouble
 from tests.analyses import startup_workbench as w
 
 LOST = "The heartbeat of TaskManager with id tm-1 timed out"
 
 
-def _lost(at: float = 60.0) -> w.Incident:
+def _lost(at: float = 60.0) -> Incident:
     return w.incident(
         "taskmanager-lost", at, LOST, taskmanager="tm-1", text={"template": "heartbeat-timed-out"}
     )
@@ -107,7 +108,7 @@ def test_a_jobmanager_that_nobody_hears() -> None:
 # --- RPC -----------------------------------------------------------------------------------------
 
 
-def _oversized() -> w.Trouble:
+def _oversized() -> Trouble:
     return w.trouble(
         "rpc-oversized", size=15_000_000, values={"allowed": "10485760", "message": "class a.B"}
     )
@@ -224,7 +225,7 @@ def test_a_missing_class_is_one_finding() -> None:
 # --- the operator --------------------------------------------------------------------------------
 
 
-def _told(kind: str, at: float, **values: str) -> w.Trouble:
+def _told(kind: str, at: float, **values: str) -> Trouble:
     return w.trouble(kind, at, resource="default/orders", values=values)
 
 

@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -164,10 +166,8 @@ def test_nothing_is_built_where_nobody_waits(environ: dict[str, str]) -> None:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """A terminal to be interactive on, and the processes that were started for it."""
     commands: list[list[str]] = []
-    monkeypatch.setattr(warm_module.sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(
-        warm_module.subprocess, "Popen", lambda command, **more: commands.append(command)
-    )
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **more: commands.append(command))
     return commands
 
 
@@ -189,7 +189,7 @@ def test_on_a_terminal_the_archive_makes_itself_once(
 def test_what_could_not_be_made_is_not_tried_for_ever(
     set_up: Java, cache: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warm_module.os, "nice", lambda by: 0)
+    monkeypatch.setattr(os, "nice", lambda by: 0)
 
     def fail(flags: tuple[str, ...]) -> None:
         raise RuntimeError("no")
@@ -211,7 +211,7 @@ def test_a_build_under_way_elsewhere_is_no_failure(
 ) -> None:
     import fcntl
 
-    monkeypatch.setattr(warm_module.os, "nice", lambda by: 0)
+    monkeypatch.setattr(os, "nice", lambda by: 0)
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert warm_module._main() == 1

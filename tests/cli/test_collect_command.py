@@ -88,8 +88,6 @@ def test_whatever_ends_it_the_folder_is_good(number: signal.Signals, tmp_path: P
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # Where the tests run in the background of a script, SIGINT is ignored from the start.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         ) as process:
             try:
                 end = time.monotonic() + 60

@@ -350,7 +350,7 @@ def _pythons() -> list[Any]:
     return [*known, pytest.param(str(python), id="3.5", marks=skip)]
 
 
-@pytest.mark.command
+@pytest.mark.application
 @pytest.mark.skipif(shutil.which("javac") is None, reason="the jar needs a JDK")
 @pytest.mark.parametrize("python", _pythons())
 def test_attached_to_a_real_application(python: str, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import json
 import threading
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -59,7 +59,8 @@ def manifest(folder: Path) -> list[Row]:
 
 
 def rows_of(folder: Path) -> list[Row]:
-    return parse_on_driver(plan_splits(discover([str(folder)]).sources)).to_pylist()
+    table = parse_on_driver(plan_splits(discover([str(folder)]).sources))
+    return cast(list[Row], table.to_pylist())
 
 
 def test_every_subtask_is_read_back_with_its_time_and_place(tmp_path: Path) -> None:

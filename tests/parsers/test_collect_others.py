@@ -8,7 +8,7 @@ import json
 import re
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -30,7 +30,8 @@ SCRAPES = COLLECTED / "1.20.5-hot-key" / "prometheus"
 
 
 def rows_of(folder: Path) -> list[Row]:
-    return parse_on_driver(plan_splits(discover([str(folder)]).sources)).to_pylist()
+    table = parse_on_driver(plan_splits(discover([str(folder)]).sources))
+    return cast(list[Row], table.to_pylist())
 
 
 def metrics_of(folder: Path) -> list[Row]:

@@ -1,6 +1,7 @@
 """Metrics reports of every shape, folded into rows."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -424,7 +425,7 @@ def test_reports_that_repeat_each_other_say_the_same_as_reports_read_line_by_lin
 ) -> None:
     wanted = ("busyTimeMsPerSecond", "numRecordsIn", "mailboxLatencyMs")
     alike, one_by_one = MetricFolder(0, wanted), MetricFolder(0, wanted)
-    rows: list[list[dict[str, object]]] = [[], []]
+    rows: list[list[dict[str, Any]]] = [[], []]
     for number, lines in enumerate(each for each in reports for _ in range(1 + repeated)):
         body = [f"{TM}.orders.enrich.{index}.{name}: {value}" for index, name, value in lines]
         body.append(f"{TM}.Status.JVM.CPU.Load: 0.{number}")

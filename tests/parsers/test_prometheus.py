@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -28,7 +28,7 @@ def read(folder: Path, text: str, name: str = "metrics.txt") -> list[Row]:
     (folder / name).write_text(text)
     found = discover([str(folder / name)])
     assert [source.kind for source in found.sources] == ["prometheus"]
-    return parse_on_driver(plan_splits(found.sources)).to_pylist()
+    return cast(list[Row], parse_on_driver(plan_splits(found.sources)).to_pylist())
 
 
 def samples(rows: list[Row]) -> list[Row]:

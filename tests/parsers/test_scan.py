@@ -149,8 +149,13 @@ def test_the_faster_way_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     quiet, busy = b"nothing here to be seen\n" * 4000, b"a checkpoint is switched\n" * 4000
     matcher.find(quiet)
     taken: list[str] = []
-    monkeypatch.setattr(matcher, "_around", lambda region: taken.append("around") or [])
-    monkeypatch.setattr(matcher._exact, "find", lambda region: taken.append("exact") or [])
+
+    def note(way: str) -> list[tuple[int, int]]:
+        taken.append(way)
+        return []
+
+    monkeypatch.setattr(matcher, "_around", lambda region: note("around"))
+    monkeypatch.setattr(matcher._exact, "find", lambda region: note("exact"))
     clock = iter(range(10_000))
     prices = {"around": 1.0, "exact": 5.0}
     spent = [0.0]
