@@ -90,7 +90,7 @@ def throughput(bench: Bench) -> Iterator[str]:
         contenders.append(Contender(name="plain PySpark, late messages only", command=command))
         contenders += ripgreps(bench, path)
         runs = {name: median(each) for name, each in in_turn(contenders, bench.rounds).items()}
-        yield f"\n{size_of(path)}, {words}; whole processes, medians of {bench.rounds} rounds:\n\n"
+        yield f"\n{size_of(path)}, {words}; whole processes, medians of {bench.rounds} round(s):\n\n"
         yield table(runs, "flowdiag checkpoints", unit=bench.large / GIGABYTE)
 
 
