@@ -75,6 +75,13 @@ class Bench:
             name=name, command=command, environ={"FLOWDIAG_CACHE_DIR": str(self.cache)}
         )
 
+    def on_cores(self, cores: int, path: Path, *, name: str) -> Contender:
+        """The same with so many cores of the machine for all of its processes."""
+        whole = self.flowdiag(path, "--master", f"local[{cores}]", name=name)
+        # One core for Spark's tasks would not do: the JVM and a Python worker keep two cores busy.
+        pinned = ["taskset", "-c", f"0-{cores - 1}", *whole.command]
+        return Contender(name=name, command=pinned, environ=whole.environ)
+
 
 def throughput(bench: Bench) -> Iterator[str]:
     """Whole processes beside tools that only filter and extract the late acknowledgements."""
@@ -112,7 +119,7 @@ def scaling(bench: Bench) -> Iterator[str]:
     for kind, words in KINDS.items():
         small, large = bench.logs(5, kind), bench.logs(GIGABYTE, kind)
         contenders = [
-            bench.flowdiag(path, "--master", f"local[{cores}]", name=f"{name}, {cores} of 2 cores")
+            bench.on_cores(cores, path, name=f"{name}, {cores} of 2 cores")
             for cores in (1, 2)
             for name, path in (("5 MB", small), ("1 GB", large))
         ]
