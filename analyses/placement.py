@@ -24,7 +24,13 @@ from math import comb
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.episodes import Episode, episodes
-from flowdiag.analyses.facts import Attempt, JobFacts, Status
+from flowdiag.analyses.facts import (
+    Attempt,
+    JobFacts,
+    LateAcknowledgement,
+    Status,
+    SubtaskCheckpoint,
+)
 from flowdiag.analyses.options import at_least
 
 MINIMUM_DISTINCT: Final = 5  # late subtasks below which a p-value says nothing
@@ -165,7 +171,35 @@ def places_at(attempts: Iterable[Attempt], time_us: int | None) -> dict[SubtaskK
     return {key: attempt for key, (_, attempt) in best.items()}
 
 
-def late_subtasks(job: JobFacts, episode: Episode) -> dict[SubtaskKey, str | None]:
+@dataclass(frozen=True, slots=True)
+class LateRecords:
+    """What tells of late subtasks, by checkpoint: a sick week has thousands of episodes to look up.
+
+    Args:
+        messages: late messages of expired checkpoints, by run and checkpoint.
+        acknowledgements: per subtask from REST, archives and dumps, by checkpoint; of the last run, since
+            ids may repeat in earlier ones.
+        last_run: of the job.
+    """
+
+    messages: Mapping[tuple[int, int], Sequence[LateAcknowledgement]]
+    acknowledgements: Mapping[int, Sequence[SubtaskCheckpoint]]
+    last_run: int
+
+    @classmethod
+    def of(cls, job: JobFacts) -> LateRecords:
+        """Sort a job's records by checkpoint."""
+        messages: defaultdict[tuple[int, int], list[LateAcknowledgement]] = defaultdict(list)
+        for late in job.late:
+            if late.expired:
+                messages[late.run, late.checkpoint].append(late)
+        acknowledgements: defaultdict[int, list[SubtaskCheckpoint]] = defaultdict(list)
+        for row in job.subtask_checkpoints:
+            acknowledgements[row.checkpoint].append(row)
+        return cls(messages, acknowledgements, job.runs)
+
+
+def late_subtasks(records: LateRecords, episode: Episode) -> dict[SubtaskKey, str | None]:
     """Distinct subtasks late for, or missing from, the expired checkpoints of an episode.
 
     Returns:
@@ -173,28 +207,30 @@ def late_subtasks(job: JobFacts, episode: Episode) -> dict[SubtaskKey, str | Non
         place from 1.9 on), and from per-subtask acknowledgements of REST, archives and dumps: not
         acknowledged, or acknowledged after the expiry.
     """
-    expired = {
-        (c.run, c.id): c.duration_ms for c in episode.checkpoints if c.status is Status.EXPIRED
-    }
+    expired = [c for c in episode.checkpoints if c.status is Status.EXPIRED]
     found: dict[SubtaskKey, str | None] = {}
-    for late in job.late:
-        key = subtask_key(late.attempt)
-        if key is not None and late.expired and (late.run, late.checkpoint) in expired:
-            found[key] = found.get(key) or label(late.attempt)
-    # Answers of REST and archives are of the last run; ids may repeat in earlier ones.
-    durations = {number: took for (run, number), took in expired.items() if run == job.runs}
-    for row in job.subtask_checkpoints:
-        task = row.task or row.vertex_id
-        if task is None or row.checkpoint not in durations:
+    for checkpoint in expired:
+        for late in records.messages.get((checkpoint.run, checkpoint.id), ()):
+            key = subtask_key(late.attempt)
+            if key is not None:
+                found[key] = found.get(key) or label(late.attempt)
+    for checkpoint in expired:
+        if checkpoint.run != records.last_run:
             continue
-        duration = durations[row.checkpoint]
-        overdue = (
-            row.end_to_end_ms is not None and duration is not None and row.end_to_end_ms > duration
-        )
-        # A TaskManager's DEBUG lines tell what was begun, not what never came.
-        if overdue or (not row.acknowledged and row.source != "debug"):
-            key = SubtaskKey(task, row.subtask_index)
-            found[key] = found.get(key) or row.taskmanager
+        duration = checkpoint.duration_ms
+        for row in records.acknowledgements.get(checkpoint.id, ()):
+            task = row.task or row.vertex_id
+            if task is None:
+                continue
+            overdue = (
+                row.end_to_end_ms is not None
+                and duration is not None
+                and row.end_to_end_ms > duration
+            )
+            # A TaskManager's DEBUG lines tell what was begun, not what never came.
+            if overdue or (not row.acknowledged and row.source != "debug"):
+                key = SubtaskKey(task, row.subtask_index)
+                found[key] = found.get(key) or row.taskmanager
     return found
 
 
@@ -224,7 +260,8 @@ def place(job: JobFacts, chosen: Sequence[Episode] | None = None) -> Placement:
             cut off.
     """
     looked_at = episodes(job) if chosen is None else tuple(chosen)
-    groups = [(late_subtasks(job, episode), episode.last_us) for episode in looked_at]
+    records = LateRecords.of(job)
+    groups = [(late_subtasks(records, episode), episode.last_us) for episode in looked_at]
     if chosen is None:
         groups.append((unmatched_late(job), job.last_us))
     observations: list[Observation] = []
