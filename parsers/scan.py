@@ -238,6 +238,39 @@ class LiteralFinder:
         return sorted({hit[0] for hit in hits})
 
 
+class PlaceFinder:
+    """Says where each of a list of literals stands in a piece of bytes, in one pass."""
+
+    def __init__(self, literals: Sequence[bytes]) -> None:
+        """Prepare for `literals`: none of them empty, none that can overlap itself."""
+        self._literals = tuple(literals)
+        self._automaton = (
+            ahocorasick_rs.BytesAhoCorasick(
+                list(literals), implementation=ahocorasick_rs.Implementation.DFA
+            )
+            if ahocorasick_rs is not None and literals
+            else None
+        )
+
+    def places(self, data: bytes) -> dict[int, list[int]]:
+        """Where the literals begin, ascending, by their position in the list; others are absent.
+
+        >>> PlaceFinder([b"ab", b"b", b"c"]).places(b"ab, ab")
+        {0: [0, 4], 1: [1, 5]}
+        """
+        found: dict[int, list[int]] = {}
+        if self._automaton is None:
+            for number, literal in enumerate(self._literals):
+                at = data.find(literal)
+                while at >= 0:
+                    found.setdefault(number, []).append(at)
+                    at = data.find(literal, at + len(literal))
+            return found
+        for number, begin, _ in self._automaton.find_matches_as_indexes(data, overlapping=True):
+            found.setdefault(number, []).append(begin)
+        return found
+
+
 class Line(NamedTuple):
     """One line of the stream, without its line end.
 

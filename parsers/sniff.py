@@ -8,6 +8,7 @@ than a text that is read in vain: `not-read` needs a reason that can be told to 
 from __future__ import annotations
 
 import codecs
+import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from flowdiag.parsers import envelopes
 from flowdiag.parsers.collected import MANIFEST_LINE, collected_kind
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
 from flowdiag.parsers.flink.rest_shapes import recognise
+from flowdiag.parsers.scan import PlaceFinder
 from flowdiag.parsers.spark.events import is_event_log
 from flowdiag.parsers.spark.rest import recognise_answer
 
@@ -84,7 +86,7 @@ def sniff(sample: Sample) -> Sniffed:
         # Whole lines: a character that is cut is not a wrong one.
         encoding = _encoding(sample.head[: sample.head.rfind(b"\n") + 1] + sample.elsewhere)
     verdict = _sniff_text(sample)
-    return replace(verdict, encoding=encoding)
+    return verdict if encoding == verdict.encoding else replace(verdict, encoding=encoding)
 
 
 def _not_read(reason: str, engine: str = "unknown") -> Sniffed:
@@ -162,12 +164,13 @@ def _encoding(data: bytes) -> str:
         if data.startswith(mark):
             return name
     piece = data[: 64 * 1024]
-    even, odd = piece[0::2], piece[1::2]
-    # Mostly ASCII, so that every other byte is NUL; a file with holes has NUL in both places.
-    if odd and odd.count(0) > 0.4 * len(odd) and even.count(0) < 0.05 * len(even):
-        return "utf-16-le"
-    if odd and even.count(0) > 0.4 * len(even) and odd.count(0) < 0.05 * len(odd):
-        return "utf-16-be"
+    if b"\0" in piece:
+        even, odd = piece[0::2], piece[1::2]
+        # Mostly ASCII, so that every other byte is NUL; a file with holes has NUL in both places.
+        if odd and odd.count(0) > 0.4 * len(odd) and even.count(0) < 0.05 * len(even):
+            return "utf-16-le"
+        if odd and even.count(0) > 0.4 * len(even) and odd.count(0) < 0.05 * len(odd):
+            return "utf-16-be"
     if data.isascii():
         return "utf-8"
     # A last character that is cut is left out; a few stray bytes do not make it latin-1.
@@ -183,16 +186,16 @@ def _to_utf8(data: bytes, encoding: str) -> bytes:
 
 # -- signs of logs, engines and roles --------------------------------------------------------
 
-# What a running Flink says, and prose about Flink hardly ever. Each begins with a literal, for
-# which `re` searches much faster than for anything else.
+# What a running Flink says, and prose about Flink hardly ever: each a literal with which it
+# begins, and the whole.
 _MESSAGES: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rb"heckpoint \d",
-        rb" switched from (?:state )?[A-Z_]{4,12} to ",
-        rb"Deploying .{1,300}?\(\d+/\d+\)",
-        rb"Source: .{1,300}?\(\d+/\d+\)",
-        rb"Registering TaskManager with ",
+    (literal, re.compile(pattern))
+    for literal, pattern in (
+        (b"heckpoint ", rb"heckpoint \d"),
+        (b" switched from ", rb" switched from (?:state )?[A-Z_]{4,12} to "),
+        (b"Deploying ", rb"Deploying .{1,300}?\(\d+/\d+\)"),
+        (b"Source: ", rb"Source: .{1,300}?\(\d+/\d+\)"),
+        (b"Registering TaskManager with ", rb"Registering TaskManager with "),
     )
 )
 _TIME: Final = re.compile(rb".{0,80}?\d\d:\d\d:\d\d")
@@ -247,61 +250,111 @@ _ROLES: Final = {
 # What follows a logger in a layout, and in JSON; a stack frame has a dot there.
 _BEHIND_LOGGER: Final = re.compile(rb"(?::\d+)?(?:\s{0,80}(?:\[[^\]\n]{0,120}\]\s*)?[-:|] |\"|\])")
 _HEADERS: Final = re.compile(rb"^(?:Container: container_\w+ on |LogType: ?\S)", re.MULTILINE)
+_HEADER_WORDS: Final = (b"Container: container_", b"LogType:")
 _ENOUGH: Final = 20
 
 
 def _says_something(data: bytes) -> bool:
-    return any(message.search(data) for message in _MESSAGES)
+    return any(literal in data and message.search(data) for literal, message in _MESSAGES)
 
 
 def _has(data: bytes, words: Iterable[bytes]) -> bool:
     return any(word in data for word in words)
 
 
-def _engine(data: bytes) -> str:
-    flink, spark = sum(map(data.count, _FLINK)), sum(map(data.count, _SPARK))
-    if not flink and not spark:
-        return "flink" if _says_something(data) else "unknown"
-    return "flink" if flink >= spark else "spark"
+_LOGGERS: Final = {
+    engine: {
+        role: tuple((name.lstrip("*").encode(), name[0] == "*") for name in names)
+        for role, names in classes.items()
+    }
+    for engine, classes in _ROLES.items()
+}
+"""The classes of each role as bytes, and whether any word may stand in front of them."""
+
+_WORDS: Final = tuple(
+    dict.fromkeys(
+        (
+            *_FLINK,
+            *_SPARK,
+            *_SEATUNNEL,
+            *_HEADER_WORDS,
+            *(literal for literal, _ in _MESSAGES),
+            *(word for roles in _LOGGERS.values() for all_ in roles.values() for word, _ in all_),
+        )
+    )
+)
+"""Every word that is a sign of anything."""
+
+
+@functools.cache
+def _finder() -> PlaceFinder:
+    return PlaceFinder(_WORDS)
+
+
+class _Signs:
+    """What the words of a text say about who wrote it, found in one pass over it."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        found = _finder().places(data)
+        self._places = {_WORDS[number]: places for number, places in found.items()}
+        self.says_something = any(
+            literal in self._places and message.search(data, self._places[literal][0])
+            for literal, message in _MESSAGES
+        )
+        self.engine = self._engine()
+
+    def _count(self, words: Iterable[bytes]) -> int:
+        return sum(len(self._places[word]) for word in words if word in self._places)
+
+    @property
+    def is_seatunnel(self) -> bool:
+        return self._count(_SEATUNNEL) > 0 and not self._count(_FLINK[:3])
+
+    def _engine(self) -> str:
+        flink, spark = self._count(_FLINK), self._count(_SPARK)
+        if not flink and not spark:
+            return "flink" if self.says_something else "unknown"
+        return "flink" if flink >= spark else "spark"
+
+    @property
+    def role(self) -> str:
+        data, engine = self._data, self.engine
+        headers = (at for word in _HEADER_WORDS for at in self._places.get(word, ()))
+        if engine == "flink" and any(_HEADERS.match(data, at) for at in headers):
+            return "mixed"
+        counts = {
+            role: sum(self._logs(word, loose) for word, loose in words if word in self._places)
+            for role, words in _LOGGERS.get(engine, {}).items()
+        }
+        clients = counts.pop("client", 0)
+        if all(count > 1 for count in counts.values()) and counts:
+            return "mixed"
+        if any(counts.values()):
+            return max(counts, key=lambda role: counts[role])
+        return "client" if clients else "unknown"
+
+    def _logs(self, word: bytes, loose: bool) -> int:
+        """Count, up to `_ENOUGH`, where this class stands as a logger."""
+        data = self._data
+        count = 0
+        for at in self._places[word]:
+            before = data[at - 1 : at] if at else b" "
+            if _BEHIND_LOGGER.match(data, at + len(word)) and (
+                loose or not (before.isalnum() or before == b"_")
+            ):
+                count += 1
+                if count == _ENOUGH:
+                    break
+        return count
 
 
 def _is_seatunnel(data: bytes) -> bool:
     return _has(data, _SEATUNNEL) and not _has(data, _FLINK[:3])
 
 
-def _role(data: bytes, engine: str) -> str:
-    if engine == "flink" and _HEADERS.search(data):
-        return "mixed"
-    counts = {
-        role: sum(_logs(data, name) for name in names)
-        for role, names in _ROLES.get(engine, {}).items()
-    }
-    clients = counts.pop("client", 0)
-    if all(count > 1 for count in counts.values()) and counts:
-        return "mixed"
-    if any(counts.values()):
-        return max(counts, key=lambda role: counts[role])
-    return "client" if clients else "unknown"
-
-
-def _logs(data: bytes, name: str) -> int:
-    """Count, up to `_ENOUGH`, where this class stands as a logger."""
-    word = name.lstrip("*").encode()
-    count, at = 0, data.find(word)
-    while at >= 0 and count < _ENOUGH:
-        end = at + len(word)
-        before = data[at - 1 : at] if at else b" "
-        if _BEHIND_LOGGER.match(data, end) and (
-            name[0] == "*" or not (before.isalnum() or before == b"_")
-        ):
-            count += 1
-        at = data.find(word, end)
-    return count
-
-
-def _log(data: bytes, kind: str = "log") -> Sniffed:
-    engine = _engine(data)
-    return Sniffed(kind=kind, engine=engine, role=_role(data, engine))
+def _log(signs: _Signs, kind: str = "log") -> Sniffed:
+    return Sniffed(kind=kind, engine=signs.engine, role=signs.role)
 
 
 # -- text ----------------------------------------------------------------------------------
@@ -340,7 +393,8 @@ def _sniff_text(sample: Sample) -> Sniffed:
     data = head + b"\n" + sample.elsewhere
     if not data.strip(b"\0 \t\r\n"):
         return _not_read("nothing but NUL bytes" if b"\0" in data else "nothing but blanks")
-    says = _says_something(data)
+    signs = _Signs(data)
+    says = signs.says_something
     if _is_binary(data, 0.3 if says else 0.05):
         return _not_read("binary file")
     start = head.lstrip(b"\0 \t\r\n")
@@ -350,16 +404,15 @@ def _sniff_text(sample: Sample) -> Sniffed:
         return verdict
     if _is_exposition(sample, start):
         return Sniffed(kind="prometheus", engine="flink")
-    if _is_seatunnel(data):
+    if signs.is_seatunnel:
         return _not_read("a log of Apache SeaTunnel, which borrows Flink's class names")
     lines = [line for line in data.split(b"\n") if line.strip(b"\0 \t\r")]
     lines = lines[:150] + lines[-50:] if len(lines) > 200 else lines
-    engine = _engine(data)
     looks_like_log = _looks_like_log(lines)
     if says and looks_like_log:
-        return _log(data)
+        return _log(signs)
     for pattern, reason in _TEXTS:
-        if engine == "unknown" and pattern.search(start):
+        if signs.engine == "unknown" and pattern.search(start):
             return _not_read(reason)
     if not any(_TIME.match(line) for line in lines):
         settings = sum(bool(_SETTING.match(line)) for line in lines)
@@ -368,7 +421,7 @@ def _sniff_text(sample: Sample) -> Sniffed:
         if _CODE.search(data):
             return _doubtful(sample, "looks like source code")
     if looks_like_log:
-        return _log(data)
+        return _log(signs)
     return _doubtful(sample, "damaged JSON" if is_json else "text, but it does not look like a log")
 
 
@@ -379,7 +432,14 @@ _EXPOSED: Final = re.compile(
 
 def _is_exposition(sample: Sample, start: bytes) -> bool:
     """Whether it is what Prometheus scrapes, with metrics of Flink among it."""
-    lines = [line.strip() for line in start.split(b"\n")[:400] if line.strip()]
+    given = start.split(b"\n", 400)[:400]
+    odd = 0
+    for line in given:  # hardly any text gets behind this loop
+        stripped = line.strip()
+        odd += bool(stripped) and _EXPOSED.match(stripped) is None
+        if odd > 0.3 * len(given) + 2:
+            return False
+    lines = [line.strip() for line in given if line.strip()]
     if not sample.complete or len(lines) == 400:
         lines = lines[:-1]
     exposed = sum(bool(_EXPOSED.match(line)) for line in lines)
@@ -398,22 +458,31 @@ def _looks_like_log(lines: Sequence[bytes]) -> bool:
     """Times at the beginning of lines, levels or stack traces, on more than a few lines."""
     if not lines:
         return False
-    timed = sum(bool(_TIME.match(line)) for line in lines)
-    levelled = sum(bool(_LEVEL.search(line, 0, 200)) for line in lines)
-    traced = sum(bool(_TRACE.match(line)) for line in lines)
     few = len(lines) < 5
     return (
-        timed >= (1 if few else max(2, 0.05 * len(lines)))
-        or levelled >= (1 if few else max(3, 0.1 * len(lines)))
-        or traced >= max(1, 0.3 * len(lines))
+        _reaches(1 if few else max(2, 0.05 * len(lines)), map(_TIME.match, lines))
+        or _reaches(
+            1 if few else max(3, 0.1 * len(lines)), (_LEVEL.search(line, 0, 200) for line in lines)
+        )
+        or _reaches(max(1, 0.3 * len(lines)), map(_TRACE.match, lines))
     )
+
+
+def _reaches(least: float, found: Iterable[object]) -> bool:
+    """Whether at least so many of these are there; stops as soon as that is known."""
+    count = 0
+    for each in found:
+        count += each is not None
+        if count >= least:
+            return True
+    return False
 
 
 def _doubtful(sample: Sample, reason: str) -> Sniffed:
     """Search a text without a sign of a log for known messages, before it is put aside."""
     data = sample.head if sample.complete else sample.read(_DOUBTFUL_BYTES + 1)
     if len(data) > _DOUBTFUL_BYTES:
-        return _log(sample.head + sample.elsewhere)
+        return _log(_Signs(sample.head + sample.elsewhere))
     from flowdiag.parsers.catalogue import load_catalogue
 
     recognise_message = load_catalogue().recognise
@@ -421,7 +490,7 @@ def _doubtful(sample: Sample, reason: str) -> Sniffed:
         line = line[:4096]
         may_be = _has(line, _FLINK) or _says_something(line)
         if may_be and recognise_message(line.decode("utf-8", "replace")) is not None:
-            return _log(data)
+            return _log(_Signs(data))
     return _not_read(reason)
 
 
@@ -497,9 +566,9 @@ def _sniff_lines(
             verdict = _sniff_document(sample)
             if verdict is not None and verdict.kind == "document":
                 return verdict
-        return _log(start + sample.elsewhere, "json-lines")
+        return _log(_Signs(start + sample.elsewhere), "json-lines")
     if _says_something(start + sample.elsewhere):
-        return _log(start + sample.elsewhere)
+        return _log(_Signs(start + sample.elsewhere))
     return _not_read("JSON lines, but no log records")
 
 
@@ -582,11 +651,12 @@ def _sniff_events(data: bytes) -> Sniffed | None:
         for event in _some(events)
     ]
     joined = b"\n".join(texts)
-    if _is_seatunnel(joined):
+    signs = _Signs(joined)
+    if signs.is_seatunnel:
         return _not_read("a log of Apache SeaTunnel, which borrows Flink's class names")
-    if _engine(joined) == "unknown" and not _looks_like_log(texts):
+    if signs.engine == "unknown" and not _looks_like_log(texts):
         return None
-    return _log(joined, "document")
+    return _log(signs, "document")
 
 
 def _some(events: list[envelopes.Unwrapped]) -> Iterable[envelopes.Unwrapped]:
@@ -597,14 +667,14 @@ _EXPORT_COLUMN: Final = re.compile(
     rb"(?i)(?:^|[,;\t])\"?(?:_raw|line|@?message|log|msg|textPayload|LogMessage|LogEntry|content"
     rb"|body|jsonPayload\.message|_source\.message)\"?(?:[,;\t]|\s*$)"
 )
-_GRAFANA_LINE: Final = re.compile(rb"(?m)^\d{13}\t\d{4}-\d\d-\d\dT[\d:.]+Z\t")
+_GRAFANA_LINE: Final = re.compile(rb"\n\d{13}\t\d{4}-\d\d-\d\dT[\d:.]+Z\t")
 
 
 def _sniff_export(sample: Sample, start: bytes) -> Sniffed | None:
     """Tables of log lines, and what Grafana downloads as text."""
     first = start.split(b"\n", 1)[0].rstrip(b"\r")
     is_table = len(first) < 4096 and len(_EXPORT_COLUMN.findall(first)) > 0 and len(first) > 8
-    if not is_table and not _GRAFANA_LINE.search(start, 0, 16 * 1024):
+    if not is_table and not _GRAFANA_LINE.search(b"\n" + start[: 16 * 1024]):
         return None
     data = sample.head if sample.complete else sample.read(DOCUMENT_BYTES + 1)
     if len(data) > DOCUMENT_BYTES:

@@ -237,9 +237,10 @@ class _Search:
         pending, visited = [top], 0
         while pending:
             path = pending.pop()
+            status = _status(path)
             try:
-                if os.path.isdir(path):
-                    if self._seen(path, self.folders):
+                if status is not None and stat.S_ISDIR(status.st_mode):
+                    if self._seen(path, status, self.folders):
                         visited += 1
                         continue
                     names = sorted(os.listdir(path), reverse=True)
@@ -248,13 +249,12 @@ class _Search:
                     pending.extend(os.path.join(path, name) for name in shown)
                 else:
                     visited += 1
-                    self._add_file(path, self.warnings)
+                    self._add_file(path, self.warnings, status)
             except OSError as trouble:
                 self.warnings.append(f"{_shown(path)}: {_why(trouble)}")
         return visited
 
-    def _seen(self, path: str, seen: set[tuple[int, int] | str]) -> bool:
-        status = os.stat(path)
+    def _seen(self, path: str, status: os.stat_result, seen: set[tuple[int, int] | str]) -> bool:
         # Some file systems have no inode numbers.
         key = (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
         if key in seen:
@@ -262,7 +262,9 @@ class _Search:
         seen.add(key)
         return False
 
-    def _add_file(self, path: str, complaints: list[str]) -> None:
+    def _add_file(
+        self, path: str, complaints: list[str], status: os.stat_result | None = None
+    ) -> None:
         """Add one path that is no folder; complain if it cannot be opened."""
 
         def refuse(reason: str) -> None:
@@ -274,9 +276,10 @@ class _Search:
 
         name = _shown(path)
         try:
-            if self._seen(path, self.files):
+            status = status or os.stat(path)
+            if self._seen(path, status, self.files):
                 return
-            mode = os.stat(path).st_mode
+            mode = status.st_mode
             if stat.S_ISREG(mode):
                 self._look_into(name, path)
             elif stat.S_ISFIFO(mode) and re.match(r"/dev/(?:fd/\d|stdin)|/proc/self/fd/\d", path):
@@ -294,20 +297,24 @@ class _Search:
         """Add one file, or the members of the container it is; raises OSError."""
         with codecs.open_file(path) as file:
             size = file.size()
-            head = file.read(_TAR_BLOCK)
+            head = file.read(codecs.CHUNK)
             if file.error is not None:
                 raise OSError(file.error)
-        codec = codecs.codec_of(head)
-        if codec == "none" and head.startswith(_ZIP_MAGIC):
-            self._add_zip(name, path, size, depth)
-            return
+            codec = codecs.codec_of(head)
+            if codec == "none" and head.startswith(_ZIP_MAGIC):
+                self._add_zip(name, path, size, depth)
+                return
+            plain = codec == "none" and not _is_tar(head)
+            if plain:
+                head = _read(file, HEAD_BYTES + 1, head)
         if codec != "none":
             with _decoded(path, codec) as stream:
                 head = _read(stream, _TAR_BLOCK)
-        if _is_tar(head):
+        if not plain and _is_tar(head):
             self._add_tar(name, path, codec, size, depth)
             return
-        self._put(_look(name, path, None, codec, size, lambda: _decoded(path, codec)))
+        known = head if plain else None
+        self._put(_look(name, path, None, codec, size, lambda: _decoded(path, codec), known))
 
     def _add_zip(self, name: str, path: str, size: int, depth: int) -> None:
         try:
@@ -443,18 +450,27 @@ class _Search:
         return hidden
 
     def _put(self, source: Source) -> None:
-        self.found.append(replace(source, index=len(self.found)))
+        self.found.append(source)
 
     def discovery(self) -> Discovery:
         names = {source.name for source in self.found}
         return Discovery(
             sources=tuple(
-                replace(source, group=group_of(source.name, beside=names)) for source in self.found
+                replace(source, index=index, group=group_of(source.name, beside=names))
+                for index, source in enumerate(self.found)
             ),
             warnings=tuple(self.warnings),
             errors=tuple(self.errors),
             hidden=self.hidden,
         )
+
+
+def _status(path: str) -> os.stat_result | None:
+    """What the operating system says of a path; None if it says nothing."""
+    try:
+        return os.stat(path)
+    except (OSError, ValueError):
+        return None
 
 
 def _shown(path: str) -> str:
@@ -555,16 +571,21 @@ def _look(
     codec: str,
     size: int,
     reopen: Callable[[], codecs.ByteStream | codecs.PlainFile | RemoteFile],
+    known: bytes | None = None,
 ) -> Source:
-    """Sniff one file; `reopen` gives its decompressed stream."""
+    """Sniff one file; `reopen` gives its decompressed stream, `known` is its begin if known."""
 
     def read(count: int) -> bytes:
         with reopen() as stream:
             return _read(stream, count)
 
-    with reopen() as stream:
-        head = _read(stream, HEAD_BYTES + 1)
-        error = stream.error
+    error = None
+    if known is not None:
+        head = known
+    else:
+        with reopen() as stream:
+            head = _read(stream, HEAD_BYTES + 1)
+            error = stream.error
     complete = len(head) <= HEAD_BYTES
     elsewhere = b""
     if not complete and codec == "none" and member is None:
@@ -578,10 +599,14 @@ def _look(
     return _source(name, path, member, codec, size, verdict)
 
 
-def _read(stream: codecs.ByteStream | codecs.PlainFile | RemoteFile, count: int) -> bytes:
+def _read(
+    stream: codecs.ByteStream | codecs.PlainFile | RemoteFile, count: int, head: bytes = b""
+) -> bytes:
+    """The first bytes of a stream, of which `head` is read already."""
     # Reading allocates what it is asked for: ask for little.
-    parts: list[bytes] = []
-    while count > 0 and (part := stream.read(min(count, 1024 * 1024))):
+    parts = [head]
+    count -= len(head)
+    while count > 0 and (part := stream.read(min(count, codecs.CHUNK))):
         parts.append(part)
         count -= len(part)
     return b"".join(parts)
