@@ -33,6 +33,18 @@ SECRET = "hunter2ABCDEFghij"
         f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n",
         f"ghp_{SECRET}{SECRET}",
         f"access token => {SECRET}",
+        *(
+            f"{key}={SECRET}"
+            for key in ("passphrase", "db.passwd", "pwd", "credential", "private_key")
+        ),
+        *(f"{key}: {SECRET}" for key in ("jaas.config", "shared key", "signature", "STORAGE-KEY")),
+        *(
+            f"{start}{SECRET}{SECRET}"
+            for start in ("glpat-", "github_pat_", "xoxb-", "ya29.", "sk-")
+        ),
+        f"AIza{SECRET}{SECRET}A",
+        f"pa\u017f\u017fword={SECRET}",  # letters that are an s where case does not matter
+        f"api_\u212aey={SECRET}",
     ],
 )
 def test_secrets(text: str) -> None:
@@ -53,6 +65,35 @@ def test_secrets(text: str) -> None:
 )
 def test_what_is_no_secret_stays(text: str) -> None:
     assert mask_secrets(text) == text
+
+
+_PIECES = (
+    "key",
+    "Sig",
+    "token",
+    "=",
+    ": ",
+    " ",
+    "://",
+    "u:p@h",
+    "Basic ",
+    "eyJ",
+    "AKIA",
+    "sk-",
+    "ghp_",
+)
+
+
+@given(
+    st.lists(st.sampled_from([*_PIECES, SECRET, SECRET.upper()[:16], "\u212a", "."])).map("".join)
+)
+@example(f"AKIA{SECRET.upper()[:16]}")
+@example(f"ASIA{SECRET.upper()[:16]}")
+def test_looking_for_literals_first_hides_no_secret(text: str) -> None:
+    searched = text
+    for pattern, mask, _ in secrets._searches():
+        searched = pattern.sub(mask, searched)
+    assert mask_secrets(text) == searched
 
 
 @given(st.text())
