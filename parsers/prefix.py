@@ -15,7 +15,7 @@ import functools
 import pkgutil
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Final, NamedTuple
@@ -42,6 +42,7 @@ _MONTHS: Final = {
     )
 }
 
+_STAMP_BEGINS: Final = frozenset("0123456789[")
 _LEVEL_WORDS: Final = ("INFO ", "WARN ", "ERROR ", "DEBUG ", "TRACE ", "FATAL ")
 
 _ANSI = re.compile(
@@ -419,6 +420,57 @@ def parse(line: str) -> Prefix:
     return head
 
 
+# Flink's default layout, and no more than that: what it matches, the first of the usual layouts
+# matches as well, and such lines are in the order of their times where they are in that of their
+# bytes. Days that not every month has are left out, as are messages that may be records.
+_PLAIN: Final = re.compile(
+    rb"[12][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
+    rb" (?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9],[0-9]{3} (?:TRACE|DEBUG|INFO|WARN|ERROR) +"
+    rb"(?:[A-Za-z_][A-Za-z0-9_$]*\.)*[A-Za-z_][A-Za-z0-9_$]* *\[\] - "
+    rb"(?!(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL) )[A-Za-z]"
+)
+
+
+def telling(lines: Iterable[bytes]) -> list[bytes]:
+    """The lines that tell the first and last time of all of them, their order apart."""
+    plain: list[bytes] = []
+    others: list[bytes] = []
+    for line in lines:
+        is_plain = _PLAIN.match(line) is not None and b"\x1b" not in line
+        (plain if is_plain else others).append(line)
+    return [*others, min(plain), max(plain)] if plain else others
+
+
+def usual_time(line: str) -> int | None:
+    """The wall clock of a line in one of Flink's own layouts, as `parse` finds it.
+
+    None where more than a look is needed, or there is none.
+    """
+    layouts = load_layouts()
+    for pattern, _ in layouts.usual:
+        found = pattern.match(line, 0, HEADER_CHARACTERS)
+        if found is None:
+            continue
+        begin = found.end()
+        if line[begin : begin + 1] in _STAMP_BEGINS or line.startswith(_LEVEL_WORDS, begin):
+            return None  # perhaps another header
+        return None if "\x1b" in line else _usual_us(found)
+    return None
+
+
+def _usual_us(found: re.Match[str]) -> int | None:
+    """The wall clock in a match of a usual layout; None if there is no such time."""
+    year, month, day, hour, minute, second, fraction = found.group(1, 2, 3, 4, 5, 6, 7)
+    midnight = _day_us(year, month, day)
+    hours, minutes, seconds = int(hour), int(minute), int(second)
+    if midnight is None or hours > 23 or minutes > 59 or seconds > 60:
+        return None
+    local = midnight + (hours * 3600 + minutes * 60 + seconds) * _MICROS
+    if fraction is not None:
+        local += int(fraction) * 1000 if len(fraction) == 3 else _fraction_us(fraction)
+    return local
+
+
 def _usual(head: Prefix, layouts: Layouts) -> bool:
     """Read a line in one of Flink's own layouts, of which nearly all logs are."""
     line = head.text
@@ -427,15 +479,11 @@ def _usual(head: Prefix, layouts: Layouts) -> bool:
         found = pattern.match(line, 0, limit)
         if found is None:
             continue
-        year, month, day, hour, minute, second, fraction, zone = found.groups()[:8]
-        midnight = _day_us(year, month, day)
-        hours, minutes, seconds = int(hour), int(minute), int(second)
-        if midnight is None or hours > 23 or minutes > 59 or seconds > 60:
+        local = _usual_us(found)
+        if local is None:
             return False
-        local = midnight + (hours * 3600 + minutes * 60 + seconds) * _MICROS
-        if fraction is not None:
-            local += int(fraction) * 1000 if len(fraction) == 3 else _fraction_us(fraction)
         head.local_us = local
+        zone = found[8]
         if zone is not None and (offset := _offset_minutes(zone, layouts.zones)) is not None:
             head.utc_us = local - offset * 60 * _MICROS
         head.dated = True

@@ -72,8 +72,15 @@ class Tally:
         """Take in the first and last timestamps of the range, relevant lines or not."""
         lines = scanner.first_bytes.split(b"\n")[:40]
         # What is in front of the first line end may be the rest of a line.
-        for data in (*lines, *scanner.last_bytes.split(b"\n")[1:][-40:]):
-            self.saw(open_record(data[:1024].decode("utf-8", "replace")).head)
+        lines += scanner.last_bytes.split(b"\n")[1:][-40:]
+        # Of a short file, both ends are the same lines.
+        for data in prefix.telling(dict.fromkeys(line[:1024] for line in lines if line)):
+            text = data.decode("utf-8", "replace")
+            time = prefix.usual_time(text) if data[:1].isdigit() else None
+            if time is not None:
+                self.saw_instant(time)
+            else:
+                self.saw(open_record(text).head)
 
     def fields(self, error: str | None) -> dict[str, str]:
         """The fields of the `split` row."""

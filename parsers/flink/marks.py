@@ -50,6 +50,8 @@ same transitions keep the same ones."""
 
 TIME_OF_DAY: Final = "time-of-day"
 
+_ENOUGH_ROWS: Final = 2048  # looked at together
+
 
 class StreamMarks(msgspec.Struct, kw_only=True, array_like=True):
     """Of the records of one owner with one kind of clock.
@@ -135,21 +137,37 @@ class Marks(msgspec.Struct, kw_only=True, array_like=True):
 
 
 def with_marks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches of one split, and behind them one of a single row that holds their marks."""
-    seen = []
+    """The batches of splits, and behind them one with a row per source that holds its marks.
+
+    Args:
+        batches: of one split, or of several that are all of different sources: what is done here
+            costs the same for a batch of a few rows as for one of thousands.
+    """
+    seen: list[pa.Table] = []
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
     for batch in batches:
-        seen.append(_lean(pa.Table.from_batches([batch])))
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= _ENOUGH_ROWS:
+            seen.append(_lean(pa.Table.from_batches(waiting)))
+            waiting, rows = [], 0
         yield batch
+    if waiting:
+        seen.append(_lean(pa.Table.from_batches(waiting)))
     if not seen:
         return
-    for marks in _added_up(pa.concat_tables(seen)):
-        row: dict[str, Any] = {
+    found: list[dict[str, Any]] = [
+        {
             "source": marks.source,
             "offset": marks.start,
             "event": Event.MARKS.value,
             "fields": [("marks", encode(marks))],
         }
-        yield pa.RecordBatch.from_pylist([row], schema=EVENTS)
+        for marks in _added_up(pa.concat_tables(seen))
+    ]
+    if found:
+        yield pa.RecordBatch.from_pylist(found, schema=EVENTS)
 
 
 def encode(marks: Marks) -> str:
@@ -329,6 +347,8 @@ def _rows(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
 
 def _lean(events: pa.Table) -> pa.Table:
     """What is needed of each record, and no more: it is kept until the end of a split."""
+    # In one piece first: each of thousands of pieces would cost as much in every step.
+    events = events.select(_READ).combine_chunks()
     table = events.filter(pc.not_equal(events["event"], Event.SPLIT.value))
     event, fields, logger = table["event"], table["fields"], table["logger"]
     logged = pc.is_null(_field(fields, "origin"))
@@ -382,6 +402,9 @@ _KEPT: Final = (
     "epoch_ms",
     "to_state",
 )
+
+
+_READ: Final = (*_KEPT, "fields", "logger", "attempt", "checkpoint", "metric")
 
 
 def _wording(table: pa.Table, logged: Any) -> tuple[Any, Any]:

@@ -125,3 +125,19 @@ def test_two_logs_keep_the_same_transitions(monkeypatch: pytest.MonkeyPatch) -> 
     assert kept[0] == kept[1]
     assert len(kept[0]) == 10
     assert {each.attempt_id for each in bounded(by_jobmanager[:5])} == set("01234")
+
+
+@pytest.mark.parametrize("enough", [1, 5, 1000])
+def test_sources_at_once_have_the_marks_that_each_has_alone(
+    enough: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(marks_module, "_ENOUGH_ROWS", enough)
+    sources = [
+        table([{**row, "source": number} for row in ROWS[:-number]]).to_batches(max_chunksize=3)
+        for number in (1, 2, 3)
+    ]
+    alone = [list(with_marks(batches))[-1].to_pylist() for batches in sources]
+    *events, last = with_marks(batch for batches in sources for batch in batches)
+    assert events == [batch for batches in sources for batch in batches]
+    assert last.to_pylist() == [row for rows in alone for row in rows]
+    assert [row["source"] for row in last.to_pylist()] == [1, 2, 3]

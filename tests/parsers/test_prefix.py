@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flowdiag.parsers import prefix
 
@@ -78,3 +80,49 @@ def test_the_usual_layouts_are_read_the_same_without_the_short_cut(
     quick = [prefix.parse(line) for line in lines]
     monkeypatch.setattr(prefix, "_usual", lambda *_: False)
     assert [prefix.parse(line) for line in lines] == quick
+
+
+# Parts of lines that may begin, continue or spoil a header, so that most mixtures are nearly right.
+PARTS = (
+    *("2026-11-18 10:11:12,345 ", "2026-02-29 10:11:12,345 ", "2026-13-01 10:11:12,345 "),
+    *("2026-11-18 25:11:12,345 ", "2026-11-18 10:11:12 ", "2025-01-02T03:04:05.678Z ", "4711 "),
+    *(
+        "INFO  ",
+        "WARN ",
+        "[main] ",
+        "org.apache.flink.Task ",
+        "o.a.f.Main$1 ",
+        "[] - ",
+        "- ",
+        "- - ",
+    ),
+    *("hello ", "[x] ", "\x1b[32m", "\ufeff", "{", '"', "ERROR com.acme.A [] - ", "\r", "é"),
+)
+pieces = st.lists(st.sampled_from(PARTS), max_size=8).map("".join)
+PLAIN = "2026-11-1{} 10:11:1{},345 INFO  org.apache.flink.Task   [] - {}"
+plain = st.builds(PLAIN.format, st.sampled_from("789"), st.sampled_from("123"), pieces)
+
+
+@given(line=pieces | plain)
+def test_the_time_of_a_line_is_the_one_that_is_parsed(line: str) -> None:
+    found = prefix.usual_time(line) if line[:1].isdigit() else None
+    if found is not None:
+        head = prefix.parse(line)
+        assert (head.local_us, head.clock) == (found, None)
+
+
+@given(texts=st.lists(pieces | plain, max_size=12))
+def test_few_lines_tell_the_first_and_last_time(texts: list[str]) -> None:
+    def edges(lines: list[bytes]) -> tuple[int, int] | None:
+        heads = [prefix.parse(line.decode()) for line in lines]
+        times = [head.local_us for head in heads if head.local_us is not None]
+        return (min(times), max(times)) if times else None
+
+    lines = [text.encode() for text in texts]
+    assert edges(prefix.telling(lines)) == edges(lines)
+
+
+def test_lines_of_flinks_own_layout_need_no_look_each() -> None:
+    lines = [PLAIN.format(day, 1, "Hello").encode() for day in "798"]
+    assert prefix.telling(lines) == [lines[0], lines[1]]
+    assert prefix.usual_time(lines[0].decode()) == prefix.parse(lines[0].decode()).local_us

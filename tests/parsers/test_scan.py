@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 
 from flowdiag.parsers import scan
 from flowdiag.parsers.catalogue import load_catalogue
-from flowdiag.parsers.scan import LineScanner, LiteralFinder, RegexMatcher, make_matcher
+from flowdiag.parsers.scan import (
+    LineScanner,
+    LiteralFinder,
+    PlaceFinder,
+    RegexMatcher,
+    make_matcher,
+)
 
 LITERALS = ("checkpoint", "check", "point a", "switched from", "é")
 
@@ -183,6 +189,20 @@ def test_finder_agrees_with_the_operator(text: str) -> None:
     without = LiteralFinder(LITERALS)
     without._automaton = None
     assert without.which(text) == expected
+
+
+@given(data=st.binary(max_size=40) | lines.map(str.encode))
+def test_places_are_those_of_each_literal_alone(data: bytes) -> None:
+    words = [b"\0", *(literal.encode() for literal in LITERALS)]
+    expected = {
+        number: places
+        for number, word in enumerate(words)
+        if (places := [at for at in range(len(data)) if data.startswith(word, at)])
+    }
+    finder = PlaceFinder(words)
+    assert finder.places(data) == expected
+    finder._automaton = None
+    assert finder.places(data) == expected
 
 
 def test_a_block_is_skipped_when_asked() -> None:
