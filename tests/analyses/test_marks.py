@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from flowdiag.analyses.measuring import rare_of
 from flowdiag.analyses.resolve import RARE, Stream, Survey, survey
 from flowdiag.parsers.flink import marks as marks_module
-from flowdiag.parsers.flink.marks import DAY_US, Transition, bounded, decode, with_marks
+from flowdiag.parsers.flink.marks import DAY_US, Marks, Transition, bounded, decode, with_marks
 from flowdiag.parsers.schema import EVENTS, Event, empty_row
 
 Row = dict[str, Any]
@@ -136,8 +136,14 @@ def test_sources_at_once_have_the_marks_that_each_has_alone(
         table([{**row, "source": number} for row in ROWS[:-number]]).to_batches(max_chunksize=3)
         for number in (1, 2, 3)
     ]
-    alone = [list(with_marks(batches))[-1].to_pylist() for batches in sources]
+    alone = [last for batches in sources for last in list(with_marks(batches))[-1:]]
     *events, last = with_marks(batch for batches in sources for batch in batches)
     assert events == [batch for batches in sources for batch in batches]
-    assert last.to_pylist() == [row for rows in alone for row in rows]
-    assert [row["source"] for row in last.to_pylist()] == [1, 2, 3]
+    assert last.column("source").to_pylist() == [1, 2, 3]
+    assert survey([], marks_in(last)) == survey([], (m for one in alone for m in marks_in(one)))
+
+
+def marks_in(batch: pa.RecordBatch) -> Iterator[Marks]:
+    for row in batch.to_pylist():
+        assert row["event"] == Event.MARKS
+        yield decode(dict(row["fields"])["marks"])
