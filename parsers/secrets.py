@@ -49,7 +49,7 @@ _SECRETS: Final = (
             r"|xox[abposr]-[\w-]{10,}|AIza[\w-]{35}|ya29\.[\w-]{20,}|sk-[\w-]{20,})"
         ),
         MASK,
-        ("akia", "asia", "gh", "glpat-", "xox", "aiza", "ya29.", "sk-"),
+        ("akia", "asia", "gh", "github_pat_", "glpat-", "xox", "aiza", "ya29.", "sk-"),
     ),
 )
 
