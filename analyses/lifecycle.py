@@ -108,6 +108,10 @@ METRICS: Final = frozenset(
 """What to keep of metric reports: what `loads` measures, and one that tells an idle TaskManager's name."""
 
 
+# Columns that nobody asks for once events are resolved; each costs every query time.
+_SETTLED: Final = ("local_us", "utc_us", "clock", "process", "metric", "application")
+
+
 def _in(*events: Event) -> str:
     """A list of event kinds for SQL."""
     return "(" + ", ".join(f"'{event.value}'" for event in events) + ")"
@@ -125,17 +129,18 @@ def once(events: DataFrame) -> DataFrame:
 
     Two records are the same when they say the same at the same instant, on a TaskManager also of the
     same TaskManager, since its lines often name nobody; the first by (source, offset) is kept. Metric
-    rows and bookkeeping are left out.
+    rows and bookkeeping are left out, and so are columns that told time and owner, which are settled.
     """
+    wanted = ", ".join(name for name in events.columns if name not in _SETTLED)
     return _query(
         f"""
         SELECT row.* FROM (
-          SELECT min_by(struct(*), struct(source, offset)) AS row
+          SELECT min_by(struct({wanted}), struct(source, offset)) AS row
           FROM {{events}}
           WHERE event NOT IN {_in(Event.METRIC, Event.SPLIT, Event.KNOWN)}
           GROUP BY event, xxhash64(
             time_us, shown_us, job_id, checkpoint, attempt_id, task, vertex_id, subtask_index, epoch_ms,
-            from_state, to_state, taskmanager, host, duration_ms, bytes, cause, to_json(fields),
+            from_state, to_state, taskmanager, host, duration_ms, bytes, cause, map_entries(fields),
             IF(role = 'taskmanager', coalesce(writer_taskmanager, concat_ws(':', source, owner)), NULL))
         )
         """,

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from flowdiag.analyses.frames import kept
+from flowdiag.analyses.reading import ORDINARY, Means, Read, Say, frame_of, metrics_frame, read
 from flowdiag.parsers.flink.marks import Marks, decode, marks_of
 from flowdiag.parsers.schema import Event
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from flowdiag.analyses.resolve import Writer
+    from flowdiag.analyses.resolve import Survey, Writer
     from flowdiag.parsers.sources import Source
-
-Say = Callable[[str], None]
-
-# Up to here parsing on the driver is done before Spark's workers would have started; measured in
-# benchmarks/README.md.
-DRIVER_BYTES: Final = 256 * 1024 * 1024
-# Up to here one core has done all queries before two would have shared them out.
-FEW_ROWS: Final = 100_000
-# What a byte of the others costs, that of a log being 1: tasks, nearly all of an event log, are only
-# added up.
-_WEIGHTS: Final = {"spark-events": 0.2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +24,15 @@ class Settled:
     """Events with their instants and writers.
 
     Args:
-        events: what `resolve.resolve` returned.
+        events: what `resolve.resolve` returned; rows of metrics may be missing.
+        metrics: gives a frame of the same columns that holds the rows of metrics, others perhaps as
+            well; Spark is tuned for queries over them from then on.
         writers: who wrote what.
         surveyed: the rows of `resolve.Survey`, splits among them.
     """
 
     events: DataFrame
+    metrics: Callable[[], DataFrame]
     writers: tuple[Writer, ...]
     surveyed: tuple[dict[str, Any], ...]
 
@@ -53,66 +44,11 @@ class Settled:
         )
 
 
-def raw_events(
-    sources: Sequence[Source],
-    session: Callable[[], SparkSession],
-    *,
-    driver_bytes: int = DRIVER_BYTES,
-    tune: Callable[[bool], None] = lambda small: None,
-    say: Say = lambda stage: None,
-    meanwhile: Callable[[pa.Table], None] = lambda events: None,
-    metrics: Collection[str] | None = None,
-) -> tuple[DataFrame, bool]:
-    """What the sources say, in the schema `EVENTS`, and whether it is small and was parsed here.
-
-    What is not small is parsed by each query over the frame anew, unless its plan is cut.
-
-    Args:
-        sources: what `parsers.sources.discover` found.
-        session: waits for Spark and returns its session; small inputs are parsed before it is asked.
-        driver_bytes: up to here parsing on the driver is faster.
-        tune: told whether the input is small, before the first query.
-        say: told the name of each stage, for progress.
-        meanwhile: called with events that were parsed here, while Spark is still starting.
-        metrics: names of the metrics of reports that become rows; None for all that are known.
-    """
-    from flowdiag.parsers.parse import parse_on_driver, plan_splits
-
-    tasks = plan_splits(sources)
-    small = cost(sources) <= driver_bytes
-    say("reading")
-    parsed = parse_on_driver(tasks, metrics) if small else tasks
-    say("starting Spark")
-    if isinstance(parsed, pa.Table):
-        meanwhile(parsed)
-    spark = session()
-    tune(small)
-    # Not before: two threads that import pyspark at once meet half of it.
-    from flowdiag.parsers.spark.frame import events_frame
-
-    events = events_frame(spark, parsed, metrics)
-    if not small:
-        say("reading")
-    return events, small
-
-
-def cost(sources: Sequence[Source]) -> float:
-    """How long sources take to be parsed, as bytes of a plain log."""
-    from flowdiag.parsers.parse import UNPACKED
-
-    return sum(
-        source.size * (1 if source.codec == "none" else UNPACKED) * _WEIGHTS.get(source.kind, 1)
-        for source in sources
-        if source.kind != "not-read"
-    )
-
-
 def settled_events(
     sources: Sequence[Source],
     session: Callable[[], SparkSession],
     *,
-    driver_bytes: int = DRIVER_BYTES,
-    tune: Callable[[bool], None] = lambda small: None,
+    means: Means = ORDINARY,
     tz: str | None = None,
     say: Say = lambda stage: None,
     metrics: Collection[str] | None = None,
@@ -121,54 +57,70 @@ def settled_events(
 
     Args:
         sources: what `parsers.sources.discover` found.
-        session: waits for Spark and returns its session; small inputs are parsed before it is asked.
-        driver_bytes: up to here parsing on the driver is faster.
-        tune: told whether the input is small, before the first query.
+        session: waits for Spark and returns its session; what is parsed here is parsed before it is asked.
+        means: with what to read and measure.
         tz: name of a zone that overrides every inferred one.
         say: told the name of each stage, for progress.
-        metrics: as in `raw_events`; name what a command measures, since a report of a busy cluster
-            is thousands of samples.
+        metrics: names of the metrics of reports that become rows, None for all that are known; name
+            what a command measures, since a report of a busy cluster is thousands of samples.
+
+    Raises:
+        FlowdiagError: Spark cannot start, or there is no room for what was parsed.
     """
     from flowdiag.analyses import resolve
 
-    found: list[resolve.Survey] = []
-    few = False
-
-    def look(parsed: pa.Table) -> None:
-        nonlocal few
-        few = parsed.num_rows <= FEW_ROWS
-        found.append(resolve.survey(*rare_of(parsed)))
-
-    events, small = raw_events(
-        sources,
-        session,
-        driver_bytes=driver_bytes,
-        tune=tune,
-        say=say,
-        metrics=metrics,
-        meanwhile=look,
-    )
-    if not small:
-        events = kept(events, large=True)
-        rare = rows_of(events.sparkSession.sql(resolve.RARE_SQL, events=events))
-        marks = [decode(row["fields"]["marks"]) for row in rare if row["event"] == Event.MARKS]
-        found.append(resolve.survey([r for r in rare if r["event"] != Event.MARKS], marks))
-    (surveyed,) = found
+    found = read(sources, means, metrics=metrics, say=say)
+    surveyed = None if found.tasks is not None else resolve.survey(*rare_of(found))
+    say("starting Spark")
+    spark = session()
+    means.tune(found.rows)
+    if surveyed is None:
+        say("reading")
+    raw = frame_of(found, spark, metrics)
+    surveyed = surveyed or _survey_of(raw)
     say("settling clocks")
     writers = resolve.settle(surveyed.rows, {source.index: source.group for source in sources}, tz)
-    return Settled(
-        events=resolve.resolve(events, writers, events.sparkSession, surveyed, tz, few=few),
-        writers=writers,
-        surveyed=surveyed.rows,
+    apart = metrics_frame(found, spark)
+    mixed = apart is not None and surveyed.has_times
+    if apart is not None and mixed:
+        # Which day a time of day belongs to is told by all rows of its source.
+        raw, apart = raw.unionAll(apart.where(f"event = '{Event.METRIC}'")), None
+    events = resolve.resolve(
+        raw, writers, spark, surveyed, tz, few=means.are_few(found.rows) and not mixed
     )
 
+    def of_metrics() -> DataFrame:
+        if apart is None or found.metrics is None:
+            return events
+        means.tune(found.metrics.count)
+        few = means.are_few(found.metrics.count)
+        return resolve.resolve(apart, writers, spark, surveyed, tz, few=few)
 
-def rare_of(events: pa.Table) -> tuple[list[dict[str, Any]], list[Marks]]:
+    return Settled(events=events, metrics=of_metrics, writers=writers, surveyed=surveyed.rows)
+
+
+def _survey_of(events: DataFrame) -> Survey:
+    """What `resolve.survey` makes of events that executors parsed."""
+    from flowdiag.analyses import resolve
+
+    rare = rows_of(events.sparkSession.sql(resolve.RARE_SQL, events=events))
+    marks = [decode(row["fields"]["marks"]) for row in rare if row["event"] == Event.MARKS]
+    return resolve.survey([row for row in rare if row["event"] != Event.MARKS], marks)
+
+
+def rare_of(found: Read) -> tuple[list[dict[str, Any]], list[Marks]]:
     """What `resolve.survey` wants, of events that were parsed here."""
     from flowdiag.analyses import resolve
 
-    wanted = pc.is_in(events["event"], value_set=pa.array([kind.value for kind in resolve.RARE]))
-    return dictionaries(events.filter(wanted).select(resolve.RARE_COLUMNS)), marks_of(events)
+    kinds = {kind.value for kind in resolve.RARE}
+    if found.metrics is None and found.table is not None:
+        rare = found.of_kinds(kinds).select(resolve.RARE_COLUMNS)
+        return dictionaries(rare), marks_of(found.table)
+    # Parsed in pieces, each of which was added up by itself.
+    told = found.of_kinds(kinds | {Event.MARKS.value}).select(resolve.RARE_COLUMNS)
+    rows = dictionaries(told)
+    marks = [decode(row["fields"]["marks"]) for row in rows if row["event"] == Event.MARKS]
+    return [row for row in rows if row["event"] != Event.MARKS], marks
 
 
 def rows_of(frame: DataFrame) -> list[dict[str, Any]]:

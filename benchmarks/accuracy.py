@@ -72,7 +72,7 @@ def main() -> None:
     options.add_argument("--write", action="store_true", help="write docs/accuracy.md")
     with SparkStarter.begin() as starter:
         spark = starter.session()
-        starter.tune(small=True)
+        starter.tune(0)
         page = table(spark)
     print(page)
     if options.parse_args().write:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses import measuring
+from flowdiag.analyses import reading
 from flowdiag.parsers.errors import FlowdiagError, InputError
 from flowdiag.parsers.remote import is_url
 from flowdiag.parsers.sources import STDIN, Discovery, is_private
@@ -104,7 +104,7 @@ def checked_session(
             master = spark.sparkContext.master or ""
             if is_remote(master):
                 _refuse_local(paths, master)
-                if measuring.cost(discovery.sources) > measuring.DRIVER_BYTES:
+                if reading.cost(discovery.sources) > reading.DRIVER_BYTES:
                     _check(spark, master, discovery)
             checked.append(spark)
         return spark

@@ -125,7 +125,7 @@ def _fitted(wanted: Wanted) -> Fit:
     from flowdiag.analyses.queues.diagnosis import measure
     from flowdiag.analyses.queues.facts import options_of
     from flowdiag.analyses.selection import Selection
-    from flowdiag.cli.run import find, stages
+    from flowdiag.cli.run import find, means_of, stages
     from flowdiag.cli.session import SparkStarter
 
     selection = Selection(job=wanted.job)
@@ -135,7 +135,7 @@ def _fitted(wanted: Wanted) -> Fit:
         facts, _ = measure(
             discovery.sources,
             spark.session,
-            tune=lambda small: spark.tune(small=small),
+            means=means_of(spark),
             say=stages(progress, discovery),
         )
         selection.require((job.job.key.job_id or None, job.job.name) for job in facts.jobs)

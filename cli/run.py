@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -23,6 +23,7 @@ from flowdiag.cli.settings import Format, Settings, rule_overrides
 from flowdiag.parsers.errors import FlowdiagError, InputError
 
 if TYPE_CHECKING:
+    from flowdiag.analyses.reading import Means
     from flowdiag.cli.session import SparkStarter
     from flowdiag.parsers.sources import Discovery
 
@@ -97,10 +98,8 @@ def run_on_spark(
         from flowdiag.analyses.reporting import report_of
         from flowdiag.cli.cluster import checked_session
 
-        with spark, ExitStack() as lean:
-            if not spark.on_cluster:  # whose executors are asked before anything is tuned
-                lean.enter_context(without_pandas())
-            tune = tuning(spark, lean, told if settings.verbose else None)
+        # Only where a cluster's executors parse does Spark want pandas.
+        with spark, nullcontext() if spark.on_cluster else without_pandas():
             progress("looking at the inputs")
             discovery = find(paths, strict=settings.strict_inputs, engine=engine)
             if all(source.kind == "not-read" for source in discovery.sources):
@@ -117,7 +116,7 @@ def run_on_spark(
                 discovery,
                 checked_session(spark.session, paths, discovery),
                 wishes,
-                tune=tune,
+                means=means_of(spark, told if settings.verbose else None),
                 say=stages(progress, discovery),
             )
 
@@ -135,23 +134,27 @@ def run_on_spark(
     return code
 
 
-def tuning(spark: SparkStarter, lean: ExitStack, told: list[str] | None) -> Callable[[bool], None]:
-    """What a diagnosis calls when it knows how large its input is.
+def means_of(spark: SparkStarter, told: list[str] | None = None) -> Means:
+    """With what a diagnosis reads and measures.
 
     Args:
         spark: on its way.
-        lean: closed where Spark's Python workers are needed: they want pandas.
         told: filled with what was set, if somebody asked for it.
     """
+    from flowdiag.analyses import reading
 
-    def tune(small: bool) -> None:
-        if not small:
-            lean.close()
-        spark.tune(small=small)
+    def tune(rows: int | None) -> None:
+        spark.tune(rows)
         if told is not None:
             told[:] = spark.described()
 
-    return tune
+    return reading.Means(
+        tune=tune,
+        executors=spark.on_cluster,
+        here_bytes=reading.DRIVER_BYTES if spark.on_cluster else reading.HERE_BYTES,
+        processes=spark.cores,
+        folder=spark.folder / "rows",
+    )
 
 
 def stages(progress: Progress, discovery: Discovery) -> Callable[[str], None]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from flowdiag.analyses.report import Report
 from flowdiag.cli.console import Progress
 from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.run import deliver, find, stages, wishes_of
+from flowdiag.cli.run import deliver, find, means_of, stages, wishes_of
 from flowdiag.cli.settings import Settings
 from flowdiag.parsers.errors import FlowdiagError
 
@@ -64,7 +64,7 @@ def run_memory(
                 others,
                 checked_session(spark.session, paths, discovery),
                 wishes,
-                tune=lambda small: spark.tune(small=small),
+                means=means_of(spark),
                 say=stages(progress, discovery),
             )
 

@@ -166,11 +166,18 @@ _UNUSED_RULES: Final = (
     "UnwrapCastInBinaryComparison",
 )
 
+FEW_ROWS: Final = 20_000
+"""Up to here nothing is gained by generating code, measured in benchmarks/README.md."""
+MANY_ROWS: Final = 300_000
+"""Beyond, Spark's own defaults are best: they are meant for this."""
+
 _SMALL: Final[Mapping[str, str]] = {
     "spark.sql.shuffle.partitions": "1",
     # Generating and compiling code costs more than it saves on a few thousand rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Without code it keeps a cache for each row.
+    "spark.sql.subexpressionElimination.enabled": "false",
     # Adaptive plans run every exchange as a job of its own.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.optimizer.excludedRules": ",".join(
@@ -356,21 +363,23 @@ class SparkStarter:
             self._session = self._start_the_ordinary_way()
         return self._session
 
-    def tune(self, *, small: bool) -> None:
-        """Set what depends on the size of the input: these settings may change at any time.
+    def tune(self, rows: int | None) -> None:
+        """Set what depends on the size of what is queried next: these settings may change at any time.
 
         Args:
-            small: a few thousand rows; otherwise Spark's own defaults, with one shuffle partition
-                per core and a half.
+            rows: how many there are; None where nobody knows.
         """
         conf = self.session().conf
-        if small:
-            for key, value in _SMALL.items():
-                conf.set(key, value)
+        if rows is None or rows > MANY_ROWS:
+            for key in _SMALL:
+                conf.unset(key)
+            conf.set("spark.sql.shuffle.partitions", str(max(2, self.cores * 3 // 2)))
             return
-        for key in _SMALL:
-            conf.unset(key)
-        conf.set("spark.sql.shuffle.partitions", str(max(2, self.cores * 3 // 2)))
+        for key, value in _SMALL.items():
+            conf.set(key, value)
+        if rows > FEW_ROWS:
+            # Expressions are compiled, whole stages are not: that takes longer than it saves.
+            conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
 
     def described(self) -> list[str]:
         """What Spark runs on and what is set for this input, for whoever asked to be told more."""

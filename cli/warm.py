@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -136,26 +136,22 @@ def _train(flags: tuple[str, ...]) -> None:
 
 
 def _rehearse(starter: SparkStarter, folder: Path) -> None:
-    """Diagnose a small log of our own: what Java loads for that is what every diagnosis needs."""
+    """Diagnose a small log of our own: what Java loads for that is what every diagnosis needs.
+
+    Then the same log as if it were large: from files, with generated code.
+    """
     from flowdiag.analyses.checkpoints.diagnosis import diagnose
+    from flowdiag.analyses.reading import Means
     from flowdiag.analyses.wishes import Wishes
-    from flowdiag.parsers.parse import plan_splits
     from flowdiag.parsers.sources import discover
-    from flowdiag.parsers.spark.frame import events_frame
 
     (folder / "jobmanager.log").write_text(_rehearsal_log())
     (folder / "taskmanager.log").write_text(_rehearsal_of_taskmanager())
     discovery = discover([str(folder)])
-    diagnose(
-        discovery,
-        starter.session,
-        Wishes(),
-        tune=lambda small: starter.tune(small=small),
-    )
-    # Large inputs: parsed by Python workers, with generated code.
-    starter.tune(small=False)
-    scanned = events_frame(starter.session(), plan_splits(discovery.sources))
-    scanned.groupBy("event").count().orderBy("event").collect()
+    small = Means(tune=starter.tune)
+    large = replace(small, here_bytes=0, few_rows=0, processes=1, folder=folder / "rows")
+    for means in (small, large):
+        diagnose(discovery, starter.session, Wishes(), means=means)
 
 
 def _rehearsal_log() -> str:

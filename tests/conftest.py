@@ -25,5 +25,5 @@ def spark() -> Iterator[SparkSession]:
 
     with SparkStarter.begin() as starter:
         session = starter.session()
-        starter.tune(small=True)
+        starter.tune(0)
         yield session

@@ -32,11 +32,9 @@ pytestmark = [
 # Many small tasks on the executors, though the input is small.
 DRIVER = """
 import sys
-import flowdiag.analyses.measuring as measuring
+import flowdiag.analyses.reading as reading
 import flowdiag.parsers.parse as parse
-measuring.DRIVER_BYTES = 0
-measuring.raw_events.__kwdefaults__["driver_bytes"] = 0
-measuring.settled_events.__kwdefaults__["driver_bytes"] = 0
+reading.DRIVER_BYTES = reading.HERE_BYTES = 0
 parse.plan_splits.__defaults__ = (500_000,)
 from flowdiag.cli.app import main
 sys.exit(main())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import pytest
 from flowdiag.analyses.checkpoints.diagnosis import diagnose, measure
 from flowdiag.analyses.facts import CheckpointFacts, JobFacts, Status
 from flowdiag.analyses.measuring import settled_events
+from flowdiag.analyses.reading import Means
 from flowdiag.analyses.report import Report
 from flowdiag.analyses.wishes import Wishes
 from flowdiag.cli.render import table
@@ -23,7 +25,7 @@ from .recordings import Recording, recordings
 ROOT = Path(__file__).parents[1]
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 ALL = recordings()
@@ -199,19 +201,32 @@ def test_half_of_the_jobmanager_log_places_the_same_subtasks(
 @pytest.mark.parametrize(
     "recording", [r for r in ALL if r.name == "1.20.5/hot-key"], ids=lambda r: r.name
 )
-def test_executors_parse_to_the_same_facts_as_the_driver(
-    recording: Recording, spark: SparkSession
+def test_it_does_not_matter_who_parses(
+    recording: Recording, spark: SparkSession, tmp_path: Path
 ) -> None:
     sources = discover([str(recording.folder / "logs")]).sources
-    on_executors = settled_events(sources, lambda: spark, driver_bytes=0)
-    on_driver = settled_events(sources, lambda: spark)
-    assert on_executors.writers == on_driver.writers
+    in_files = Means(here_bytes=0, processes=2, folder=tmp_path / "few")
+    ways = {
+        "this process": Means(),
+        "executors": Means(here_bytes=0, executors=True),
+        "processes, few rows": in_files,
+        "processes, many rows": replace(in_files, few_rows=0, folder=tmp_path / "many"),
+    }
+    settled = {way: settled_events(sources, lambda: spark, means=m) for way, m in ways.items()}
+    expected = settled["this process"]
+    assert expected.writers
     columns = ["source", "offset", "event", "time_us", "task", "attempt_id", "checkpoint", "metric"]
-    rows = [
-        sorted(map(str, each.events.select(*columns).collect()))
-        for each in (on_executors, on_driver)
-    ]
-    assert rows[0] == rows[1]
+
+    def rows(frame: DataFrame, condition: str) -> list[str]:
+        return sorted(map(str, frame.where(condition).select(*columns).collect()))
+
+    for way, each in settled.items():
+        assert each.writers == expected.writers, way
+        for metric, frame, other in (
+            ("event <> 'metric'", each.events, expected.events),
+            ("event = 'metric'", each.metrics(), expected.metrics()),
+        ):
+            assert rows(frame, metric) == rows(other, metric), way
 
 
 def test_the_example_of_the_readme_is_what_is_printed(

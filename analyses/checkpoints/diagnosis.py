@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from flowdiag.analyses.assemble import assemble
 from flowdiag.analyses.facts import CheckpointFacts, JobFacts
 from flowdiag.analyses.frames import kept
-from flowdiag.analyses.measuring import Say, rows_of, settled_events
+from flowdiag.analyses.measuring import rows_of, settled_events
+from flowdiag.analyses.reading import ORDINARY, Means, Say
 from flowdiag.analyses.report import Data, Report, iso
 from flowdiag.analyses.reporting import report_of
 from flowdiag.analyses.rules.base import apply
@@ -46,7 +47,7 @@ def diagnose(
     session: Callable[[], SparkSession],
     wishes: Wishes,
     *,
-    tune: Callable[[bool], None] = lambda small: None,
+    means: Means = ORDINARY,
     say: Say = lambda stage: None,
 ) -> Report:
     """Who makes the checkpoints fail, and what proves it.
@@ -55,7 +56,7 @@ def diagnose(
         discovery: what `parsers.sources.discover` found.
         session: waits for Spark and returns its session.
         wishes: of the user.
-        tune: told whether the input is small, before the first query.
+        means: with what to read and measure.
         say: told the name of each stage, for progress.
 
     Raises:
@@ -63,7 +64,7 @@ def diagnose(
     """
     from flowdiag.analyses.checkpoints.data import checkpoint_data
 
-    measured = measure(discovery.sources, session, tune=tune, tz=wishes.tz, say=say)
+    measured = measure(discovery.sources, session, means=means, tz=wishes.tz, say=say)
     say("judging")
     facts = select(measured.facts, wishes.selection)
     outcomes = apply(CHECKPOINT_RULES, facts, wishes.thresholds)
@@ -104,7 +105,7 @@ def measure(
     sources: Sequence[Source],
     session: Callable[[], SparkSession],
     *,
-    tune: Callable[[bool], None] = lambda small: None,
+    means: Means = ORDINARY,
     tz: str | None = None,
     say: Say = lambda stage: None,
 ) -> Measured:
@@ -113,19 +114,21 @@ def measure(
     Args:
         sources: what `parsers.sources.discover` found.
         session: waits for Spark and returns its session; small inputs are parsed before it is asked.
-        tune: told whether the input is small, before the first query.
+        means: with what to read and measure.
         tz: name of a zone that overrides every inferred one.
         say: told the name of each stage, for progress.
     """
     from flowdiag.analyses import lifecycle
 
-    settled = settled_events(sources, session, tune=tune, tz=tz, say=say, metrics=lifecycle.METRICS)
+    settled = settled_events(
+        sources, session, means=means, tz=tz, say=say, metrics=lifecycle.METRICS
+    )
     say("measuring checkpoints")
     rows = rows_of(lifecycle.facts_frame(kept(lifecycle.once(settled.events))))
     facts = assemble(rows, [], settled.writers)
     if any(row["what"] == "stream" and row["scopes"] for row in settled.surveyed):
         say("measuring metrics")
-        loads = rows_of(lifecycle.loads(settled.events, failing_spans(facts)))
+        loads = rows_of(lifecycle.loads(settled.metrics(), failing_spans(facts)))
         facts = assemble(rows, loads, settled.writers)
     return Measured(facts=facts, splits=settled.splits)
 

@@ -15,6 +15,7 @@ from flowdiag.analyses.memory.data import memory_buffers, memory_processes
 from flowdiag.analyses.memory.facts import MemoryFacts
 from flowdiag.analyses.memory.inputs import OtherInputs, read_others
 from flowdiag.analyses.options import version_of
+from flowdiag.analyses.reading import ORDINARY, Means, Say
 from flowdiag.analyses.report import Data, Report
 from flowdiag.analyses.reporting import report_of
 from flowdiag.analyses.rules.base import apply
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from flowdiag.parsers.sources import Discovery, Source
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +71,7 @@ def diagnose(
     session: Callable[[], SparkSession] | None,
     wishes: Wishes,
     *,
-    tune: Callable[[bool], None] = lambda small: None,
+    means: Means = ORDINARY,
     say: Say = lambda stage: None,
 ) -> Report:
     """Whether memory and buffers can carry the job, and what to change.
@@ -82,7 +81,7 @@ def diagnose(
         others: what `look_at` read.
         session: waits for Spark and returns its session; None where `needs_spark` says no.
         wishes: of the user.
-        tune: told whether the input is small, before the first query.
+        means: with what to read and measure.
         say: told the name of each stage, for progress.
 
     Raises:
@@ -98,7 +97,7 @@ def diagnose(
             replace(source, kind="not-read") if source.index in others.kinds else source
             for source in discovery.sources
         ]
-        settled = settled_events(logs, session, tune=tune, tz=wishes.tz, say=say)
+        settled = settled_events(logs, session, means=means, tz=wishes.tz, say=say)
         say("measuring memory")
         rows = rows_of(memory_measure.facts_frame(settled.events))
         common = assemble(rows, [], settled.writers)

@@ -10,10 +10,11 @@ from flowdiag.analyses import wishes as shared
 from flowdiag.analyses.assemble import assemble
 from flowdiag.analyses.facts import CheckpointFacts
 from flowdiag.analyses.frames import kept
-from flowdiag.analyses.measuring import Say, rows_of, settled_events
+from flowdiag.analyses.measuring import rows_of, settled_events
 from flowdiag.analyses.queues.assemble import assemble_queues
 from flowdiag.analyses.queues.data import queue_taskmanagers, queue_vertices
 from flowdiag.analyses.queues.facts import JobQueues, QueueFacts, Sample
+from flowdiag.analyses.reading import ORDINARY, Means, Say
 from flowdiag.analyses.report import Data, Report
 from flowdiag.analyses.reporting import report_of
 from flowdiag.analyses.rules.base import apply
@@ -48,7 +49,7 @@ def diagnose(
     session: Callable[[], SparkSession],
     wishes: Wishes,
     *,
-    tune: Callable[[bool], None] = lambda small: None,
+    means: Means = ORDINARY,
     say: Say = lambda stage: None,
 ) -> Report:
     """Where the back pressure starts, and what proves it.
@@ -57,13 +58,13 @@ def diagnose(
         discovery: what `parsers.sources.discover` found.
         session: waits for Spark and returns its session.
         wishes: of the user.
-        tune: told whether the input is small, before the first query.
+        means: with what to read and measure.
         say: told the name of each stage, for progress.
 
     Raises:
         FlowdiagError: the selection fits nothing in the input, or Spark cannot start.
     """
-    measured, splits = measure(discovery.sources, session, tune=tune, tz=wishes.tz, say=say)
+    measured, splits = measure(discovery.sources, session, means=means, tz=wishes.tz, say=say)
     say("judging")
     facts = select(measured, wishes.selection)
     outcomes = apply(QUEUE_RULES, facts, wishes.thresholds)
@@ -96,7 +97,7 @@ def measure(
     sources: Sequence[Source],
     session: Callable[[], SparkSession],
     *,
-    tune: Callable[[bool], None] = lambda small: None,
+    means: Means = ORDINARY,
     tz: str | None = None,
     say: Say = lambda stage: None,
 ) -> tuple[QueueFacts, tuple[Mapping[str, object], ...]]:
@@ -104,13 +105,13 @@ def measure(
     from flowdiag.analyses import lifecycle
     from flowdiag.analyses.queues.measure import METRICS, queue_frame
 
-    settled = settled_events(sources, session, tune=tune, tz=tz, say=say, metrics=METRICS)
+    settled = settled_events(sources, session, means=means, tz=tz, say=say, metrics=METRICS)
     say("measuring the job")
     rows = rows_of(lifecycle.facts_frame(kept(lifecycle.once(settled.events))))
     common = assemble(rows, [], settled.writers)
     width_us = window_us(common)
     say("measuring queues")
-    queues = rows_of(queue_frame(settled.events, width_us))
+    queues = rows_of(queue_frame(settled.events, settled.metrics(), width_us))
     return assemble_queues(queues, common, window_us=width_us), settled.splits
 
 

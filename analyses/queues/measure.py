@@ -235,7 +235,7 @@ def gates(events: DataFrame) -> DataFrame:
     )
 
 
-def names(events: DataFrame) -> DataFrame:
+def names(events: DataFrame, series: DataFrame) -> DataFrame:
     """What tells the version: one row, `what` = `names`.
 
     Columns: names (of metrics that came with some version), reported (of those, what reporters told: who
@@ -244,35 +244,45 @@ def names(events: DataFrame) -> DataFrame:
     return events.sparkSession.sql(
         f"""
         SELECT 'names' AS what,
-          collect_set(metric.name) FILTER (WHERE event = '{Event.METRIC.value}') AS names,
-          collect_set(metric.name) FILTER (
-            WHERE event = '{Event.METRIC.value}' AND fields['origin'] IS NULL) AS reported,
-          max(fields['version']) FILTER (
-            WHERE event = '{Event.PROCESS_IDENTITY.value}') AS version
-        FROM {{events}}
-        WHERE event = '{Event.PROCESS_IDENTITY.value}' OR event = '{Event.METRIC.value}'
-          AND metric.name IN (
+          collect_set(name) AS names,
+          collect_set(name) FILTER (WHERE origin IS NULL) AS reported,
+          max(version) AS version
+        FROM (
+          SELECT metric.name AS name, origin, NULL AS version FROM {{series}}
+          WHERE event = '{Event.METRIC.value}' AND metric.name IN (
             'busyTimeMsPerSecond', 'isBackPressured', 'idleTimeMsPerSecond',
             'Shuffle.Netty.Input.Buffers.inPoolUsage', 'buffers.inPoolUsage')
+          UNION ALL
+          SELECT NULL, NULL, fields['version'] FROM {{events}}
+          WHERE event = '{Event.PROCESS_IDENTITY.value}'
+        )
         """,
         events=events,
+        series=series,
     )
 
 
-def queue_frame(events: DataFrame, width_us: int) -> DataFrame:
-    """Everything that `assemble_queues` needs beside the common facts, told apart by `what`."""
-    metrics = kept(
+def queue_frame(events: DataFrame, metrics: DataFrame, width_us: int) -> DataFrame:
+    """Everything that `assemble_queues` needs beside the common facts, told apart by `what`.
+
+    Args:
+        events: resolved events.
+        metrics: resolved rows of metrics, among others or not.
+        width_us: length of the windows.
+    """
+    series = kept(
         events.sparkSession.sql(
             f"""
-            SELECT {_SUBTASK}, time_us, duration_ms, source, offset, event, metric
-            FROM {{events}} WHERE event = '{Event.METRIC.value}'
+            SELECT {_SUBTASK}, time_us, duration_ms, source, offset, event,
+              fields['origin'] AS origin, metric
+            FROM {{metrics}} WHERE event = '{Event.METRIC.value}'
             """,
-            events=events,
+            metrics=metrics,
         )
     )
     return (
-        windows(metrics, width_us)
-        .unionByName(machines(metrics, width_us), allowMissingColumns=True)
-        .unionByName(gates(metrics), allowMissingColumns=True)
-        .unionByName(names(events), allowMissingColumns=True)
+        windows(series, width_us)
+        .unionByName(machines(series, width_us), allowMissingColumns=True)
+        .unionByName(gates(series), allowMissingColumns=True)
+        .unionByName(names(events, series), allowMissingColumns=True)
     )

@@ -6,19 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from flowdiag.analyses import wishes as shared
 from flowdiag.analyses.facts import JobKey
 from flowdiag.analyses.findings import Confidence, RuleOutcome
 from flowdiag.analyses.frames import kept
-from flowdiag.analyses.measuring import Say, raw_events
 from flowdiag.analyses.rate.assemble import Told, assemble
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
 from flowdiag.analyses.rate.state import Assessment, assess
 from flowdiag.analyses.rate.survey import survey, survey_table
+from flowdiag.analyses.reading import ORDINARY, Means, Say, frame_of, read
 from flowdiag.analyses.report import Data, Report
 from flowdiag.analyses.reporting import report_of
 from flowdiag.analyses.rules.base import apply
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from flowdiag.parsers.sources import Discovery, Source
 
 COMMAND: Final = "rate"
-FEW_ROWS: Final = 300_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +66,7 @@ def diagnose(
     session: Callable[[], SparkSession],
     wishes: Wishes,
     *,
-    tune: Callable[[bool], None] = lambda small: None,
+    means: Means = ORDINARY,
     say: Say = lambda stage: None,
 ) -> Report:
     """Why a streaming application cannot keep up, or is held back.
@@ -77,7 +75,7 @@ def diagnose(
         discovery: what `parsers.sources.discover` found, without the inputs of other engines.
         session: waits for Spark and returns its session.
         wishes: of the user.
-        tune: told whether the input is small, before the first query.
+        means: with what to read and measure.
         say: told the name of each stage, for progress.
 
     Raises:
@@ -86,7 +84,7 @@ def diagnose(
     measured = measure(
         discovery.sources,
         session,
-        tune=tune,
+        means=means,
         tz=wishes.tz,
         told=Told(
             trigger_interval_ms=wishes.trigger_interval_ms,
@@ -138,7 +136,7 @@ def measure(
     sources: Sequence[Source],
     session: Callable[[], SparkSession],
     *,
-    tune: Callable[[bool], None] = lambda small: None,
+    means: Means = ORDINARY,
     tz: str | None = None,
     told: Told | None = None,
     say: Say = lambda stage: None,
@@ -148,7 +146,7 @@ def measure(
     Args:
         sources: what `parsers.sources.discover` found.
         session: waits for Spark and returns its session; small inputs are parsed before it is asked.
-        tune: told whether the input is small, before the first query.
+        means: with what to read and measure.
         tz: name of a zone that overrides every inferred one.
         told: what the user says about the applications.
         say: told the name of each stage, for progress.
@@ -157,22 +155,22 @@ def measure(
 
     if all(source.kind == "not-read" for source in sources):
         return Measured(facts=RateFacts(applications=()), splits=(), owners=())
+    found = read(sources, means, say=say)
     surveyed: list[dict[str, Any]] = []
     present: set[str] = set()
-
-    def look(parsed: pa.Table) -> None:
-        surveyed.extend(survey_table(parsed))
-        present.update(pc.unique(parsed["event"]).to_pylist())
-
-    events, small = raw_events(sources, session, tune=tune, say=say, meanwhile=look)
-    say("telling applications apart")
-    if not small:
-        events = kept(events, large=True)
+    if found.table is not None:
+        surveyed = survey_table(found.table)
+        present.update(pc.unique(found.table["event"]).to_pylist())
+    say("starting Spark")
+    spark = session()
+    means.tune(found.rows)
+    say("telling applications apart" if found.tasks is None else "reading")
+    events = frame_of(found, spark)
+    if found.table is None:
         surveyed = survey(events)
         # Tasks were added up while they were read: what is left of a large log is small, and to compile
         # the plan of the next query would take longer than to run it.
-        if sum(row["rows"] or 0 for row in surveyed) <= FEW_ROWS:
-            tune(True)
+        means.tune(sum(row["rows"] or 0 for row in surveyed))
     owners = rate_measure.own(surveyed, sources, tz)
     splits = tuple(row for row in surveyed if row["event"] == Event.SPLIT)
     say("measuring batches")

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flowdiag.analyses.assemble import assemble
-from flowdiag.analyses.measuring import Say, rows_of, settled_events
+from flowdiag.analyses.measuring import rows_of, settled_events
+from flowdiag.analyses.reading import ORDINARY, Means, Say
 from flowdiag.analyses.report import Data, Report
 from flowdiag.analyses.reporting import report_of
 from flowdiag.analyses.rules.base import apply
@@ -34,7 +35,7 @@ def diagnose(
     session: Callable[[], SparkSession],
     wishes: Wishes,
     *,
-    tune: Callable[[bool], None] = lambda small: None,
+    means: Means = ORDINARY,
     say: Say = lambda stage: None,
 ) -> Report:
     """How the job got to RUNNING, or what holds it.
@@ -43,13 +44,13 @@ def diagnose(
         discovery: what `parsers.sources.discover` found.
         session: waits for Spark and returns its session.
         wishes: of the user.
-        tune: told whether the input is small, before the first query.
+        means: with what to read and measure.
         say: told the name of each stage, for progress.
 
     Raises:
         FlowdiagError: the selection fits nothing in the input, or Spark cannot start.
     """
-    facts, splits = measure(discovery.sources, session, tune=tune, tz=wishes.tz, say=say)
+    facts, splits = measure(discovery.sources, session, means=means, tz=wishes.tz, say=say)
     say("judging")
     facts = select(facts, wishes.selection)
     excerpts = wishes.privacy.excerpts
@@ -80,16 +81,17 @@ def measure(
     sources: Sequence[Source],
     session: Callable[[], SparkSession],
     *,
-    tune: Callable[[bool], None] = lambda small: None,
+    means: Means = ORDINARY,
     tz: str | None = None,
     say: Say = lambda stage: None,
 ) -> tuple[StartupFacts, tuple[Mapping[str, object], ...]]:
     """Parse, settle the clocks, measure: everything that happens before judging."""
     from flowdiag.analyses.startup import measure as startup_measure
 
-    settled = settled_events(sources, session, tune=tune, tz=tz, say=say)
+    wanted = startup_measure.METRICS
+    settled = settled_events(sources, session, means=means, tz=tz, say=say, metrics=wanted)
     say("measuring starts")
-    rows = rows_of(startup_measure.facts_frame(settled.events))
+    rows = rows_of(startup_measure.facts_frame(settled.events, settled.metrics()))
     facts = assemble_startup(rows, assemble(rows, [], settled.writers))
     return facts, settled.splits
 

@@ -23,6 +23,9 @@ _EVENTS: Final = (
     Event.RESOURCE_FAILURE,
     Event.TASKMANAGER_LOST,
 )
+METRICS: Final = frozenset({"Status.JVM.GarbageCollector.*.Time", "Status.JVM.CPU.Load"})
+"""What to keep of metric reports: what `collections` reads, and one that tells a TaskManager's name."""
+
 # Milestones that no other command needs.
 _KNOWN: Final = (
     "actor-system",
@@ -210,8 +213,13 @@ def collections(events: DataFrame) -> DataFrame:
     )
 
 
-def facts_frame(events: DataFrame) -> DataFrame:
-    """Everything that `startup_assemble` needs, in one frame told apart by `what`."""
+def facts_frame(events: DataFrame, metrics: DataFrame) -> DataFrame:
+    """Everything that `startup_assemble` needs, in one frame told apart by `what`.
+
+    Args:
+        events: resolved events.
+        metrics: resolved rows of `METRICS`, among others or not.
+    """
     unique = kept(lifecycle.once(events))
     return (
         lifecycle.facts_frame(unique)
@@ -219,5 +227,5 @@ def facts_frame(events: DataFrame) -> DataFrame:
         .unionByName(task_times(unique), allowMissingColumns=True)
         .unionByName(troubles(events), allowMissingColumns=True)
         .unionByName(restores(events), allowMissingColumns=True)
-        .unionByName(collections(events), allowMissingColumns=True)
+        .unionByName(collections(metrics), allowMissingColumns=True)
     )

@@ -95,6 +95,11 @@ def events_frame(
     return spark.range(len(tasks), numPartitions=len(tasks)).mapInArrow(parse, schema=EVENTS)
 
 
+def files_frame(spark: SparkSession, files: Sequence[str]) -> DataFrame:
+    """Raw events (schema `EVENTS`) in Parquet files, from `flowdiag.parsers.parallel`."""
+    return spark.read.schema(EVENTS).parquet(*files)
+
+
 def check_executors(
     spark: SparkSession, files: Mapping[str, int] | None = None, *, tasks: int = 8
 ) -> list[str]:

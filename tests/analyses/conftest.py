@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from flowdiag.analyses.measuring import rare_of
+from flowdiag.analyses.reading import Read
 from flowdiag.analyses.resolve import Survey, survey
 from flowdiag.parsers.schema import EVENTS, empty_row
 
@@ -37,4 +38,5 @@ def events(spark: SparkSession) -> Events:
 
 def surveyed(frame: DataFrame) -> Survey:
     """What the rows of a frame tell of clocks and writers."""
-    return survey(*rare_of(frame.toArrow()))
+    table = frame.toArrow()
+    return survey(*rare_of(Read(table=table, rows=table.num_rows)))

@@ -66,7 +66,7 @@ def windows_of(spark: SparkSession, rows: list[dict[str, Any]]) -> list[dict[str
     frame = spark.createDataFrame(
         [tuple(row[field.name] for field in schema.fields) for row in rows], schema
     )
-    found = rows_of(queue_frame(frame, MINUTE))
+    found = rows_of(queue_frame(frame, frame, MINUTE))
     return sorted(found, key=lambda row: (row["what"], row["window"] or 0))
 
 

@@ -1,0 +1,300 @@
+"""Parsing by several processes of this machine, into files, while Spark still starts.
+
+Spark could do that as well (`parsers.spark.frame`), and does where its tasks run on other machines.
+On this one it has to be up first, and its Python workers take another second and a half to start:
+by then these processes have read a gigabyte. Files instead of messages, since a large log with metric
+reports is millions of rows: memory does not grow with the input, and Spark reads of a Parquet file only
+the columns that a query names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.flink.marks import with_marks
+from flowdiag.parsers.parse import TASK_BYTES, Split, parse_split
+from flowdiag.parsers.schema import EVENTS, Event
+
+_GROUP_ROWS: Final = 32_768  # of a Parquet file: what is in memory at once
+_TASKS_EACH: Final = 4  # per process, so that none waits long for the last one
+_LEAST_TASK_BYTES: Final = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Parquet files (schema `EVENTS`) of one kind of row, in the order of the tasks, and how many rows."""
+
+    files: tuple[str, ...] = ()
+    count: int = 0
+
+    def table(self) -> pa.Table:
+        """All rows in memory, in one piece."""
+        tables = list(self._groups())
+        return pa.concat_tables(tables or [EVENTS.empty_table()]).combine_chunks()
+
+    def of_kinds(self, kinds: Collection[str]) -> pa.Table:
+        """The rows of some kinds of event in memory."""
+        wanted = pa.array(sorted(kinds))
+        tables = [
+            group.filter(pc.is_in(group["event"], value_set=wanted)) for group in self._groups()
+        ]
+        return pa.concat_tables(tables or [EVENTS.empty_table()])
+
+    def _groups(self) -> Iterator[pa.Table]:
+        for file in self.files:  # not by `read_table`, which imports a third of a second's worth
+            with pq.ParquetFile(file) as opened:
+                for number in range(opened.num_row_groups):
+                    yield opened.read_row_group(number, use_threads=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """What was parsed into files.
+
+    Args:
+        events: all rows but those of metrics; each task's end with rows of `marks`.
+        metrics: rows of metrics, and again the section headers, which tell whose metrics they are.
+    """
+
+    events: Rows
+    metrics: Rows
+
+
+def task_bytes(total: float, processes: int) -> int:
+    """How large tasks are made so that processes share the work evenly.
+
+    >>> task_bytes(10e9, 2) // 2**20, task_bytes(200e6, 2) // 2**20, task_bytes(1e6, 8) // 2**20
+    (96, 23, 8)
+    """
+    even = int(total / (processes * _TASKS_EACH))
+    return min(TASK_BYTES, max(_LEAST_TASK_BYTES, even))
+
+
+def parse_in_processes(
+    tasks: Sequence[Sequence[Split]],
+    folder: Path,
+    *,
+    processes: int,
+    metrics: Collection[str] | None = None,
+) -> Parsed:
+    """Parse tasks with so many processes, which end before this returns.
+
+    A process that dies (the system may be out of memory) takes nothing with it: what it and others left
+    undone is parsed by this one.
+
+    Args:
+        tasks: from `parse.plan_splits`.
+        folder: gets the files; its owner removes it.
+        processes: at least one.
+        metrics: as in `parse.parse_split`.
+
+    Raises:
+        FlowdiagError: the files cannot be written.
+    """
+    wanted = None if metrics is None else frozenset(metrics)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        written = _side_by_side(tasks, folder, processes, wanted)
+        for number, task in enumerate(tasks):
+            if number not in written:
+                written[number] = parse_task(task, folder, number, wanted)
+    except OSError as error:
+        raise FlowdiagError(
+            f"cannot write what was parsed to {folder}: {error.strerror or error}",
+            hint="set TMPDIR to a folder with more room",
+        ) from error
+    numbers = sorted(written)
+    events = [str(_file(folder, "events", number)) for number in numbers if written[number][0]]
+    series = [str(_file(folder, "metrics", number)) for number in numbers if written[number][1]]
+    return Parsed(
+        events=Rows(files=tuple(events), count=sum(written[n][0] for n in numbers)),
+        metrics=Rows(files=tuple(series), count=sum(written[n][1] for n in numbers)),
+    )
+
+
+def parse_task(
+    task: Sequence[Split], folder: Path, number: int, metrics: frozenset[str] | None
+) -> tuple[int, int]:
+    """Parse one task into at most two files; the numbers of rows in them.
+
+    Raises:
+        OSError: a file cannot be written. What is wrong with an input is said in its `split` row.
+    """
+    events = _Writer(_file(folder, "events", number))
+    series = _Writer(_file(folder, "metrics", number))
+    with events, series:
+        for split in task:
+            for batch in with_marks(parse_split(split, metrics=metrics)):
+                kinds = batch.column("event")
+                measured = pc.equal(kinds, Event.METRIC.value)
+                if pc.any(measured).as_py():
+                    series.add(batch.filter(measured))
+                    batch = batch.filter(pc.invert(measured))
+                headers = pc.equal(batch.column("event"), Event.SECTION.value)
+                if pc.any(headers).as_py():
+                    series.add(batch.filter(headers))
+                events.add(batch)
+    return events.rows, series.rows
+
+
+class _Writer:
+    """A Parquet file that exists once it has rows."""
+
+    def __init__(self, path: Path) -> None:
+        self.rows = 0
+        self._path = path
+        self._file: pq.ParquetWriter | None = None
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if error[0] is None:
+            self._write()
+        if self._file is not None:
+            self._file.close()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows == 0:
+            return
+        self._waiting.append(batch)
+        self._waiting_rows += batch.num_rows
+        if self._waiting_rows >= _GROUP_ROWS:
+            self._write()
+
+    def _write(self) -> None:
+        if not self._waiting:
+            return
+        if self._file is None:
+            # Not compressed: it is read once, from memory; dictionaries make it small enough.
+            self._file = pq.ParquetWriter(self._path, EVENTS, compression="none")
+        self._file.write_table(pa.Table.from_batches(self._waiting))
+        self.rows += self._waiting_rows
+        self._waiting, self._waiting_rows = [], 0
+
+
+def _file(folder: Path, kind: str, number: int) -> Path:
+    return folder / f"{kind}-{number:06d}.parquet"
+
+
+def _side_by_side(
+    tasks: Sequence[Sequence[Split]],
+    folder: Path,
+    processes: int,
+    metrics: frozenset[str] | None,
+) -> dict[int, tuple[int, int]]:
+    """What processes finished, by the number of the task; fewer than all if one died.
+
+    Raises:
+        OSError: one could not write.
+    """
+    waiting = deque(enumerate(tasks))
+    done: dict[int, tuple[int, int]] = {}
+    failed: list[OSError] = []
+
+    def feed(process: _Process) -> None:
+        while waiting and not failed:
+            number, task = waiting.popleft()
+            try:
+                counts = process.parse(task, folder, number, metrics)
+            except (EOFError, OSError, pickle.PickleError):
+                return  # it is gone
+            if isinstance(counts, OSError):
+                failed.append(counts)
+                return
+            done[number] = counts
+
+    with contextlib.ExitStack() as started:
+        threads = []
+        for _ in range(min(processes, len(tasks))):
+            process = started.enter_context(_Process())
+            threads.append(threading.Thread(target=feed, args=(process,), daemon=True))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if failed:
+        raise failed[0]
+    return done
+
+
+class _Process:
+    """Another Python that runs `serve`: it gets tasks through a pipe, and ends when that does.
+
+    Not of `multiprocessing`, whose processes first run the main module again: the script of whoever
+    uses flowdiag as a library.
+    """
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            process_group=0 if os.name == "posix" else None,  # Ctrl-C is for us to handle
+        )
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+        self._process.wait()
+
+    def parse(
+        self,
+        task: Sequence[Split],
+        folder: Path,
+        number: int,
+        metrics: frozenset[str] | None,
+    ) -> tuple[int, int] | OSError:
+        """What `parse_task` returns, or raised.
+
+        Raises:
+            EOFError, OSError, pickle.PickleError: the process died.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        pickle.dump((task, folder, number, metrics), self._process.stdin)
+        self._process.stdin.flush()
+        answer: tuple[int, int] | OSError = pickle.load(self._process.stdout)
+        return answer
+
+
+def serve() -> None:
+    """Parse the tasks that come through standard input until it ends; answers go to standard output."""
+    asked, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    # Whatever prints must not talk into the answers.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    while True:
+        try:
+            task, folder, number, metrics = pickle.load(asked)
+        except EOFError:
+            return
+        answer: tuple[int, int] | OSError
+        try:
+            answer = parse_task(task, folder, number, metrics)
+        except OSError as error:
+            answer = error
+        pickle.dump(answer, answers)
+        answers.flush()

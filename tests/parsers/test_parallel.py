@@ -1,0 +1,158 @@
+"""Several processes write what one would have said, whatever becomes of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from flowdiag.parsers import parallel
+from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.parallel import Parsed, parse_in_processes, parse_task
+from flowdiag.parsers.parse import Split, parse_on_driver, plan_splits
+from flowdiag.parsers.schema import EVENTS, Event
+from flowdiag.parsers.sources import discover
+
+RECORDING = Path(__file__).parents[2] / "fixtures/recordings/flink/1.20.5/hot-key/logs"
+posix_only = pytest.mark.skipif(os.name != "posix", reason="kills processes")
+
+
+@pytest.fixture(scope="module")
+def tasks() -> list[list[Split]]:
+    """One task per file."""
+    found = plan_splits(discover([str(RECORDING)]).sources)
+    return [[split] for task in found for split in task]
+
+
+def sorted_rows(table: pa.Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return sorted(rows, key=lambda row: (row["source"], row["offset"], row["event"], str(row)))
+
+
+def without_marks(parsed: Parsed) -> pa.Table:
+    table = pa.concat_tables([parsed.events.table(), parsed.metrics.table()])
+    return table.filter(pc.not_equal(table["event"], Event.MARKS.value))
+
+
+def test_rows_are_those_of_one_process(tasks: list[list[Split]], tmp_path: Path) -> None:
+    parsed = parse_in_processes(tasks, tmp_path, processes=2)
+    expected = parse_on_driver(tasks)
+    assert sorted_rows(without_marks(parsed)) == sorted_rows(expected)
+    assert parsed.metrics.table().schema == EVENTS
+    kinds = set(parsed.events.table()["event"].to_pylist())
+    assert Event.METRIC.value not in kinds
+    assert set(parsed.metrics.table()["event"].to_pylist()) == {Event.METRIC.value}
+    assert parsed.events.count == parsed.events.table().num_rows
+    assert parsed.metrics.count == parsed.metrics.table().num_rows > 1000
+    marks = parsed.events.of_kinds({Event.MARKS.value})
+    assert len(set(marks["source"].to_pylist())) == len(tasks)
+
+
+def test_only_wanted_metrics_are_kept(tasks: list[list[Split]], tmp_path: Path) -> None:
+    parsed = parse_in_processes(tasks, tmp_path, processes=1, metrics={"busyTimeMsPerSecond"})
+    names = {metric["name"] for metric in parsed.metrics.table()["metric"].to_pylist()}
+    assert names == {"busyTimeMsPerSecond"}
+
+
+def test_section_headers_stand_with_the_metrics_that_they_own(tmp_path: Path) -> None:
+    log = tmp_path / "application_1_0001.log"
+    container = "container_1_0001_01_00000"
+    report = (
+        "2026-01-05 10:00:00,000 INFO  org.apache.flink.metrics.slf4j.Slf4jReporter [] - \n"
+        "=========================== Starting metrics report ===========================\n\n"
+        "-- Gauges ---------------------------------------------------------------------\n"
+        "host.taskmanager.tm-N.job.map.0.busyTimeMsPerSecond: 900\n\n"
+        "=========================== Finished metrics report ===========================\n"
+    )
+    log.write_text(
+        "".join(
+            f"Container: {container}{n} on host_1\nLogType:x.log\n{report.replace('N', n)}"
+            for n in ("1", "2")
+        )
+    )
+    tasks = plan_splits(discover([str(log)]).sources)
+    parsed = parse_in_processes(tasks, tmp_path / "rows", processes=1)
+    rows = sorted_rows(parsed.metrics.table())
+    assert [row["process"] for row in rows if row["event"] == "section" and row["process"]] == [
+        f"{container}1",
+        f"{container}2",
+    ]
+    assert sum(row["event"] == "metric" for row in rows) == 2
+    again = parsed.events.of_kinds({"section"})
+    assert again.num_rows == sum(row["event"] == "section" for row in rows)
+
+
+def children() -> Iterator[int]:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid() and b"parallel import serve" in (
+                stat.with_name("cmdline").read_bytes()
+            ):
+                yield int(stat.parent.name)
+        except OSError:
+            continue
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_what_a_killed_process_left_is_parsed_all_the_same(
+    tasks: list[list[Split]], tmp_path: Path
+) -> None:
+    killed: list[int] = []
+
+    def kill() -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not killed:
+            for child in children():
+                os.kill(child, signal.SIGKILL)
+                killed.append(child)
+            time.sleep(0.001)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    parsed = parse_in_processes(tasks, tmp_path, processes=2)
+    killer.join()
+    assert killed
+    assert sorted_rows(without_marks(parsed)) == sorted_rows(parse_on_driver(tasks))
+    assert not list(children())
+
+
+@posix_only
+def test_a_process_ends_with_whoever_started_it() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", f"from {parallel.__name__} import serve; serve()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize("in_the_way", ["rows", "rows/events-000000.parquet/folder"])
+def test_what_cannot_be_written_is_one_clear_error(
+    tasks: list[list[Split]], tmp_path: Path, in_the_way: str
+) -> None:
+    (tmp_path / in_the_way).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / in_the_way).write_text("")
+    with pytest.raises(FlowdiagError, match="cannot write what was parsed") as raised:
+        parse_in_processes(tasks, tmp_path / "rows", processes=1)
+    assert "TMPDIR" in (raised.value.hint or "")
+
+
+def test_a_task_that_is_parsed_again_replaces_what_it_left(
+    tasks: list[list[Split]], tmp_path: Path
+) -> None:
+    first = parse_task(tasks[0], tmp_path, 0, None)
+    (tmp_path / "events-000000.parquet").write_bytes(b"half a fi")
+    assert parse_task(tasks[0], tmp_path, 0, None) == first
