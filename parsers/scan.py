@@ -17,13 +17,13 @@ Limits, all of them properties of the line itself:
 
 from __future__ import annotations
 
-import heapq
 import math
 import re
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Final, NamedTuple, Protocol
+
+from flowdiag.parsers.fragments import FRAGMENT, covering_fragments, grouped
 
 try:
     import ahocorasick_rs
@@ -37,11 +37,10 @@ LOOKBACK_BYTES: Final = 4 * 1024
 FOLLOWING_LINE_BYTES: Final = 64 * 1024
 EDGE_BYTES: Final = 4 * 1024
 
-FRAGMENT: Final = 4  # bytes: what a vectorised search compares at once
 PATIENCE_BYTES: Final = 32 * 1024 * 1024  # choosing fragments takes as long as reading so much
-SAMPLE_BYTES: Final = 64 * 1024
-_GROUP: Final = 12  # fragments searched for together; more than sixteen are much slower
-_WORTHWHILE: Final = 16 * 1024  # bytes; smaller regions are not worth more than one call
+SAMPLE_SHARE: Final = 256  # of so many bytes that pass meanwhile, one is kept as a sample
+LEAST_SAMPLE_BYTES: Final = 16 * 1024
+_WORTHWHILE: Final = 4 * 1024  # bytes; smaller regions are not worth more than one call
 _TRIED_EVERY: Final = 256  # regions
 
 Region = bytes | bytearray | memoryview
@@ -85,13 +84,14 @@ class AutomatonMatcher:
 
 
 class CoveringMatcher:
-    """The same answer in a third of the time, where few places even look like a literal.
+    """The same answer in a fifth of the time, where few places even look like a literal.
 
     The automaton of hundreds of literals goes through every byte, since the vectorised search of its
-    library takes a dozen patterns at most. So a few groups of fragments are searched for that way, at least
-    one of each literal's, and the automaton looks only around what they find. Which fragments are
-    rare depends on the log: they are chosen by a sample of it. Where they are not rare enough the
-    automaton alone is faster; both are tried now and then, and the faster one goes on.
+    library takes a few dozen patterns at most. So a few groups of fragments are searched for that way,
+    at least one of each literal's, and the automaton looks only around what they find. Which fragments
+    are rare, and which do not get in each other's way, depends on the log: they are chosen by a sample
+    of it. Where they are not rare enough the automaton alone is faster; both are tried now and then,
+    and the faster one goes on.
     """
 
     def __init__(self, literals: Sequence[bytes], *, patience: int = PATIENCE_BYTES) -> None:
@@ -101,6 +101,7 @@ class CoveringMatcher:
         self._reach = max(map(len, literals))
         self._groups: list[AutomatonMatcher] = []
         self._patience: float = patience if min(map(len, literals)) >= FRAGMENT else math.inf
+        self._sample: list[bytes] = []
         self._calls = 0
         self._cost = [0.0, 0.0]  # seconds per byte: of the automaton alone, of the fragments
 
@@ -111,8 +112,11 @@ class CoveringMatcher:
             return self._exact.find(region)
         if not self._groups:
             self._patience -= size
+            self._sample.append(bytes(region[-max(1, size // SAMPLE_SHARE) :]))
             if self._patience <= 0:
-                self._choose(bytes(region[-SAMPLE_BYTES:]))
+                self._sample.append(bytes(region[:LEAST_SAMPLE_BYTES]))
+                self._choose(b"".join(self._sample))
+                self._sample.clear()
             return self._exact.find(region)
         self._calls += 1
         covering = self._cost[1] <= self._cost[0]
@@ -126,9 +130,8 @@ class CoveringMatcher:
         return found
 
     def _choose(self, sample: bytes) -> None:
-        fragments = covering_fragments(self._literals, sample)
-        count = -(-len(fragments) // _GROUP)
-        self._groups = [AutomatonMatcher(fragments[i::count], leftmost=True) for i in range(count)]
+        groups = grouped(covering_fragments(self._literals, sample), sample)
+        self._groups = [AutomatonMatcher(group, leftmost=True) for group in groups]
 
     def _around(self, region: Region) -> Sequence[tuple[int, int]]:
         """Literals near fragments: one that holds a fragment lies within its own length of it."""
@@ -151,42 +154,6 @@ class CoveringMatcher:
     def _within(self, region: Region, begin: int, end: int) -> list[tuple[int, int]]:
         found = self._exact.find(region[begin:end])
         return [(begin + start, begin + stop) for start, stop in found]
-
-
-def covering_fragments(literals: Sequence[bytes], sample: bytes) -> list[bytes]:
-    """Few fragments, rare in a sample, of which every literal holds at least one.
-
-    Args:
-        literals: each at least `FRAGMENT` bytes long.
-        sample: of the text that will be searched.
-
-    >>> covering_fragments([b"Checkpoint", b"checkpoint 7"], b"a point, a pointer, points")
-    [b'ckpo']
-    """
-    size = FRAGMENT
-    seen = Counter(sample[at : at + size] for at in range(len(sample) - size + 1))
-    holders: dict[bytes, int] = {}  # fragment -> the literals that hold it, as bits
-    for number, literal in enumerate(literals):
-        for at in range(len(literal) - size + 1):
-            fragment = literal[at : at + size]
-            holders[fragment] = holders.get(fragment, 0) | 1 << number
-    left = (1 << len(literals)) - 1
-
-    def worth(fragment: bytes) -> float:
-        return -(holders[fragment] & left).bit_count() / (1 + 3 * seen[fragment])
-
-    heap = [(worth(fragment), fragment) for fragment in holders]
-    heapq.heapify(heap)
-    chosen = []
-    while left:
-        worth_then, fragment = heapq.heappop(heap)
-        now = worth(fragment)
-        if now > worth_then:  # others cover some of it meanwhile
-            heapq.heappush(heap, (now, fragment))
-            continue
-        chosen.append(fragment)
-        left &= ~holders[fragment]
-    return chosen
 
 
 class RegexMatcher:
