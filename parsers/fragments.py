@@ -150,16 +150,8 @@ def _thinned(sample: bytes, size: int) -> bytes:
 
 def _alone(fragments: Sequence[bytes], sample: bytes) -> list[_Bucket]:
     """A bucket for each fragment."""
-    low, high = (
-        [
-            # The last bit is the first place.
-            int(sample.translate(bytes(48 + (half(byte) == value) for byte in range(256)))[::-1], 2)
-            if sample
-            else 0
-            for value in range(16)
-        ]
-        for half in (lambda byte: byte & 15, lambda byte: byte >> 4)
-    )
+    low = [_places(sample, [byte & 15 == half for byte in range(256)]) for half in range(16)]
+    high = [_places(sample, [byte >> 4 == half for byte in range(256)]) for half in range(16)]
     return [
         _Bucket.of(
             [fragment],
@@ -171,6 +163,12 @@ def _alone(fragments: Sequence[bytes], sample: bytes) -> list[_Bucket]:
         )
         for fragment in fragments
     ]
+
+
+def _places(sample: bytes, wanted: Sequence[bool]) -> int:
+    """Where a sample has one of the wanted bytes; the lowest bit is its first place."""
+    digits = sample.translate(bytes(b"01"[is_wanted] for is_wanted in wanted))
+    return int(digits[::-1] or b"0", 2)
 
 
 def _dealt(buckets: list[_Bucket]) -> list[list[bytes]]:
