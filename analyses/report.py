@@ -21,6 +21,7 @@ from flowdiag.analyses import findings as f
 from flowdiag.analyses.evidence import Located
 from flowdiag.analyses.facts import JobKey
 from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
+from flowdiag.analyses.privacy import LOCAL_USE, Privacy
 from flowdiag.analyses.queues.wire import QueueTaskManager, QueueVertex, QueueWhatIf
 from flowdiag.analyses.redact import clean, printable, pseudonymise, shorten, visible_json
 from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
@@ -490,17 +491,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # --- making one ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Privacy:
-    """How much of the log's text a report may carry."""
-
-    excerpts: bool = True
-    redact: bool = False
-
-
-LOCAL_USE: Final = Privacy()  # secrets are masked all the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from flowdiag.analyses.report import Privacy
-from flowdiag.analyses.rules.base import Thresholds
+from flowdiag.analyses.privacy import Privacy
 from flowdiag.analyses.selection import Selection
+
+if TYPE_CHECKING:
+    from flowdiag.analyses.rules.base import Thresholds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,43 +1,34 @@
-"""Keeping a library out of the process that is only looked for, never used."""
+"""Keeping libraries out of the process that are only looked for, never used."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
-_UNUSED: Final = "pandas"
-
-
-class _NotHere(MetaPathFinder):
-    """Says of pandas that it is not installed."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname == _UNUSED:
-            raise ModuleNotFoundError(f"No module named '{fullname}'", name=fullname)
-        return None
+_UNUSED: Final = ("numpy", "pandas")
 
 
 @contextmanager
-def without_pandas() -> Iterator[None]:
-    """Keep pandas out while the block runs, unless it is there already.
+def without_unused() -> Iterator[None]:
+    """Keep NumPy and pandas out while the block runs, unless they are there already.
 
-    PyArrow and PySpark import it, if it is installed, only to ask whether a value is one of its own:
-    a third of a second for nothing in a run that should take three. Where PyArrow has looked for it
-    in vain it does not look again in this process, so this is for commands, not for libraries.
+    PyArrow and PySpark import them, where they are installed, only to ask whether a value is one of
+    theirs: half a second of processor time, and NumPy's threads, in a run that should take three.
+    Both libraries can do without them; what they have looked for in vain they do not look for again
+    in this process, so this is for commands, not for libraries. Processes that Spark starts are not
+    concerned.
+
+    `None` in `sys.modules` is Python's own way of saying that a module must not be imported:
+    `import` raises ModuleNotFoundError, `importlib.util.find_spec` returns None.
     """
-    if _UNUSED in sys.modules:
-        yield
-        return
-    finder = _NotHere()
-    sys.meta_path.insert(0, finder)
+    modules: dict[str, Any] = sys.modules
+    hidden = [name for name in _UNUSED if name not in modules]
+    modules.update(dict.fromkeys(hidden))
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
+        for name in hidden:
+            if name in modules and modules[name] is None:
+                del modules[name]

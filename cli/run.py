@@ -3,88 +3,93 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from flowdiag.analyses.judging import milliseconds
-from flowdiag.analyses.redact import clean
-from flowdiag.analyses.report import Data, Privacy, Report, failed_report
-from flowdiag.analyses.rules.every import ALL_RULES
+from flowdiag.analyses.privacy import Privacy
 from flowdiag.analyses.selection import Selection, parse_moment
-from flowdiag.analyses.wishes import Wishes
+from flowdiag.cli.amounts import plural, size
 from flowdiag.cli.console import Progress, say, write_report
 from flowdiag.cli.exit_codes import ExitCode, exit_code
-from flowdiag.cli.lean import without_pandas
-from flowdiag.cli.output import render_report, tell
-from flowdiag.cli.render.words import plural, size
 from flowdiag.cli.settings import Format, Settings, rule_overrides
 from flowdiag.parsers.errors import FlowdiagError, InputError
 
 if TYPE_CHECKING:
     from flowdiag.analyses.reading import Means
+    from flowdiag.analyses.report import Data, Report
+    from flowdiag.analyses.wishes import Wishes
     from flowdiag.cli.session import SparkStarter
     from flowdiag.parsers.sources import Discovery
 
-W = TypeVar("W", bound=Wishes)
+
+class Diagnosis(NamedTuple):
+    """What a command does with its inputs.
+
+    Args:
+        diagnose: the command's main function.
+        wishes: of the user.
+        empty: the command's tables where no input can be read.
+    """
+
+    diagnose: Callable[..., Report]
+    wishes: Wishes
+    empty: Data
 
 
-def wishes_of(
-    kind: type[W],
+def asked_for(
     settings: Settings,
     *,
     since: str | None = None,
     until: str | None = None,
     job: str | None = None,
-    **own: Any,
-) -> W:
-    """Settings and options of the command line in the terms of the analyses.
+) -> dict[str, Any]:
+    """Settings and options of the command line in the terms of the analyses: fields of `Wishes`.
 
     Args:
-        kind: `Wishes`, or what a command extends it to.
         settings: of all layers.
         since, until, job: of the command line.
-        own: the fields that `kind` adds.
 
     Raises:
         FlowdiagError: a time, zone or threshold that is none.
     """
-    return kind(
-        selection=Selection(
+    overrides: Mapping[str, Mapping[str, float]] = {}
+    if settings.thresholds:
+        from flowdiag.analyses.rules.every import ALL_RULES  # of all commands: many imports
+
+        overrides = rule_overrides(settings.thresholds, ALL_RULES)
+    return {
+        "selection": Selection(
             since=parse_moment(since) if since else None,
             until=parse_moment(until) if until else None,
             job=job,
         ),
-        tz=zone_name(settings.tz),
-        thresholds=rule_overrides(settings.thresholds, ALL_RULES),
-        privacy=Privacy(excerpts=not settings.no_excerpts, redact=settings.redact),
-        max_rows=settings.max_rows,
-        **own,
-    )
+        "tz": zone_name(settings.tz),
+        "thresholds": overrides,
+        "privacy": Privacy(excerpts=not settings.no_excerpts, redact=settings.redact),
+        "max_rows": settings.max_rows,
+    }
 
 
 def run_on_spark(
     command: str,
-    diagnose: Callable[..., Report],
+    diagnosing: Callable[[], Diagnosis],
     paths: Sequence[str],
     settings: Settings,
-    wishes: Wishes,
     *,
     engine: str,
-    empty: Data,
     spark: SparkStarter,
 ) -> ExitCode:
     """Find the inputs, diagnose them, report: the way of every command that always needs Spark.
 
     Args:
         command: without `flowdiag`.
-        diagnose: the command's main function.
+        diagnosing: imports what diagnoses, which takes as long as looking at small inputs: called
+            when these have been looked at, since Spark is still starting then.
         paths: as given.
         settings: of all layers.
-        wishes: the same in the terms of the analyses.
         engine: whose inputs are read: flink or spark.
-        empty: the command's tables where no input can be read.
         spark: on its way since the command began: it takes seconds, so it starts while the inputs
             are found, sniffed and parsed.
 
@@ -95,14 +100,13 @@ def run_on_spark(
     told: list[str] = []
 
     def diagnosis(progress: Progress) -> Report:
-        from flowdiag.analyses.reporting import report_of
-        from flowdiag.cli.cluster import checked_session
-
-        # Only where a cluster's executors parse does Spark want pandas.
-        with spark, nullcontext() if spark.on_cluster else without_pandas():
+        with spark:
             progress("looking at the inputs")
             discovery = find(paths, strict=settings.strict_inputs, engine=engine)
+            diagnose, wishes, empty = diagnosing()
             if all(source.kind == "not-read" for source in discovery.sources):
+                from flowdiag.analyses.reporting import report_of
+
                 # The document still says why, for each.
                 return report_of(
                     command,
@@ -112,6 +116,8 @@ def run_on_spark(
                     assessed=False,
                     notes=(*discovery.errors, *discovery.warnings),
                 )
+            from flowdiag.cli.cluster import checked_session
+
             return diagnose(
                 discovery,
                 checked_session(spark.session, paths, discovery),
@@ -175,6 +181,8 @@ def interval_ms(text: str | None, option: str = "--trigger-interval") -> int | N
     """
     if text is None:
         return None
+    from flowdiag.analyses.judging import milliseconds
+
     value = milliseconds(text)
     if value is None or not 1 <= value < 1e12:
         raise FlowdiagError(
@@ -229,11 +237,18 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
     try:
         with _silence(unless=settings.debug), Progress(quiet=settings.quiet) as progress:
             report = diagnosis(progress)
+        # Not before: what renders is imported when there is something to render.
+        from flowdiag.cli.output import render_report, tell
+
         text = render_report(report, settings)
     except FlowdiagError:
         raise
     except Exception as error:
         if settings.format is Format.JSON:
+            from flowdiag.analyses.redact import clean
+            from flowdiag.analyses.report import failed_report
+            from flowdiag.cli.output import render_report
+
             told = clean(f"this is a bug in flowdiag: {type(error).__name__}: {error}")
             write_report(render_report(failed_report(command, told), settings), settings.output)
         raise

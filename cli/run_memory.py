@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from flowdiag.analyses.report import Report
 from flowdiag.cli.console import Progress
 from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.run import deliver, find, means_of, stages, wishes_of
+from flowdiag.cli.run import asked_for, deliver, find, means_of, stages
 from flowdiag.cli.settings import Settings
 from flowdiag.parsers.errors import FlowdiagError
 
@@ -34,11 +34,8 @@ def run_memory(
             "nothing to look at: no input and no option",
             hint="flowdiag memory logs/ or flowdiag memory --process-size 4g --flink 1.20",
         )
-    wishes = wishes_of(
-        memory.Wishes,
-        settings,
-        since=since,
-        until=until,
+    wishes = memory.Wishes(
+        **asked_for(settings, since=since, until=until),
         options=options,
         version=version,
         container=container,
@@ -56,9 +53,9 @@ def run_memory(
         if not memory.needs_spark(discovery.sources, others):
             return memory.diagnose(discovery, others, None, wishes)
 
-        from flowdiag.cli.session import SparkStarter
+        from flowdiag.cli.early import spark_for
 
-        with SparkStarter.begin(master=settings.master) as spark:
+        with spark_for(settings, paths) as spark:
             return memory.diagnose(
                 discovery,
                 others,

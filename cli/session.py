@@ -322,8 +322,7 @@ class SparkStarter:
         starter = cls(cores=cores or _local_cores(master), folder=folder, _lock=lock)
         atexit.register(starter.close)
         starter._catch_signals()
-        submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-        if submitted or not (master is None or re.fullmatch(r"local(\[.*\])?", master)):
+        if not runs_here(master):
             starter._cluster = True
             starter._in_background(lambda: starter._join_cluster(master))
             return starter
@@ -668,6 +667,16 @@ class SparkStarter:
         process.wait()
         if process.stdin is not None:
             process.stdin.close()
+
+
+def runs_here(master: str | None) -> bool:
+    """Whether the session is one of our own on this machine: no cluster's, and not spark-submit's.
+
+    >>> runs_here("local[2]"), runs_here("yarn")
+    (True, False)
+    """
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    return not submitted and (master is None or bool(re.fullmatch(r"local(\[.*\])?", master)))
 
 
 def spark_home() -> Path:

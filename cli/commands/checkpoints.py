@@ -43,19 +43,15 @@ def checkpoints(
     settings = load_settings(o.flags(locals()), config=config)
 
     with spark_for(settings, paths) as spark:
-        from flowdiag.analyses.checkpoints.diagnosis import diagnose
-        from flowdiag.analyses.report import Data
-        from flowdiag.analyses.wishes import Wishes
-        from flowdiag.cli.run import run_on_spark, wishes_of
+        from flowdiag.cli.run import Diagnosis, asked_for, run_on_spark
 
-        wishes = wishes_of(Wishes, settings, since=since, until=until, job=job)
-        return run_on_spark(
-            "checkpoints",
-            diagnose,
-            paths,
-            settings,
-            wishes,
-            engine="flink",
-            empty=Data(jobs=[]),
-            spark=spark,
-        )
+        asked = asked_for(settings, since=since, until=until, job=job)
+
+        def diagnosing() -> Diagnosis:
+            from flowdiag.analyses.checkpoints.diagnosis import diagnose
+            from flowdiag.analyses.report import Data
+            from flowdiag.analyses.wishes import Wishes
+
+            return Diagnosis(diagnose, Wishes(**asked), Data(jobs=[]))
+
+        return run_on_spark("checkpoints", diagnosing, paths, settings, engine="flink", spark=spark)

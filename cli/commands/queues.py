@@ -59,18 +59,14 @@ def queues(
     settings = load_settings(o.flags(locals()), config=config)
 
     with spark_for(settings, paths) as spark:
-        from flowdiag.analyses.queues.diagnosis import Wishes, diagnose
-        from flowdiag.analyses.report import Data
-        from flowdiag.cli.run import run_on_spark, wishes_of
+        from flowdiag.cli.run import Diagnosis, asked_for, run_on_spark
 
-        wishes = wishes_of(Wishes, settings, since=since, until=until, job=job, what_if=what_if)
-        return run_on_spark(
-            "queues",
-            diagnose,
-            paths,
-            settings,
-            wishes,
-            engine="flink",
-            empty=Data(vertices=[]),
-            spark=spark,
-        )
+        asked = asked_for(settings, since=since, until=until, job=job)
+
+        def diagnosing() -> Diagnosis:
+            from flowdiag.analyses.queues.diagnosis import Wishes, diagnose
+            from flowdiag.analyses.report import Data
+
+            return Diagnosis(diagnose, Wishes(**asked, what_if=what_if), Data(vertices=[]))
+
+        return run_on_spark("queues", diagnosing, paths, settings, engine="flink", spark=spark)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flowdiag.cli import options as o
 from flowdiag.cli.early import spark_for
 from flowdiag.cli.settings import load_settings
@@ -49,28 +51,20 @@ def rate(
     settings = load_settings(o.flags(locals()), config=config)
 
     with spark_for(settings, paths) as spark:
-        from flowdiag.analyses.rate.diagnosis import Wishes, diagnose
-        from flowdiag.analyses.report import Data
-        from flowdiag.cli.run import configuration, interval_ms, run_on_spark, wishes_of
+        from flowdiag.cli.run import Diagnosis, asked_for, configuration, interval_ms, run_on_spark
 
-        wishes = wishes_of(
-            Wishes,
-            settings,
-            since=since,
-            until=until,
-            job=application,
-            trigger_interval_ms=interval_ms(trigger_interval),
-            real_time=real_time,
-            configuration=configuration(conf or ()),
-            retention_ms=interval_ms(retention, "--retention"),
-        )
-        return run_on_spark(
-            "rate",
-            diagnose,
-            paths,
-            settings,
-            wishes,
-            engine="spark",
-            empty=Data(applications=[]),
-            spark=spark,
-        )
+        asked = asked_for(settings, since=since, until=until, job=application)
+        own: dict[str, Any] = {
+            "trigger_interval_ms": interval_ms(trigger_interval),
+            "real_time": real_time,
+            "configuration": configuration(conf or ()),
+            "retention_ms": interval_ms(retention, "--retention"),
+        }
+
+        def diagnosing() -> Diagnosis:
+            from flowdiag.analyses.rate.diagnosis import Wishes, diagnose
+            from flowdiag.analyses.report import Data
+
+            return Diagnosis(diagnose, Wishes(**asked, **own), Data(applications=[]))
+
+        return run_on_spark("rate", diagnosing, paths, settings, engine="spark", spark=spark)

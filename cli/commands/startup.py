@@ -45,19 +45,15 @@ def startup(
     settings = load_settings(o.flags(locals()), config=config)
 
     with spark_for(settings, paths) as spark:
-        from flowdiag.analyses.report import Data
-        from flowdiag.analyses.startup.diagnosis import diagnose
-        from flowdiag.analyses.wishes import Wishes
-        from flowdiag.cli.run import run_on_spark, wishes_of
+        from flowdiag.cli.run import Diagnosis, asked_for, run_on_spark
 
-        wishes = wishes_of(Wishes, settings, since=since, until=until, job=job)
-        return run_on_spark(
-            "startup",
-            diagnose,
-            paths,
-            settings,
-            wishes,
-            engine="flink",
-            empty=Data(attempts=[]),
-            spark=spark,
-        )
+        asked = asked_for(settings, since=since, until=until, job=job)
+
+        def diagnosing() -> Diagnosis:
+            from flowdiag.analyses.report import Data
+            from flowdiag.analyses.startup.diagnosis import diagnose
+            from flowdiag.analyses.wishes import Wishes
+
+            return Diagnosis(diagnose, Wishes(**asked), Data(attempts=[]))
+
+        return run_on_spark("startup", diagnosing, paths, settings, engine="flink", spark=spark)

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.report import Report
-from flowdiag.cli.render import github, json, junit, markdown, table
-from flowdiag.cli.render.page import Page
 from flowdiag.cli.settings import Format
 
-Renderer = Callable[[Report, Page], str]
+if TYPE_CHECKING:
+    from flowdiag.analyses.report import Report
+    from flowdiag.cli.render.page import Page
+
+Renderer = Callable[["Report", "Page"], str]
+
+
+def _of(module: str) -> Renderer:
+    """The `render` of a module here, which is imported when it is called: a run needs one of them."""
+
+    def render(report: Report, page: Page) -> str:
+        found: Renderer = import_module(f"{__name__}.{module}").render
+        return found(report, page)
+
+    return render
+
 
 RENDERERS: Final[Mapping[Format, Renderer]] = {
-    Format.TABLE: table.render,
-    Format.JSON: json.render,
-    Format.MARKDOWN: markdown.render,
-    Format.JUNIT: junit.render,
-    Format.GITHUB: github.render,
+    Format.TABLE: _of("table"),
+    Format.JSON: _of("json"),
+    Format.MARKDOWN: _of("markdown"),
+    Format.JUNIT: _of("junit"),
+    Format.GITHUB: _of("github"),
 }

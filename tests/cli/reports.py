@@ -7,6 +7,7 @@ from flowdiag.analyses import findings as f
 from flowdiag.analyses import report as wire
 from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.evidence import Located
+from flowdiag.analyses.privacy import LOCAL_USE, Privacy
 
 JOB = x.JobKey("", "a1b2c3d4e5f60718293a4b5c6d7e8f90")
 START_US = 1_543_487_400_000_000  # 2018-11-29T10:30:00Z, 18:30 on the log's clock
@@ -239,7 +240,7 @@ def build(
     job: x.JobFacts | None,
     *outcomes: f.RuleOutcome,
     located: dict[tuple[int, int], Located] = LOCATED,
-    privacy: wire.Privacy = wire.LOCAL_USE,
+    privacy: Privacy = LOCAL_USE,
     warnings: tuple[wire.Note, ...] = (),
     **changes: object,
 ) -> wire.Report:

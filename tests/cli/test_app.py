@@ -30,6 +30,8 @@ class NoSpark:
     """Stands in for Spark: nothing here measures anything."""
 
     on_cluster = False
+    cores = 1
+    folder = Path()
 
     @classmethod
     def begin(cls, *, master: str | None = None) -> NoSpark:

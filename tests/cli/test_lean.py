@@ -1,28 +1,55 @@
-"""A library that is only looked for stays out of a command's process."""
+"""Libraries that are only looked for stay out of a command's process, which works without them."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
-SCRIPT = """
-import sys
-from flowdiag.cli.lean import without_pandas
-with without_pandas():
-    import pyarrow
+import pytest
+
+HIDDEN = """
+import importlib.util, sys
+from flowdiag.cli.lean import without_unused
+with without_unused():
+    import pyarrow, pyarrow.compute
     assert pyarrow.array([{"a": 1}]).to_pylist() == [{"a": 1}]
-    assert "pandas" not in sys.modules
-    try:
-        import pandas
-    except ImportError as error:
-        assert error.name == "pandas"
-    else:
-        raise SystemExit("it is there")
+    for name in ("numpy", "pandas"):
+        assert importlib.util.find_spec(name) is None
+        try:
+            __import__(name)
+        except ImportError as error:
+            assert name in str(error)
+        else:
+            raise SystemExit(f"{name} is there")
 import pandas
-with without_pandas():
-    import pandas.core
+with without_unused():
+    import numpy, pandas.core
+    assert numpy.zeros(2).sum() == 0
+assert sys.modules["numpy"] is numpy
+"""
+
+# What has looked for NumPy in vain still reads and groups, and Spark takes its tables and gives them.
+USED = """
+import sys
+from flowdiag.cli.early import spark_for
+from flowdiag.cli.settings import Settings
+with spark_for(Settings(), []) as starter:
+    import pyarrow as pa
+    table = pa.table({"a": ["x", "x", None], "n": [1, None, 3], "m": [[("k", "v")], [], None]},
+        pa.schema([("a", pa.string()), ("n", pa.int64()), ("m", pa.map_(pa.string(), pa.string()))]))
+    grouped = table.group_by("a", use_threads=False).aggregate([("n", "sum")])
+    assert grouped.to_pylist() == [{"a": "x", "n_sum": 1}, {"a": None, "n_sum": 3}]
+    frame = starter.session().createDataFrame(table)
+    assert frame.toArrow().to_pylist() == table.to_pylist()
+    assert frame.selectExpr("sum(n) AS n").collect()[0].n == 4
+    assert not [name for name in ("numpy", "pandas") if sys.modules.get(name)]
+assert not {"numpy", "pandas"} & sys.modules.keys()
 """
 
 
-def test_pandas_stays_out_until_it_is_wanted() -> None:
-    subprocess.run([sys.executable, "-c", SCRIPT], check=True, timeout=120)
+@pytest.mark.parametrize(
+    "script", [HIDDEN, pytest.param(USED, marks=pytest.mark.spark)], ids=["hidden", "used"]
+)
+def test_what_is_unused_stays_out_until_it_is_wanted(script: str, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120, cwd=tmp_path)

@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from flowdiag.analyses.findings import Evidence
+from flowdiag.analyses.privacy import Privacy
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
-from flowdiag.analyses.report import Data, Input, Privacy, Report, build_report, decode, encode
+from flowdiag.analyses.report import Data, Input, Report, build_report, decode, encode
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.render.rate import chart
