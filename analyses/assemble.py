@@ -12,11 +12,12 @@ import statistics
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
+from flowdiag.analyses.collector import paused
 from flowdiag.analyses.facts import (
     Attempt,
     Checkpoint,
@@ -97,6 +98,7 @@ SCHEDULED_WITHIN_US: Final = 1_000_000
 _FOREVER_US: Final = 1 << 62
 
 
+@paused()
 def assemble(
     rows: Sequence[Row], load_rows: Sequence[Row], writers: Sequence[Writer]
 ) -> CheckpointFacts:
@@ -128,28 +130,23 @@ def assemble(
         records, lambda row: _key(row["cluster"], row["job_id"]) if row["job_id"] else jobs.only
     )
     settings = _settings(records, checkpoints, jobs)
-    found = [
-        _job(
-            key,
-            jobs,
-            checkpoints,
-            late,
-            declines,
-            attempts,
-            incidents,
-            graphs,
-            parts,
-            loads,
-            settings,
-            ignored,
-        )
-        for key in jobs.keys
-    ]
+    sorted_out = _Sorted(
+        checkpoints=_by_job(checkpoints.values()),
+        late=_by_job(late),
+        declines=_by_job(declines),
+        attempts=_by_job(attempts.values()),
+        incidents=_by_job(incidents),
+        parts=_by_job(parts),
+        loads=_by_job(loads),
+        settings=_by_job(settings),
+        order={id(setting): number for number, setting in enumerate(settings)},
+    )
+    found = [_job(key, jobs, sorted_out, graphs.get(key), ignored[key]) for key in jobs.keys]
     roles = {writer.role for writer in writers}
     return CheckpointFacts(
         jobs=tuple(sorted(found, key=lambda job: (job.first_us or 0, job.key))),
         processes=_processes(writers),
-        incidents=tuple(incident for incident in incidents if incident.job is None),
+        incidents=tuple(sorted_out.incidents.get(None, ())),
         has_jobmanager_log=bool(roles & {"jobmanager", "mixed"}),
         has_taskmanager_log=bool(roles & {"taskmanager", "mixed"}),
         has_rest=any(row["rest_status"] for row in by_what["checkpoint"]),
@@ -220,7 +217,7 @@ class _Jobs:
         for writer in writers:
             known = {_key(writer.cluster, job_id) for job_id in writer.job_ids} & keys.keys()
             if writer.lacks_job and not known:
-                known = {key for key in keys if key.job_id == "" and key.cluster == writer.cluster}
+                known = {JobKey(writer.cluster, "")} & keys.keys()
             if len(known) == 1:
                 self._by_stream[(writer.stream.source, writer.stream.owner)] = next(iter(known))
             for key in known:
@@ -483,25 +480,40 @@ def _attempt_of(row: Row, key: JobKey) -> Attempt:
 
 def _placed(by_what: Mapping[str, Sequence[Row]], what: str) -> list[Row]:
     """Messages of attempts about checkpoints, joined with both; ids that do not join add nothing."""
+    told = by_what[what]
+    if not told:
+        return []
     key = itemgetter("job_cluster", "job_id", "run", "checkpoint")
     checkpoints = {key(row): row for row in by_what["checkpoint"]}
     attempts = {row["attempt_id"]: row for row in by_what["attempt"]}
     result: list[Row] = []
-    for row in by_what[what]:
+    for row in told:
         checkpoint = checkpoints.get(key(row), {})
         attempt = attempts.get(row["attempt_id"], {})
-        placed = {
-            **row,
-            "parallelism": attempt.get("parallelism"),
-            "triggered_us": checkpoint.get("triggered_us"),
-            "expired_us": (checkpoint.get("expired") or {}).get("time_us"),
-        }
+        # Rows are as wide as all kinds of them together: a copy takes what is read below.
+        placed = {name: row[name] for name in _OF_MESSAGE}
+        placed["parallelism"] = attempt.get("parallelism")
+        placed["triggered_us"] = checkpoint.get("triggered_us")
+        placed["expired_us"] = (checkpoint.get("expired") or {}).get("time_us")
         for name in ("task", "subtask_index", "vertex_id", "attempt"):
             placed[name] = row[name] if attempt.get(name) is None else attempt[name]
         for name in ("taskmanager", "host"):  # the message itself knows best
             placed[name] = attempt.get(name) if row[name] is None else row[name]
         result.append(placed)
     return result
+
+
+_OF_MESSAGE: Final = (
+    "job_cluster",
+    "job_id",
+    "run",
+    "checkpoint",
+    "attempt_id",
+    "time_us",
+    "cause",
+    "source",
+    "offset",
+)
 
 
 def _late(
@@ -670,14 +682,15 @@ def _close(
                 "coordinator-stopped",
             )
         ):
-            breaks[incident.job].append(incident)
+            breaks[incident.job].append(incident)  # incidents are in order of time
+    times = {job: [i.time_us or 0 for i in broken] for job, broken in breaks.items()}
     closed = dict(checkpoints)
     for place, checkpoint in checkpoints.items():
         if checkpoint.status is not Status.IN_FLIGHT or checkpoint.triggered_us is None:
             continue
-        after = [i for i in breaks[checkpoint.job] if (i.time_us or 0) >= checkpoint.triggered_us]
-        if after:
-            first = min(after, key=lambda incident: incident.time_us or 0)
+        number = bisect_left(times.get(checkpoint.job, ()), checkpoint.triggered_us)
+        if number < len(breaks.get(checkpoint.job, ())):
+            first = breaks[checkpoint.job][number]
             closed[place] = replace(
                 checkpoint,
                 status=Status.ABORTED,
@@ -694,7 +707,7 @@ def _graphs(
     """Graphs from plans where there are some, else the vertices in the order of their deployment."""
     vertices: dict[JobKey, dict[str, Vertex]] = defaultdict(dict)
     edges: dict[JobKey, set[tuple[str, str]]] = defaultdict(set)
-    shipping: dict[tuple[JobKey, str, str], str] = {}
+    shipping: dict[JobKey, dict[tuple[str, str], str]] = defaultdict(dict)
     origin: dict[JobKey, str] = {}
     for row in records:
         fields = row["fields"] or {}
@@ -717,7 +730,8 @@ def _graphs(
             if key is not None and fields.get("upstream"):
                 edges[key].add((fields["upstream"], row["vertex_id"]))
                 if fields.get("ship_strategy"):
-                    shipping[(key, fields["upstream"], row["vertex_id"])] = fields["ship_strategy"]
+                    edge = (fields["upstream"], row["vertex_id"])
+                    shipping[key][edge] = fields["ship_strategy"]
     graphs = {}
     for key, known_vertices in vertices.items():
         names = {vertex_id: vertex.task for vertex_id, vertex in known_vertices.items()}
@@ -735,8 +749,8 @@ def _graphs(
             shipping=tuple(
                 sorted(
                     (names[upstream], names[downstream], strategy)
-                    for (job, upstream, downstream), strategy in shipping.items()
-                    if job == key and upstream in names and downstream in names
+                    for (upstream, downstream), strategy in shipping[key].items()
+                    if upstream in names and downstream in names
                 )
             ),
         )
@@ -981,7 +995,8 @@ def _settings(
     checkpoints: Mapping[tuple[JobKey, int, int], Checkpoint],
     jobs: _Jobs,
 ) -> list[Setting]:
-    found = []
+    found: list[Setting] = []
+    printed: set[tuple[str, str]] = set()
     for row in records:
         fields = row["fields"] or {}
         if row["event"] == Event.CHECKPOINT_CONFIG:
@@ -992,6 +1007,11 @@ def _settings(
                         Setting(job=job, key=key, value=fields[name], source="rest", ref=_ref(row))
                     )
         elif row["event"] == Event.CONFIGURATION and fields.get("key"):
+            # Every process prints its configuration: thousands of them print the same.
+            value = fields["key"], fields.get("value", "")
+            if value in printed:
+                continue
+            printed.add(value)
             found.append(
                 Setting(
                     job=None,
@@ -1046,34 +1066,51 @@ def observed_settings(job: JobKey, checkpoints: Sequence[Checkpoint]) -> list[Se
     return found
 
 
-def _job(
-    key: JobKey,
-    jobs: _Jobs,
-    checkpoints: Mapping[tuple[JobKey, int, int], Checkpoint],
-    late: Sequence[LateAcknowledgement],
-    declines: Sequence[Decline],
-    attempts: Mapping[str, Attempt],
-    incidents: Sequence[Incident],
-    graphs: Mapping[JobKey, Graph],
-    parts: Sequence[SubtaskCheckpoint],
-    loads: Sequence[SubtaskLoad],
-    settings: Sequence[Setting],
-    ignored: Counter[JobKey],
-) -> JobFacts:
-    queued = {
-        i.checkpoint: i.duration_ms
-        for i in incidents
-        if i.kind == "request-in-queue" and i.job == key
-    }
+class _OfJob(Protocol):
+    @property
+    def job(self) -> JobKey | None: ...
+
+
+Fact = TypeVar("Fact", bound=_OfJob)
+
+
+def _by_job(found: Iterable[Fact]) -> Mapping[JobKey | None, list[Fact]]:
+    grouped: defaultdict[JobKey | None, list[Fact]] = defaultdict(list)
+    for fact in found:
+        grouped[fact.job].append(fact)
+    return dict(grouped)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sorted:
+    """Facts by job, each list in order."""
+
+    checkpoints: Mapping[JobKey | None, list[Checkpoint]]
+    late: Mapping[JobKey | None, list[LateAcknowledgement]]
+    declines: Mapping[JobKey | None, list[Decline]]
+    attempts: Mapping[JobKey | None, list[Attempt]]
+    incidents: Mapping[JobKey | None, list[Incident]]
+    parts: Mapping[JobKey | None, list[SubtaskCheckpoint]]
+    loads: Mapping[JobKey | None, list[SubtaskLoad]]
+    settings: Mapping[JobKey | None, list[Setting]]
+    order: Mapping[int, int]  # of settings, by their identity
+
+    def settings_of(self, key: JobKey) -> tuple[Setting, ...]:
+        """What holds for a job, of all jobs and its own, as they were told."""
+        found = [*self.settings.get(None, ()), *self.settings.get(key, ())]
+        return tuple(sorted(found, key=lambda setting: self.order[id(setting)]))
+
+
+def _job(key: JobKey, jobs: _Jobs, facts: _Sorted, graph: Graph | None, ignored: int) -> JobFacts:
+    of_job = facts.incidents.get(key, [])
+    queued = {i.checkpoint: i.duration_ms for i in of_job if i.kind == "request-in-queue"}
     mine = sorted(
         (
             replace(c, queue_ms=queued.get(c.id)) if c.id in queued else c
-            for c in checkpoints.values()
-            if c.job == key
+            for c in facts.checkpoints.get(key, ())
         ),
         key=lambda c: (c.run, c.id),
     )
-    of_job = [incident for incident in incidents if incident.job == key]
     times = [
         time_us
         for time_us in (
@@ -1088,11 +1125,11 @@ def _job(
         name=jobs.names.get(key),
         version=jobs.versions.get(key),
         checkpoints=tuple(mine),
-        late=tuple(item for item in late if item.job == key),
-        declines=tuple(item for item in declines if item.job == key),
+        late=tuple(facts.late.get(key, ())),
+        declines=tuple(facts.declines.get(key, ())),
         attempts=tuple(
             sorted(
-                (attempt for attempt in attempts.values() if attempt.job == key),
+                facts.attempts.get(key, ()),
                 key=lambda a: (
                     a.deployed_us or 0,
                     a.task or "",
@@ -1101,12 +1138,12 @@ def _job(
                 ),
             )
         ),
-        graph=graphs.get(key),
-        subtask_checkpoints=tuple(part for part in parts if part.job == key),
-        loads=tuple(load for load in loads if load.job == key),
+        graph=graph,
+        subtask_checkpoints=tuple(facts.parts.get(key, ())),
+        loads=tuple(facts.loads.get(key, ())),
         incidents=tuple(of_job),
-        settings=tuple(s for s in settings if s.job in (None, key)),
-        ignored_late=ignored[key],
+        settings=facts.settings_of(key),
+        ignored_late=ignored,
         first_us=min(times, default=None),
         last_us=max(times, default=None),
     )

@@ -9,11 +9,13 @@ ones.
 
 from __future__ import annotations
 
-from bisect import bisect
+from bisect import bisect, bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
+from flowdiag.analyses.derived import once
 from flowdiag.analyses.episodes import finished_us
 from flowdiag.analyses.facts import CheckpointFacts, Incident, JobFacts, Ref, Status
 from flowdiag.analyses.findings import State
@@ -148,15 +150,7 @@ def crises(job: JobFacts, facts: CheckpointFacts | None = None) -> tuple[Crisis,
         facts: to see failures that no record ties to a job (lost TaskManagers, killed containers);
             they count if they happen during the job's own failures.
     """
-    own = [
-        Failure(incident, kind)
-        for incident in job.incidents
-        if (kind := kind_of(incident)) is not None
-    ]
-    failures = sorted(
-        [f for f in own if f.incident.kind in _FAILURES or f.kind != "unknown"],
-        key=lambda f: (f.time_us, f.incident.ref or Ref(0, 0)),
-    )
+    failures = _own_failures(job)
     if facts is not None:
         failures = _with_strays(failures, facts)
     # Nothing failed as long as no task did: a TaskManager that leaves an idle cluster is no failure.
@@ -176,26 +170,55 @@ def crises(job: JobFacts, facts: CheckpointFacts | None = None) -> tuple[Crisis,
     )
 
 
-def _with_strays(failures: list[Failure], facts: CheckpointFacts) -> list[Failure]:
+@once
+def _own_failures(job: JobFacts) -> tuple[Failure, ...]:
+    """The failures that records tie to a job, in order."""
+    own = [
+        Failure(incident, kind)
+        for incident in job.incidents
+        if (kind := kind_of(incident)) is not None
+    ]
+    return tuple(
+        sorted((f for f in own if f.incident.kind in _FAILURES or f.kind != "unknown"), key=_place)
+    )
+
+
+def _place(failure: Failure) -> tuple[int, Ref]:
+    return failure.time_us, failure.incident.ref or Ref(0, 0)
+
+
+def _with_strays(failures: tuple[Failure, ...], facts: CheckpointFacts) -> tuple[Failure, ...]:
     if not failures:
         return failures
     low, high = failures[0].time_us - ROOT_WINDOW_US, failures[-1].time_us + ROOT_WINDOW_US
-    strays = [
+    strays = _strays(facts)
+    first = bisect_left(strays, low, key=attrgetter("time_us"))
+    last = bisect(strays, high, key=attrgetter("time_us"))
+    return tuple(sorted([*failures, *strays[first:last]], key=_place)) if first < last else failures
+
+
+@once
+def _strays(facts: CheckpointFacts) -> tuple[Failure, ...]:
+    """The failures that no record ties to a job, in order."""
+    found = [
         Failure(incident, kind)
         for incident in facts.incidents
-        if (kind := kind_of(incident)) not in (None, "unknown")
-        and incident.kind not in _FAILURES
+        if incident.kind not in _FAILURES
         and incident.time_us is not None
-        and low <= incident.time_us <= high
+        and (kind := kind_of(incident)) is not None
+        and kind != "unknown"
     ]
-    return sorted([*failures, *strays], key=lambda f: (f.time_us, f.incident.ref or Ref(0, 0)))
+    return tuple(sorted(found, key=_place))
 
 
-def _recoveries(job: JobFacts) -> list[int]:
-    return sorted(
-        checkpoint.ended_us
-        for checkpoint in job.checkpoints
-        if checkpoint.status is Status.COMPLETED and checkpoint.ended_us is not None
+@once
+def _recoveries(job: JobFacts) -> tuple[int, ...]:
+    return tuple(
+        sorted(
+            checkpoint.ended_us
+            for checkpoint in job.checkpoints
+            if checkpoint.status is Status.COMPLETED and checkpoint.ended_us is not None
+        )
     )
 
 
@@ -234,16 +257,20 @@ def _down_ms(job: JobFacts, since_us: int) -> float:
     return ((job.last_us or since_us) - since_us) / 1000
 
 
+@once
 def _interval(job: JobFacts) -> float:
     return max(interval_ms(job) or 60_000.0, 1000.0)
 
 
-def _restarts(job: JobFacts) -> list[int]:
+@once
+def _restarts(job: JobFacts) -> tuple[int, ...]:
     """When the job, or a region of it, ran again."""
-    return sorted(
-        incident.time_us
-        for incident in job.incidents
-        if incident.kind in ("job-running", "restored") and incident.time_us is not None
+    return tuple(
+        sorted(
+            incident.time_us
+            for incident in job.incidents
+            if incident.kind in ("job-running", "restored") and incident.time_us is not None
+        )
     )
 
 

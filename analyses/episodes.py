@@ -8,12 +8,14 @@ episodes: an episode lasts until a checkpoint completes.
 
 from __future__ import annotations
 
-from bisect import bisect
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect, bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Final
 
+from flowdiag.analyses.derived import once
 from flowdiag.analyses.facts import Checkpoint, Incident, JobFacts, JobKey, Status
 from flowdiag.analyses.findings import State
 from flowdiag.parsers.flink.failures import is_consequence, reason_kind
@@ -67,11 +69,15 @@ def _disturbed(checkpoint: Checkpoint, job: JobFacts) -> bool:
     """Whether anything failed, restarted or ended while a checkpoint was in progress."""
     low = (checkpoint.triggered_us or checkpoint.ended_us or 0) - _NEAR_US
     high = (checkpoint.ended_us or checkpoint.triggered_us or 0) + _NEAR_US
-    return any(
-        incident.kind in _DISTURBANCES
-        and (incident.time_us is None or low <= incident.time_us <= high)
-        for incident in job.incidents
-    )
+    moments, undated = _disturbances(job)
+    return undated or bisect_left(moments, low) < bisect(moments, high)
+
+
+@once
+def _disturbances(job: JobFacts) -> tuple[list[int], bool]:
+    """When anything failed, restarted or ended, in order, and whether that is not known of all."""
+    times = [i.time_us for i in job.incidents if i.kind in _DISTURBANCES]
+    return sorted(time for time in times if time is not None), None in times
 
 
 def blameless(reason: str | None, checkpoint: Checkpoint | None = None) -> bool:
@@ -168,16 +174,18 @@ _BEGINNINGS: Final = frozenset(
 )
 
 
-def beginnings(job: JobFacts) -> list[int]:
+@once
+def beginnings(job: JobFacts) -> tuple[int, ...]:
     """Moments at which the job (re)started, in order, microseconds."""
     found = {
         incident.time_us
         for incident in job.incidents
         if incident.kind in _BEGINNINGS and incident.time_us is not None
     }
-    return sorted(found)
+    return tuple(sorted(found))
 
 
+@once
 def finished_us(job: JobFacts) -> int | None:
     """When the job finished by itself or by stop-with-savepoint; a cancel is no good end."""
     times = [
@@ -190,6 +198,7 @@ def finished_us(job: JobFacts) -> int | None:
     return max(times, default=None)
 
 
+@once
 def episodes(job: JobFacts) -> tuple[Episode, ...]:
     """Cut the checkpoints of a job into episodes, in order."""
     return tuple(_episodes(job))
@@ -255,33 +264,46 @@ def spells(series: Sequence[Episode], job: JobFacts) -> list[Episode]:
     A culprit is looked for in a spell: single failed checkpoints say little, their series much.
     """
     completed = [(c.run, c.id) for c in in_order(job.checkpoints) if c.status is Status.COMPLETED]
-    joined: list[Episode] = []
+    joined: list[list[Episode]] = []
     for episode in series:
-        if joined and episode.checkpoints[0].run == joined[-1].checkpoints[-1].run:
-            last, first = joined[-1].checkpoints[-1], episode.checkpoints[0]
+        if joined and episode.checkpoints[0].run == joined[-1][-1].checkpoints[-1].run:
+            last, first = joined[-1][-1].checkpoints[-1], episode.checkpoints[0]
             between = bisect(completed, (first.run, first.id)) - bisect(
                 completed, (last.run, last.id)
             )
             if between <= BRIDGE:
-                joined[-1] = replace(
-                    joined[-1],
-                    checkpoints=joined[-1].checkpoints + episode.checkpoints,
-                    recovered=episode.recovered,
-                    warm_up=joined[-1].warm_up and episode.warm_up,
-                    ended_well=episode.ended_well,
-                )
+                joined[-1].append(episode)
                 continue
-        joined.append(episode)
-    return joined
+        joined.append([episode])
+    return [_spell(members) for members in joined]
 
 
-def concluded(job: JobFacts) -> list[Checkpoint]:
+def _spell(members: Sequence[Episode]) -> Episode:
+    if len(members) == 1:
+        return members[0]
+    return replace(
+        members[0],
+        checkpoints=tuple(c for episode in members for c in episode.checkpoints),
+        recovered=members[-1].recovered,
+        warm_up=all(episode.warm_up for episode in members),
+        ended_well=members[-1].ended_well,
+    )
+
+
+@once
+def all_spells(job: JobFacts) -> tuple[Episode, ...]:
+    """The spells of a job, in order."""
+    return tuple(spells(episodes(job), job))
+
+
+@once
+def concluded(job: JobFacts) -> tuple[Checkpoint, ...]:
     """Checkpoints that count as the population: completed or failed, savepoints too."""
-    return [
+    return tuple(
         checkpoint
         for checkpoint in in_order(job.checkpoints)
         if checkpoint.status is Status.COMPLETED or failed(checkpoint, job)
-    ]
+    )
 
 
 def share_of(part: int, job: JobFacts) -> float:
@@ -291,7 +313,17 @@ def share_of(part: int, job: JobFacts) -> float:
 
 def incidents(job: JobFacts, *kinds: str) -> list[Incident]:
     """Incidents of some kinds, in the order of the facts (time)."""
+    if len(kinds) == 1:
+        return list(_by_kind(job).get(kinds[0], ()))
     return [incident for incident in job.incidents if incident.kind in kinds]
+
+
+@once
+def _by_kind(job: JobFacts) -> Mapping[str, Sequence[Incident]]:
+    found: defaultdict[str, list[Incident]] = defaultdict(list)
+    for incident in job.incidents:
+        found[incident.kind].append(incident)
+    return dict(found)
 
 
 def settled(job: JobFacts, warm_up: int) -> list[list[Checkpoint]]:
@@ -301,20 +333,26 @@ def settled(job: JobFacts, warm_up: int) -> list[list[Checkpoint]]:
     `warm_up` completed checkpoints after each start, restore or rescaling. A stretch ends there:
     what follows may have another version, parallelism or state backend.
     """
-    starts = beginnings(job)
-    stretches: dict[tuple[int, int], list[Checkpoint]] = {}
-    for checkpoint in in_order(job.checkpoints):
-        if checkpoint.status is not Status.COMPLETED:
-            continue
-        begun = 0
-        if checkpoint.triggered_us is not None:
-            begun = bisect(starts, checkpoint.triggered_us)
-        stretches.setdefault((checkpoint.run, begun), []).append(checkpoint)
     found = []
-    for (_, begun), stretch in stretches.items():
+    for begun, stretch in _stretches(job):
         from_start = begun > 0 or stretch[0].id == 1
         usual = stretch[warm_up:] if from_start else stretch
         usual = [checkpoint for checkpoint in usual if not checkpoint.is_savepoint]
         if usual:
             found.append(usual)
     return found
+
+
+@once
+def _stretches(job: JobFacts) -> tuple[tuple[int, list[Checkpoint]], ...]:
+    """Completed checkpoints by run and start, each list with the number of the start it follows."""
+    starts = beginnings(job)
+    stretches: defaultdict[tuple[int, int], list[Checkpoint]] = defaultdict(list)
+    for checkpoint in in_order(job.checkpoints):
+        if checkpoint.status is not Status.COMPLETED:
+            continue
+        begun = 0
+        if checkpoint.triggered_us is not None:
+            begun = bisect(starts, checkpoint.triggered_us)
+        stretches[checkpoint.run, begun].append(checkpoint)
+    return tuple((begun, stretch) for (_, begun), stretch in stretches.items())

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from flowdiag.analyses.derived import once
 
 
 class Ref(NamedTuple):
@@ -290,11 +292,13 @@ class JobFacts:
     ignored_late: int = 0
     first_us: int | None = None
     last_us: int | None = None
+    # Of `flowdiag.analyses.derived.once`.
+    derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def runs(self) -> int:
         """How many times the checkpoint ids began anew."""
-        return max((checkpoint.run for checkpoint in self.checkpoints), default=0)
+        return _runs(self)
 
     def setting(self, key: str) -> str | None:
         """The value of an option, REST before printed options before inferred ones."""
@@ -303,6 +307,11 @@ class JobFacts:
             (s for s in self.settings if s.key == key), key=lambda s: order.get(s.source, 3)
         )
         return found[0].value if found else None
+
+
+@once
+def _runs(job: JobFacts) -> int:
+    return max((checkpoint.run for checkpoint in job.checkpoints), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,3 +326,5 @@ class CheckpointFacts:
     has_rest: bool = False
     has_metrics: bool = False
     has_debug: bool = False
+    # Of `flowdiag.analyses.derived.once`.
+    derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

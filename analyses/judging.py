@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
+from flowdiag.analyses.derived import once
 from flowdiag.analyses.episodes import Episode, finished_us
 from flowdiag.analyses.facts import Attempt, Checkpoint, JobFacts, Ref, Setting, Status
 from flowdiag.analyses.findings import Evidence, Severity, State, Subject, grade
@@ -91,6 +92,7 @@ def fatal_at_end(job: JobFacts, series: Sequence[Episode]) -> bool:
     return len(series[-1].checkpoints) >= AT_THE_END or job_failed(job)
 
 
+@once
 def job_failed(job: JobFacts) -> bool:
     """Whether the job ended as FAILED (not: cancelled, finished, or restarted)."""
     failures = [i for i in job.incidents if i.kind == "job-failure" and final_failure(i.text)]
@@ -200,6 +202,7 @@ INTERVAL_KEYS: Final = ("execution.checkpointing.interval", "observed.interval_m
 TIMEOUT_KEYS: Final = ("execution.checkpointing.timeout", "observed.timeout_ms")
 
 
+@once
 def interval_ms(job: JobFacts) -> float | None:
     """The checkpoint interval: as configured, else the lower quartile of the gaps between triggers.
 
@@ -228,6 +231,7 @@ def trigger_gaps_ms(checkpoints: Iterable[Checkpoint]) -> list[float]:
     ]
 
 
+@once
 def timeout_ms(job: JobFacts) -> float | None:
     """The checkpoint time-out: as configured, else how long expired checkpoints lasted."""
     known = setting(job, *TIMEOUT_KEYS)

@@ -15,19 +15,20 @@ TaskManagers looked at. With few TaskManagers they cannot get small, so they sup
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from math import comb
 from typing import Final, NamedTuple
 
+from flowdiag.analyses.derived import once
 from flowdiag.analyses.episodes import Episode, episodes
 from flowdiag.analyses.facts import (
     Attempt,
     JobFacts,
-    LateAcknowledgement,
     Status,
     SubtaskCheckpoint,
 )
@@ -134,7 +135,7 @@ class Layout:
 
 def shares(job: JobFacts) -> tuple[Share, ...]:
     """The TaskManagers of a job, the most conspicuous first."""
-    return place(job).shares
+    return place_all(job).shares
 
 
 def subtask_key(attempt: Attempt) -> SubtaskKey | None:
@@ -172,31 +173,107 @@ def places_at(attempts: Iterable[Attempt], time_us: int | None) -> dict[SubtaskK
 
 
 @dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """Where every subtask of a job ran at one moment; `number` tells such moments apart."""
+
+    number: int
+    attempts: Mapping[SubtaskKey, Attempt]
+    labels: Mapping[SubtaskKey, str]
+
+
+class _History:
+    """Where the subtasks of a job ran, moment by moment: `places_at` for many moments.
+
+    From one moment to a later one only what was deployed between is looked at.
+    """
+
+    def __init__(self, attempts: Iterable[Attempt]) -> None:
+        """Sort the attempts by when they were deployed."""
+        ranked = []
+        for place, attempt in enumerate(attempts):
+            key = subtask_key(attempt)
+            if key is not None:
+                rank = (attempt.deployed_us or 0, attempt.attempt or 0, -place)
+                ranked.append((key, rank, attempt))
+        self._first: dict[SubtaskKey, tuple[bool, tuple[int, int, int], Attempt]] = {}
+        for key, (when, number, place), attempt in ranked:
+            early = attempt.deployed_us is None
+            rank = (when if early else -when, number, place)
+            if key not in self._first or (early, rank) > self._first[key][:2]:
+                self._first[key] = (early, rank, attempt)
+        self._deployed = sorted(
+            (item for item in ranked if item[2].deployed_us is not None),
+            key=lambda item: item[1][0],
+        )
+        self._times = [rank[0] for _, rank, _ in self._deployed]
+        self._rewind()
+
+    def _rewind(self) -> None:
+        self._best = dict(self._first)
+        attempts = {key: attempt for key, (_, _, attempt) in self._best.items()}
+        labels = {key: name for key, one in attempts.items() if (name := label(one)) is not None}
+        self._now = Whereabouts(0, attempts, labels)
+
+    def at(self, time_us: int | None) -> Whereabouts:
+        """What held at a moment; the last that is known when undated."""
+        number = len(self._times) if time_us is None else bisect(self._times, time_us)
+        if number < self._now.number:
+            self._rewind()
+        if number > self._now.number:
+            attempts, labels = dict(self._now.attempts), dict(self._now.labels)
+            for key, rank, attempt in self._deployed[self._now.number : number]:
+                early, before, _ = self._best[key]
+                if early and rank <= before:
+                    continue
+                self._best[key] = (True, rank, attempt)
+                attempts[key] = attempt
+                name = label(attempt)
+                if name is None:
+                    labels.pop(key, None)
+                else:
+                    labels[key] = name
+            self._now = Whereabouts(number, attempts, labels)
+        return self._now
+
+
+@once
+def _history(job: JobFacts) -> _History:
+    return _History(job.attempts)
+
+
+def whereabouts(job: JobFacts, time_us: int | None) -> Whereabouts:
+    """Where every subtask of a job ran at a moment, as `places_at` says it."""
+    return _history(job).at(time_us)
+
+
+@dataclass(frozen=True, slots=True)
 class LateRecords:
     """What tells of late subtasks, by checkpoint: a sick week has thousands of episodes to look up.
 
     Args:
-        messages: late messages of expired checkpoints, by run and checkpoint.
+        messages: late messages of expired checkpoints, by run and checkpoint: which subtask, and where.
         acknowledgements: per subtask from REST, archives and dumps, by checkpoint; of the last run, since
             ids may repeat in earlier ones.
         last_run: of the job.
     """
 
-    messages: Mapping[tuple[int, int], Sequence[LateAcknowledgement]]
+    messages: Mapping[tuple[int, int], Sequence[tuple[SubtaskKey, str | None]]]
     acknowledgements: Mapping[int, Sequence[SubtaskCheckpoint]]
     last_run: int
 
-    @classmethod
-    def of(cls, job: JobFacts) -> LateRecords:
-        """Sort a job's records by checkpoint."""
-        messages: defaultdict[tuple[int, int], list[LateAcknowledgement]] = defaultdict(list)
-        for late in job.late:
-            if late.expired:
-                messages[late.run, late.checkpoint].append(late)
-        acknowledgements: defaultdict[int, list[SubtaskCheckpoint]] = defaultdict(list)
-        for row in job.subtask_checkpoints:
-            acknowledgements[row.checkpoint].append(row)
-        return cls(messages, acknowledgements, job.runs)
+
+@once
+def late_records(job: JobFacts) -> LateRecords:
+    """Sort a job's records by checkpoint."""
+    messages: defaultdict[tuple[int, int], list[tuple[SubtaskKey, str | None]]] = defaultdict(list)
+    for late in job.late:
+        key = subtask_key(late.attempt) if late.expired else None
+        if key is not None:
+            messages[late.run, late.checkpoint].append((key, label(late.attempt)))
+    acknowledgements: defaultdict[int, list[SubtaskCheckpoint]] = defaultdict(list)
+    for row in job.subtask_checkpoints:
+        acknowledgements[row.checkpoint].append(row)
+    return LateRecords(dict(messages), dict(acknowledgements), job.runs)
 
 
 def late_subtasks(records: LateRecords, episode: Episode) -> dict[SubtaskKey, str | None]:
@@ -210,10 +287,8 @@ def late_subtasks(records: LateRecords, episode: Episode) -> dict[SubtaskKey, st
     expired = [c for c in episode.checkpoints if c.status is Status.EXPIRED]
     found: dict[SubtaskKey, str | None] = {}
     for checkpoint in expired:
-        for late in records.messages.get((checkpoint.run, checkpoint.id), ()):
-            key = subtask_key(late.attempt)
-            if key is not None:
-                found[key] = found.get(key) or label(late.attempt)
+        for key, manager in records.messages.get((checkpoint.run, checkpoint.id), ()):
+            found[key] = found.get(key) or manager
     for checkpoint in expired:
         if checkpoint.run != records.last_run:
             continue
@@ -251,45 +326,65 @@ def unmatched_late(job: JobFacts) -> dict[SubtaskKey, str | None]:
     return found
 
 
-def place(job: JobFacts, chosen: Sequence[Episode] | None = None) -> Placement:
+def place(
+    job: JobFacts, chosen: Sequence[Episode] | None = None, *, accused_only: bool = False
+) -> Placement:
     """Judge where the late subtasks of a job sit.
 
     Args:
         job: the facts.
         chosen: the episodes to look at; by default all of them, and late messages whose expiry is
             cut off.
+        accused_only: leave out of the table whom the pattern does not name.
     """
     looked_at = episodes(job) if chosen is None else tuple(chosen)
-    records = LateRecords.of(job)
+    records = late_records(job)
     groups = [(late_subtasks(records, episode), episode.last_us) for episode in looked_at]
     if chosen is None:
         groups.append((unmatched_late(job), job.last_us))
     observations: list[Observation] = []
     weights_of: dict[frozenset[tuple[SubtaskKey, str]], Counter[SubtaskKey]] = {}
+    # Nearly all episodes share a few deployments: how they differ is looked at once.
+    known: dict[tuple[int, frozenset[tuple[SubtaskKey, str]]], Counter[SubtaskKey]] = {}
     for number, (late, last_us) in enumerate(groups):
         if not late:
             continue
-        where = _where(job, last_us)
+        there = whereabouts(job, last_us)
         # What the late line itself says is nearer to the truth than a deployment line.
-        where |= {key: manager for key, manager in late.items() if manager is not None}
-        weights = weights_of.setdefault(frozenset(where.items()), Counter())
+        moved = {
+            key: manager
+            for key, manager in late.items()
+            if manager is not None and there.labels.get(key) != manager
+        }
+        differs = (there.number, frozenset(moved.items()))
+        if differs not in known:
+            signature = frozenset({**there.labels, **moved}.items())
+            known[differs] = weights_of.setdefault(signature, Counter())
+        weights = known[differs]
         for key in sorted(late):
-            observations.append(Observation(number, key, where.get(key)))
-            weights[key] += key in where
+            manager = moved[key] if key in moved else there.labels.get(key)
+            observations.append(Observation(number, key, manager))
+            weights[key] += manager is not None
     sizes = _parallelism(job)
     layouts = [
         Layout.of(weights, dict(signature), sizes) for signature, weights in weights_of.items()
     ]
-    counted = Counter(_where(job, looked_at[-1].last_us if looked_at else None).values())
-    managers = sorted({m for layout in layouts for m in layout.late} | set(counted))
-    hosts = {label(a): a.host for a in job.attempts if a.host}
-    hosts |= {label(item.attempt): item.attempt.host for item in job.late if item.attempt.host}
     distinct = len({observation.subtask for observation in observations})
-    rows = [
-        _share(manager, hosts.get(manager), counted[manager], layouts, distinct, len(managers))
-        for manager in managers
-    ]
-    pattern, subtask, manager = _pattern(observations, layouts, sizes)
+    pattern, subtask, accused = _pattern(observations, layouts, sizes)
+    rows: list[Share] = []
+    if not accused_only or pattern is Pattern.ONE_TASKMANAGER:
+        counted = Counter(
+            whereabouts(job, looked_at[-1].last_us if looked_at else None).labels.values()
+        )
+        managers = sorted({m for layout in layouts for m in layout.late} | set(counted))
+        rows = _shares(
+            job,
+            managers,
+            [accused] if accused_only and accused else managers,
+            counted,
+            layouts,
+            distinct,
+        )
     return Placement(
         shares=tuple(sorted(rows, key=lambda s: (-s.late, -(s.ratio or 0.0), s.taskmanager))),
         observations=tuple(observations),
@@ -297,15 +392,26 @@ def place(job: JobFacts, chosen: Sequence[Episode] | None = None) -> Placement:
         unplaced=sum(observation.taskmanager is None for observation in observations),
         pattern=pattern,
         subtask=subtask,
-        taskmanager=manager,
+        taskmanager=accused,
     )
 
 
-def _where(job: JobFacts, time_us: int | None) -> dict[SubtaskKey, str]:
-    placed = places_at(job.attempts, time_us)
-    return {key: name for key, attempt in placed.items() if (name := label(attempt)) is not None}
+@once
+def place_all(job: JobFacts) -> Placement:
+    """Where the late subtasks of all episodes sit."""
+    return place(job)
 
 
+@once
+def _hosts(job: JobFacts) -> Mapping[str | None, str | None]:
+    """The host of every TaskManager that an attempt or a late message names."""
+    hosts = {label(a): a.host for a in job.attempts if a.host}
+    return hosts | {
+        label(item.attempt): item.attempt.host for item in job.late if item.attempt.host
+    }
+
+
+@once
 def _parallelism(job: JobFacts) -> dict[str, int]:
     """How many subtasks each task has, from its graph or its attempts."""
     found: dict[str, int] = {}
@@ -322,36 +428,63 @@ def _parallelism(job: JobFacts) -> dict[str, int]:
     return found
 
 
-def _share(
-    manager: str,
-    host: str | None,
-    subtasks: int,
+def _shares(
+    job: JobFacts,
+    managers: Sequence[str],
+    wanted: Iterable[str],
+    counted: Mapping[str, int],
     layouts: Sequence[Layout],
     distinct: int,
-    managers: int,
-) -> Share:
-    late = sum(layout.late[manager] for layout in layouts)
-    expected = Fraction(0)
-    populations: list[tuple[Sequence[int], int]] = []
+) -> list[Share]:
+    """Rows of the table: of the wanted ones among all TaskManagers."""
+    hosts = _hosts(job)
+    late: Counter[str] = Counter()
+    expected: defaultdict[str, Fraction] = defaultdict(Fraction)
+    populations: defaultdict[str, list[tuple[Sequence[int], int]]] = defaultdict(list)
     for layout in layouts:
+        late.update(layout.late)
         for task, drawn in layout.drawn.items():
-            here = layout.here[task][manager]
-            if here and any(drawn):
-                expected += Fraction(sum(drawn) * here, len(drawn))
-                populations.append((drawn, here))
-    if not layouts or not all(layout.complete for layout in layouts):
-        return Share(taskmanager=manager, host=host, subtasks=subtasks, late=late)
+            weight = sum(drawn)
+            if not weight:
+                continue
+            for manager, here in layout.here[task].items():
+                expected[manager] += Fraction(weight * here, len(drawn))
+                populations[manager].append((drawn, here))
+    complete = bool(layouts) and all(layout.complete for layout in layouts)
+    tails = Tails()
+    rows = []
+    for manager in wanted:
+        share = Share(
+            taskmanager=manager,
+            host=hosts.get(manager),
+            subtasks=counted.get(manager, 0),
+            late=late[manager],
+        )
+        if complete:
+            share = _weighed(
+                share, expected[manager], populations[manager], distinct, len(managers), tails
+            )
+        rows.append(share)
+    return rows
+
+
+def _weighed(
+    share: Share,
+    expected: Fraction,
+    populations: Sequence[tuple[Sequence[int], int]],
+    distinct: int,
+    managers: int,
+    tails: Tails,
+) -> Share:
+    """What a row says once the placement of all is known."""
     p_value = None
     if distinct >= MINIMUM_DISTINCT and managers > 1:
-        tail = upper_tail(populations, late)
+        tail = tails.upper(populations, share.late)
         p_value = None if tail is None else min(1.0, tail * managers)
-    return Share(
-        taskmanager=manager,
-        host=host,
-        subtasks=subtasks,
-        late=late,
+    return replace(
+        share,
         expected=round(float(expected), 3),
-        ratio=round(float(late / expected), 3) if expected else None,
+        ratio=round(float(share.late / expected), 3) if expected else None,
         p_value=None if p_value is None else float(f"{p_value:.3g}"),
     )
 
@@ -372,19 +505,47 @@ def upper_tail(populations: Iterable[tuple[Sequence[int], int]], observed: int) 
     >>> round(upper_tail([([1, 1, 0, 0], 2)], 2), 4)
     0.1667
     """
-    total: dict[int, Fraction] = {0: Fraction(1)}
-    for weights, here in populations:
-        if sum(weights) > _MOST_WEIGHT:
-            return None
-        single = subset_sums(weights, here)
-        ways = comb(len(weights), here)
-        mixed: dict[int, Fraction] = defaultdict(Fraction)
-        for left, probability in total.items():
-            for right, count in single.items():
-                # Everything that reaches the observed sum is the tail: no need to keep it apart.
-                mixed[min(observed, left + right)] += probability * Fraction(count, ways)
-        total = dict(mixed)
-    return float(total.get(observed, Fraction(0)))
+    return Tails().upper(populations, observed)
+
+
+class Tails:
+    """`upper_tail` for many TaskManagers, which have much in common."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._sums: dict[tuple[int, int], dict[int, int]] = {}
+        self._found: dict[tuple[tuple[tuple[int, int], ...], int], float | None] = {}
+        self._kept: list[Sequence[int]] = []  # so that no other gets its identity
+
+    def upper(
+        self, populations: Iterable[tuple[Sequence[int], int]], observed: int
+    ) -> float | None:
+        """As `upper_tail`; weights are known again by their identity."""
+        populations = list(populations)
+        question = tuple((id(weights), here) for weights, here in populations), observed
+        if question not in self._found:
+            self._kept += [weights for weights, _ in populations]
+            self._found[question] = self._upper(populations, observed)
+        return self._found[question]
+
+    def _upper(
+        self, populations: Sequence[tuple[Sequence[int], int]], observed: int
+    ) -> float | None:
+        # Whole numbers of ways over one common denominator: fractions would be reduced at each step.
+        total, ways = {0: 1}, 1
+        for weights, here in populations:
+            if (id(weights), here) not in self._sums:
+                if sum(weights) > _MOST_WEIGHT:
+                    return None
+                self._sums[id(weights), here] = subset_sums(weights, here)
+            ways *= comb(len(weights), here)
+            mixed: defaultdict[int, int] = defaultdict(int)
+            for left, count in total.items():
+                for right, more in self._sums[id(weights), here].items():
+                    # Everything that reaches the observed sum is the tail: no need to keep it apart.
+                    mixed[min(observed, left + right)] += count * more
+            total = dict(mixed)
+        return total.get(observed, 0) / ways  # exact to the last bit, however long the numbers
 
 
 def subset_sums(weights: Sequence[int], size: int) -> dict[int, int]:

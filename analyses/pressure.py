@@ -10,6 +10,7 @@ from 1.11, `isBackPressured` from 1.10; before, buffer usage must do, and weighs
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -305,6 +306,24 @@ class SlowMachine:
     ratio: float  # the median over its vertices
 
 
+def _median_without(ranked: Sequence[float], own: Iterable[float]) -> float | None:
+    """The lower median of sorted values once some of them are left out; None if none remains."""
+    places: list[int] = []
+    for value in sorted(own):
+        place = bisect_left(ranked, value)
+        # The same value twice are two places.
+        places.append(max(place, places[-1] + 1) if places else place)
+    left = len(ranked) - len(places)
+    if left < 1:
+        return None
+    middle = (left - 1) // 2
+    for place in places:
+        if place > middle:
+            break
+        middle += 1
+    return ranked[middle]
+
+
 def slow_machine(loads: Loads) -> SlowMachine | None:
     """The one TaskManager that is slow at everything; None unless there is exactly one.
 
@@ -312,14 +331,15 @@ def slow_machine(loads: Loads) -> SlowMachine | None:
     is slow at all it does, a hot key is slow nowhere per record, a slow snapshot in one place only.
     """
     members: dict[str, dict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
-    costs: dict[str, list[tuple[str | None, float]]] = defaultdict(list)
+    costs: dict[str, list[float]] = defaultdict(list)
     for load in loads.values():
         cost = load.cost
         if cost is None or (load.records or 0.0) < MANY_RECORDS:
             continue
-        costs[load.key.task].append((load.taskmanager, cost))
+        costs[load.key.task].append(cost)
         if load.taskmanager is not None:
             members[load.taskmanager][load.key.task].append(load)
+    ranked = {task: sorted(known) for task, known in costs.items()}
     found = []
     for manager, tasks in sorted(members.items()):
         slow: dict[str, float] = {}
@@ -328,7 +348,7 @@ def slow_machine(loads: Loads) -> SlowMachine | None:
             # Idle subtasks spend their busy time on barriers and timers, not on records.
             if max(load.busy or 0.0 for load in mine) < WORKING:
                 continue
-            elsewhere = median(cost for place, cost in costs[task] if place != manager)
+            elsewhere = _median_without(ranked[task], (load.cost or 0.0 for load in mine))
             if not elsewhere:
                 continue
             known = [(load.cost or 0.0) / elsewhere for load in mine]

@@ -8,11 +8,13 @@ indexes 0-based. Nothing depends on the wall clock, and the order of every list 
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
+from operator import itemgetter
 from typing import Any, Final, Literal
 
 import msgspec
@@ -574,12 +576,34 @@ def judge(outcomes: Iterable[f.RuleOutcome], job: JobKey | None = None) -> Judge
     """
     outcomes = tuple(outcomes)
     pairs = [(o, x) for o, x in _pairs(outcomes) if job is None or x.job is None or x.job == job]
+    return _judgement(pairs, any(_cannot_tell(outcome, job) for outcome in outcomes))
+
+
+def judge_each(
+    outcomes: Iterable[f.RuleOutcome], jobs: Iterable[JobKey]
+) -> dict[JobKey, Judgement]:
+    """`judge` for each of many jobs, with one look at what was found."""
+    outcomes = tuple(outcomes)
+    found: defaultdict[JobKey | None, list[tuple[int, Pair]]] = defaultdict(list)
+    for number, pair in enumerate(_pairs(outcomes)):
+        found[pair[1].job].append((number, pair))
+    untold = {item.job for o in outcomes if o.core for item in o.inconclusive}
+    return {
+        job: _judgement(
+            [pair for _, pair in sorted([*found[job], *found[None]], key=itemgetter(0))],
+            job in untold or None in untold,
+        )
+        for job in jobs
+    }
+
+
+def _judgement(pairs: Iterable[Pair], cannot_tell: bool) -> Judgement:
     serious = [(o, x) for o, x in pairs if x.severity is not f.Severity.INFO]
     if any(x.severity is f.Severity.CRITICAL and x.state is f.State.ONGOING for _, x in serious):
         verdict = f.Verdict.FAILING
     elif serious:
         verdict = f.Verdict.DEGRADED
-    elif any(_cannot_tell(outcome, job) for outcome in outcomes):
+    elif cannot_tell:
         verdict = f.Verdict.INCONCLUSIVE
     else:
         verdict = f.Verdict.HEALTHY

@@ -10,10 +10,17 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
+from flowdiag.analyses.derived import once
 from flowdiag.analyses.facts import JobFacts
 
 # Metric scopes cut task names off (80 characters in most versions); logs and REST do not.
 _CUT = 60
+
+
+@once
+def topology_of(job: JobFacts) -> Topology:
+    """The graph of a job."""
+    return Topology(job)
 
 
 class Topology:
@@ -42,6 +49,7 @@ class Topology:
         self.tasks = tuple(sizes)
         self._order = {task: number for number, task in enumerate(self.tasks)}
         self._by_sign = {_sign(task): task for task in reversed(self.tasks)}
+        self._called: dict[str, str | None] = {}
         self.exact = bool(edges) or len(sizes) <= 1
         upstream: dict[str, list[str]] = defaultdict(list)
         for before, after in sorted(edges, key=lambda e: (self._order[e[0]], self._order[e[1]])):
@@ -67,6 +75,12 @@ class Topology:
         """
         if task is None or task in self._order or not self.tasks:
             return task
+        if task not in self._called:
+            self._called[task] = self._meant(task)
+        return self._called[task]
+
+    def _meant(self, task: str) -> str | None:
+        """The task of the graph that a name of another spelling stands for."""
         sign = _sign(task)
         if sign in self._by_sign:
             return self._by_sign[sign]

@@ -21,11 +21,12 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Final
 
+from flowdiag.analyses.derived import once
 from flowdiag.analyses.episodes import Episode
 from flowdiag.analyses.facts import Checkpoint, JobFacts, Ref, Status
 from flowdiag.analyses.options import at_least
-from flowdiag.analyses.placement import SubtaskKey
-from flowdiag.analyses.topology import Topology
+from flowdiag.analyses.placement import SubtaskKey, late_records
+from flowdiag.analyses.topology import Topology, topology_of
 
 # Acknowledgements of one cascade arrive within milliseconds; the order within is no cause.
 CASCADE_MS: Final = 1_000.0
@@ -72,14 +73,16 @@ Times = Mapping[SubtaskKey, float]
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """The late messages of a spell: milliseconds after the trigger and records, by checkpoint."""
+    """The late messages of a job: milliseconds after the trigger and records, by checkpoint."""
 
     times: Mapping[tuple[int, int], Mapping[SubtaskKey, float]]
     refs: Mapping[tuple[int, int], Mapping[SubtaskKey, Ref]]
 
 
-def late_messages(job: JobFacts, topology: Topology) -> Late:
+@once
+def late_messages(job: JobFacts) -> Late:
     """Late messages of expired checkpoints, under the names of the graph."""
+    topology = topology_of(job)
     times: dict[tuple[int, int], dict[SubtaskKey, float]] = defaultdict(dict)
     refs: dict[tuple[int, int], dict[SubtaskKey, Ref]] = defaultdict(dict)
     for late in job.late:
@@ -94,7 +97,7 @@ def late_messages(job: JobFacts, topology: Topology) -> Late:
 
 def late_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[Reading]:
     """Shapes from the late messages alone, one per expired checkpoint that has any."""
-    late = late_messages(job, topology)
+    late = late_messages(job)
     readings = []
     told = at_least(job.version, 1, 11) is not False
     for checkpoint in episode.checkpoints:
@@ -138,8 +141,11 @@ def _complete(
     times: dict[SubtaskKey, float] = {}
     certain = not notified
     whole: set[str] = set()
+    by_task: dict[str, dict[SubtaskKey, float]] = {}
+    for key, after in late.items():
+        by_task.setdefault(key.task, {})[key] = after
     for task in topology.tasks:
-        mine = {key: after for key, after in late.items() if key.task == task}
+        mine = by_task.get(task, {})
         size = max(topology.parallelism[task], 1 + max((k.subtask_index for k in mine), default=-1))
         behind_whole = any(before in whole for before in topology.upstream[task])
         absent = NEVER if behind_whole else limit
@@ -161,25 +167,27 @@ def reported_readings(job: JobFacts, episode: Episode, topology: Topology) -> li
     failed = {
         c.id: c for c in episode.checkpoints if c.status is Status.EXPIRED and c.run == job.runs
     }
-    late = late_messages(job, topology)
+    late = late_messages(job)
+    rows = late_records(job).acknowledgements
     by_checkpoint: dict[int, dict[SubtaskKey, float]] = defaultdict(dict)
     refs: dict[int, dict[SubtaskKey, Ref]] = defaultdict(dict)
-    for row in job.subtask_checkpoints:
-        task = topology.canonical(row.task)
-        if row.checkpoint not in failed or task is None or row.source == "debug":
-            continue
-        checkpoint = failed[row.checkpoint]
+    for number, checkpoint in failed.items():
         limit = limit_of(checkpoint)
         if limit is None:
             continue
-        key = SubtaskKey(task, row.subtask_index)
-        after = late.times.get((checkpoint.run, checkpoint.id), {}).get(key, NEVER)
-        if row.acknowledged:
-            after = float(row.end_to_end_ms) if row.end_to_end_ms is not None else limit
-        known = by_checkpoint[row.checkpoint].get(key, NEVER)
-        by_checkpoint[row.checkpoint][key] = min(known, after)
-        if after > limit and row.ref is not None:
-            refs[row.checkpoint][key] = row.ref
+        told = late.times.get((checkpoint.run, checkpoint.id), {})
+        for row in rows.get(number, ()):
+            task = topology.canonical(row.task)
+            if task is None or row.source == "debug":
+                continue
+            key = SubtaskKey(task, row.subtask_index)
+            after = told.get(key, NEVER)
+            if row.acknowledged:
+                after = float(row.end_to_end_ms) if row.end_to_end_ms is not None else limit
+            known = by_checkpoint[number].get(key, NEVER)
+            by_checkpoint[number][key] = min(known, after)
+            if after > limit and row.ref is not None:
+                refs[number][key] = row.ref
     return [
         read_shape(failed[number], times, topology, downstream_known=True, refs=refs[number])
         for number, times in sorted(by_checkpoint.items())

@@ -26,13 +26,12 @@ from flowdiag.analyses.checkpoints.signals import (
     Case,
     Suspect,
     at_the_abort,
-    cut_off,
     end_of_back_pressure,
     seconded,
-    slow_parts,
     time_per_record,
 )
-from flowdiag.analyses.episodes import Episode
+from flowdiag.analyses.derived import once
+from flowdiag.analyses.episodes import Episode, all_spells, incidents
 from flowdiag.analyses.facts import Attempt, JobFacts, Ref, SubtaskLoad
 from flowdiag.analyses.findings import Confidence, Subject, Vote, weigh
 from flowdiag.analyses.options import at_least
@@ -81,6 +80,19 @@ def convict(job: JobFacts, episode: Episode) -> Conviction:
         return found
     missing, remedy = _what_would_tell(case)
     return Conviction(episode=episode, missing=missing, remedy=remedy)
+
+
+def conviction_of(job: JobFacts, number: int) -> Conviction:
+    """Who held up one of `all_spells(job)`; it is looked at once, whoever asks."""
+    known = _convictions(job)
+    if number not in known:
+        known[number] = convict(job, all_spells(job)[number])
+    return known[number]
+
+
+@once
+def _convictions(job: JobFacts) -> dict[int, Conviction]:
+    return {}
 
 
 def hot_spot(job: JobFacts) -> Conviction | None:
@@ -235,7 +247,7 @@ def _cause(case: Case, suspect: Suspect) -> tuple[str | None, str | None, str | 
             return "slow-operator", "barrier", None
         return None, None, None
     key = SubtaskKey(suspect.task, suspect.subtask_index)
-    part = slow_parts(case).get(key)
+    part = case.slow_parts.get(key)
     if part is not None:
         return f"slow-{part[0]}-snapshot", part[0], None
     shape = _shape_of(case, key)
@@ -245,7 +257,7 @@ def _cause(case: Case, suspect: Suspect) -> tuple[str | None, str | None, str | 
     # and logs do not say whether it was one.
     if not rooted and any(
         case.topology.canonical(i.task) == key.task and i.subtask_index == key.subtask_index
-        for i in cut_off(case)
+        for i in case.cut_off
         if at_the_abort(case, i)
     ):
         return "slow-async-snapshot", "async", None
@@ -268,8 +280,7 @@ def _cause(case: Case, suspect: Suspect) -> tuple[str | None, str | None, str | 
             return "slow-subtask", "barrier", f"{cost:.1f} times its siblings' time per record"
     if any(
         case.topology.canonical(i.task) == key.task and i.subtask_index == key.subtask_index
-        for i in case.job.incidents
-        if i.kind == "task-stuck"
+        for i in incidents(case.job, "task-stuck")
     ):
         return "task-hangs", "barrier", None
     return None, "barrier" if shape is Shape.STUCK_BARRIER or rooted else None, None

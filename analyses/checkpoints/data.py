@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final, TypeVar
 
 import msgspec
@@ -35,7 +36,11 @@ def checkpoint_data(
         max_rows: longest list; what is sick is kept before what is not.
         excerpts: False drops the reasons, which are log text.
     """
-    return [_job(job, outcomes, max_rows, excerpts) for job in sorted(facts.jobs, key=_by_key)]
+    judgements = wire.judge_each(outcomes, (job.key for job in facts.jobs))
+    return [
+        _job(job, judgements[job.key], max_rows, excerpts)
+        for job in sorted(facts.jobs, key=_by_key)
+    ]
 
 
 def _by_key(job: x.JobFacts) -> x.JobKey:
@@ -43,9 +48,8 @@ def _by_key(job: x.JobFacts) -> x.JobKey:
 
 
 def _job(
-    job: x.JobFacts, outcomes: Sequence[RuleOutcome], max_rows: int, excerpts: bool
+    job: x.JobFacts, judgement: wire.Judgement, max_rows: int, excerpts: bool
 ) -> wire.CheckpointJob:
-    judgement = wire.judge(outcomes, job.key)
     seen = job.checkpoints or job.late or job.declines
     if judgement.verdict is Verdict.HEALTHY and not seen:  # nothing speaks for its health either
         judgement = replace(judgement, verdict=Verdict.INCONCLUSIVE)
@@ -97,6 +101,10 @@ def _keep(rows: Sequence[Row], limit: int, sick: Callable[[Row], bool]) -> list[
     return [rows[i] for i in sorted(places)]
 
 
+# A sick week says the same few words of all its checkpoints.
+_words = lru_cache(maxsize=256)(clean)
+
+
 def _checkpoint(item: x.Checkpoint, excerpts: bool) -> wire.Checkpoint:
     return wire.Checkpoint(
         run=item.run,
@@ -107,7 +115,7 @@ def _checkpoint(item: x.Checkpoint, excerpts: bool) -> wire.Checkpoint:
         ended_at=wire.iso(item.ended_us),
         duration_ms=item.duration_ms,
         bytes=item.bytes,
-        reason=clean(item.reason) if item.reason and excerpts else None,
+        reason=_words(item.reason) if item.reason and excerpts else None,
     )
 
 
@@ -138,5 +146,5 @@ def _decline(item: x.Decline, excerpts: bool) -> wire.Decline:
         subtask_index=item.attempt.subtask_index,
         taskmanager=item.attempt.taskmanager,
         host=item.attempt.host,
-        reason=clean(item.reason) if item.reason and excerpts else None,
+        reason=_words(item.reason) if item.reason and excerpts else None,
     )

@@ -7,9 +7,11 @@ says when it speaks; what it says is an `Accusation` of subtasks, of a whole tas
 
 from __future__ import annotations
 
+from bisect import bisect, bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter, itemgetter
 from typing import Final
 
 from flowdiag.analyses import judging as j
@@ -18,7 +20,8 @@ from flowdiag.analyses.checkpoints.acknowledgements import (
     late_readings,
     reported_readings,
 )
-from flowdiag.analyses.episodes import Episode
+from flowdiag.analyses.derived import once
+from flowdiag.analyses.episodes import Episode, incidents
 from flowdiag.analyses.facts import (
     Incident,
     JobFacts,
@@ -27,11 +30,14 @@ from flowdiag.analyses.facts import (
     SubtaskCheckpoint,
 )
 from flowdiag.analyses.options import at_least
-from flowdiag.analyses.placement import Pattern, SubtaskKey, place, places_at
+from flowdiag.analyses.placement import Pattern, SubtaskKey, place, whereabouts
 from flowdiag.analyses.pressure import (
     QUEUE_TIMES,
     SKEWED,
     Load,
+    Loads,
+    Root,
+    SlowMachine,
     busiest,
     by_task,
     queue_ratio,
@@ -40,7 +46,7 @@ from flowdiag.analyses.pressure import (
     roots,
     slow_machine,
 )
-from flowdiag.analyses.topology import Topology
+from flowdiag.analyses.topology import topology_of
 
 # The voting table: name, weight, when it speaks. CP201 publishes it.
 SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (
@@ -177,6 +183,34 @@ class Accusation:
     refs: tuple[Ref, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Pressures:
+    """What the loads of a job say, the same for all of its spells."""
+
+    loads: Loads
+    by_task: Mapping[str, list[Load]]
+    roots: Sequence[Root]
+    machine: SlowMachine | None
+
+
+@once
+def pressures(job: JobFacts) -> Pressures:
+    """Read the loads of a job."""
+    topology = topology_of(job)
+    loads = read_loads(job, topology)
+    return Pressures(loads, by_task(loads), roots(loads, topology), slow_machine(loads))
+
+
+@once
+def _reported_places(job: JobFacts) -> Mapping[tuple[str | None, int], str]:
+    """Where REST, archives and dumps first saw each subtask."""
+    found: dict[tuple[str | None, int], str] = {}
+    for row in job.subtask_checkpoints:
+        if row.taskmanager:
+            found.setdefault((row.task, row.subtask_index), row.taskmanager)
+    return found
+
+
 class Case:
     """Everything the signals look at for one spell, read once."""
 
@@ -184,21 +218,26 @@ class Case:
         """Collect it."""
         self.job = job
         self.episode = episode
-        self.topology = Topology(job)
+        self.topology = topology_of(job)
         self.expired = [c for c in episode.checkpoints if c.status is Status.EXPIRED]
+        self.ends: defaultdict[int | None, list[int]] = defaultdict(list)
+        for checkpoint in episode.checkpoints:
+            if checkpoint.ended_us is not None:
+                self.ends[checkpoint.id].append(checkpoint.ended_us)
         self.late = late_readings(job, episode, self.topology)
         self.reported = reported_readings(job, episode, self.topology)
-        self.loads = read_loads(job, self.topology)
-        self._by_task = by_task(self.loads)
-        self.roots = roots(self.loads, self.topology)
-        self.machine = slow_machine(self.loads)
-        self.placement = place(job, [episode])
+        measured = pressures(job)
+        self.loads = measured.loads
+        self._by_task = measured.by_task
+        self.roots = measured.roots
+        self.machine = measured.machine
+        self.placement = place(job, [episode], accused_only=True)
         self.timeout_ms = j.timeout_ms(job)
         self.unaligned = j.unaligned(job, episode.checkpoints)
         self.told_of_aborts = at_least(job.version, 1, 11) is not False
-        self.where = {
-            key: attempt for key, attempt in places_at(job.attempts, episode.last_us).items()
-        }
+        self.where = whereabouts(job, episode.last_us).attempts
+        self.cut_off = _cut_off(job, episode, unaligned=self.unaligned)
+        self.slow_parts = _slow_parts(self)
 
     def manager_of(self, key: SubtaskKey) -> str | None:
         """Where a subtask ran."""
@@ -208,14 +247,7 @@ class Case:
         load = self.loads.get(key)
         if load is not None and load.taskmanager:
             return load.taskmanager
-        return next(
-            (
-                row.taskmanager
-                for row in self.job.subtask_checkpoints
-                if (row.task, row.subtask_index) == key and row.taskmanager
-            ),
-            None,
-        )
+        return _reported_places(self.job).get(key)
 
     def members(self, task: str) -> list[Load]:
         """Loads of the subtasks of a task."""
@@ -396,7 +428,7 @@ def _as_suspects(case: Case, keys: frozenset[SubtaskKey]) -> tuple[frozenset[Sus
 
 def snapshot_duration(case: Case) -> Iterator[Accusation]:
     """Synchronous or asynchronous parts that ate the time-out."""
-    for key, (part, longest, times, refs) in sorted(slow_parts(case).items()):
+    for key, (part, longest, times, refs) in sorted(case.slow_parts.items()):
         yield Accusation(
             signal="snapshot-duration",
             weight=_WEIGHTS["snapshot-duration"],
@@ -410,7 +442,7 @@ def snapshot_duration(case: Case) -> Iterator[Accusation]:
         )
 
 
-def slow_parts(case: Case) -> dict[SubtaskKey, tuple[str, float, int, tuple[Ref, ...]]]:
+def _slow_parts(case: Case) -> dict[SubtaskKey, tuple[str, float, int, tuple[Ref, ...]]]:
     """Subtasks whose own snapshot lasted for half of the time-out: part, longest ms, how often."""
     limit = (case.timeout_ms or 0.0) / 2
     if limit <= 0:
@@ -418,9 +450,9 @@ def slow_parts(case: Case) -> dict[SubtaskKey, tuple[str, float, int, tuple[Ref,
     numbers = [c.id for c in case.episode.checkpoints if c.run == case.job.runs]
     low, high = min(numbers, default=0), max(numbers, default=-1)
     rows: dict[SubtaskKey, list[tuple[str, SubtaskCheckpoint, float]]] = defaultdict(list)
-    for row in case.job.subtask_checkpoints:
+    for row in _between(case.job, low, high):
         task = case.topology.canonical(row.task)
-        if task is None or not low <= row.checkpoint <= high:
+        if task is None:
             continue
         for part, took in (("sync", row.sync_ms), ("async", row.async_ms)):
             if part == "async" and case.unaligned:
@@ -440,10 +472,23 @@ def slow_parts(case: Case) -> dict[SubtaskKey, tuple[str, float, int, tuple[Ref,
     return found
 
 
+def _between(job: JobFacts, low: int, high: int) -> Sequence[SubtaskCheckpoint]:
+    """What subtasks reported for checkpoints from one number to another."""
+    rows = _by_number(job)
+    first = bisect_left(rows, low, key=attrgetter("checkpoint"))
+    last = bisect(rows, high, key=attrgetter("checkpoint"))
+    return rows[first : max(first, last)]
+
+
+@once
+def _by_number(job: JobFacts) -> tuple[SubtaskCheckpoint, ...]:
+    return tuple(sorted(job.subtask_checkpoints, key=attrgetter("checkpoint")))
+
+
 def snapshot_cut_off(case: Case) -> Iterator[Accusation]:
     """Asynchronous parts that an abort interrupted."""
     cut: dict[SubtaskKey, list[Incident]] = defaultdict(list)
-    for incident in cut_off(case):
+    for incident in case.cut_off:
         task = case.topology.canonical(incident.task)
         if task is not None and incident.subtask_index is not None and at_the_abort(case, incident):
             cut[SubtaskKey(task, incident.subtask_index)].append(incident)
@@ -462,21 +507,27 @@ def snapshot_cut_off(case: Case) -> Iterator[Accusation]:
     )
 
 
-def cut_off(case: Case) -> list[Incident]:
+def _cut_off(job: JobFacts, episode: Episode, *, unaligned: bool) -> list[Incident]:
     """Aborted asynchronous parts within the spell (not those that failed by themselves).
 
     None of unaligned checkpoints: their asynchronous part waits for the barriers of all channels.
     """
-    if case.unaligned:
+    if unaligned:
         return []
-    expired = {c.id for c in case.episode.checkpoints if c.status is Status.EXPIRED}
-    return [
-        incident
-        for incident in case.job.incidents
-        if incident.kind == "async-failure"
-        and incident.checkpoint in expired
-        and was_cancelled(incident)
-    ]
+    cancelled = _cancelled_parts(job)
+    expired = {c.id for c in episode.checkpoints if c.status is Status.EXPIRED}
+    found = [item for number in expired for item in cancelled.get(number, ())]
+    return [incident for _, incident in sorted(found, key=itemgetter(0))]
+
+
+@once
+def _cancelled_parts(job: JobFacts) -> Mapping[int, list[tuple[int, Incident]]]:
+    """Asynchronous parts that were aborted, by checkpoint, each with its place in their order."""
+    found: defaultdict[int, list[tuple[int, Incident]]] = defaultdict(list)
+    for number, incident in enumerate(incidents(job, "async-failure")):
+        if incident.checkpoint is not None and was_cancelled(incident):
+            found[incident.checkpoint].append((number, incident))
+    return dict(found)
 
 
 def at_the_abort(case: Case, incident: Incident) -> bool:
@@ -485,11 +536,7 @@ def at_the_abort(case: Case, incident: Incident) -> bool:
     A task that is blocked in its synchronous part begins the asynchronous one too late, and logs the
     same words then.
     """
-    ends = [
-        c.ended_us
-        for c in case.episode.checkpoints
-        if c.id == incident.checkpoint and c.ended_us is not None
-    ]
+    ends = case.ends.get(incident.checkpoint, ())
     if not ends or incident.time_us is None:
         return False
     return min(abs(incident.time_us - end) for end in ends) <= AT_THE_ABORT_US
@@ -586,8 +633,8 @@ def abort_notifications(case: Case) -> Iterator[Accusation]:
     """The TaskManager on which one task got the barrier too late, checkpoint after checkpoint."""
     expired = {c.id for c in case.expired}
     by_checkpoint: dict[int, list[Incident]] = defaultdict(list)
-    for incident in case.job.incidents:
-        if incident.kind == "abort-notified" and incident.checkpoint in expired:
+    for incident in incidents(case.job, "abort-notified"):
+        if incident.checkpoint is not None and incident.checkpoint in expired:
             by_checkpoint[incident.checkpoint].append(incident)
     lone = [members[0] for members in by_checkpoint.values() if len(members) == 1]
     managers = {incident.taskmanager for incident in lone}
@@ -608,9 +655,9 @@ def abort_notifications(case: Case) -> Iterator[Accusation]:
 def stuck_stack(case: Case) -> Iterator[Accusation]:
     """Tasks that do not react to cancelling."""
     seen: dict[SubtaskKey, Incident] = {}
-    for incident in case.job.incidents:
+    for incident in incidents(case.job, "task-stuck"):
         task = case.topology.canonical(incident.task)
-        if incident.kind != "task-stuck" or task is None or incident.subtask_index is None:
+        if task is None or incident.subtask_index is None:
             continue
         if case.episode.last_us is None or (incident.time_us or 0) < (case.episode.first_us or 0):
             continue

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
+from flowdiag.analyses.collector import paused
 from flowdiag.analyses.findings import Finding, Inconclusive, RuleOutcome
 
 HEADINGS: Final = (
@@ -122,7 +123,8 @@ def apply(
         facts: what was measured.
         overrides: values by rule code and threshold name, from the settings.
     """
-    return tuple(_outcome(rule, facts, (overrides or {}).get(rule.code, {})) for rule in rules)
+    with paused():
+        return tuple(_outcome(rule, facts, (overrides or {}).get(rule.code, {})) for rule in rules)
 
 
 def _outcome(rule: Rule[Facts], facts: Facts, overrides: Thresholds) -> RuleOutcome:

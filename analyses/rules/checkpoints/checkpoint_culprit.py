@@ -45,9 +45,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses import judging as j
-from flowdiag.analyses.checkpoints.culprit import Conviction, convict, hot_spot
+from flowdiag.analyses.checkpoints.culprit import Conviction, conviction_of, hot_spot
 from flowdiag.analyses.checkpoints.signals import SIGNALS
-from flowdiag.analyses.episodes import Episode, concluded, episodes, spells
+from flowdiag.analyses.episodes import Episode, all_spells, concluded
 from flowdiag.analyses.facts import CheckpointFacts, JobFacts, Status
 from flowdiag.analyses.findings import (
     Action,
@@ -82,8 +82,8 @@ class CheckpointCulprit:
     ) -> Iterator[Finding | Inconclusive]:
         """One finding per job and culprit."""
         for job in facts.jobs:
-            series = [e for e in spells(episodes(job), job) if e.count(Status.EXPIRED)]
-            if not series:
+            sick = [n for n, e in enumerate(all_spells(job)) if e.count(Status.EXPIRED)]
+            if not sick:
                 found = hot_spot(job)
                 # A whole task that is saturated works as fast as it can: catching up does that.
                 if (
@@ -96,14 +96,14 @@ class CheckpointCulprit:
                 elif found is not None and found.missing is not None:
                     yield Inconclusive(reason=found.missing, remedy=found.remedy, job=job.key)
                 continue
-            yield from _judge(job, series[-_MOST_SPELLS:])
+            yield from _judge(job, sick[-_MOST_SPELLS:])
 
 
-def _judge(job: JobFacts, series: list[Episode]) -> Iterator[Finding | Inconclusive]:
+def _judge(job: JobFacts, numbers: list[int]) -> Iterator[Finding | Inconclusive]:
     named: dict[tuple[object, str | None], list[Conviction]] = {}
     unnamed: list[Conviction] = []
-    for episode in series:
-        conviction = convict(job, episode)
+    for number in numbers:
+        conviction = conviction_of(job, number)
         if conviction.suspect is None:
             unnamed.append(conviction)
         else:

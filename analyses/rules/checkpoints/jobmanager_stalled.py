@@ -33,12 +33,15 @@ TaskManagers' logs tell the two apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect, bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from flowdiag.analyses import judging as j
-from flowdiag.analyses.episodes import beginnings, in_order
+from flowdiag.analyses.derived import once
+from flowdiag.analyses.episodes import beginnings, in_order, incidents
 from flowdiag.analyses.facts import Checkpoint, CheckpointFacts, Incident, JobFacts, Status
 from flowdiag.analyses.findings import (
     Action,
@@ -102,29 +105,58 @@ class JobManagerStalled:
                 yield _finding(job, facts, lapses, overdue, gaps, thresholds)
 
 
-def _taskmanagers(job: JobFacts, facts: CheckpointFacts) -> set[str]:
+def _taskmanagers(job: JobFacts, facts: CheckpointFacts) -> int:
+    """How many are known."""
     known = {a.taskmanager for a in job.attempts if a.taskmanager}
-    return known | {
+    others = _strangers(facts).known
+    return len(others) + len((known | _seen(job.incidents)) - others)
+
+
+def _seen(records: Iterable[Incident]) -> set[str]:
+    """TaskManagers that registered or were lost."""
+    return {
         i.taskmanager
-        for i in (*job.incidents, *facts.incidents)
+        for i in records
         if i.kind in ("taskmanager-registered", "taskmanager-lost") and i.taskmanager
     }
 
 
+def _lost(records: Iterable[Incident]) -> list[Incident]:
+    """Heartbeats that lapsed."""
+    return [
+        i
+        for i in records
+        if i.kind == "taskmanager-lost"
+        and i.taskmanager
+        and i.time_us is not None
+        and "heartbeat" in (i.cause or "").lower()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Strangers:
+    """What of TaskManagers no record ties to a job: read once, however many jobs there are."""
+
+    known: frozenset[str]
+    lost: tuple[Incident, ...]
+    registered: tuple[Incident, ...]
+
+
+@once
+def _strangers(facts: CheckpointFacts) -> Strangers:
+    return Strangers(
+        frozenset(_seen(facts.incidents)),
+        tuple(_lost(facts.incidents)),
+        tuple(i for i in facts.incidents if i.kind == "taskmanager-registered"),
+    )
+
+
 def _lapses(job: JobFacts, facts: CheckpointFacts, thresholds: Thresholds) -> list[list[Incident]]:
     """Groups of heartbeats that lapsed together."""
-    lost = sorted(
-        (
-            i
-            for i in (*job.incidents, *facts.incidents)
-            if i.kind == "taskmanager-lost"
-            and i.taskmanager
-            and i.time_us is not None
-            and "heartbeat" in (i.cause or "").lower()
-        ),
-        key=lambda i: i.time_us or 0,
-    )
-    everybody = len(_taskmanagers(job, facts))
+    lost = sorted([*_lost(job.incidents), *_strangers(facts).lost], key=lambda i: i.time_us or 0)
+    if len(lost) < thresholds["taskmanagers"]:
+        return []
+    everybody = _taskmanagers(job, facts)
     found: list[list[Incident]] = []
     for incident in lost:
         if found and (incident.time_us or 0) - (found[-1][0].time_us or 0) <= (
@@ -162,10 +194,8 @@ def _gaps(job: JobFacts, thresholds: Thresholds) -> list[tuple[Checkpoint, Check
     interval = j.interval_ms(job)
     if not interval:
         return []
-    breaks = [
-        *beginnings(job),
-        *[i.time_us for i in job.incidents if i.kind in _EXCUSES and i.time_us is not None],
-    ]
+    excuses = [i.time_us for i in job.incidents if i.kind in _EXCUSES and i.time_us is not None]
+    breaks = sorted([*beginnings(job), *excuses])
     triggered = [c for c in in_order(job.checkpoints) if c.triggered_us is not None]
     found = []
     for before, after in pairwise(triggered):
@@ -177,7 +207,7 @@ def _gaps(job: JobFacts, thresholds: Thresholds) -> list[tuple[Checkpoint, Check
             thresholds["gap"] * interval
         ):
             continue
-        if not any(low <= moment <= high for moment in breaks):
+        if bisect_left(breaks, low) >= bisect(breaks, high):
             found.append((before, after))
     return found
 
@@ -207,10 +237,8 @@ def _finding(
         )
         again = {
             i.taskmanager
-            for i in (*job.incidents, *facts.incidents)
-            if i.kind == "taskmanager-registered"
-            and i.time_us is not None
-            and i.time_us > (lapses[-1][0].time_us or 0)
+            for i in (*incidents(job, "taskmanager-registered"), *_strangers(facts).registered)
+            if i.time_us is not None and i.time_us > (lapses[-1][0].time_us or 0)
         } & {i.taskmanager for i in lapses[-1]}
         if again:
             votes.append(
@@ -283,7 +311,7 @@ def _finding(
                 value=max((len(group) for group in lapses), default=0),
                 unit="taskmanagers",
                 threshold=thresholds["taskmanagers"],
-                population=f"{len(_taskmanagers(job, facts))} TaskManagers",
+                population=f"{_taskmanagers(job, facts)} TaskManagers",
             ),
             Measurement(name="unexplained-gaps", value=len(gaps), unit="gaps"),
         ),

@@ -35,6 +35,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses import judging as j
+from flowdiag.analyses.checkpoints.signals import pressures
 from flowdiag.analyses.episodes import concluded, episodes
 from flowdiag.analyses.facts import Checkpoint, CheckpointFacts, JobFacts, Status
 from flowdiag.analyses.findings import (
@@ -48,9 +49,9 @@ from flowdiag.analyses.findings import (
     weigh,
 )
 from flowdiag.analyses.options import option
-from flowdiag.analyses.pressure import PRESSED, read_loads
+from flowdiag.analyses.pressure import PRESSED
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
-from flowdiag.analyses.topology import Topology
+from flowdiag.analyses.topology import Topology, topology_of
 
 
 class NoSourceAcknowledged:
@@ -74,14 +75,14 @@ class NoSourceAcknowledged:
     ) -> Iterator[Finding | Inconclusive]:
         """At most one finding per job."""
         for job in facts.jobs:
-            topology = Topology(job)
+            topology = topology_of(job)
             silent, telling = silent_checkpoints(job, topology)
             if (
                 len(silent) < thresholds["checkpoints"]
                 or len(silent) < thresholds["share"] * telling
             ):
                 continue
-            loads = read_loads(job, topology)
+            loads = pressures(job).loads
             pressed = [
                 load.pressed
                 for key, load in loads.items()

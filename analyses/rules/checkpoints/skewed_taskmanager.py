@@ -49,7 +49,7 @@ from flowdiag.analyses.findings import (
     Vote,
     weigh,
 )
-from flowdiag.analyses.placement import Pattern, Placement, Share, place, subtask_key
+from flowdiag.analyses.placement import Pattern, Placement, Share, place_all, subtask_key
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 
 
@@ -78,7 +78,7 @@ class SkewedTaskManager:
     ) -> Iterator[Finding | Inconclusive]:
         """At most one finding per job."""
         for job in facts.jobs:
-            placed = place(job)
+            placed = place_all(job)
             if placed.pattern is not Pattern.ONE_TASKMANAGER:
                 continue
             share = next(s for s in placed.shares if s.taskmanager == placed.taskmanager)

@@ -36,11 +36,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from flowdiag.analyses import judging as j
-from flowdiag.analyses.checkpoints.culprit import convict
-from flowdiag.analyses.episodes import concluded, episodes, settled, spells
+from flowdiag.analyses.checkpoints.culprit import conviction_of
+from flowdiag.analyses.episodes import all_spells, concluded, episodes, settled
 from flowdiag.analyses.facts import (
     Checkpoint,
     CheckpointFacts,
@@ -62,7 +63,7 @@ from flowdiag.analyses.findings import (
 from flowdiag.analyses.options import option
 from flowdiag.analyses.rules.base import Signal, Threshold, Thresholds
 from flowdiag.analyses.rules.checkpoints.slow_checkpoint import RULE as SLOW
-from flowdiag.analyses.topology import Topology
+from flowdiag.analyses.topology import topology_of
 
 _NAMES: Final = {
     "barrier": "waiting for barriers",
@@ -116,7 +117,8 @@ class SlowHalf:
 
 def _slow(job: JobFacts, facts: CheckpointFacts) -> list[Checkpoint]:
     values = {threshold.name: threshold.value for threshold in SLOW.thresholds}
-    if not any(isinstance(f, Finding) and f.job == job.key for f in SLOW.judge(facts, values)):
+    alone = replace(facts, jobs=(job,))
+    if not any(isinstance(finding, Finding) for finding in SLOW.judge(alone, values)):
         return []
     usual = [c for stretch in settled(job, j.WARM_UP) for c in stretch]
     return sorted(usual, key=lambda c: -(c.duration_ms or 0))[:10]
@@ -148,6 +150,10 @@ def _measured(job: JobFacts, sick: list[Checkpoint]) -> Measured | None:
             rows[row.checkpoint].append(row)
     sums: dict[str, float] = {"barrier": 0.0, "sync": 0.0, "async": 0.0}
     worst: SubtaskCheckpoint | None = None
+    limits: dict[int, int | None] = {}
+    for checkpoint in sick:
+        limits.setdefault(checkpoint.id, checkpoint.duration_ms)
+    expired = {c.id for c in sick if c.status is Status.EXPIRED}
     for members in rows.values():
         last = max(members, key=lambda row: (row.end_to_end_ms or 0, row.subtask_index))
         # Of a failed checkpoint only those that acknowledged have durations: the last of them counts
@@ -157,10 +163,7 @@ def _measured(job: JobFacts, sick: list[Checkpoint]) -> Measured | None:
             float(last.sync_ms or 0),
             float(last.async_ms or 0),
         )
-        limit = next((c.duration_ms for c in sick if c.id == last.checkpoint), None) or 0
-        if any(c.id == last.checkpoint and c.status is Status.EXPIRED for c in sick) and (
-            whole < limit
-        ):
+        if last.checkpoint in expired and whole < (limits.get(last.checkpoint) or 0):
             continue
         sums["sync"] += sync
         sums["async"] += asynchronous
@@ -173,7 +176,9 @@ def _measured(job: JobFacts, sick: list[Checkpoint]) -> Measured | None:
 
 
 def _half_by_shape(job: JobFacts) -> str | None:
-    found = [convict(job, e) for e in spells(episodes(job), job)[-10:] if e.count(Status.EXPIRED)]
+    series = all_spells(job)
+    last = range(max(0, len(series) - 10), len(series))
+    found = [conviction_of(job, n) for n in last if series[n].count(Status.EXPIRED)]
     known = [c.half for c in found if c.half in _NAMES and c.confidence is not Confidence.LOW]
     return known[-1] if known else None
 
@@ -218,7 +223,7 @@ def _finding(
         ]
         title = f"{measured.share * 100:.0f} % of the time goes into {name}"
         task = measured.worst.task
-        size = Topology(job).parallelism.get(task or "")
+        size = topology_of(job).parallelism.get(task or "")
         worst = j.subtask_text(task, measured.worst.subtask_index, size)
         text = (
             f"Longest in {worst}: {j.duration_text(measured.worst.end_to_end_ms)} from trigger to "

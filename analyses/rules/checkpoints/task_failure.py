@@ -41,7 +41,8 @@ from typing import Final, NamedTuple
 
 from flowdiag.analyses import judging as j
 from flowdiag.analyses.crises import Crisis, crises
-from flowdiag.analyses.episodes import blameless, concluded, episodes
+from flowdiag.analyses.derived import once
+from flowdiag.analyses.episodes import blameless, concluded, episodes, incidents
 from flowdiag.analyses.facts import (
     Attempt,
     CheckpointFacts,
@@ -484,30 +485,36 @@ def _told_elsewhere(job: JobFacts, decline: Decline) -> str | None:
     Its own TaskManager tells of the snapshot that failed, the coordinator of the checkpoint that it
     discarded right afterwards; the first decline is what the checkpoint was discarded for.
     """
-    for incident in job.incidents:
-        if (
-            incident.kind in ("snapshot-failed", "async-failure")
-            and incident.checkpoint == decline.checkpoint
-            and (incident.task, incident.subtask_index)
-            == (decline.attempt.task, decline.attempt.subtask_index)
-            and not blameless(incident.cause)
-            and incident.cause
-        ):
-            return incident.cause
-    first = next(
-        (d for d in job.declines if (d.run, d.checkpoint) == (decline.run, decline.checkpoint)),
-        None,
-    )
+    who = decline.attempt.task, decline.attempt.subtask_index
+    told = _failed_snapshots(job).get((decline.checkpoint, *who))
+    if told is not None:
+        return told
+    identity = decline.run, decline.checkpoint
+    first = _first_declines(job).get(identity)
     if first is not None and first.ref == decline.ref:
-        return next(
-            (
-                c.reason
-                for c in job.checkpoints
-                if (c.run, c.id) == (decline.run, decline.checkpoint)
-            ),
-            None,
-        )
+        return _reasons(job).get(identity)
     return None
+
+
+@once
+def _failed_snapshots(job: JobFacts) -> dict[tuple[int | None, str | None, int | None], str]:
+    """What snapshots failed of, by checkpoint and subtask: the first that has a cause of its own."""
+    found: dict[tuple[int | None, str | None, int | None], str] = {}
+    for incident in incidents(job, "snapshot-failed", "async-failure"):
+        place = (incident.checkpoint, incident.task, incident.subtask_index)
+        if incident.cause and place not in found and not blameless(incident.cause):
+            found[place] = incident.cause
+    return found
+
+
+@once
+def _first_declines(job: JobFacts) -> dict[tuple[int, int], Decline]:
+    return {(d.run, d.checkpoint): d for d in reversed(job.declines)}
+
+
+@once
+def _reasons(job: JobFacts) -> dict[tuple[int, int], str | None]:
+    return {(c.run, c.id): c.reason for c in reversed(job.checkpoints)}
 
 
 def _common_subject(job: JobFacts, attempts: list[Attempt]) -> Subject:

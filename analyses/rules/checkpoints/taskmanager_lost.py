@@ -34,12 +34,13 @@ heartbeat was lost, not the process.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses import judging as j
 from flowdiag.analyses.crises import Crisis, crises
+from flowdiag.analyses.derived import once
 from flowdiag.analyses.episodes import concluded
 from flowdiag.analyses.facts import CheckpointFacts, Incident, JobFacts, Ref
 from flowdiag.analyses.findings import (
@@ -129,12 +130,8 @@ def lost_of(job: JobFacts, crisis: Crisis) -> Lost:
     """The TaskManager that most records name as gone; (None, None) if none does."""
     direct, named = _peers(crisis)
     votes: Counter[str] = Counter()
-    hosts: dict[str, str | None] = {}
-    on_host: dict[str, set[str]] = {}
-    for attempt in job.attempts:
-        if attempt.taskmanager and attempt.host:
-            on_host.setdefault(attempt.host, set()).add(attempt.taskmanager)
-            hosts.setdefault(attempt.taskmanager, attempt.host)
+    on_host, known_hosts = _machines(job)
+    hosts: ChainMap[str, str | None] = ChainMap({}, known_hosts)
     for (manager, host), count in (direct + named).items():
         known = manager
         if known is None and host is not None:
@@ -150,6 +147,18 @@ def lost_of(job: JobFacts, crisis: Crisis) -> Lost:
         return best, hosts.get(best)
     places = Counter(host for _, host in (direct + named).elements() if host)
     return (None, min(places, key=lambda h: (-places[h], h))) if places else (None, None)
+
+
+@once
+def _machines(job: JobFacts) -> tuple[dict[str, set[str]], dict[str, str | None]]:
+    """TaskManagers by host, and the first known host of each."""
+    on_host: dict[str, set[str]] = {}
+    hosts: dict[str, str | None] = {}
+    for attempt in job.attempts:
+        if attempt.taskmanager and attempt.host:
+            on_host.setdefault(attempt.host, set()).add(attempt.taskmanager)
+            hosts.setdefault(attempt.taskmanager, attempt.host)
+    return on_host, hosts
 
 
 def same_host(one: str, other: str) -> bool:
