@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import BufferedIOBase
 from types import MappingProxyType
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
 from flowdiag.analyses.findings import Evidence
 from flowdiag.analyses.redact import clean
@@ -56,10 +57,11 @@ def locate(
         cited[item.source].add(item.offset)
     found: dict[Key, Located] = {}
     problems: list[tuple[int, str]] = []
+    buffer = bytearray(_CHUNK if cited else 0)
     for source, offsets in sorted(cited.items()):
         try:
             with open_stream(source) as stream:
-                for offset, line, record in _records(stream, sorted(offsets)):
+                for offset, line, record in _records(stream, sorted(offsets), buffer):
                     found[source, offset] = Located(
                         line, excerpt(record), instant(record, zones.get(source))
                     )
@@ -104,26 +106,49 @@ def instant(record: bytes, zone_ms: int | None = None) -> int | None:
     return head.local_us - zone_ms * 1000
 
 
-def _records(stream: BinaryIO, offsets: Sequence[int]) -> Iterator[tuple[int, int, bytes]]:
+def _records(
+    stream: BinaryIO, offsets: Sequence[int], buffer: bytearray
+) -> Iterator[tuple[int, int, bytes]]:
     """Offset, line number and first bytes of the records at `offsets` (ascending)."""
-    line, position = 1, 0
-    waiting = list(offsets)
+    fill = cast(BufferedIOBase, stream).readinto
+    count = _line_counter(buffer)
+    line, position, following = 1, 0, 0
     started: list[tuple[int, int, bytearray]] = []  # records whose end may lie in the next chunk
-    while waiting or started:
-        chunk = stream.read(_CHUNK)
+    while following < len(offsets) or started:
+        size = fill(buffer) or 0
         for _, _, record in started:
-            record += chunk[: _RECORD - len(record)]
+            record += buffer[: min(size, _RECORD - len(record))]
         counted = 0
-        while waiting and waiting[0] < position + len(chunk):
-            at = waiting.pop(0) - position
-            line += chunk.count(b"\n", counted, at)
+        while following < len(offsets) and offsets[following] < position + size:
+            at = offsets[following] - position
+            following += 1
+            line += count(counted, at)
             counted = at
-            started.append((position + at, line, bytearray(chunk[at : at + _RECORD])))
-        line += chunk.count(b"\n", counted)
-        position += len(chunk)
-        complete = [s for s in started if not chunk or len(s[2]) >= _RECORD or b"\n" in s[2]]
+            record = bytearray(memoryview(buffer)[at : min(size, at + _RECORD)])
+            started.append((position + at, line, record))
+        if following < len(offsets):
+            line += count(counted, size)
+        position += size
+        complete = [s for s in started if not size or len(s[2]) >= _RECORD or b"\n" in s[2]]
         for offset, number, record in complete:
             yield offset, number, bytes(record)
         started = [s for s in started if s not in complete]
-        if not chunk:
+        if not size:
             return
+
+
+def _line_counter(buffer: bytearray) -> Callable[[int, int], int]:
+    """What counts the line ends of a part of a buffer.
+
+    Arrow compares and counts many characters at once; `bytes.count` stops at every line.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    shared, line_end = pa.py_buffer(buffer), pa.scalar(ord("\n"), pa.uint8())
+
+    def count(start: int, end: int) -> int:
+        part = pa.Array.from_buffers(pa.uint8(), end - start, [None, shared], offset=start)
+        return int(pc.equal(part, line_end).true_count)
+
+    return count

@@ -64,7 +64,31 @@ def shorten(text: str, limit: int) -> str:
 
 def clean(text: str, limit: int = 500) -> str:
     """Log text that may enter a report: without secrets and control characters, at most `limit`."""
-    return shorten(mask_secrets(printable(text)).strip(), limit)
+    text = printable(text)
+    end = _enough(text)
+    if end is not None:
+        masked = mask_secrets(text[:end]).strip()
+        if len(masked) > limit:
+            return shorten(masked, limit)
+    return shorten(mask_secrets(text).strip(), limit)
+
+
+# An answer of REST is one line of many kilobytes, and to search it all for secrets takes longer than
+# everything else about its citation.
+_LONG: Final = 2048
+
+
+def _enough(text: str) -> int | None:
+    """Where a long text may be cut off so that its beginning is masked as in the whole; None: nowhere.
+
+    A secret ends at a comma, or is one without its end too (in quotes, a private key). Only credentials
+    in an URL are known by what comes after them, an `@`, which may be far away: but no space is in them.
+    """
+    if len(text) <= _LONG:
+        return None
+    marks = " " if "@" in text and "://" in text[:_LONG] else " ,"
+    end = max(text.rfind(mark, _LONG // 2, _LONG) for mark in marks)
+    return end if end > 0 else None
 
 
 # What each key of the report holds. Only these are touched by `pseudonymise`: the words of the
