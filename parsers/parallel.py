@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink.marks import with_marks
-from flowdiag.parsers.parse import TASK_BYTES, Split, parse_split
+from flowdiag.parsers.parse import BATCH_ROWS, TASK_BYTES, Split, parse_split
 from flowdiag.parsers.schema import EVENTS, Event
 
 _GROUP_ROWS: Final = 32_768  # of a Parquet file: what is in memory at once
@@ -138,18 +138,39 @@ def parse_task(
     events = _Writer(_file(folder, "events", number))
     series = _Writer(_file(folder, "metrics", number))
     with events, series:
-        for split in task:
-            for batch in with_marks(parse_split(split, metrics=metrics)):
-                kinds = batch.column("event")
-                measured = pc.equal(kinds, Event.METRIC.value)
-                if pc.any(measured).as_py():
-                    series.add(batch.filter(measured))
-                    batch = batch.filter(pc.invert(measured))
-                headers = pc.equal(batch.column("event"), Event.SECTION.value)
-                if pc.any(headers).as_py():
-                    series.add(batch.filter(headers))
-                events.add(batch)
+        parsed = (batch for split in task for batch in parse_split(split, metrics=metrics))
+        # Marks of all its splits at once, which are of different sources.
+        for batch in with_marks(_in_large_batches(parsed)):
+            kinds = batch.column("event")
+            measured = pc.equal(kinds, Event.METRIC.value)
+            if pc.any(measured).as_py():
+                series.add(batch.filter(measured))
+                batch = batch.filter(pc.invert(measured))
+            headers = pc.equal(batch.column("event"), Event.SECTION.value)
+            if pc.any(headers).as_py():
+                series.add(batch.filter(headers))
+            events.add(batch)
     return events.rows, series.rows
+
+
+def _in_large_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches: small files give one of a few rows each."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= BATCH_ROWS:
+            yield _joined(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    return pa.concat_batches(batches)
 
 
 class _Writer:
