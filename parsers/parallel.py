@@ -170,7 +170,8 @@ def _in_large_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
-    return pa.concat_batches(batches)
+    (joined,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return joined
 
 
 class _Writer:
