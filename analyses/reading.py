@@ -142,6 +142,7 @@ def read(
         means.folder or _own_folder(),
         processes=processes,
         metrics=metrics,
+        tell=lambda share: say(f"reading, {share:.0%}"),
     )
     if parsed.events.count > means.few_rows:
         return Read(events=parsed.events, metrics=parsed.metrics, rows=parsed.events.count)

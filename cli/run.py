@@ -167,7 +167,7 @@ def stages(progress: Progress, discovery: Discovery) -> Callable[[str], None]:
     """Shows the stages of a diagnosis; the reading of the inputs with how much there is of them."""
     readable = [source for source in discovery.sources if source.kind != "not-read"]
     told = f"{plural(len(readable), 'input')}, {size(sum(s.size for s in readable))}"
-    return lambda stage: progress(f"{stage} {told}" if stage == "reading" else stage)
+    return lambda stage: progress(stage.replace("reading", f"reading {told}", 1))
 
 
 def interval_ms(text: str | None, option: str = "--trigger-interval") -> int | None:

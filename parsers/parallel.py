@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -91,6 +91,7 @@ def parse_in_processes(
     *,
     processes: int,
     metrics: Collection[str] | None = None,
+    tell: Callable[[float], None] = lambda share: None,
 ) -> Parsed:
     """Parse tasks with so many processes, which end before this returns.
 
@@ -102,6 +103,7 @@ def parse_in_processes(
         folder: gets the files; its owner removes it.
         processes: at least one.
         metrics: as in `parse.parse_split`.
+        tell: told which share of the tasks is done, from several threads.
 
     Raises:
         FlowdiagError: the files cannot be written.
@@ -109,7 +111,7 @@ def parse_in_processes(
     wanted = None if metrics is None else frozenset(metrics)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        written = _side_by_side(tasks, folder, processes, wanted)
+        written = _side_by_side(tasks, folder, processes, wanted, tell)
         for number, task in enumerate(tasks):
             if number not in written:
                 written[number] = parse_task(task, folder, number, wanted)
@@ -221,6 +223,7 @@ def _side_by_side(
     folder: Path,
     processes: int,
     metrics: frozenset[str] | None,
+    tell: Callable[[float], None],
 ) -> dict[int, tuple[int, int]]:
     """What processes finished, by the number of the task; fewer than all if one died.
 
@@ -242,6 +245,7 @@ def _side_by_side(
                 failed.append(counts)
                 return
             done[number] = counts
+            tell(len(done) / len(tasks))
 
     with contextlib.ExitStack() as started:
         threads = []
