@@ -200,6 +200,7 @@ _MESSAGES: Final = tuple(
 )
 _TIME: Final = re.compile(rb".{0,80}?\d\d:\d\d:\d\d")
 _LEVEL: Final = re.compile(rb"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)\b")
+_TIMED: Final = 0.05  # the share of lines
 _TRACE: Final = re.compile(
     rb"\s+at [\w.$/@]+\([^)\n]*\)|(?:Caused by: )?[\w.$]+(?:Exception|Error)\b"
 )
@@ -406,6 +407,8 @@ def _sniff_text(sample: Sample) -> Sniffed:
         return Sniffed(kind="prometheus", engine="flink")
     if signs.is_seatunnel:
         return _not_read("a log of Apache SeaTunnel, which borrows Flink's class names")
+    if says and _is_dated(data):
+        return _log(signs)
     lines = [line for line in data.split(b"\n") if line.strip(b"\0 \t\r")]
     lines = lines[:150] + lines[-50:] if len(lines) > 200 else lines
     looks_like_log = _looks_like_log(lines)
@@ -433,11 +436,14 @@ _EXPOSED: Final = re.compile(
 def _is_exposition(sample: Sample, start: bytes) -> bool:
     """Whether it is what Prometheus scrapes, with metrics of Flink among it."""
     given = start.split(b"\n", 400)[:400]
-    odd = 0
+    odd, most = 0, 0.3 * len(given) + 2
     for line in given:  # hardly any text gets behind this loop
-        stripped = line.strip()
-        odd += bool(stripped) and _EXPOSED.match(stripped) is None
-        if odd > 0.3 * len(given) + 2:
+        if line[:1] != b"2":  # the year, in most lines of most logs
+            stripped = line.strip()
+            if not stripped or _EXPOSED.match(stripped):
+                continue
+        odd += 1
+        if odd > most:
             return False
     lines = [line.strip() for line in given if line.strip()]
     if not sample.complete or len(lines) == 400:
@@ -454,13 +460,18 @@ def _is_exposition(sample: Sample, start: bytes) -> bool:
     )
 
 
+def _is_dated(data: bytes) -> bool:
+    """Whether so many of the first lines have a time that `_looks_like_log` says yes to all."""
+    return _reaches(_TIMED * 200, map(_TIME.match, data.split(b"\n", 50)[:50]))
+
+
 def _looks_like_log(lines: Sequence[bytes]) -> bool:
     """Times at the beginning of lines, levels or stack traces, on more than a few lines."""
     if not lines:
         return False
     few = len(lines) < 5
     return (
-        _reaches(1 if few else max(2, 0.05 * len(lines)), map(_TIME.match, lines))
+        _reaches(1 if few else max(2, _TIMED * len(lines)), map(_TIME.match, lines))
         or _reaches(
             1 if few else max(3, 0.1 * len(lines)), (_LEVEL.search(line, 0, 200) for line in lines)
         )
