@@ -25,8 +25,8 @@ _SLIM: Final = 32  # patterns; with more there are sixteen buckets, filled half 
 _FAT: Final = 64  # patterns; more are not searched for that way at all
 _CANDIDATE: Final = 1300  # bytes read in the time in which one candidate is compared in full
 _MOST_GROUPS: Final = 8
-_SAMPLE: Final = 64 * 1024  # bytes, of sixty fragments; of more of them less is looked at
-_LEAST_SAMPLE: Final = 16 * 1024
+_SAMPLE: Final = 32 * 1024  # bytes, of sixty fragments; of more of them less is looked at
+_LEAST_SAMPLE: Final = 8 * 1024
 _FEW: Final = 60
 
 
