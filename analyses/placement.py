@@ -103,12 +103,13 @@ Places = Mapping[SubtaskKey, str]  # where each subtask ran
 class Layout:
     """One deployment: where everything ran, and how often each subtask was late in it.
 
-    `drawn` holds, per task, the weight of each of its subtasks, `here` how many of them each
-    TaskManager runs, `late` the weights by TaskManager. `complete` says that every subtask of the
-    tasks with late ones is placed; else we see just the late ones.
+    `drawn` holds, per task with late ones, the weight of each of its subtasks, `here` how many of them
+    each TaskManager runs, `late` the weights by TaskManager. `complete` says that every subtask of
+    these tasks is placed; else we see just the late ones.
     """
 
     where: Places
+    managers: frozenset[str]
     drawn: Mapping[str, Sequence[int]]
     here: Mapping[str, Counter[str]]
     late: Counter[str]
@@ -122,15 +123,15 @@ class Layout:
         drawn: dict[str, list[int]] = defaultdict(list)
         here: dict[str, Counter[str]] = defaultdict(Counter)
         late: Counter[str] = Counter()
+        tasks = {key.task for key in weights}
         for key, manager in where.items():
-            weight = weights.get(key, 0)
-            drawn[key.task].append(weight)
-            here[key.task][manager] += 1
-            late[manager] += weight
-        complete = all(
-            0 < sizes.get(task, 0) <= len(drawn[task]) for task in {key.task for key in weights}
-        )
-        return cls(where, drawn, here, late, complete)
+            if key.task in tasks:
+                weight = weights.get(key, 0)
+                drawn[key.task].append(weight)
+                here[key.task][manager] += 1
+                late[manager] += weight
+        complete = all(0 < sizes.get(task, 0) <= len(drawn[task]) for task in tasks)
+        return cls(where, frozenset(where.values()), drawn, here, late, complete)
 
 
 def shares(job: JobFacts) -> tuple[Share, ...]:
@@ -376,7 +377,7 @@ def place(
         counted = Counter(
             whereabouts(job, looked_at[-1].last_us if looked_at else None).labels.values()
         )
-        managers = sorted({m for layout in layouts for m in layout.late} | set(counted))
+        managers = sorted(set(counted).union(*(layout.managers for layout in layouts)))
         rows = _shares(
             job,
             managers,

@@ -50,6 +50,7 @@ class Topology:
         self._order = {task: number for number, task in enumerate(self.tasks)}
         self._by_sign = {_sign(task): task for task in reversed(self.tasks)}
         self._called: dict[str, str | None] = {}
+        self._downstream: dict[str, frozenset[str]] = {}
         self.exact = bool(edges) or len(sizes) <= 1
         upstream: dict[str, list[str]] = defaultdict(list)
         for before, after in sorted(edges, key=lambda e: (self._order[e[0]], self._order[e[1]])):
@@ -95,11 +96,13 @@ class Topology:
 
     def downstream(self, task: str) -> frozenset[str]:
         """Everything that gets its barriers by way of a task."""
-        found: set[str] = set()
-        for other in self.tasks:
-            if any(before == task or before in found for before in self.upstream[other]):
-                found.add(other)
-        return frozenset(found)
+        if task not in self._downstream:
+            found: set[str] = set()
+            for other in self.tasks:
+                if any(before == task or before in found for before in self.upstream[other]):
+                    found.add(other)
+            self._downstream[task] = frozenset(found)
+        return self._downstream[task]
 
     def next_to(self, task: str) -> tuple[str, ...]:
         """The tasks right behind a task."""

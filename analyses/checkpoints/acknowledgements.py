@@ -14,8 +14,9 @@ from the barriers' way: nobody can be in time if all subtasks of a vertex upstre
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -105,10 +106,10 @@ def late_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[R
         times, limit = late.times.get(identity), limit_of(checkpoint)
         if checkpoint.status is not Status.EXPIRED or not times or limit is None:
             continue
-        full, certain = _complete(times, topology, limit, notified=told)
+        vertices, certain = _complete(times, topology, limit, notified=told)
         readings.append(
-            read_shape(
-                checkpoint, full, topology, downstream_known=certain, refs=late.refs[identity]
+            _read(
+                checkpoint, vertices, topology, downstream_known=certain, refs=late.refs[identity]
             )
         )
     return readings
@@ -123,9 +124,39 @@ def limit_of(checkpoint: Checkpoint) -> float | None:
     return (checkpoint.ended_us - checkpoint.triggered_us) / 1000
 
 
+@dataclass(frozen=True, slots=True)
+class _Vertex:
+    """When the subtasks of a vertex acknowledged: some are told of, all others did at `rest_at`.
+
+    Thousands of subtasks take no longer than the few that are told of.
+    """
+
+    task: str
+    told: Times
+    size: int
+    rest_at: float
+
+    @property
+    def rest(self) -> bool:
+        """Whether there are any that are not told of."""
+        return len(self.told) < self.size
+
+    def some(self, test: Callable[[float], bool]) -> bool:
+        """Whether the time of any of them passes a test."""
+        return any(map(test, self.told.values())) or (self.rest and test(self.rest_at))
+
+    def others(self) -> Iterator[SubtaskKey]:
+        """Those that are not told of."""
+        if self.rest:
+            for index in range(self.size):
+                key = SubtaskKey(self.task, index)
+                if key not in self.told:
+                    yield key
+
+
 def _complete(
     late: Times, topology: Topology, limit: float, *, notified: bool
-) -> tuple[dict[SubtaskKey, float], bool]:
+) -> tuple[dict[str, _Vertex], bool]:
     """Say of the subtasks without a late message whether they were in time or never acknowledged.
 
     Args:
@@ -136,26 +167,26 @@ def _complete(
             yet seen the barrier sends nothing at all.
 
     Returns:
-        Times of all subtasks, and whether those downstream of the late ones are known.
+        Times of all subtasks by task, and whether those downstream of the late ones are known.
     """
-    times: dict[SubtaskKey, float] = {}
+    vertices: dict[str, _Vertex] = {}
     certain = not notified
     whole: set[str] = set()
     by_task: dict[str, dict[SubtaskKey, float]] = {}
     for key, after in late.items():
-        by_task.setdefault(key.task, {})[key] = after
+        if key.subtask_index >= 0:
+            by_task.setdefault(key.task, {})[key] = after
     for task in topology.tasks:
         mine = by_task.get(task, {})
         size = max(topology.parallelism[task], 1 + max((k.subtask_index for k in mine), default=-1))
-        behind_whole = any(before in whole for before in topology.upstream[task])
-        absent = NEVER if behind_whole else limit
-        for index in range(size):
-            key = SubtaskKey(task, index)
-            times[key] = mine.get(key, absent)
-        if size and all(times[SubtaskKey(task, i)] > limit for i in range(size)):
-            whole.add(task)
+        behind_whole = bool(whole) and any(before in whole for before in topology.upstream[task])
+        if size:
+            vertex = _Vertex(task, mine, size, NEVER if behind_whole else limit)
+            vertices[task] = vertex
+            if not vertex.some(lambda after: after <= limit):
+                whole.add(task)
         certain = certain or behind_whole
-    return times, certain
+    return vertices, certain
 
 
 def reported_readings(job: JobFacts, episode: Episode, topology: Topology) -> list[Reading]:
@@ -208,24 +239,35 @@ def read_shape(
     A majority that is late together is no set of laggards: then the vertex as a whole got its
     barriers late, or takes long to get through what lies before them.
     """
-    limit = limit_of(checkpoint) or 0.0
     by_task: dict[str, dict[SubtaskKey, float]] = defaultdict(dict)
     for key, after in times.items():
         by_task[key.task][key] = after
-    late = [
-        task
-        for task in sorted(by_task, key=topology.order)
-        if any(after > limit for after in by_task[task].values())
-    ]
+    vertices = {task: _Vertex(task, told, len(told), NEVER) for task, told in by_task.items()}
+    return _read(checkpoint, vertices, topology, downstream_known=downstream_known, refs=refs)
+
+
+def _read(
+    checkpoint: Checkpoint,
+    vertices: Mapping[str, _Vertex],
+    topology: Topology,
+    *,
+    downstream_known: bool,
+    refs: Mapping[SubtaskKey, Ref] | None,
+) -> Reading:
+    limit = limit_of(checkpoint) or 0.0
+    late = [task for task, vertex in vertices.items() if vertex.some(lambda after: after > limit)]
     if not late:
         return Reading(checkpoint, Shape.UNKNOWN)
-    task = late[0]
-    overdue = frozenset(key for key, after in by_task[task].items() if after > limit)
-    laggards = _laggards(by_task[task], limit)
-    if not laggards or len(laggards) * 2 > len(by_task[task]):
-        cited = _cited(refs, by_task[task])
+    task = min(late, key=topology.order)
+    vertex = vertices[task]
+    overdue = frozenset(key for key, after in vertex.told.items() if after > limit)
+    if vertex.rest and vertex.rest_at > limit:
+        overdue |= frozenset(vertex.others())
+    laggards = _laggards(vertex, limit)
+    if not laggards or len(laggards) * 2 > vertex.size:
+        cited = _cited(refs, vertex.told)
         return Reading(checkpoint, Shape.UNIFORM, task, whole=True, overdue=overdue, refs=cited)
-    shape = _shape(task, laggards, by_task, topology, limit, downstream_known)
+    shape = _shape(vertex, laggards, vertices, topology, limit, downstream_known)
     cited = _cited(refs, laggards)
     return Reading(checkpoint, shape, task, laggards, overdue=overdue, refs=cited)
 
@@ -235,48 +277,50 @@ def _cited(refs: Mapping[SubtaskKey, Ref] | None, keys: Iterable[SubtaskKey]) ->
     return tuple(refs[key] for key in sorted(keys) if refs and key in refs)
 
 
-def _laggards(times: Times, limit: float) -> frozenset[SubtaskKey]:
+def _laggards(vertex: _Vertex, limit: float) -> frozenset[SubtaskKey]:
     """The subtasks of one vertex that were not in time, and much later than their siblings.
 
     One that never acknowledged was at least as late as the expiry; among siblings that were late it
     was later than they.
     """
-    overdue = {key for key, after in times.items() if after > limit}
-    some_late = any(limit < times[key] < NEVER for key in times)
-    effective = {
-        key: (limit if after == NEVER and not some_late else after) for key, after in times.items()
-    }
+    some_late = vertex.some(lambda after: limit < after < NEVER)
+    ranked = sorted(
+        (limit if after == NEVER and not some_late else after, after, key)
+        for key, after in vertex.told.items()
+    )
+    if vertex.rest:  # no one of them stands out among the others: one stands for all
+        after = vertex.rest_at
+        rest = SubtaskKey(vertex.task, -1)
+        insort(ranked, (limit if after == NEVER and not some_late else after, after, rest))
     apart = max(APART_MS, APART_SHARE * limit)
-    ranked = sorted(times, key=lambda key: (effective[key], times[key], key))
-    for number, (before, key) in enumerate(pairwise(ranked), start=1):
-        ahead = effective[before]
-        if key not in overdue or effective[key] - ahead < apart:
+    for number, ((ahead, _, _), (effective, after, _)) in enumerate(pairwise(ranked), start=1):
+        if after <= limit or effective - ahead < apart:
             continue
         # Where all are late, they differ by what lay before them: only a multiple stands out.
-        if ahead <= limit or effective[key] >= APART_TIMES * ahead:
-            return frozenset(ranked[number:])
+        if ahead <= limit or effective >= APART_TIMES * ahead:
+            found = {key for _, _, key in ranked[number:]}
+            if vertex.rest and rest in found:
+                found = (found - {rest}).union(vertex.others())
+            return frozenset(found)
     return frozenset()
 
 
 def _shape(
-    task: str,
+    vertex: _Vertex,
     laggards: frozenset[SubtaskKey],
-    by_task: Mapping[str, Times],
+    vertices: Mapping[str, _Vertex],
     topology: Topology,
     limit: float,
     downstream_known: bool,
 ) -> Shape:
-    mine = min(by_task[task][key] for key in laggards)
-    behind = [
-        after for other in topology.downstream(task) for after in by_task.get(other, {}).values()
-    ]
+    mine = min(vertex.told.get(key, vertex.rest_at) for key in laggards)
+    behind = [vertices[task] for task in topology.downstream(vertex.task) if task in vertices]
     if not behind:
         return Shape.ONE_LATE
-    if mine == NEVER:
-        passed_on = any(after < NEVER for after in behind)
-    else:
-        passed_on = any(after < mine - CASCADE_MS for after in behind)
-    if not passed_on:
+    before = NEVER if mine == NEVER else mine - CASCADE_MS
+    if not any(other.some(lambda after: after < before) for other in behind):
         return Shape.STUCK_BARRIER
-    told = downstream_known or any(limit < after < NEVER for after in behind)
+    told = downstream_known or any(
+        other.some(lambda after: limit < after < NEVER) for other in behind
+    )
     return Shape.SLOW_SNAPSHOT if told else Shape.ONE_LATE
