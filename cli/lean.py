@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-_UNUSED: Final = ("numpy", "pandas")
+_UNUSED: Final = ("numpy", "pandas", "pyarrow.dataset")
 
 
 @contextmanager
 def without_unused() -> Iterator[None]:
-    """Keep NumPy and pandas out while the block runs, unless they are there already.
+    """Keep NumPy, pandas and PyArrow's datasets out while the block runs, unless they are there already.
 
-    PyArrow and PySpark import them, where they are installed, only to ask whether a value is one of
-    theirs: half a second of processor time, and NumPy's threads, in a run that should take three.
-    Both libraries can do without them; what they have looked for in vain they do not look for again
-    in this process, so this is for commands, not for libraries. Processes that Spark starts are not
-    concerned.
+    PyArrow and PySpark import the first two, where they are installed, only to ask whether a value is
+    one of theirs: half a second of processor time, and NumPy's threads, in a run that should take
+    three. Datasets, with file systems of every cloud, come with `Table.group_by`. Both libraries can
+    do without (PyArrow is also built without datasets); what they have looked for in vain they do
+    not look for again in this process, so this is for commands, not for libraries. Processes that
+    Spark starts are not concerned.
 
     `None` in `sys.modules` is Python's own way of saying that a module must not be imported:
     `import` raises ModuleNotFoundError, `importlib.util.find_spec` returns None.
