@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any, Final
 
-_UNUSED: Final = ("numpy", "pandas", "pyarrow.dataset")
+_UNUSED: Final = frozenset({"numpy", "pandas", "pyarrow.dataset"})
+
+
+class _Without:
+    """One of Python's finders of modules, for which what is unused is not installed."""
+
+    def __init__(self, finder: Any) -> None:
+        self.finder = finder
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name in _UNUSED:
+            return None
+        found: ModuleSpec | None = self.finder.find_spec(name, path, target)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.finder, name)
 
 
 @contextmanager
@@ -19,17 +39,16 @@ def without_unused() -> Iterator[None]:
     three. Datasets, with file systems of every cloud, come with `Table.group_by`. Both libraries can
     do without (PyArrow is also built without datasets); what they have looked for in vain they do
     not look for again in this process, so this is for commands, not for libraries. Processes that
-    Spark starts are not concerned.
+    are started meanwhile are not concerned.
 
-    `None` in `sys.modules` is Python's own way of saying that a module must not be imported:
-    `import` raises ModuleNotFoundError, `importlib.util.find_spec` returns None.
+    Everybody gets the answer that he would get if they were not installed: PySpark asks
+    `importlib.util.find_spec`, so that none of the finders may raise; PyArrow's compiled parts take
+    the `None` for a module that means "not to be imported" in `sys.modules`.
     """
-    modules: dict[str, Any] = sys.modules
-    hidden = [name for name in _UNUSED if name not in modules]
-    modules.update(dict.fromkeys(hidden))
+    sys.meta_path[:] = [_Without(finder) for finder in sys.meta_path]
     try:
         yield
     finally:
-        for name in hidden:
-            if name in modules and modules[name] is None:
-                del modules[name]
+        sys.meta_path[:] = [
+            finder.finder if isinstance(finder, _Without) else finder for finder in sys.meta_path
+        ]
