@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BufferedIOBase
 from types import MappingProxyType
@@ -20,6 +21,7 @@ from flowdiag.analyses.redact import clean
 EXCERPT_CHARACTERS: Final = 500
 _CHUNK: Final = 1 << 20
 _RECORD: Final = 64 << 10  # bytes of a record that are looked at for its excerpt
+_READERS: Final = 2  # sources at once: reading and counting leave Python to others
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +59,20 @@ def locate(
         cited[item.source].add(item.offset)
     found: dict[Key, Located] = {}
     problems: list[tuple[int, str]] = []
-    buffer = bytearray(_CHUNK if cited else 0)
-    for source, offsets in sorted(cited.items()):
-        try:
-            with open_stream(source) as stream:
-                for offset, line, record in _records(stream, sorted(offsets), buffer):
+
+    def read(source: int) -> list[tuple[int, int, bytes]]:
+        with open_stream(source) as stream:
+            return list(_records(stream, sorted(cited[source])))
+
+    with ThreadPoolExecutor(_READERS) as readers:
+        for source, reading in [(one, readers.submit(read, one)) for one in sorted(cited)]:
+            try:
+                for offset, line, record in reading.result():
                     found[source, offset] = Located(
                         line, excerpt(record), instant(record, zones.get(source))
                     )
-        except Exception as error:  # noqa: BLE001 - codecs have errors of their own
-            problems.append((source, f"cannot be read again for line numbers: {error}"))
+            except Exception as error:  # noqa: BLE001 - codecs have errors of their own
+                problems.append((source, f"cannot be read again for line numbers: {error}"))
     return found, problems
 
 
@@ -106,35 +112,45 @@ def instant(record: bytes, zone_ms: int | None = None) -> int | None:
     return head.local_us - zone_ms * 1000
 
 
-def _records(
-    stream: BinaryIO, offsets: Sequence[int], buffer: bytearray
-) -> Iterator[tuple[int, int, bytes]]:
-    """Offset, line number and first bytes of the records at `offsets` (ascending)."""
+def _records(stream: BinaryIO, offsets: Sequence[int]) -> Iterator[tuple[int, int, bytes]]:
+    """Offset, line number and first line (64 KiB at most) of the records at `offsets` (ascending)."""
+    buffer = bytearray(_CHUNK)
     fill = cast(BufferedIOBase, stream).readinto
     count = _line_counter(buffer)
     line, position, following = 1, 0, 0
-    started: list[tuple[int, int, bytearray]] = []  # records whose end may lie in the next chunk
+    started: list[tuple[int, int, bytearray]] = []  # lines whose end lies in the next chunk
     while following < len(offsets) or started:
         size = fill(buffer) or 0
-        for _, _, record in started:
-            record += buffer[: min(size, _RECORD - len(record))]
+        going_on, started = started, []
+        for offset, number, record in going_on:
+            end = _end(buffer, 0, min(size, _RECORD - len(record)))
+            record += buffer[:end]
+            if end < size or not size or len(record) >= _RECORD:
+                yield offset, number, bytes(record)
+            else:
+                started.append((offset, number, record))
         counted = 0
         while following < len(offsets) and offsets[following] < position + size:
             at = offsets[following] - position
             following += 1
             line += count(counted, at)
             counted = at
-            record = bytearray(memoryview(buffer)[at : min(size, at + _RECORD)])
-            started.append((position + at, line, record))
+            end = _end(buffer, at, min(size, at + _RECORD))
+            if end < size or end - at >= _RECORD:
+                yield position + at, line, bytes(memoryview(buffer)[at:end])
+            else:
+                started.append((position + at, line, buffer[at:end]))
         if following < len(offsets):
             line += count(counted, size)
         position += size
-        complete = [s for s in started if not size or len(s[2]) >= _RECORD or b"\n" in s[2]]
-        for offset, number, record in complete:
-            yield offset, number, bytes(record)
-        started = [s for s in started if s not in complete]
         if not size:
             return
+
+
+def _end(buffer: bytearray, start: int, stop: int) -> int:
+    """Where a line ends that begins at `start`: at its line end, or where one has to stop."""
+    found = buffer.find(b"\n", start, stop)
+    return stop if found < 0 else found
 
 
 def _line_counter(buffer: bytearray) -> Callable[[int, int], int]:

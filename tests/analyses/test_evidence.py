@@ -23,7 +23,7 @@ class Dribble(io.BytesIO):
         return super().readinto(memoryview(buffer)[:7])
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.text("ab \t{é", max_size=12), max_size=30), st.booleans())
 def test_lines_and_excerpts(texts: list[str], crlf: bool) -> None:
     end = "\r\n" if crlf else "\n"
