@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flowdiag.parsers import sniff as sniffing
 from flowdiag.parsers.envelopes import unwrap_json
+from flowdiag.parsers.scan import PlaceFinder
 from flowdiag.parsers.sniff import HEAD_BYTES, Sample, Sniffed, sniff
 from flowdiag.parsers.sources import discover, open_source
 
@@ -387,3 +389,51 @@ def test_json_lines_that_begin_with_the_newest_are_turned_round(tmp_path: Path) 
         with open_source(source) as stream:
             told = [unwrap_json(line) for line in stream]
         assert [event and event.text for event in told] == lines
+
+
+def test_no_word_overlaps_itself() -> None:
+    # So that those found in one pass are those that counting them one by one gives.
+    for word in sniffing._WORDS:
+        assert not any(word.startswith(word[at:]) for at in range(1, len(word)))
+
+
+SOME = st.sampled_from(
+    [
+        "2026-11-18 10:11:12,345 INFO  org.apache.flink.Task [] - Deploying a (1/2)",
+        "org.apache.spark.SparkContext: x",
+        'flink_taskmanager_job_x{a="b"} 1',
+        "# TYPE a counter",
+        "LogType:jobmanager.log",
+        "Caused by: x.YException",
+        "12:13:14",
+        "key: value",
+        *("", " ", "\0", "{", "\x01\x02"),
+    ]
+)
+TEXTS = st.lists(st.tuples(SOME, st.integers(1, 130)), max_size=6).map(
+    lambda runs: "\n".join("\n".join([text] * times) for text, times in runs)
+)
+
+
+@given(text=TEXTS)
+@settings(max_examples=150, deadline=None)
+def test_short_cuts_change_no_verdict(text: str) -> None:
+    quick = judge(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sniffing, "_is_dated", lambda data: False)
+        without = PlaceFinder(sniffing._WORDS)
+        without._automaton = None
+        patch.setattr(sniffing, "_finder", lambda: without)
+        assert judge(text) == quick
+
+
+@given(text=TEXTS)
+@settings(max_examples=150, deadline=None)
+def test_an_exposition_is_one_by_most_of_its_lines(text: str) -> None:
+    raw = text.encode()
+    sample = Sample(name="x", head=raw, complete=True, elsewhere=b"", read=lambda size: raw[:size])
+    lines = [line.strip() for line in raw.split(b"\n")[:400] if line.strip()]
+    lines = lines[:-1] if len(lines) == 400 else lines
+    exposed = sum(bool(sniffing._EXPOSED.match(line)) for line in lines)
+    most = bool(lines) and exposed >= 0.7 * len(lines)
+    assert sniffing._is_exposition(sample, raw) == (most and "flink_" in text)
