@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -21,6 +22,7 @@ from flowdiag.cli.commands.rules import rules
 from flowdiag.cli.commands.simulate import simulate
 from flowdiag.cli.commands.startup import startup
 from flowdiag.cli.commands.warm import warm
+from flowdiag.cli.early import spark_ahead
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.help import HelpfulCommand, HelpfulGroup
 from flowdiag.parsers.errors import FlowdiagError
@@ -84,7 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from flowdiag.cli.console import say
 
     try:
-        result = app(args=given, prog_name="flowdiag", standalone_mode=False)
+        with spark_ahead(given) if arguments is None else nullcontext():
+            result = app(args=given, prog_name="flowdiag", standalone_mode=False)
     except FlowdiagError as error:
         say("error", error.message, error.hint)
         return ExitCode.USAGE
