@@ -333,16 +333,14 @@ def subject_of(case: Case, suspect: Suspect) -> Subject:
     """The suspect as a subject, with what is known of it."""
     job = case.job
     if suspect.kind == "taskmanager":
-        # Attempts last, they count: the scope of a metric has the first part of a host's name only.
-        places: list[Attempt | SubtaskLoad] = [*job.loads, *job.attempts]
-        hosts = {place.taskmanager or place.host: place.host for place in places if place.host}
+        hosts, named = _machines(job)
         # Up to 1.9 REST names machines by their hosts only: those are no resource ids.
-        named = any(place.taskmanager == suspect.taskmanager for place in places)
+        is_name = suspect.taskmanager in named or suspect.taskmanager not in hosts
         return Subject(
             kind="taskmanager",
             job_id=job.key.job_id or None,
             job_name=job.name,
-            taskmanager=suspect.taskmanager if named or suspect.taskmanager not in hosts else None,
+            taskmanager=suspect.taskmanager if is_name else None,
             host=hosts.get(suspect.taskmanager),
         )
     vertex = next(
@@ -365,7 +363,7 @@ def subject_of(case: Case, suspect: Suspect) -> Subject:
         )
     key = SubtaskKey(suspect.task, suspect.subtask_index)
     attempt = case.where.get(key) or Attempt(job=job.key, attempt_id="")
-    load = next((row for row in job.loads if (row.task, row.subtask_index) == key), None)
+    load = _first_loads(job).get(key)
     return Subject(
         kind="subtask",
         job_id=job.key.job_id or None,
@@ -378,6 +376,32 @@ def subject_of(case: Case, suspect: Suspect) -> Subject:
         taskmanager=attempt.taskmanager or (load.taskmanager if load else None),
         host=attempt.host or _unmangled(load.host if load else None),
     )
+
+
+@once
+def _machines(job: JobFacts) -> tuple[dict[str, str], frozenset[str | None]]:
+    """The host of each TaskManager, and all resource ids."""
+    # Attempts last, they count: the scope of a metric has the first part of a host's name only.
+    places: list[Attempt | SubtaskLoad] = [*job.loads, *job.attempts]
+    hosts = {place.taskmanager or place.host: place.host for place in places if place.host}
+    return hosts, frozenset(place.taskmanager for place in places)
+
+
+@once
+def _first_loads(job: JobFacts) -> dict[tuple[str, int], SubtaskLoad]:
+    return {(row.task, row.subtask_index): row for row in reversed(job.loads)}
+
+
+@once
+def _nameless(job: JobFacts) -> bool:
+    """Whether any attempt that was late has no name."""
+    return any(late.attempt.task is None for late in job.late)
+
+
+@once
+def _sampled(job: JobFacts) -> bool:
+    """Whether any load is a series: one sample of a REST answer is none."""
+    return any(row.samples > 1 for row in job.loads)
 
 
 def _unmangled(host: str | None) -> str | None:
@@ -434,13 +458,12 @@ def _what_would_tell(case: Case) -> tuple[str, str]:
     else:
         reason = "no input says which subtask held the checkpoints up"
     wanted = []
-    if any(late.attempt.task is None for late in job.late):
+    if _nameless(job):
         reason = "the attempts that were late have no name in the input"
         wanted.append(
             "the part of the JobManager's log with the deployments, or the TaskManagers' logs"
         )
-    # One sample of a REST answer is no series.
-    if not any(row.samples > 1 for row in job.loads):
+    if not _sampled(job):
         busy = at_least(job.version, 1, 13)
         wanted.append(
             "TaskManager logs with metric reports (the Slf4jReporter)"

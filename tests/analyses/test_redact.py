@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from flowdiag.analyses.redact import clean, mask_secrets, printable, pseudonymise
+from flowdiag.analyses import redact
+from flowdiag.analyses.redact import clean, mask_secrets, printable, pseudonymise, shorten
 from flowdiag.parsers import secrets
 
 SECRET = "hunter2ABCDEFghij"
@@ -170,3 +173,29 @@ def test_names_go_everywhere_alike() -> None:
 def test_a_text_that_takes_too_long_is_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "TIMEOUT_S", 1e-6)
     assert mask_secrets("secret" * 20_000) == secrets.WITHHELD
+
+
+def test_a_long_line_is_searched_as_far_as_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[int] = []
+
+    def search(text: str) -> str:
+        searched.append(len(text))
+        return mask_secrets(text)
+
+    monkeypatch.setattr(redact, "mask_secrets", search)
+    answer = json.dumps([{"id": number, "secret": SECRET} for number in range(3000)])
+    assert SECRET not in clean(answer)
+    assert searched and max(searched) < 3000 < len(answer)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([*_PIECES, SECRET, "@", '"', ",", "https://u", "x" * 300, "\n"]),
+        min_size=10,
+        max_size=30,
+    ).map("".join)
+)
+def test_a_long_line_shows_what_it_would_if_all_of_it_were_searched(text: str) -> None:
+    text = text * 3
+    assert clean(text) == shorten(mask_secrets(printable(text)).strip(), 500)

@@ -1,0 +1,129 @@
+"""However much is sick, everything is looked through as often as when little is.
+
+Counted are passes, not seconds: a rule that looks through all records for each spell, or at all jobs
+for each job, makes a sick week take minutes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from flowdiag.analyses.checkpoints.data import checkpoint_data
+from flowdiag.analyses.facts import CheckpointFacts, Incident, JobFacts, JobKey
+from flowdiag.analyses.rules.base import apply
+from flowdiag.analyses.rules.checkpoints import CHECKPOINT_RULES
+
+from .workbench import Bench
+
+PASSES: Counter[str] = Counter()
+
+
+class Counted(tuple[Any, ...]):
+    """A tuple that counts how often it is gone through."""
+
+    __slots__ = ()
+    name = ""
+
+    def __iter__(self) -> Iterator[Any]:
+        PASSES[self.name] += 1
+        return super().__iter__()
+
+
+def counted(facts: Any, *names: str) -> dict[str, Any]:
+    """The values of some fields, counting."""
+    return {name: type(name, (Counted,), {"name": name})(getattr(facts, name)) for name in names}
+
+
+def passes(facts: CheckpointFacts) -> dict[str, int]:
+    PASSES.clear()
+    outcomes = apply(CHECKPOINT_RULES, facts)
+    checkpoint_data(facts, outcomes)
+    assert any(outcome.findings for outcome in outcomes)
+    return dict(PASSES)
+
+
+LISTS = (
+    "checkpoints",
+    "late",
+    "declines",
+    "attempts",
+    "subtask_checkpoints",
+    "loads",
+    "incidents",
+)
+
+
+def job_of(bench: Bench, **more: Any) -> JobFacts:
+    job = bench.job(**more)
+    values = {f.name: getattr(job, f.name) for f in fields(job) if f.init}
+    return JobFacts(**(values | counted(job, *LISTS)))
+
+
+def sick(spells: int) -> CheckpointFacts:
+    """So many spells, each with late messages, a decline, answers of REST, a failure and an abort."""
+    bench = Bench(interval_s=10, timeout_s=10)
+    for number in range(spells):
+        bench.completes(6)
+        (expired,) = bench.expires()
+        for index in (1, 2):
+            bench.is_late(expired, "aggregate", index)
+        bench.acknowledgements(expired, missing=[("aggregate", 1)])
+        bench.happens(
+            "async-failure", checkpoint=expired.id, task="aggregate", subtask_index=1, cause=None
+        )
+        (declined,) = bench.declined()
+        bench.refuses(declined, "enrich", number % 2, reason=None)  # type: ignore[arg-type]
+        bench.happens("task-failure", task="enrich", subtask_index=1, cause="java.io.IOException")
+        bench.happens("job-running")
+    bench.loaded({("aggregate", 1): {"busy": 1000.0}, ("enrich", None): {"back_pressured": 900.0}})
+    return bench.facts(jobs=(job_of(bench),))
+
+
+def test_more_spells_are_no_more_passes() -> None:
+    few, many = passes(sick(8)), passes(sick(16))
+    assert few == many
+    assert few["late"] > 0
+
+
+def cluster(jobs: int) -> CheckpointFacts:
+    """So many jobs, slow, failing or sick, and TaskManagers that belong to none of them."""
+    found = []
+    for number in range(jobs):
+        bench = Bench(interval_s=10, timeout_s=10, key=JobKey("", f"{number:032x}"))
+        bench.completes(12)
+        if number % 2:
+            bench.expires(2)
+            bench.happens("task-failure", task="enrich", subtask_index=1, cause="java.io.IOError")
+        bench.completes(5, lasted_s=9.0)
+        found.append(bench.job())
+    lost = tuple(
+        Incident(
+            kind="taskmanager-lost",
+            time_us=bench.at(60),
+            taskmanager=f"tm-{number}",
+            cause="The heartbeat of TaskManager timed out.",
+            ref=bench.ref(),
+        )
+        for number in range(4)
+    )
+    plain = bench.facts(jobs=tuple(found), incidents=lost)
+    values = {f.name: getattr(plain, f.name) for f in fields(plain) if f.init}
+    return CheckpointFacts(**(values | counted(plain, "jobs", "incidents")))
+
+
+def test_more_jobs_are_no_more_passes() -> None:
+    few, many = passes(cluster(4)), passes(cluster(8))
+    assert few == many
+    assert few["jobs"] >= len(CHECKPOINT_RULES)
+
+
+@pytest.mark.parametrize("facts", [sick(3), cluster(4)], ids=["spells", "jobs"])
+def test_what_is_remembered_changes_no_answer(facts: CheckpointFacts) -> None:
+    first = apply(CHECKPOINT_RULES, facts)
+    assert apply(CHECKPOINT_RULES, facts) == first
+    assert facts.derived or any(job.derived for job in facts.jobs)
