@@ -406,14 +406,18 @@ def at_home(writers: Sequence[Writer]) -> list[Writer]:
     cluster of its own, and a job with the id 0…0 another job on each. With several JobManagers the one
     whose name begins most like the TaskManager's is taken, unless two do.
     """
-    homes = sorted({writer.cluster for writer in writers if writer.role in ("jobmanager", "mixed")})
+    clusters = {writer.cluster for writer in writers if writer.role in ("jobmanager", "mixed")}
+    homes = sorted(clusters)
 
     def home(writer: Writer) -> Writer:
-        if writer.named_cluster or not homes or writer.cluster in homes:
+        if writer.named_cluster or not homes or writer.cluster in clusters:
             return writer
         if len(homes) == 1:
             return replace(writer, cluster=homes[0])
-        shared = sorted((_alike(writer.cluster, home), home) for home in homes)
+        # In the order of names, those that begin most alike are neighbours.
+        at = bisect_right(homes, writer.cluster)
+        near = homes[max(0, at - 2) : at + 2]
+        shared = sorted((_alike(writer.cluster, home), home) for home in near)
         if shared[-1][0] == shared[-2][0]:
             return writer
         return replace(writer, cluster=shared[-1][1])
@@ -556,25 +560,27 @@ def _clocks(
             drift_ms=drift,
         )
     # What nothing tells is taken from a file of the same group, then from the JobManagers, then assumed.
-    known = [
-        clock for stream, clock in clocks.items() if roles.get(stream) in ("jobmanager", "mixed")
-    ]
+    of_jobmanagers = {
+        clock.zone_ms
+        for stream, clock in clocks.items()
+        if roles.get(stream) in ("jobmanager", "mixed")
+    }
+    of_group: dict[tuple[str | None, str | None], Clock] = {}
+    for stream, clock in clocks.items():
+        of_group.setdefault((stream.owner, groups.get(stream.source)), clock)
     for stream in streams:
         if stream in clocks:
             continue
-        siblings = [
-            clock
-            for other_stream, clock in clocks.items()
-            if other_stream.owner == stream.owner
-            and groups.get(other_stream.source) == groups.get(stream.source)
-        ]
-        if siblings:
-            shift, known_from = siblings[0].zone_ms, siblings[0].known_from
-        elif known and len({clock.zone_ms for clock in known}) == 1:
-            shift, known_from = known[0].zone_ms, "assumed"
+        group = (stream.owner, groups.get(stream.source))
+        if sibling := of_group.get(group):
+            shift, known_from = sibling.zone_ms, sibling.known_from
+        elif len(of_jobmanagers) == 1:
+            shift, known_from = next(iter(of_jobmanagers)), "assumed"
         else:
             shift, known_from = 0, "assumed"
-        clocks[stream] = Clock(segments=(Segment(0, -(2**62), shift),), known_from=known_from)
+        clock = Clock(segments=(Segment(0, -(2**62), shift),), known_from=known_from)
+        clocks[stream] = clock
+        of_group.setdefault(group, clock)
     return clocks
 
 

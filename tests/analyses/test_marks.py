@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from flowdiag.analyses.measuring import rare_of
+from flowdiag.analyses.reading import Read
 from flowdiag.analyses.resolve import RARE, Stream, Survey, survey
 from flowdiag.parsers.flink import marks as marks_module
 from flowdiag.parsers.flink.marks import DAY_US, Marks, Transition, bounded, decode, with_marks
@@ -26,6 +27,11 @@ def table(rows: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist(full, schema=EVENTS)
 
 
+def found_in(events: pa.Table) -> tuple[list[Row], list[Marks]]:
+    """What a survey is made of, of events that were parsed by one process."""
+    return rare_of(Read(table=events, rows=events.num_rows))
+
+
 def cut(rows: Sequence[Row], *edges: int) -> Survey:
     """Survey the rows as executors do: each range of them a split of its own."""
     rare: list[Row] = []
@@ -37,7 +43,7 @@ def cut(rows: Sequence[Row], *edges: int) -> Survey:
         (row,) = last.to_pylist()
         assert row["event"] == Event.MARKS
         found.append(decode(dict(row["fields"])["marks"]))
-        rare += rare_of(pa.Table.from_batches(events))[0]
+        rare += found_in(pa.Table.from_batches(events))[0]
     return survey(rare, found[::-1])
 
 
@@ -75,11 +81,11 @@ ROWS: list[Row] = [
     "edges", [edges for n in (1, 2) for edges in combinations(range(1, len(ROWS) - 1), n)]
 )
 def test_splits_add_up_to_the_same_wherever_they_are_cut(edges: tuple[int, ...]) -> None:
-    assert same(cut(ROWS, *edges), survey(*rare_of(table(ROWS))))
+    assert same(cut(ROWS, *edges), survey(*found_in(table(ROWS))))
 
 
 def test_owners_and_midnights_are_carried_over() -> None:
-    found = survey(*rare_of(table(ROWS)))
+    found = survey(*found_in(table(ROWS)))
     streams = {Stream(r["source"], r["owner"]): r for r in found.rows if r["what"] == "stream"}
     assert {stream.owner for stream in streams} == {None, "container_1", "container_2", "labelled"}
     assert streams[Stream(0, None)]["last_shown_us"] == 22 * HOUR_US
@@ -99,12 +105,12 @@ def test_owners_and_midnights_are_carried_over() -> None:
 
 
 def test_what_is_plain_needs_no_window() -> None:
-    found = survey(*rare_of(table([{"event": "known", "offset": 0, "local_us": 1}])))
+    found = survey(*found_in(table([{"event": "known", "offset": 0, "local_us": 1}])))
     assert (found.has_headers, found.has_times) == (False, False)
 
 
 def test_a_split_row_alone_is_rare_and_no_stream() -> None:
-    found = survey(*rare_of(table([{"event": "split", "offset": 0, "fields": {"bytes": "0"}}])))
+    found = survey(*found_in(table([{"event": "split", "offset": 0, "fields": {"bytes": "0"}}])))
     assert [(row["what"], row["event"]) for row in found.rows] == [("rare", "split")]
     assert Event.SPLIT in RARE
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flowdiag.analyses.assemble import assemble
 from flowdiag.analyses.checkpoints.data import checkpoint_data
@@ -15,7 +17,9 @@ from flowdiag.analyses.resolve import (
     Segment,
     Stream,
     Writer,
+    _empty_stream,
     at_home,
+    settle,
     told_by_siblings,
 )
 
@@ -92,6 +96,41 @@ def test_taskmanagers_belong_to_the_jobmanager_of_their_folder(
     writers.append(writer(9, "taskmanager", worker))
     assert at_home(writers)[-1].cluster == expected
     assert [item.cluster for item in at_home(writers)][:-1] == managers
+
+
+names = st.text("ab/", max_size=6)
+
+
+@given(managers=st.sets(names, min_size=2), worker=names)
+def test_the_jobmanager_whose_name_begins_most_like_it_is_taken(
+    managers: set[str], worker: str
+) -> None:
+    def alike(name: str) -> int:
+        return max(at for at in range(7) if name[:at] == worker[:at] and at <= len(name))
+
+    most = [name for name in managers if alike(name) == max(map(alike, managers))]
+    writers = [writer(number, "jobmanager", name) for number, name in enumerate(sorted(managers))]
+    found = at_home([*writers, writer(99, "taskmanager", worker)])[-1].cluster
+    assert found == (most[0] if len(most) == 1 and worker not in managers else worker)
+
+
+def test_a_file_without_marks_has_the_clock_of_its_group() -> None:
+    def stream(source: int, owner: str | None = None) -> dict[str, Any]:
+        return {**_empty_stream(Stream(source, owner)), "as_taskmanager": 1, "n": 1}
+
+    zones = {1: 3_600_000, 3: 7_200_000, 4: 1_800_000}
+    marks = [
+        {
+            "what": "mark", "source": source, "owner": None, "zone": zone, "n": 1, "offset": 0,
+            "shown_us": 0, "difference": zone, "printed": False,
+        }
+        for source, zone in zones.items()
+    ]  # fmt: skip
+    streams = [*(stream(source) for source in range(6)), stream(5, "labelled")]
+    groups = {0: "a", 1: "a", 2: "b", 3: "b", 4: "b", 5: "c"}
+    found = {each.stream: each.clock.zone_ms for each in settle([*streams, *marks], groups)}
+    assert [found[Stream(source, None)] for source in (0, 2, 5)] == [3_600_000, 7_200_000, 0]
+    assert found[Stream(5, "labelled")] == 0
 
 
 def test_a_cluster_that_the_log_names_stays() -> None:
