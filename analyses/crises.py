@@ -150,9 +150,26 @@ def crises(job: JobFacts, facts: CheckpointFacts | None = None) -> tuple[Crisis,
         facts: to see failures that no record ties to a job (lost TaskManagers, killed containers);
             they count if they happen during the job's own failures.
     """
-    failures = _own_failures(job)
-    if facts is not None:
-        failures = _with_strays(failures, facts)
+    if facts is None:
+        return _own_crises(job)
+    known = _crises_of(facts)
+    if id(job) not in known:
+        known[id(job)] = job, _grouped(job, _with_strays(_own_failures(job), facts))
+    return known[id(job)][1]
+
+
+@once
+def _own_crises(job: JobFacts) -> tuple[Crisis, ...]:
+    return _grouped(job, _own_failures(job))
+
+
+@once
+def _crises_of(facts: CheckpointFacts) -> dict[int, tuple[JobFacts, tuple[Crisis, ...]]]:
+    """Crises by the identity of a job, which stands beside them so that no other gets it."""
+    return {}
+
+
+def _grouped(job: JobFacts, failures: Sequence[Failure]) -> tuple[Crisis, ...]:
     # Nothing failed as long as no task did: a TaskManager that leaves an idle cluster is no failure.
     if not any(f.incident.kind in _FAILURES for f in failures):
         return ()

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from flowdiag.analyses.derived import once
 from flowdiag.analyses.facts import CheckpointFacts, JobFacts, Process, Ref, SubtaskLoad
 from flowdiag.analyses.placement import SubtaskKey
 from flowdiag.analyses.queues.capacity import Capacity
@@ -108,7 +109,7 @@ class GateQueue:
     ref: Ref | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # told apart by identity, for caches
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JobQueues:
     """Everything about one job.
 
@@ -136,6 +137,8 @@ class JobQueues:
     version: tuple[int, int] | None = None
     version_from: str | None = None
     gaps: tuple[str, ...] = ()
+    # Of `flowdiag.analyses.derived.once`.
+    derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def totals(self) -> tuple[SubtaskLoad, ...]:
@@ -145,7 +148,12 @@ class JobQueues:
     @property
     def windows(self) -> list[int]:
         """Every window with a sample, ascending."""
-        return sorted({sample.window for each in self.samples.values() for sample in each})
+        return list(_windows(self))
+
+
+@once
+def _windows(job: JobQueues) -> tuple[int, ...]:
+    return tuple(sorted({sample.window for each in job.samples.values() for sample in each}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

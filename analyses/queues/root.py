@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Final
 
 from flowdiag.analyses import judging as j
+from flowdiag.analyses.derived import once
 from flowdiag.analyses.episodes import episodes, spells
 from flowdiag.analyses.facts import SubtaskLoad
 from flowdiag.analyses.findings import Confidence, State, Vote, weigh
@@ -174,7 +174,7 @@ class Spell:
         return mild and self.after_start and self.lasted_us < WARM_UP_US and self.samples < 10
 
 
-@lru_cache(maxsize=64)
+@once
 def _by_window(job: JobQueues) -> dict[int, dict[SubtaskKey, Sample]]:
     found: dict[int, dict[SubtaskKey, Sample]] = defaultdict(dict)
     for key, each in job.samples.items():
@@ -195,7 +195,7 @@ def samples_in(job: JobQueues, windows: Iterable[int] | None) -> dict[SubtaskKey
     return found
 
 
-@lru_cache(maxsize=64)
+@once
 def sampled(job: JobQueues) -> bool:
     """Whether there are samples over time, not single answers only."""
     return any(
@@ -208,10 +208,17 @@ def loads_in(job: JobQueues, windows: Iterable[int] | None = None) -> Loads:
 
     The same windows give the same dictionary, which nobody may change.
     """
-    return _loads(job, None if windows is None else tuple(windows))
+    known, wanted = _known_loads(job), None if windows is None else tuple(windows)
+    if wanted not in known:
+        known[wanted] = _loads(job, wanted)
+    return known[wanted]
 
 
-@lru_cache(maxsize=512)
+@once
+def _known_loads(job: JobQueues) -> dict[tuple[int, ...] | None, Loads]:
+    return {}
+
+
 def _loads(job: JobQueues, windows: tuple[int, ...] | None) -> Loads:
     found = {key: load_of(key, _row(key, each)) for key, each in samples_in(job, windows).items()}
     if not sampled(job) and job.totals:
@@ -440,7 +447,7 @@ def _informed(root: Root, loads: Loads) -> Root:
     return replace(root, subtasks=kept)
 
 
-@lru_cache(maxsize=64)
+@once
 def find_spells(job: JobQueues) -> tuple[Spell, ...]:
     """All ends of back pressure of a job, the ongoing and most convincing first."""
     order = job.windows
