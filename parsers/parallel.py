@@ -261,6 +261,14 @@ def _side_by_side(
     return done
 
 
+# PyArrow imports NumPy and pandas, where they are installed, to ask whether a value is one of theirs:
+# half of the time that such a process takes to start.
+_SERVE: Final = (
+    "import sys; sys.modules.update(numpy=None, pandas=None);"
+    f" from {__name__} import serve; serve()"
+)
+
+
 class _Process:
     """Another Python that runs `serve`: it gets tasks through a pipe, and ends when that does.
 
@@ -270,7 +278,7 @@ class _Process:
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"],
+            [sys.executable, "-P", "-c", _SERVE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
