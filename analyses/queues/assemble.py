@@ -62,7 +62,9 @@ def assemble_queues(rows: Sequence[Row], common: CheckpointFacts, *, window_us: 
     gate_rows: dict[JobKey, list[Row]] = defaultdict(list)
     for row in by_what["gate"]:
         gate_rows[owners.of(row)].append(row)
-    machines = [_machine(row) for row in by_what["machine"]]
+    machines: dict[str, list[Machine]] = defaultdict(list)
+    for machine in sorted(map(_machine, by_what["machine"]), key=lambda m: m.window):
+        machines[machine.taskmanager].append(machine)
     told: Row = by_what["names"][0] if by_what["names"] else {}
     known = {job.key: job for job in common.jobs}
     for key, found in windows.items():
@@ -124,7 +126,7 @@ def _job(
     job: JobFacts,
     rows: Sequence[Row],
     gate_rows: Sequence[Row],
-    machines: Sequence[Machine],
+    machines: Mapping[str, Sequence[Machine]],
     told: Row,
     common: CheckpointFacts,
     window_us: int,
@@ -137,18 +139,11 @@ def _job(
     if version_of(job.version) is None:
         job = replace(job, version=_said(job, common, told))
     mine = {sample.taskmanager for each in samples.values() for sample in each}
-    by_machine: dict[str, list[Machine]] = defaultdict(list)
-    for machine in machines:
-        if machine.taskmanager in mine:
-            by_machine[machine.taskmanager].append(machine)
     return JobQueues(
         job=job,
         topology=topology,
         samples=samples,
-        machines={
-            name: tuple(sorted(found, key=lambda m: m.window))
-            for name, found in sorted(by_machine.items())
-        },
+        machines={name: tuple(machines[name]) for name in sorted(machines.keys() & mine)},
         capacity=_capacities(job, topology, samples, version),
         gates=tuple(
             sorted(

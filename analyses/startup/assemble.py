@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
 from flowdiag.analyses.crises import RANKS, kind_of
@@ -54,7 +55,15 @@ def assemble_startup(rows: Sequence[Row], common: CheckpointFacts) -> StartupFac
         (row for row in rows if row["what"] == "restore"), key=lambda row: int(row["first_us"])
     )
     workers = _workers(marks)
-    jobs = tuple(_job(job, common, marks, times, restores, workers) for job in common.jobs)
+    shared = _Shared(
+        alone=len(common.jobs) == 1,
+        marks=marks,
+        marks_of=_by_job_id(marks),
+        strays=_of_incidents(i for i in common.incidents if kind_of(i) is not None),
+        restores=_Timeline(restores, [row["first_us"] for row in restores]),
+        asked=_asked(workers),
+    )
+    jobs = tuple(_job(job, times, shared) for job in common.jobs)
     requests = _requests(marks)
     last = max(
         [row["time_us"] for row in marks]
@@ -155,20 +164,12 @@ def _ref(row: Row) -> Ref:
 # --- jobs ------------------------------------------------------------------------------------------
 
 
-def _job(
-    job: JobFacts,
-    common: CheckpointFacts,
-    marks: Sequence[Row],
-    times: Mapping[str, Row],
-    restores: Sequence[Row],
-    workers: Sequence[Worker],
-) -> JobStarts:
-    alone = len(common.jobs) == 1
-    mine = [
-        row for row in marks if row["job_id"] == job.key.job_id or (alone and not row["job_id"])
-    ]
+def _job(job: JobFacts, times: Mapping[str, Row], shared: _Shared) -> JobStarts:
+    mine = shared.marks_of.get(job.key.job_id, [])
+    if shared.alone:
+        mine = [row for row in shared.marks if row["job_id"] == job.key.job_id or not row["job_id"]]
     tasks = sorted(_tasks(job, times), key=lambda task: (task.begins_us or 0, task.attempt_id))
-    starts = tuple(_starts(job, common, mine, tasks, restores, workers))
+    starts = tuple(_starts(job, shared, mine, tasks))
     ended = next((r for r in reversed(mine) if r["event"] == Event.JOB_FINISHED), None)
     return JobStarts(
         job=job,
@@ -232,13 +233,43 @@ def _of_incidents(incidents: Iterable[Incident]) -> _Timeline:
     return _Timeline(dated, [i.time_us or 0 for i in dated])
 
 
+def _asked(workers: Sequence[Worker]) -> _Timeline:
+    """Workers that were asked for, by when, each with its place among all."""
+    asked = sorted(
+        (
+            (w.requested_us, place, w)
+            for place, w in enumerate(workers)
+            if w.requested_us is not None
+        ),
+        key=itemgetter(0),
+    )
+    return _Timeline([(place, w) for _, place, w in asked], [us for us, _, _ in asked])
+
+
+def _by_job_id(marks: Iterable[Row]) -> Mapping[str | None, list[Row]]:
+    found: defaultdict[str | None, list[Row]] = defaultdict(list)
+    for row in marks:
+        found[row["job_id"]].append(row)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shared:
+    """What the starts of all jobs are told by, looked through once however many jobs there are.
+
+    `strays` are failures that no record ties to a job.
+    """
+
+    alone: bool
+    marks: Sequence[Row]
+    marks_of: Mapping[str | None, list[Row]]
+    strays: _Timeline
+    restores: _Timeline
+    asked: _Timeline
+
+
 def _starts(
-    job: JobFacts,
-    common: CheckpointFacts,
-    marks: Sequence[Row],
-    tasks: Sequence[TaskTimes],
-    restores: Sequence[Row],
-    workers: Sequence[Worker],
+    job: JobFacts, shared: _Shared, marks: Sequence[Row], tasks: Sequence[TaskTimes]
 ) -> Iterator[Start]:
     restarts = _restarts(job)
     begun = [
@@ -266,11 +297,8 @@ def _starts(
     timelines = _Timelines(
         marks=_Timeline(marks, [row["time_us"] for row in marks]),
         incidents=_of_incidents(job.incidents),
-        triggers=_of_incidents(
-            i for i in (*job.incidents, *common.incidents) if kind_of(i) is not None
-        ),
-        restores=_Timeline(restores, [row["first_us"] for row in restores]),
-        workers=workers,
+        triggers=_of_incidents(i for i in job.incidents if kind_of(i) is not None),
+        shared=shared,
         checkpoints=sorted(
             c.ended_us
             for c in job.checkpoints
@@ -297,8 +325,7 @@ class _Timelines:
     marks: _Timeline
     incidents: _Timeline
     triggers: _Timeline
-    restores: _Timeline
-    workers: Sequence[Worker]
+    shared: _Shared
     checkpoints: Sequence[int]
 
 
@@ -339,7 +366,9 @@ def _start(
     horizon = end or failed or job.last_us or begin
     # Restores of the start before are cut off when its tasks are cancelled.
     ready = min((t.deploying_us for t in tasks if t.deploying_us is not None), default=_NEVER)
-    restores = tuple(_restored(lines.restores.within(ready, end or _NEVER), complete=complete))
+    restores = tuple(
+        _restored(lines.shared.restores.within(ready, end or _NEVER), complete=complete)
+    )
     steps = tuple(
         _steps(
             job,
@@ -419,9 +448,13 @@ def _restored(rows: Iterable[Row], *, complete: bool) -> Iterator[Restore]:
 
 def _trigger(lines: _Timelines, moment: int) -> tuple[str | None, str | None, Ref | None]:
     """What a restart followed: the nearest failure before it, the likeliest cause of those together."""
+    span = moment - _TRIGGER_US, moment + _SAME_RESTART_US + 1
     near = [
         (incident, kind)
-        for incident in lines.triggers.within(moment - _TRIGGER_US, moment + _SAME_RESTART_US + 1)
+        for incident in sorted(
+            (*lines.triggers.within(*span), *lines.shared.strays.within(*span)),
+            key=lambda incident: incident.time_us or 0,
+        )
         if (kind := kind_of(incident)) is not None
     ]
     if not near:
@@ -491,7 +524,7 @@ def _steps(
         return
     slots = _slots_step(marks, scheduled, deploying, horizon, tasks)
     yield slots
-    yield from _workers_step(lines.workers, begin, slots.ended_us or horizon)
+    yield from _workers_step(lines.shared.asked, begin, slots.ended_us or horizon)
     if not deploying:
         return
     reached = {
@@ -594,9 +627,9 @@ def _task_step(name: str, tasks: Sequence[TaskTimes], begins: Any, ends: Any, ho
     )
 
 
-def _workers_step(workers: Iterable[Worker], begin: int, end: int) -> Iterator[Step]:
+def _workers_step(workers: _Timeline, begin: int, end: int) -> Iterator[Step]:
     """From the request for each worker to its registration, part of the wait for slots."""
-    asked = [w for w in workers if w.requested_us is not None and begin <= w.requested_us <= end]
+    asked = [w for _, w in sorted(workers.within(begin, end + 1), key=itemgetter(0))]
     yield from _over_workers(
         "workers", [(w, w.requested_us or 0, w.registered_us or w.ended_us) for w in asked], end
     )
