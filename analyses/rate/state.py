@@ -6,6 +6,7 @@ are cold and are left out. Rules and the report read the same `StreamState`, so 
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -381,24 +382,22 @@ def _share_at_estimate(
     mine = next((one for one in estimators if one.stream == stream), None)
     if mine is None:
         return 0.0, 0.0
-    published = [
-        (step.observation.time_ms, step.new_rate)
-        for step in mine.steps
-        if step.new_rate is not None
-    ]
+    # In order of time: an estimator skips what is older than what it has seen.
+    published = [step for step in mine.steps if step.new_rate is not None]
     if not published:
         return 0.0, 0.0
+    times = [step.observation.time_ms for step in published]
+    values = [step.new_rate or 0.0 for step in published]
     reached, counted, rates = 0, 0, []
     for batch in late:
         records = next((s.records for s in batch.streams if s.stream == stream), None)
         # The records of a batch came in during the interval before its time.
         begin = batch.time_ms - seconds * 1000
-        before = [rate for time, rate in published if time <= begin]
-        during = [rate for time, rate in published if begin < time <= batch.time_ms]
-        if records is None or not (before or during):
+        known = bisect(times, begin)
+        held = values[max(0, known - 1) : max(known, bisect(times, batch.time_ms))]
+        if records is None or not held:
             continue
-        permitted = max([*before[-1:], *during])
-        lowest = min([*before[-1:], *during])
+        permitted, lowest = max(held), min(held)
         counted += 1
         rates.append(permitted)
         reached += AT_LIMIT * lowest * seconds <= records
