@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink.marks import with_marks
-from flowdiag.parsers.parse import BATCH_ROWS, TASK_BYTES, Split, parse_split
+from flowdiag.parsers.parse import BATCH_ROWS, TASK_BYTES, Split, parse_splits
 from flowdiag.parsers.schema import EVENTS, Event
 
 _GROUP_ROWS: Final = 32_768  # of a Parquet file: what is in memory at once
@@ -140,9 +140,7 @@ def parse_task(
     events = _Writer(_file(folder, "events", number))
     series = _Writer(_file(folder, "metrics", number))
     with events, series:
-        parsed = (batch for split in task for batch in parse_split(split, metrics=metrics))
-        # Marks of all its splits at once, which are of different sources.
-        for batch in with_marks(_in_large_batches(parsed)):
+        for batch in rows_of_task(task, metrics):
             kinds = batch.column("event")
             measured = pc.equal(kinds, Event.METRIC.value)
             if pc.any(measured).as_py():
@@ -153,6 +151,19 @@ def parse_task(
                 series.add(batch.filter(headers))
             events.add(batch)
     return events.rows, series.rows
+
+
+def rows_of_task(
+    task: Sequence[Split], metrics: Collection[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a task's splits and, of Flink, rows of `marks` behind them.
+
+    What records add up to must be told here: nobody sees all the rows of a source again before its clock
+    is settled.
+    """
+    parsed = _in_large_batches(parse_splits(task, metrics=metrics))
+    # Of all splits at once, which are of different sources.
+    yield from with_marks(parsed) if any(s.source.engine == "flink" for s in task) else parsed
 
 
 def _in_large_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -12,7 +12,7 @@ lines beside it, never on what came before in the split.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -119,6 +119,7 @@ def parse_split(
     *,
     catalogue: Catalogue | None = None,
     metrics: Collection[str] | None = None,
+    builder: RowBuilder | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read a split into batches of `EVENTS`.
 
@@ -126,6 +127,7 @@ def parse_split(
         split: from `plan_splits`.
         catalogue: messages to recognise; by default all that flowdiag knows.
         metrics: names of the metrics of reports that become rows; None for all that are known.
+        builder: gets the rows of several splits in turn, and keeps the last ones of each.
 
     Yields:
         batches of at most 2048 rows (of metrics: 8192); the very last row is the only one of event `split`, with
@@ -136,7 +138,7 @@ def parse_split(
     """
     source = split.source
     if source.kind in ("rest", "archive"):
-        yield from _read_whole(split, metrics)
+        yield from _read_whole(split, metrics, builder)
         return
     if source.kind == "prometheus":
         yield from _read_samples(split, metrics)
@@ -148,7 +150,7 @@ def parse_split(
         yield from _read_spark_events(split)
         return
     tally = Tally()
-    builder = RowBuilder()
+    shared, builder = builder, RowBuilder() if builder is None else builder
     error: str | None = None
     scanner: LineScanner | None = None
     try:
@@ -161,7 +163,7 @@ def parse_split(
                     yield found
                     continue
                 builder.add(found)
-                if len(builder) == BATCH_ROWS:
+                if len(builder) >= BATCH_ROWS:
                     yield builder.take()
             yield from reader.folder.flush()
             error = stream_error(stream) or scanner.error
@@ -172,14 +174,31 @@ def parse_split(
         tally.bytes = scanner.bytes_read
         tally.truncated += scanner.truncated_lines
     builder.add(_split_row(split, tally, error))
-    yield builder.take()
+    if shared is None or len(builder) >= BATCH_ROWS:
+        yield builder.take()
+
+
+def parse_splits(
+    splits: Iterable[Split], *, metrics: Collection[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Read splits as `parse_split` does, one after the other, those of small logs into one batch.
+
+    A batch costs as much as the rows of a small file.
+    """
+    builder = RowBuilder()
+    for split in splits:
+        yield from parse_split(split, metrics=metrics, builder=builder)
+    if len(builder):
+        yield builder.take()
 
 
 def _catalogue_of(source: Source) -> Catalogue:
     return load_catalogue("spark" if source.engine == "spark" else "flink")
 
 
-def _read_whole(split: Split, metrics: Collection[str] | None) -> Iterator[pa.RecordBatch]:
+def _read_whole(
+    split: Split, metrics: Collection[str] | None, builder: RowBuilder | None
+) -> Iterator[pa.RecordBatch]:
     """REST answers and archives: read by their own reader, with the same last row."""
     tally = Tally()
     counts = DocumentCounts()
@@ -195,9 +214,10 @@ def _read_whole(split: Split, metrics: Collection[str] | None) -> Iterator[pa.Re
     )
     tally.not_understood, tally.samples = counts.not_understood, list(counts.samples)
     tally.first_us, tally.last_us = counts.first_us, counts.last_us
-    builder = RowBuilder()
+    shared, builder = builder, RowBuilder() if builder is None else builder
     builder.add(_split_row(split, tally, error))
-    yield builder.take()
+    if shared is None or len(builder) >= BATCH_ROWS:
+        yield builder.take()
 
 
 def _read_samples(split: Split, metrics: Collection[str] | None) -> Iterator[pa.RecordBatch]:
@@ -294,5 +314,4 @@ def parse_on_driver(
 ) -> pa.Table:
     """Parse here and now, without Spark; one `split` row per split, as everywhere."""
     splits = (split for task in tasks for split in task)
-    batches = [batch for split in splits for batch in parse_split(split, metrics=metrics)]
-    return pa.Table.from_batches(batches, schema=EVENTS)
+    return pa.Table.from_batches(list(parse_splits(splits, metrics=metrics)), schema=EVENTS)

@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from flowdiag.parsers.flink.marks import with_marks
-from flowdiag.parsers.parse import Split, parse_split
+from flowdiag.parsers.parallel import rows_of_task
+from flowdiag.parsers.parse import Split
 from flowdiag.parsers.schema import EVENTS as ARROW_EVENTS
 
 _SIMPLE: Final[dict[pa.DataType, T.DataType]] = {
@@ -88,9 +88,7 @@ def events_frame(
     def parse(tasks_in: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in tasks_in:
             for number in batch.column(0).to_pylist():
-                for split in pickle.loads(tasks[number]):
-                    batches = parse_split(split, metrics=metrics)
-                    yield from with_marks(batches) if split.source.engine == "flink" else batches
+                yield from rows_of_task(pickle.loads(tasks[number]), metrics)
 
     return spark.range(len(tasks), numPartitions=len(tasks)).mapInArrow(parse, schema=EVENTS)
 
