@@ -126,21 +126,20 @@ def read(
     """
     from flowdiag.parsers.parse import parse_on_driver, plan_splits
 
-    total = cost(sources)
-    if total <= means.here_bytes:
+    if cost(sources) <= means.here_bytes:
         say("reading")
         table = parse_on_driver(plan_splits(sources), metrics)
         return Read(table=table, rows=table.num_rows)
     if means.executors:
         return Read(tasks=plan_splits(sources), rows=None)
     say("reading")
-    from flowdiag.parsers.parallel import parse_in_processes, task_bytes
+    from flowdiag.parsers.parallel import parse_in_processes
 
-    processes = means.processes or _processors()
+    # The same tasks whoever parses them: reports of metrics are added up within one.
     parsed = parse_in_processes(
-        plan_splits(sources, task_bytes(total, processes)),
+        plan_splits(sources),
         means.folder or _own_folder(),
-        processes=processes,
+        processes=means.processes or _processors(),
         metrics=metrics,
         tell=lambda share: say(f"reading, {share:.0%}"),
     )

@@ -27,12 +27,10 @@ import pyarrow.parquet as pq
 
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink.marks import with_marks
-from flowdiag.parsers.parse import BATCH_ROWS, TASK_BYTES, Split, parse_splits
+from flowdiag.parsers.parse import BATCH_ROWS, Split, parse_splits
 from flowdiag.parsers.schema import EVENTS, Event
 
 _GROUP_ROWS: Final = 32_768  # of a Parquet file: what is in memory at once
-_TASKS_EACH: Final = 4  # per process, so that none waits long for the last one
-_LEAST_TASK_BYTES: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,16 +71,6 @@ class Parsed:
 
     events: Rows
     metrics: Rows
-
-
-def task_bytes(total: float, processes: int) -> int:
-    """How large tasks are made so that processes share the work evenly.
-
-    >>> task_bytes(10e9, 2) // 2**20, task_bytes(200e6, 2) // 2**20, task_bytes(1e6, 8) // 2**20
-    (96, 23, 8)
-    """
-    even = int(total / (processes * _TASKS_EACH))
-    return min(TASK_BYTES, max(_LEAST_TASK_BYTES, even))
 
 
 def parse_in_processes(
