@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+# `min` of a struct makes Spark sort all rows by all keys, `min` of a number does not.
+_TERABYTE: Final = (
+    1 << 40
+)  # below it every offset; above it there is room for eight million sources
+PLACE: Final = f"(source * {_TERABYTE}L + offset)"
+"""SQL: a source and an offset in it as one number, in the order of both."""
+
+
+def unplaced(place: str) -> str:
+    """SQL: the struct (source, offset) of a number that `PLACE` made.
+
+    >>> unplaced("p")
+    "named_struct('source', CAST(p DIV 1099511627776L AS INT), 'offset', p % 1099511627776L)"
+    """
+    source = f"CAST({place} DIV {_TERABYTE}L AS INT)"
+    return f"named_struct('source', {source}, 'offset', {place} % {_TERABYTE}L)"
 
 
 def kept(frame: DataFrame, *, large: bool = False) -> DataFrame:

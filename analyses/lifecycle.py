@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses.frames import kept
+from flowdiag.analyses.frames import PLACE, kept, unplaced
 from flowdiag.analyses.resolve import ZERO_JOB
 from flowdiag.parsers.schema import Event
 
@@ -417,8 +417,8 @@ def loads(events: DataFrame, spans_us: list[tuple[int, int]] | None) -> DataFram
     return _query(
         f"""
         WITH rows AS (
-          SELECT cluster, job_name, task, subtask_index, taskmanager, host, time_us, source, offset,
-            metric.name AS name, CASE metric.name {keys} END AS key,
+          SELECT cluster, job_name, task, subtask_index, taskmanager, host, time_us,
+            {PLACE} AS place, metric.name AS name, CASE metric.name {keys} END AS key,
             metric.count AS n, metric.first AS first, metric.last AS last,
             -- Whole numbers of 1/1024: their sum is exact, so that no order of adding them matters.
             rint(metric.sum * 1024) / 1024 AS total
@@ -430,7 +430,7 @@ def loads(events: DataFrame, spans_us: list[tuple[int, int]] | None) -> DataFram
           SELECT *, lag(last) OVER (
             PARTITION BY xxhash64(
               cluster, job_name, task, subtask_index, taskmanager, host, name)
-            ORDER BY time_us, source, offset) AS before
+            ORDER BY time_us, place) AS before
           FROM rows WHERE key IN ({counters})
         ), series AS (
           SELECT cluster, job_name, task, subtask_index, taskmanager, host, key, name,
@@ -438,18 +438,18 @@ def loads(events: DataFrame, spans_us: list[tuple[int, int]] | None) -> DataFram
             sum(greatest(last - first, 0) + CASE
               WHEN before IS NULL THEN 0 WHEN first >= before THEN first - before ELSE first
             END) AS increase,
-            sum(total) AS total, sum(n) AS n, min(struct(source, offset)) AS ref
+            sum(total) AS total, sum(n) AS n, min(place) AS place
           FROM steps
           GROUP BY ALL
           UNION ALL
           SELECT cluster, job_name, task, subtask_index, taskmanager, host, key, name,
-            min(time_us), max(time_us), NULL, sum(total), sum(n), min(struct(source, offset))
+            min(time_us), max(time_us), NULL, sum(total), sum(n), min(place)
           FROM rows WHERE key NOT IN ({counters})
           GROUP BY ALL
         )
         SELECT 'load' AS what, cluster, job_name, task, subtask_index, taskmanager, host,
           max(n) AS samples, {means}, {increases}, min(first_us) AS first_us,
-          max(last_us) AS last_us, min(ref) AS ref
+          max(last_us) AS last_us, {unplaced("min(place)")} AS ref
         FROM series
         GROUP BY ALL
         """,

@@ -88,7 +88,6 @@ _JVM_FLAGS: Final = (
     "-XX:TieredStopAtLevel=1",  # a short life: what the second compiler makes is never used
     # With one compiler Java reserves 48 MB for code, and collects all garbage to stay below.
     "-XX:ReservedCodeCacheSize=200m",
-    "-XX:MaxTenuringThreshold=0",  # what survives once (classes, plans) survives: copied once
     "-XX:-UsePerfData",  # no files in the shared temporary folder
     "-Dfile.encoding=UTF-8",
     "-Duser.language=en",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.frames import kept
+from flowdiag.analyses.frames import PLACE, kept, unplaced
 from flowdiag.parsers.schema import Event
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _gauges(keys: Iterable[str]) -> str:
 _DISTINCT: Final = """
     SELECT {keys}, time_us, duration_ms, metric.name AS name, metric.count AS n,
       metric.sum AS total, metric.min AS low, metric.max AS high, metric.first AS first,
-      metric.last AS last, min(struct(source, offset)) AS ref
+      metric.last AS last, min({place}) AS place
     FROM {{events}}
     WHERE event = '{event}' AND time_us IS NOT NULL AND metric.count > 0 AND {condition}
     GROUP BY ALL
@@ -130,6 +130,7 @@ def windows(events: DataFrame, width_us: int) -> DataFrame:
     resets, first_us, last_us, source, offset.
     """
     rows = _DISTINCT.format(
+        place=PLACE,
         keys=_SUBTASK,
         event=Event.METRIC.value,
         condition=f"""subtask_index IS NOT NULL AND (
@@ -145,7 +146,7 @@ def windows(events: DataFrame, width_us: int) -> DataFrame:
         WITH rows AS ({rows}),
         steps AS (
           SELECT *, lag(last) OVER (
-            PARTITION BY {_SUBTASK}, name ORDER BY time_us, ref) AS before
+            PARTITION BY {_SUBTASK}, name ORDER BY time_us, place) AS before
           FROM rows
         ), folded AS (
           SELECT {_SUBTASK}, time_us DIV {width_us} AS window, name,
@@ -154,7 +155,7 @@ def windows(events: DataFrame, width_us: int) -> DataFrame:
             sum(n) AS n, sum(total) AS total, min(low) AS low, max(high) AS high,
             {_INCREASE} AS increase, count_if(first < before OR last < first) AS resets,
             min(time_us) AS first_us,
-            max(time_us + coalesce(duration_ms, 0) * 1000) AS last_us, min(ref) AS ref
+            max(time_us + coalesce(duration_ms, 0) * 1000) AS last_us, min(place) AS place
           FROM steps
           GROUP BY ALL
         )
@@ -163,7 +164,7 @@ def windows(events: DataFrame, width_us: int) -> DataFrame:
           max(n) AS samples,
           max(resets) FILTER (WHERE key IN ('records_in', 'records_out', 'bytes_in')) AS resets,
           min(first_us) AS first_us, max(last_us) AS last_us,
-          min(ref).source AS source, min(ref).offset AS offset
+          {unplaced("min(place)")}.source AS source, {unplaced("min(place)")}.offset AS offset
         FROM folded
         GROUP BY ALL
         """,
@@ -174,6 +175,7 @@ def windows(events: DataFrame, width_us: int) -> DataFrame:
 def machines(events: DataFrame, width_us: int) -> DataFrame:
     """Each TaskManager in each window: `what` = `machine`; gc_ms over all collectors."""
     rows = _DISTINCT.format(
+        place=PLACE,
         keys="cluster, taskmanager, host",
         event=Event.METRIC.value,
         condition=f"""metric.scope = 'tm' AND taskmanager IS NOT NULL
@@ -186,14 +188,14 @@ def machines(events: DataFrame, width_us: int) -> DataFrame:
           SELECT *, lag(last) OVER in_order AS before, lag(time_us) OVER in_order AS before_us
           FROM rows
           WINDOW in_order AS (
-            PARTITION BY cluster, taskmanager, host, name ORDER BY time_us, ref)
+            PARTITION BY cluster, taskmanager, host, name ORDER BY time_us, place)
         ), folded AS (
           SELECT cluster, taskmanager, host, time_us DIV {width_us} AS window, name,
             CASE name {_keys(MACHINE_GAUGES)} ELSE 'gc' END AS key,
             sum(n) AS n, sum(total) AS total, min(low) AS low, max(high) AS high,
             {_INCREASE} AS increase, min(coalesce(before_us, time_us)) AS since_us,
             min(time_us) AS first_us,
-            max(time_us + coalesce(duration_ms, 0) * 1000) AS last_us, min(ref) AS ref
+            max(time_us + coalesce(duration_ms, 0) * 1000) AS last_us, min(place) AS place
           FROM steps
           GROUP BY ALL
         )
@@ -202,7 +204,7 @@ def machines(events: DataFrame, width_us: int) -> DataFrame:
                    sum(increase) FILTER (WHERE key = 'gc')) AS gc_ms,
           (max(last_us) - min(since_us)) / 1000 AS span_ms, max(n) AS samples,
           min(first_us) AS first_us, max(last_us) AS last_us,
-          min(ref).source AS source, min(ref).offset AS offset
+          {unplaced("min(place)")}.source AS source, {unplaced("min(place)")}.offset AS offset
         FROM folded
         GROUP BY ALL
         """,
