@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
     from flowdiag.analyses.resolve import Survey, Writer
     from flowdiag.parsers.sources import Source
+
+
+# Beyond, Spark's own way is faster: each row of metrics costs little, compared with compiling a query.
+FEW_METRICS: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +96,8 @@ def settled_events(
     def of_metrics() -> DataFrame:
         if apart is None or found.metrics is None:
             return events
-        means.tune(found.metrics.count)
-        few = means.are_few(found.metrics.count)
+        few = found.metrics.count <= FEW_METRICS
+        means.tune(found.metrics.count if few else None)
         return resolve.resolve(apart, writers, spark, surveyed, tz, few=few)
 
     return Settled(events=events, metrics=of_metrics, writers=writers, surveyed=surveyed.rows)
