@@ -246,15 +246,22 @@ def _side_by_side(
             done[number] = counts
             tell(len(done) / len(tasks))
 
-    with contextlib.ExitStack() as started:
-        threads = []
+    running: list[_Process] = []
+    threads: list[threading.Thread] = []
+    try:
         for _ in range(min(processes, len(tasks))):
-            process = started.enter_context(_Process())
-            threads.append(threading.Thread(target=feed, args=(process,), daemon=True))
-        for thread in threads:
-            thread.start()
+            running.append(_Process())
+            threads.append(threading.Thread(target=feed, args=(running[-1],), daemon=True))
+            threads[-1].start()
         for thread in threads:
             thread.join()
+    finally:  # also at Ctrl-C; a thread whose process is gone ends, and only then its pipes are closed
+        for process in running:
+            process.kill()
+        for thread in threads:
+            thread.join()
+        for process in running:
+            process.close()
     if failed:
         raise failed[0]
     return done
@@ -275,7 +282,7 @@ class _Process:
     uses flowdiag as a library.
     """
 
-    def __enter__(self) -> Self:
+    def __init__(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _SERVE],
             stdin=subprocess.PIPE,
@@ -284,15 +291,16 @@ class _Process:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             process_group=0 if os.name == "posix" else None,  # Ctrl-C is for us to handle
         )
-        return self
 
-    def __exit__(self, *error: object) -> None:
+    def kill(self) -> None:
         self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # what a dead process did not take
                 if pipe is not None:
                     pipe.close()
-        self._process.wait()
 
     def parse(
         self,

@@ -127,6 +127,38 @@ def test_what_a_killed_process_left_is_parsed_all_the_same(
     assert not list(children())
 
 
+INTERRUPTED = """
+import sys, threading, time
+from pathlib import Path
+from flowdiag.parsers import parallel
+from flowdiag.parsers.parse import plan_splits
+from flowdiag.parsers.sources import discover
+tasks = [[split] for task in plan_splits(discover([sys.argv[1]]).sources) for split in task]
+print("ready", flush=True)
+while True:  # until it is interrupted, wherever it is
+    parallel.parse_in_processes(tasks, Path(sys.argv[2]), processes=2)
+"""
+
+
+@posix_only
+@pytest.mark.parametrize("after_s", [0.05, 0.6, 0.9])
+def test_ctrl_c_ends_all_processes_without_a_word(tmp_path: Path, after_s: float) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, str(RECORDING), str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(after_s)
+        process.send_signal(signal.SIGINT)
+        _, complaints = process.communicate(timeout=60)
+    assert complaints.rstrip().endswith("KeyboardInterrupt")
+    assert complaints.count("Traceback") == 1
+    assert "(feed)" not in complaints
+
+
 @posix_only
 def test_a_process_ends_with_whoever_started_it() -> None:
     with subprocess.Popen(
