@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink.marks import with_marks
-from flowdiag.parsers.parse import BATCH_ROWS, Split, parse_splits
+from flowdiag.parsers.parse import Split, parse_splits
 from flowdiag.parsers.schema import EVENTS, Event
 
 _GROUP_ROWS: Final = 32_768  # of a Parquet file: what is in memory at once
@@ -149,30 +149,9 @@ def rows_of_task(
     What records add up to must be told here: nobody sees all the rows of a source again before its clock
     is settled.
     """
-    parsed = _in_large_batches(parse_splits(task, metrics=metrics))
+    parsed = parse_splits(task, metrics=metrics)
     # Of all splits at once, which are of different sources.
     yield from with_marks(parsed) if any(s.source.engine == "flink" for s in task) else parsed
-
-
-def _in_large_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches: small files give one of a few rows each."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= BATCH_ROWS:
-            yield _joined(waiting)
-            waiting, rows = [], 0
-    if waiting:
-        yield _joined(waiting)
-
-
-def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    (joined,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return joined
 
 
 class _Writer:
