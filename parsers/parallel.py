@@ -3,7 +3,7 @@
 Spark could do that as well (`parsers.spark.frame`), and does where its tasks run on other machines.
 On this one it has to be up first, and its Python workers take another second and a half to start:
 by then these processes have read a gigabyte. Files instead of messages, since a large log with metric
-reports is millions of rows: memory does not grow with the input, and Spark reads of a Parquet file only
+reports is millions of rows, which would not stay in memory, and Spark reads of a Parquet file only
 the columns that a query names.
 """
 
