@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flowdiag.parsers.sources import Source
 
 
-# Beyond, Spark's own way is faster: each row of metrics costs little, compared with compiling a query.
+# Beyond, Spark's own way is faster: measured with 190 000 rows (benchmarks/README.md), not at the edge.
 FEW_METRICS: Final = 50_000
 
 
@@ -85,13 +85,12 @@ def settled_events(
     say("settling clocks")
     writers = resolve.settle(surveyed.rows, {source.index: source.group for source in sources}, tz)
     apart = metrics_frame(found, spark)
-    mixed = apart is not None and surveyed.has_times
-    if apart is not None and mixed:
+    few_events = means.are_few(found.rows)
+    if apart is not None and surveyed.has_times:
         # Which day a time of day belongs to is told by all rows of its source.
         raw, apart = raw.unionAll(apart.where(f"event = '{Event.METRIC}'")), None
-    events = resolve.resolve(
-        raw, writers, spark, surveyed, tz, few=means.are_few(found.rows) and not mixed
-    )
+        few_events = False
+    events = resolve.resolve(raw, writers, spark, surveyed, tz, few=few_events)
 
     def of_metrics() -> DataFrame:
         if apart is None or found.metrics is None:

@@ -12,7 +12,6 @@ All call the same `parsers.parse.parse_split`, so that they cannot differ in wha
 from __future__ import annotations
 
 import atexit
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Sequence
@@ -24,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flowdiag.analyses.frames import kept
+from flowdiag.parsers.machine import processors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 
-# Up to here one process has parsed everything before another one would have started; measured in
-# benchmarks/README.md.
+# Up to here one process has parsed everything before another one would have started: reckoned from what
+# both take (benchmarks/README.md).
 HERE_BYTES: Final = 48 * 1024 * 1024
 # On a cluster: up to here parsing on the driver is done before Spark's workers would have started.
 DRIVER_BYTES: Final = 256 * 1024 * 1024
@@ -139,7 +139,7 @@ def read(
     parsed = parse_in_processes(
         plan_splits(sources),
         means.folder or _own_folder(),
-        processes=means.processes or _processors(),
+        processes=means.processes or processors(),
         metrics=metrics,
         tell=lambda share: say(f"reading, {share:.0%}"),
     )
@@ -185,12 +185,6 @@ def cost(sources: Sequence[Source]) -> float:
         for source in sources
         if source.kind != "not-read"
     )
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _own_folder() -> Path:

@@ -37,6 +37,7 @@ import flowdiag.parsers
 from flowdiag.cli.archive import Archive, archive_for
 from flowdiag.cli.java import Java, find_java
 from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.machine import processors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -166,9 +167,9 @@ _UNUSED_RULES: Final = (
 )
 
 FEW_ROWS: Final = 20_000
-"""Up to here nothing is gained by generating code, measured in benchmarks/README.md."""
+"""Up to here no code is generated: with a few thousand rows that only costs (benchmarks/README.md)."""
 MANY_ROWS: Final = 300_000
-"""Beyond, Spark's own defaults are best: they are meant for this."""
+"""Up to here expressions are compiled: fastest of three ways with 97 000 rows (benchmarks/README.md)."""
 
 _SMALL: Final[Mapping[str, str]] = {
     "spark.sql.shuffle.partitions": "1",
@@ -747,14 +748,8 @@ def _local_cores(master: str | None) -> int:
     """
     found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,.*)?\])?", master or "local[*]")
     if found is None or found[1] == "*":
-        return _processors()
+        return processors()
     return max(1, int(found[1] or 1))
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _private_folder() -> tuple[Path, IO[bytes]]:
