@@ -37,8 +37,8 @@ SCAN: Final = """
 import sys
 from pathlib import Path
 from flowdiag.parsers.catalogue import load_catalogue
-from flowdiag.parsers.parse import _recogniser
-from flowdiag.parsers.scan import LineScanner
+from flowdiag.parsers.split import _recogniser
+from flowdiag.parsers.lines.scan import LineScanner
 matcher = _recogniser(load_catalogue("flink")).matcher
 for path in sorted(Path(sys.argv[1]).glob("*.log")):
     with open(path, "rb", buffering=0) as file:

@@ -17,7 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flowdiag.cli.session import SparkStarter
+from flowdiag.cli.spark.starter import SparkStarter
 from tests.recordings import VARIANTS, outcome, recordings
 
 if TYPE_CHECKING:

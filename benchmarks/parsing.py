@@ -35,9 +35,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from flowdiag.parsers.catalogue import load_catalogue
-from flowdiag.parsers.parse import parse_split, plan_splits
-from flowdiag.parsers.scan import BUFFER_BYTES, LineScanner, make_matcher
-from flowdiag.parsers.sources import discover
+from flowdiag.parsers.lines.scan import BUFFER_BYTES, LineScanner, make_matcher
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.split import parse_split, plan_splits
 
 JOB = "7c7769847d333438dd9ce845d5a2d980"
 COORDINATOR = "org.apache.flink.runtime.checkpoint.CheckpointCoordinator    "

@@ -22,9 +22,9 @@ from flowdiag.cli.commands.rules import rules
 from flowdiag.cli.commands.simulate import simulate
 from flowdiag.cli.commands.startup import startup
 from flowdiag.cli.commands.warm import warm
-from flowdiag.cli.early import spark_ahead
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.help import HelpfulCommand, HelpfulGroup
+from flowdiag.cli.spark.early import spark_ahead
 from flowdiag.parsers.errors import FlowdiagError
 
 app = typer.Typer(
@@ -45,7 +45,7 @@ app.add_typer(simulate)
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from flowdiag.analyses.report import tool_version
+        from flowdiag.analyses.report.wire import tool_version
 
         typer.echo(f"flowdiag {tool_version()}")
         raise typer.Exit

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
-from flowdiag.analyses.redact import printable
+from flowdiag.analyses.report.redact import printable
 from flowdiag.parsers.errors import FlowdiagError
 
 _GLYPHS: Final = "✓▁█…│·×→"

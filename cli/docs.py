@@ -14,7 +14,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from flowdiag.analyses.report import json_schema
+from flowdiag.analyses.report.wire import json_schema
 from flowdiag.cli.app import app
 from flowdiag.cli.exit_codes import MEANINGS
 from flowdiag.cli.help import help_text

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.report import Report
+    from flowdiag.analyses.report.wire import Report
     from flowdiag.cli.settings import Settings
 
 

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
-from flowdiag.analyses.findings import CAUSES
-from flowdiag.analyses.rules.base import HEADINGS, Rule, page, sections
-from flowdiag.analyses.rules.every import ALL_RULES
+from flowdiag.analyses.finding import CAUSES
+from flowdiag.analyses.rule import HEADINGS, Rule, page, sections
+from flowdiag.analyses.topics import ALL_RULES
 from flowdiag.cli.console import wants_colour, write_report
-from flowdiag.cli.render.words import quantity
+from flowdiag.cli.words import quantity
 from flowdiag.parsers.errors import FlowdiagError
 
 _BOLD: Final = ("\x1b[1m", "\x1b[0m")

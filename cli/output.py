@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from flowdiag.analyses.report import Note, Report
+from flowdiag.analyses.report.wire import Note, Report
 from flowdiag.cli.console import can_show, say, wants_colour, width_of
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.render.words import nothing_to_diagnose, plural, verdict_sentence
 from flowdiag.cli.settings import Settings
+from flowdiag.cli.words import nothing_to_diagnose, plural, verdict_sentence
 
 
 def render_report(report: Report, settings: Settings) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from flowdiag.analyses.report import SCHEMA, Report, decode
+from flowdiag.analyses.report.wire import SCHEMA, Report, decode
 from flowdiag.parsers.errors import FlowdiagError, InputError
 
 

@@ -19,8 +19,8 @@ import msgspec
 from flowdiag.parsers.errors import FlowdiagError
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.findings import Severity
-    from flowdiag.analyses.rules.base import Rule
+    from flowdiag.analyses.finding import Severity
+    from flowdiag.analyses.rule import Rule
 
 FILE: Final = "flowdiag.toml"
 PREFIX: Final = "FLOWDIAG_"
@@ -47,7 +47,7 @@ class FailOn(StrEnum):
     @property
     def severity(self) -> Severity | None:
         """The severity of that name; None for never."""
-        from flowdiag.analyses.findings import Severity
+        from flowdiag.analyses.finding import Severity
 
         return None if self is FailOn.NEVER else Severity(self.value)
 

@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.messages import Values, convert
-from flowdiag.parsers.schema import Event
+from flowdiag.parsers.rows import Event
 
 FILES: Final = (
     "formats/flink-checkpoints.toml",

@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink.marks import with_marks
-from flowdiag.parsers.parse import Split, parse_splits
-from flowdiag.parsers.schema import EVENTS, Event
+from flowdiag.parsers.rows import EVENTS, Event
+from flowdiag.parsers.split import Split, parse_splits
 
 _GROUP_ROWS: Final = 32_768  # of a Parquet file: what is in memory at once
 

@@ -21,7 +21,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session that `flowdiag` itself would use, started once."""
-    from flowdiag.cli.session import SparkStarter
+    from flowdiag.cli.spark.starter import SparkStarter
 
     with SparkStarter.begin() as starter:
         session = starter.session()

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flowdiag.analyses.checkpoints.diagnosis import diagnose
-from flowdiag.analyses.wishes import Wishes
-from flowdiag.parsers.sources import discover
+from flowdiag.analyses.checkpoints.topic import diagnose
+from flowdiag.analyses.options import Wishes
+from flowdiag.parsers.sources.discover import discover
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

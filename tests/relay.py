@@ -1,6 +1,6 @@
 """Lay out a real Flink log anew: the same records as other loggers, runtimes and stores print them.
 
-Written apart from `flowdiag.parsers.prefix` on purpose: these are renderers of what the programs
+Written apart from `flowdiag.parsers.lines.prefix` on purpose: these are renderers of what the programs
 print, not inversions of our patterns. `read` takes a log in Flink's default layout apart, each
 of `LAYOUTS` renders the records.
 """

@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import logs
-from flowdiag.cli.java import find_java
-from flowdiag.cli.session import _JVM_FLAGS, spark_home
+from flowdiag.cli.spark.java import find_java
+from flowdiag.cli.spark.starter import _JVM_FLAGS, spark_home
 
 pytestmark = [
     pytest.mark.application,
@@ -32,8 +32,8 @@ pytestmark = [
 # Many small tasks on the executors, though the input is small.
 DRIVER = """
 import sys
-import flowdiag.analyses.reading as reading
-import flowdiag.parsers.parse as parse
+import flowdiag.analyses.engine.reading as reading
+import flowdiag.parsers.split as parse
 reading.DRIVER_BYTES = reading.HERE_BYTES = 0
 parse.plan_splits.__defaults__ = (500_000,)
 from flowdiag.cli.app import main

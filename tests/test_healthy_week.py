@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fixtures.healthy_week import EVENTS, Cluster, event, week
-from flowdiag.analyses.checkpoints.diagnosis import diagnose
-from flowdiag.analyses.findings import Severity, Status, Verdict
-from flowdiag.analyses.report import Report
-from flowdiag.analyses.rules.checkpoints import CHECKPOINT_RULES
-from flowdiag.analyses.wishes import Wishes
-from flowdiag.parsers.sources import discover
+from flowdiag.analyses.checkpoints.rules import CHECKPOINT_RULES
+from flowdiag.analyses.checkpoints.topic import diagnose
+from flowdiag.analyses.finding import Severity, Status, Verdict
+from flowdiag.analyses.options import Wishes
+from flowdiag.analyses.report.wire import Report
+from flowdiag.parsers.sources.discover import discover
 
 from .recordings import RECORDINGS
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses.facts import JobKey
-from flowdiag.analyses.findings import RuleOutcome, Severity
-from flowdiag.analyses.queues.diagnosis import Wishes, diagnose, measure
+from flowdiag.analyses.finding import RuleOutcome, Severity
+from flowdiag.analyses.flink.job import JobKey
 from flowdiag.analyses.queues.facts import QueueFacts
-from flowdiag.analyses.report import judge
-from flowdiag.analyses.rules.base import apply
-from flowdiag.analyses.rules.queues import QUEUE_RULES
+from flowdiag.analyses.queues.rules import QUEUE_RULES
+from flowdiag.analyses.queues.topic import Wishes, diagnose, measure
+from flowdiag.analyses.report.wire import judge
+from flowdiag.analyses.rule import apply
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
-from flowdiag.parsers.sources import discover
+from flowdiag.parsers.sources.discover import discover
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses.rate.diagnosis import Wishes, diagnose
 from flowdiag.analyses.rate.model import Job, Settings, simulate
-from flowdiag.analyses.report import Finding, PidStep, RateApplication, Report
-from flowdiag.cli.simulation import settings_of
-from flowdiag.parsers.sources import discover, of_engine
+from flowdiag.analyses.rate.topic import Wishes, diagnose
+from flowdiag.analyses.report.wire import Finding, PidStep, RateApplication, Report
+from flowdiag.cli.views.pid_simulation import settings_of
+from flowdiag.parsers.sources.discover import discover, of_engine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

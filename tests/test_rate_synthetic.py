@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses.rate.diagnosis import Wishes, diagnose
-from flowdiag.analyses.report import RateApplication, Report
-from flowdiag.parsers.sources import discover, of_engine
+from flowdiag.analyses.rate.topic import Wishes, diagnose
+from flowdiag.analyses.report.wire import RateApplication, Report
+from flowdiag.parsers.sources.discover import discover, of_engine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

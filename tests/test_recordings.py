@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses.checkpoints.diagnosis import diagnose, measure
-from flowdiag.analyses.facts import CheckpointFacts, JobFacts, Status
-from flowdiag.analyses.measuring import settled_events
-from flowdiag.analyses.reading import Means
-from flowdiag.analyses.report import Report
-from flowdiag.analyses.wishes import Wishes
+from flowdiag.analyses.checkpoints.topic import diagnose, measure
+from flowdiag.analyses.engine.reading import Means
+from flowdiag.analyses.flink.job import CheckpointFacts, JobFacts, Status
+from flowdiag.analyses.flink.settled import settled_events
+from flowdiag.analyses.options import Wishes
+from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
-from flowdiag.parsers.sources import discover
+from flowdiag.parsers.sources.discover import discover
 
 from .recordings import Recording, recordings
 

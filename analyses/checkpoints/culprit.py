@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from flowdiag.analyses import judging as j
 from flowdiag.analyses.checkpoints.acknowledgements import Shape
 from flowdiag.analyses.checkpoints.signals import (
     SPEAKERS,
@@ -31,12 +30,13 @@ from flowdiag.analyses.checkpoints.signals import (
     time_per_record,
 )
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.episodes import Episode, all_spells, incidents
-from flowdiag.analyses.facts import Attempt, JobFacts, Ref, SubtaskLoad
-from flowdiag.analyses.findings import Confidence, Subject, Vote, weigh
-from flowdiag.analyses.options import at_least
-from flowdiag.analyses.placement import SubtaskKey
-from flowdiag.analyses.pressure import (
+from flowdiag.analyses.finding import Confidence, Subject, Vote, weigh
+from flowdiag.analyses.flink import judging as j
+from flowdiag.analyses.flink.episodes import Episode, all_spells, incidents
+from flowdiag.analyses.flink.job import Attempt, JobFacts, Ref, SubtaskLoad
+from flowdiag.analyses.flink.options import at_least
+from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.pressure import (
     COSTLY,
     IDLE,
     QUEUE_TIMES,

@@ -10,11 +10,11 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from flowdiag.analyses import facts as x
-from flowdiag.analyses import report as wire
-from flowdiag.analyses.findings import RuleOutcome, Verdict
-from flowdiag.analyses.placement import shares
-from flowdiag.analyses.redact import clean
+from flowdiag.analyses.finding import RuleOutcome, Verdict
+from flowdiag.analyses.flink import job as x
+from flowdiag.analyses.flink.placement import shares
+from flowdiag.analyses.report import wire
+from flowdiag.analyses.report.redact import clean
 
 MAX_ROWS: Final = 10_000
 

@@ -14,24 +14,24 @@ from dataclasses import dataclass, replace
 from operator import attrgetter, itemgetter
 from typing import Final
 
-from flowdiag.analyses import judging as j
 from flowdiag.analyses.checkpoints.acknowledgements import (
     Reading,
     late_readings,
     reported_readings,
 )
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.episodes import Episode, incidents
-from flowdiag.analyses.facts import (
+from flowdiag.analyses.flink import judging as j
+from flowdiag.analyses.flink.episodes import Episode, incidents
+from flowdiag.analyses.flink.job import (
     Incident,
     JobFacts,
     Ref,
     Status,
     SubtaskCheckpoint,
 )
-from flowdiag.analyses.options import at_least
-from flowdiag.analyses.placement import Pattern, SubtaskKey, place, whereabouts
-from flowdiag.analyses.pressure import (
+from flowdiag.analyses.flink.options import at_least
+from flowdiag.analyses.flink.placement import Pattern, SubtaskKey, place, whereabouts
+from flowdiag.analyses.flink.pressure import (
     QUEUE_TIMES,
     SKEWED,
     Load,
@@ -46,7 +46,7 @@ from flowdiag.analyses.pressure import (
     roots,
     slow_machine,
 )
-from flowdiag.analyses.topology import topology_of
+from flowdiag.analyses.flink.topology import topology_of
 
 # The voting table: name, weight, when it speaks. CP201 publishes it.
 SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (

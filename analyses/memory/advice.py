@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.facts import BufferNeeds, MemoryProcess
 from flowdiag.analyses.memory.options import derive
-from flowdiag.analyses.options import version_of
 
 _STEP = 64 * m.MIB
 _MOST_STEPS = 4096

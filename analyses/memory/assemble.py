@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from flowdiag.analyses import buffers as b
-from flowdiag.analyses.facts import CheckpointFacts, JobFacts, Process, Ref
+from flowdiag.analyses.flink import buffers as b
+from flowdiag.analyses.flink.job import CheckpointFacts, JobFacts, Process, Ref
+from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.facts import (
     BufferNeeds,
@@ -20,8 +21,7 @@ from flowdiag.analyses.memory.facts import (
     Usage,
 )
 from flowdiag.analyses.memory.options import ENVIRONMENT, TOTALS, derive
-from flowdiag.analyses.options import version_of
-from flowdiag.parsers.schema import Event
+from flowdiag.parsers.rows import Event
 
 Row = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from flowdiag.analyses.memory import facts as x
 from flowdiag.analyses.memory import wire
 from flowdiag.analyses.memory.model import MEMORY_KEYS
-from flowdiag.analyses.redact import clean
+from flowdiag.analyses.report.redact import clean
 
 # Options beside those of the model that belong to the picture.
 _ALSO = (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flowdiag.analyses.buffers import TaskNeed
-from flowdiag.analyses.facts import JobFacts, Process, Ref
+from flowdiag.analyses.flink.buffers import TaskNeed
+from flowdiag.analyses.flink.job import JobFacts, Process, Ref
 from flowdiag.analyses.memory.model import Derivation
 from flowdiag.parsers.flink.options import OptionFile
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.facts import Ref
+from flowdiag.analyses.flink.job import Ref
 from flowdiag.analyses.memory.facts import ConfigFile, Kill, Usage
 from flowdiag.parsers.flink.container_texts import ended_containers, looks_like_kubectl, pauses
 from flowdiag.parsers.flink.options import MAX_BYTES, looks_like_options, read_options
 
 if TYPE_CHECKING:
-    from flowdiag.parsers.sources import Source
+    from flowdiag.parsers.sources.discover import Source
 
 _MOST: Final = 16 * 1024 * 1024
 _QUARTERS: Final = 4
@@ -82,7 +82,7 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
 
 
 def _text(source: Source) -> str:
-    from flowdiag.parsers.sources import open_source
+    from flowdiag.parsers.sources.discover import open_source
 
     try:
         with open_source(source) as stream:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses import lifecycle
-from flowdiag.analyses.frames import kept
-from flowdiag.parsers.schema import Event
+from flowdiag.analyses.engine.frames import kept
+from flowdiag.analyses.flink import lifecycle
+from flowdiag.parsers.rows import Event
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.memory import model as m
-from flowdiag.analyses.options import version_of
 
 TOTALS: Final = {
     "taskmanager": (

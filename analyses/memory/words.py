@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flowdiag.analyses.findings import Subject
-from flowdiag.analyses.judging import bytes_text, place_text
+from flowdiag.analyses.finding import Subject
+from flowdiag.analyses.flink.judging import bytes_text, place_text
 from flowdiag.analyses.memory.facts import MemoryProcess
 
 

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from flowdiag.analyses.buffers import POINTWISE, feeders
-from flowdiag.analyses.facts import CheckpointFacts, Graph, JobFacts, JobKey, Ref, Vertex
-from flowdiag.analyses.options import Version, version_of
-from flowdiag.analyses.placement import SubtaskKey
+from flowdiag.analyses.flink.buffers import POINTWISE, feeders
+from flowdiag.analyses.flink.job import CheckpointFacts, Graph, JobFacts, JobKey, Ref, Vertex
+from flowdiag.analyses.flink.options import Version, version_of
+from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.topology import Topology
 from flowdiag.analyses.queues.capacity import Capacity, GateShape, input_capacity
 from flowdiag.analyses.queues.facts import (
     GateQueue,
@@ -30,7 +31,6 @@ from flowdiag.analyses.queues.measure import (
     MACHINE_GAUGES,
     OPERATOR_GAUGES,
 )
-from flowdiag.analyses.topology import Topology
 
 Row = Mapping[str, Any]
 

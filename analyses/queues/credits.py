@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from flowdiag.analyses.buffers import POINTWISE, feeders
+from flowdiag.analyses.flink.buffers import POINTWISE, feeders
 
 SAMPLES: Final = 320  # of the queues, over the time of a run; fewer where there are many channels
 _FEWEST_SAMPLES: Final = 40

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from flowdiag.analyses.placement import SubtaskKey
-from flowdiag.analyses.pressure import Load, by_task
+from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.pressure import Load, by_task
 from flowdiag.analyses.queues import wire
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Machine, QueueFacts, Sample, joined
 from flowdiag.analyses.queues.root import Spell, find_spells, linked, loads_in, samples_in

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.facts import CheckpointFacts, JobFacts, Process, Ref, SubtaskLoad
-from flowdiag.analyses.placement import SubtaskKey
+from flowdiag.analyses.flink.job import CheckpointFacts, JobFacts, Process, Ref, SubtaskLoad
+from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.topology import Topology
 from flowdiag.analyses.queues.capacity import Capacity
-from flowdiag.analyses.topology import Topology
 
 
 class Gauge(NamedTuple):

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from flowdiag.analyses import judging as j
-from flowdiag.analyses.facts import Ref
-from flowdiag.analyses.findings import (
+from flowdiag.analyses.finding import (
     Action,
     Evidence,
     Finding,
@@ -18,8 +16,10 @@ from flowdiag.analyses.findings import (
     Subject,
     grade,
 )
-from flowdiag.analyses.options import option
-from flowdiag.analyses.placement import SubtaskKey
+from flowdiag.analyses.flink import judging as j
+from flowdiag.analyses.flink.job import Ref
+from flowdiag.analyses.flink.options import option
+from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.root import Spell, find_spells, loads_in, name_of
 

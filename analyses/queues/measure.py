@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.frames import PLACE, kept, unplaced
-from flowdiag.parsers.schema import Event
+from flowdiag.analyses.engine.frames import PLACE, kept, unplaced
+from flowdiag.parsers.rows import Event
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,6 +1,6 @@
 """Where back pressure starts: windows are walked from the sources down, and what they say is joined.
 
-In each window `flowdiag.analyses.pressure.roots` finds the tasks that are busy, not back-pressured
+In each window `flowdiag.analyses.flink.pressure.roots` finds the tasks that are busy, not back-pressured
 themselves, and right behind one that waits. The windows in which the same task is an end, with at most
 one other between, are a spell; the numbers of the whole spell convict, never one window alone.
 """
@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from flowdiag.analyses import judging as j
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.episodes import episodes, spells
-from flowdiag.analyses.facts import SubtaskLoad
-from flowdiag.analyses.findings import Confidence, State, Vote, weigh
-from flowdiag.analyses.placement import SubtaskKey
-from flowdiag.analyses.pressure import (
+from flowdiag.analyses.finding import Confidence, State, Vote, weigh
+from flowdiag.analyses.flink import judging as j
+from flowdiag.analyses.flink.episodes import episodes, spells
+from flowdiag.analyses.flink.job import SubtaskLoad
+from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.pressure import (
     COSTLY,
     FULL,
     IDLE,

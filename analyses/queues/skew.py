@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from flowdiag.analyses.placement import SubtaskKey
-from flowdiag.analyses.pressure import KNOWN_SIBLINGS, Load
+from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.pressure import KNOWN_SIBLINGS, Load
 from flowdiag.analyses.queues.facts import JobQueues, joined
 
 

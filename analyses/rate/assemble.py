@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from flowdiag.analyses.facts import JobKey, Ref
+from flowdiag.analyses.flink.job import JobKey, Ref
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Batch,
@@ -32,7 +32,7 @@ from flowdiag.analyses.rate.facts import (
     Work,
 )
 from flowdiag.analyses.rate.measure import UNKNOWN
-from flowdiag.parsers.schema import Event
+from flowdiag.parsers.rows import Event
 
 Row = Mapping[str, Any]
 

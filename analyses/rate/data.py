@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from flowdiag.analyses import report as wire
-from flowdiag.analyses.findings import RuleOutcome
+from flowdiag.analyses.finding import RuleOutcome
 from flowdiag.analyses.rate import facts as x
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.holding import held_by
 from flowdiag.analyses.rate.pid import Step
 from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
-from flowdiag.analyses.redact import clean
+from flowdiag.analyses.report import wire
+from flowdiag.analyses.report.redact import clean
 
 MAX_SLOW: Final = 20
 _ESTIMATOR: Final = "org.apache.spark.streaming.scheduler.rate.PIDRateEstimator"

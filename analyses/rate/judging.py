@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from flowdiag.analyses.facts import Ref
-from flowdiag.analyses.findings import Action, Evidence, Subject
-from flowdiag.analyses.judging import MAX_CITED, cite, duration_text, spread
+from flowdiag.analyses.finding import Action, Evidence, Subject
+from flowdiag.analyses.flink.job import Ref
+from flowdiag.analyses.flink.judging import MAX_CITED, cite, duration_text, spread
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, Record, Trigger
 from flowdiag.analyses.rate.stability import Stability
 from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.analyses.judging import duration_text
+from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.stability import Trend
 

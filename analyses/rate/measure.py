@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from flowdiag.analyses.frames import kept
-from flowdiag.parsers.schema import Event
+from flowdiag.analyses.engine.frames import kept
+from flowdiag.parsers.rows import Event
 from flowdiag.parsers.spark.rest import application_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flowdiag.parsers.sources import Source
+    from flowdiag.parsers.sources.discover import Source
 
 QUARTER_MS: Final = 15 * 60 * 1000
 END: Final = 2**62

@@ -15,7 +15,7 @@ from math import gcd
 from statistics import median
 from typing import Final
 
-from flowdiag.analyses.facts import JobKey
+from flowdiag.analyses.flink.job import JobKey
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, RateFacts, Trigger
 from flowdiag.analyses.rate.limits import Limit, limit_of

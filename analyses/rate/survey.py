@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flowdiag.analyses.measuring import dictionaries, rows_of
-from flowdiag.parsers.schema import Event
+from flowdiag.analyses.flink.settled import dictionaries, rows_of
+from flowdiag.parsers.rows import Event
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
-from flowdiag.analyses.crises import RANKS, kind_of
-from flowdiag.analyses.facts import CheckpointFacts, Incident, JobFacts, JobKey, Ref, Status
+from flowdiag.analyses.flink.crises import RANKS, kind_of
+from flowdiag.analyses.flink.job import CheckpointFacts, Incident, JobFacts, JobKey, Ref, Status
 from flowdiag.analyses.startup.facts import (
     Collecting,
     JobStarts,
@@ -26,7 +26,7 @@ from flowdiag.analyses.startup.facts import (
     Trouble,
     Worker,
 )
-from flowdiag.parsers.schema import Event
+from flowdiag.parsers.rows import Event
 
 Row = Mapping[str, Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from flowdiag.analyses.redact import clean
-from flowdiag.analyses.report import iso
+from flowdiag.analyses.report.redact import clean
+from flowdiag.analyses.report.wire import iso
 from flowdiag.analyses.startup import facts as x
 from flowdiag.analyses.startup import wire
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flowdiag.analyses.facts import CheckpointFacts, JobFacts, JobKey, Process, Ref
+from flowdiag.analyses.flink.job import CheckpointFacts, JobFacts, JobKey, Process, Ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flowdiag.cli import options as o
-from flowdiag.cli.early import spark_for
 from flowdiag.cli.settings import load_settings
+from flowdiag.cli.spark.early import spark_for
 
 
 def checkpoints(
@@ -43,14 +43,14 @@ def checkpoints(
     settings = load_settings(o.flags(locals()), config=config)
 
     with spark_for(settings, paths) as spark:
-        from flowdiag.cli.run import Diagnosis, asked_for, run_on_spark
+        from flowdiag.cli.diagnosing import Diagnosis, asked_for, run_on_spark
 
         asked = asked_for(settings, since=since, until=until, job=job)
 
         def diagnosing() -> Diagnosis:
-            from flowdiag.analyses.checkpoints.diagnosis import diagnose
-            from flowdiag.analyses.report import Data
-            from flowdiag.analyses.wishes import Wishes
+            from flowdiag.analyses.checkpoints.topic import diagnose
+            from flowdiag.analyses.options import Wishes
+            from flowdiag.analyses.report.wire import Data
 
             return Diagnosis(diagnose, Wishes(**asked), Data(jobs=[]))
 

@@ -314,7 +314,7 @@ def _instant(text: str, option: str) -> int:
     import time
     from datetime import UTC, datetime
 
-    from flowdiag.analyses.judging import milliseconds
+    from flowdiag.analyses.flink.judging import milliseconds
     from flowdiag.parsers.errors import FlowdiagError
 
     text = text.strip()
@@ -356,7 +356,7 @@ def _access(
 
 
 def _seconds(text: str, option: str) -> float:
-    from flowdiag.analyses.judging import milliseconds
+    from flowdiag.analyses.flink.judging import milliseconds
     from flowdiag.parsers.errors import FlowdiagError
 
     value = 0.0 if text.strip() == "0" else milliseconds(text)
@@ -385,7 +385,7 @@ def _run(
     import asyncio
     import signal
 
-    from flowdiag.analyses.report import tool_version
+    from flowdiag.analyses.report.wire import tool_version
     from flowdiag.cli.console import Progress, say
     from flowdiag.cli.exit_codes import ExitCode
     from flowdiag.parsers.live.client import Client, base_of
@@ -429,7 +429,7 @@ def _run(
             "the same command goes on where it ended",
         )
     if not quiet:
-        from flowdiag.cli.render.words import size
+        from flowdiag.cli.words import size
 
         typer.echo(
             f"{_snapshots(outcome.ticks)} in {output} ({outcome.requests} requests,"

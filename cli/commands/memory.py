@@ -115,7 +115,7 @@ def memory(
     if flink is not None and not re.match(r"v?\d+\.\d+", flink):
         raise FlowdiagError(f"'{flink}' is no version of Flink", hint="write 1.20 or 2.0.1")
 
-    from flowdiag.cli.run_memory import run_memory
+    from flowdiag.cli.diagnosing_memory import run_memory
 
     return run_memory(
         paths or [],
@@ -134,7 +134,7 @@ def _total(role: str, flink: str | None) -> str:
     >>> _total("taskmanager", "1.9"), _total("taskmanager", None)
     ('taskmanager.heap.size', 'taskmanager.memory.process.size')
     """
-    from flowdiag.analyses.options import version_of
+    from flowdiag.analyses.flink.options import version_of
 
     version = version_of(flink)
     first = (1, 11) if role == "jobmanager" else (1, 10)

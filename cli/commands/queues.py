@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from flowdiag.cli import options as o
-from flowdiag.cli.early import spark_for
 from flowdiag.cli.settings import load_settings
+from flowdiag.cli.spark.early import spark_for
 
 WhatIf = Annotated[
     bool,
@@ -59,13 +59,13 @@ def queues(
     settings = load_settings(o.flags(locals()), config=config)
 
     with spark_for(settings, paths) as spark:
-        from flowdiag.cli.run import Diagnosis, asked_for, run_on_spark
+        from flowdiag.cli.diagnosing import Diagnosis, asked_for, run_on_spark
 
         asked = asked_for(settings, since=since, until=until, job=job)
 
         def diagnosing() -> Diagnosis:
-            from flowdiag.analyses.queues.diagnosis import Wishes, diagnose
-            from flowdiag.analyses.report import Data
+            from flowdiag.analyses.queues.topic import Wishes, diagnose
+            from flowdiag.analyses.report.wire import Data
 
             return Diagnosis(diagnose, Wishes(**asked, what_if=what_if), Data(vertices=[]))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from flowdiag.cli import options as o
-from flowdiag.cli.early import spark_for
 from flowdiag.cli.settings import load_settings
+from flowdiag.cli.spark.early import spark_for
 
 
 def rate(
@@ -51,7 +51,13 @@ def rate(
     settings = load_settings(o.flags(locals()), config=config)
 
     with spark_for(settings, paths) as spark:
-        from flowdiag.cli.run import Diagnosis, asked_for, configuration, interval_ms, run_on_spark
+        from flowdiag.cli.diagnosing import (
+            Diagnosis,
+            asked_for,
+            configuration,
+            interval_ms,
+            run_on_spark,
+        )
 
         asked = asked_for(settings, since=since, until=until, job=application)
         own: dict[str, Any] = {
@@ -62,8 +68,8 @@ def rate(
         }
 
         def diagnosing() -> Diagnosis:
-            from flowdiag.analyses.rate.diagnosis import Wishes, diagnose
-            from flowdiag.analyses.report import Data
+            from flowdiag.analyses.rate.topic import Wishes, diagnose
+            from flowdiag.analyses.report.wire import Data
 
             return Diagnosis(diagnose, Wishes(**asked, **own), Data(applications=[]))
 

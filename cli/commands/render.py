@@ -42,7 +42,7 @@ def render(
     }
     settings = load_settings(flags, config=config)
 
-    from flowdiag.analyses.report import redacted
+    from flowdiag.analyses.report.wire import redacted
     from flowdiag.cli.console import write_report
     from flowdiag.cli.output import render_report
     from flowdiag.cli.reading import read_report

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from flowdiag.cli.settings import Format
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.report import Report
+    from flowdiag.analyses.report.wire import Report
     from flowdiag.cli.render.page import Page
 
 Renderer = Callable[["Report", "Page"], str]

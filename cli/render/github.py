@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.redact import printable
-from flowdiag.analyses.report import Report
-from flowdiag.cli.render import words
+from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.report.wire import Report
+from flowdiag.cli import words
 from flowdiag.cli.render.page import Page
 
 _LEVEL: Final = {"critical": "error", "warning": "warning", "info": "notice"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowdiag.analyses.report import Report, encode
+from flowdiag.analyses.report.wire import Report, encode
 from flowdiag.cli.render.page import Page
 
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as Xml
 
-from flowdiag.analyses.redact import printable
-from flowdiag.analyses.report import Finding, Report, Rule
-from flowdiag.cli.render import words
+from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.report.wire import Finding, Report, Rule
+from flowdiag.cli import words
 from flowdiag.cli.render.page import Page
 
 # What XML 1.0 cannot hold, escaped or not.

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from flowdiag.analyses.redact import printable
-from flowdiag.analyses.report import CheckpointJob, Finding, RateApplication, Report
-from flowdiag.cli.render import words
+from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.report.wire import CheckpointJob, Finding, RateApplication, Report
+from flowdiag.cli import words
 from flowdiag.cli.render.page import Page
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&@$-])")

@@ -16,14 +16,23 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from flowdiag.analyses.redact import printable
-from flowdiag.analyses.report import DOCUMENTS, CheckpointJob, Culprit, Finding, Input, Report, Rule
-from flowdiag.cli.render import rate, words
-from flowdiag.cli.render.memory import memory
+from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.report.wire import (
+    DOCUMENTS,
+    CheckpointJob,
+    Culprit,
+    Finding,
+    Input,
+    Report,
+    Rule,
+)
+from flowdiag.cli import words
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.render.queues import queues, what_if
-from flowdiag.cli.render.startup import startup
-from flowdiag.cli.render.timeline import GLYPHS, Timeline, bucket_note, legend_word, timeline
+from flowdiag.cli.views import rate
+from flowdiag.cli.views.memory import memory
+from flowdiag.cli.views.queues import queues, what_if
+from flowdiag.cli.views.startup import startup
+from flowdiag.cli.views.timeline import GLYPHS, Timeline, bucket_note, legend_word, timeline
 
 PROSE: Final = 100  # columns beyond which running text is hard to read
 INPUTS_SHOWN: Final = 12

@@ -25,7 +25,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from flowdiag.parsers.schema import EVENTS, METRIC, Event
+from flowdiag.parsers.rows import EVENTS, METRIC, Event
 
 TEMPLATE: Final = "metrics-report"
 PLACED_TEMPLATE: Final = "metrics-scope"

@@ -27,9 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pyarrow as pa
 
-from flowdiag.parsers.collected import collected_kind, collected_of
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.file_times import NO_MOMENT, Moment, moment_in, moment_of_name
 from flowdiag.parsers.flink.metric_reports import (
     MINUTE_US,
     PLACED_TEMPLATE,
@@ -37,10 +35,12 @@ from flowdiag.parsers.flink.metric_reports import (
     known_metrics,
 )
 from flowdiag.parsers.json_values import as_string, decode_json, object_at, objects_at
-from flowdiag.parsers.schema import EVENTS, Event
+from flowdiag.parsers.rows import EVENTS, Event
+from flowdiag.parsers.sources.collected import collected_kind, collected_of
+from flowdiag.parsers.sources.file_times import NO_MOMENT, Moment, moment_in, moment_of_name
 
 if TYPE_CHECKING:
-    from flowdiag.parsers.sources import Source
+    from flowdiag.parsers.sources.discover import Source
 
 TEMPLATE: Final = "prometheus"
 MAX_SERIES: Final = 1_000_000
@@ -397,14 +397,14 @@ def read_prometheus(
     """Read a source of kind `prometheus` into batches of `EVENTS`.
 
     Args:
-        source: opened by `flowdiag.parsers.sources.open_source`.
+        source: opened by `flowdiag.parsers.sources.discover.open_source`.
         counts: filled meanwhile, for the `split` row that the caller makes.
         wanted: names in the table of the metrics that become rows; None for all.
 
     Raises:
         FlowdiagError: the document is too large, damaged or cut; batches before it are good.
     """
-    from flowdiag.parsers.sources import open_source, stream_error
+    from flowdiag.parsers.sources.discover import open_source, stream_error
 
     folder = SampleFolder(source.index, counts, wanted)
     with open_source(source) as stream:

@@ -5,7 +5,7 @@ lacks (most lack the job, some the vertex) come from the file's name, the folder
 files beside it. An archive is a list of such answers with their paths, each a JSON text inside
 the JSON. Shapes of Flink 1.4 to 2.3: catalogue/flink.md section 6.
 
-What a row means follows `flowdiag.parsers.schema`; more about the rows of this module:
+What a row means follows `flowdiag.parsers.rows`; more about the rows of this module:
 
 | event | from | notes |
 |---|---|---|
@@ -42,10 +42,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 import msgspec
 import pyarrow as pa
 
-from flowdiag.parsers.codecs import open_file
-from flowdiag.parsers.collected import Collected, TaskPlaces, collected_kind, collected_of
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.file_times import NO_MOMENT, Moment, moment_of_name
 from flowdiag.parsers.flink.rest_rows import READERS, Context, Row
 from flowdiag.parsers.flink.rest_shapes import (
     ARCHIVE_HEAD,
@@ -60,11 +57,14 @@ from flowdiag.parsers.flink.rest_shapes import (
     route_of,
 )
 from flowdiag.parsers.json_values import as_integer, as_string, decode_json, object_at, objects_at
-from flowdiag.parsers.remote import find, is_url
-from flowdiag.parsers.schema import EVENTS
+from flowdiag.parsers.rows import EVENTS
+from flowdiag.parsers.sources.codecs import open_file
+from flowdiag.parsers.sources.collected import Collected, TaskPlaces, collected_kind, collected_of
+from flowdiag.parsers.sources.file_times import NO_MOMENT, Moment, moment_of_name
+from flowdiag.parsers.sources.remote import find, is_url
 
 if TYPE_CHECKING:
-    from flowdiag.parsers.sources import Source
+    from flowdiag.parsers.sources.discover import Source
 
 __all__ = ["DocumentCounts", "read_document", "recognise", "rest_path_of", "rows_of_bytes"]
 
@@ -157,7 +157,7 @@ def read_document(
     """Read a source of kind `rest` or `archive` into batches of `EVENTS`.
 
     Args:
-        source: opened by `flowdiag.parsers.sources.open_source`.
+        source: opened by `flowdiag.parsers.sources.discover.open_source`.
         counts: filled while the batches are drawn, for the `split` row that the caller makes.
         metrics: names in the table of the metrics that become rows; None for all.
 
@@ -168,7 +168,7 @@ def read_document(
         FlowdiagError: the document is too large, no JSON, or cut; one sentence without the
             file's name. Batches before it are good.
     """
-    from flowdiag.parsers.sources import open_source, stream_error
+    from flowdiag.parsers.sources.discover import open_source, stream_error
 
     counts = counts if counts is not None else DocumentCounts()
     with open_source(source) as stream:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from flowdiag.parsers.collected import TaskPlaces
-from flowdiag.parsers.file_times import NO_MOMENT, Moment
 from flowdiag.parsers.flink.metric_reports import recognise_metric
 from flowdiag.parsers.flink.rest_shapes import Ids, Kind
 from flowdiag.parsers.json_values import (
@@ -25,10 +23,12 @@ from flowdiag.parsers.json_values import (
     object_at,
     objects_at,
 )
+from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, Trace, read_trace
 from flowdiag.parsers.messages import parse_task
-from flowdiag.parsers.schema import Event
+from flowdiag.parsers.rows import Event
 from flowdiag.parsers.secrets import is_secret_key
-from flowdiag.parsers.traces import CAUSE_CHARACTERS, Trace, read_trace
+from flowdiag.parsers.sources.collected import TaskPlaces
+from flowdiag.parsers.sources.file_times import NO_MOMENT, Moment
 
 Row = dict[str, Any]
 

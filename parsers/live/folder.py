@@ -26,9 +26,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Final
 
-from flowdiag.parsers.collected import MANIFEST, SCHEMA
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.live.client import base_of
+from flowdiag.parsers.sources.collected import MANIFEST, SCHEMA
 
 Json = dict[str, Any]
 

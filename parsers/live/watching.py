@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from flowdiag.parsers.collected import SCHEMA
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.live.client import Answer, Client, RequestFailed
 from flowdiag.parsers.live.folder import Folder, now_ms
 from flowdiag.parsers.secrets import MASK, is_secret_key, mask_credentials, mask_secrets
+from flowdiag.parsers.sources.collected import SCHEMA
 
 Say = Callable[[str], None]
 

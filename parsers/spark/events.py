@@ -13,8 +13,8 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from flowdiag.parsers.scan import Line, LineScanner, make_matcher
-from flowdiag.parsers.schema import Event
+from flowdiag.parsers.lines.scan import Line, LineScanner, make_matcher
+from flowdiag.parsers.rows import Event
 from flowdiag.parsers.spark.lines import FIRST_KEY, EventScanner
 from flowdiag.parsers.spark.progress import instant, progress_row
 

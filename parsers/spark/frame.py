@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from flowdiag.parsers.parallel import rows_of_task
-from flowdiag.parsers.parse import Split
-from flowdiag.parsers.schema import EVENTS as ARROW_EVENTS
+from flowdiag.parsers.rows import EVENTS as ARROW_EVENTS
+from flowdiag.parsers.split import Split
 
 _SIMPLE: Final[dict[pa.DataType, T.DataType]] = {
     pa.string(): T.StringType(),
@@ -62,7 +62,7 @@ def spark_schema(fields: Sequence[pa.Field] | pa.Schema) -> T.StructType:
 
 
 EVENTS: Final = spark_schema(ARROW_EVENTS)
-"""`flowdiag.parsers.schema.EVENTS` for Spark: derived, never written by hand."""
+"""`flowdiag.parsers.rows.EVENTS` for Spark: derived, never written by hand."""
 
 
 def events_frame(
@@ -74,7 +74,7 @@ def events_frame(
 
     Args:
         spark: the session.
-        events: a table from `flowdiag.parsers.parse.parse_on_driver`, or the tasks still to be parsed; each inner
+        events: a table from `flowdiag.parsers.split.parse_on_driver`, or the tasks still to be parsed; each inner
             sequence becomes one Spark task.
         metrics: for tasks, as in `parse_split`.
     """
@@ -122,7 +122,7 @@ def check_executors(
         found = []
         for _ in batches:
             try:
-                import flowdiag.parsers.parse  # noqa: F401
+                import flowdiag.parsers.split  # noqa: F401
             except ImportError as error:
                 found.append(f"cannot import {error.name}")
             for path, size in needed.items():

@@ -11,7 +11,14 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from typing import BinaryIO, Final
 
-from flowdiag.parsers.scan import BUFFER_BYTES, HEAD_BYTES, LINE_BYTES, Line, LineScanner, Matcher
+from flowdiag.parsers.lines.scan import (
+    BUFFER_BYTES,
+    HEAD_BYTES,
+    LINE_BYTES,
+    Line,
+    LineScanner,
+    Matcher,
+)
 
 FIRST_KEY: Final = re.compile(
     rb'[^\S\n]{0,16}\{[^\S\n]{0,16}"[Ee]vent"[^\S\n]{0,4}:[^\S\n]{0,4}"([\w.$]{1,200})"'

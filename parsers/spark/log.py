@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from flowdiag.parsers.schema import Event
+from flowdiag.parsers.rows import Event
 from flowdiag.parsers.spark.progress import progress_row
 
 Row = dict[str, Any]

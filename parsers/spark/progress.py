@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from flowdiag.parsers.schema import Event
+from flowdiag.parsers.rows import Event
 
 Row = dict[str, Any]
 

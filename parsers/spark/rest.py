@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from flowdiag.parsers.collected import collected_of
-from flowdiag.parsers.schema import Event
+from flowdiag.parsers.rows import Event
+from flowdiag.parsers.sources.collected import collected_of
 from flowdiag.parsers.spark.events import settings_of
 from flowdiag.parsers.spark.progress import instant
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from flowdiag.analyses.measuring import rare_of
-from flowdiag.analyses.reading import Read
-from flowdiag.analyses.resolve import Survey, survey
-from flowdiag.parsers.schema import EVENTS, empty_row
+from flowdiag.analyses.engine.reading import Read
+from flowdiag.analyses.flink.clocks.settle import Survey, survey
+from flowdiag.analyses.flink.settled import rare_of
+from flowdiag.parsers.rows import EVENTS, empty_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

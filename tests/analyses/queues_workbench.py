@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from flowdiag.analyses.facts import (
+from flowdiag.analyses.finding import Finding, Inconclusive
+from flowdiag.analyses.flink.job import (
     CheckpointFacts,
     Graph,
     Incident,
@@ -16,14 +17,13 @@ from flowdiag.analyses.facts import (
     SubtaskLoad,
     Vertex,
 )
-from flowdiag.analyses.findings import Finding, Inconclusive
-from flowdiag.analyses.placement import SubtaskKey
+from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.topology import Topology
 from flowdiag.analyses.queues.capacity import GateShape, input_capacity
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Machine, QueueFacts, Sample
-from flowdiag.analyses.report import Judgement, judge
-from flowdiag.analyses.rules.base import apply
-from flowdiag.analyses.rules.queues import QUEUE_RULES
-from flowdiag.analyses.topology import Topology
+from flowdiag.analyses.queues.rules import QUEUE_RULES
+from flowdiag.analyses.report.wire import Judgement, judge
+from flowdiag.analyses.rule import apply
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flowdiag.analyses.facts import JobKey, Ref
-from flowdiag.analyses.findings import RuleOutcome
+from flowdiag.analyses.finding import RuleOutcome
+from flowdiag.analyses.flink.job import JobKey, Ref
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Batch,
@@ -17,10 +17,10 @@ from flowdiag.analyses.rate.facts import (
     Trigger,
 )
 from flowdiag.analyses.rate.model import Job, Settings, simulate
+from flowdiag.analyses.rate.rules import RATE_RULES
 from flowdiag.analyses.rate.state import Assessment, assess
-from flowdiag.analyses.report import judge
-from flowdiag.analyses.rules.base import apply
-from flowdiag.analyses.rules.rate import RATE_RULES
+from flowdiag.analyses.report.wire import judge
+from flowdiag.analyses.rule import apply
 
 T0 = 1_700_000_000_000
 KEY = JobKey("", "app-1")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flowdiag.analyses.facts import CheckpointFacts, Incident, JobFacts, JobKey, Ref
-from flowdiag.analyses.findings import Finding
-from flowdiag.analyses.rules.base import Rule
+from flowdiag.analyses.finding import Finding
+from flowdiag.analyses.flink.job import CheckpointFacts, Incident, JobFacts, JobKey, Ref
+from flowdiag.analyses.rule import Rule
 from flowdiag.analyses.startup.facts import (
     JobStarts,
     Start,

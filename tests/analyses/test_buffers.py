@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowdiag.analyses.buffers import (
+from flowdiag.analyses.flink.buffers import (
     Edge,
     Settings,
     feeders,

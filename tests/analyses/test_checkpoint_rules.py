@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.facts import CheckpointFacts, JobFacts
-from flowdiag.analyses.findings import Finding, Inconclusive, Severity, State
-from flowdiag.analyses.rules.base import Rule
-from flowdiag.analyses.rules.checkpoints import (
+from flowdiag.analyses.checkpoints.rules import (
     CHECKPOINT_RULES,
     checkpoint_declined,
     checkpoint_expired,
@@ -22,6 +19,9 @@ from flowdiag.analyses.rules.checkpoints import (
     late_acknowledgement,
     slow_checkpoint,
 )
+from flowdiag.analyses.finding import Finding, Inconclusive, Severity, State
+from flowdiag.analyses.flink.job import CheckpointFacts, JobFacts
+from flowdiag.analyses.rule import Rule
 
 from .workbench import Bench
 

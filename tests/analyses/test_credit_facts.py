@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from flowdiag.analyses.facts import Checkpoint, Status, SubtaskCheckpoint
+from flowdiag.analyses.flink.job import Checkpoint, Status, SubtaskCheckpoint
 from flowdiag.analyses.queues.credit_facts import Observed, observe
 from flowdiag.analyses.queues.facts import JobQueues, options_of
 from tests.analyses.queues_workbench import MINUTE, Queues
@@ -109,8 +109,8 @@ def test_nothing_to_go_by() -> None:
 
 @pytest.mark.spark
 def test_extractions_are_what_is_read(spark: SparkSession) -> None:
-    from flowdiag.analyses.queues.diagnosis import measure
-    from flowdiag.parsers.sources import discover
+    from flowdiag.analyses.queues.topic import measure
+    from flowdiag.parsers.sources.discover import discover
 
     folder = ROOT / "1.10.3" / "pressed"
     sources = discover([str(folder / "logs"), str(folder / "rest")]).sources

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.checkpoints.culprit import Conviction, convict, hot_spot
+from flowdiag.analyses.checkpoints.rules import checkpoint_culprit, slow_half
 from flowdiag.analyses.checkpoints.signals import SIGNALS, Suspect
-from flowdiag.analyses.episodes import episodes, spells
-from flowdiag.analyses.facts import Checkpoint
-from flowdiag.analyses.findings import Confidence, Finding, Inconclusive, Severity, State
-from flowdiag.analyses.rules.checkpoints import checkpoint_culprit, slow_half
+from flowdiag.analyses.finding import Confidence, Finding, Inconclusive, Severity, State
+from flowdiag.analyses.flink.episodes import episodes, spells
+from flowdiag.analyses.flink.job import Checkpoint
 
 from .workbench import Bench
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.analyses import evidence
-from flowdiag.analyses.evidence import Located, excerpt, locate
-from flowdiag.analyses.facts import Process
-from flowdiag.analyses.findings import Evidence
-from flowdiag.analyses.reporting import clocks_ahead
+from flowdiag.analyses.finding import Evidence
+from flowdiag.analyses.flink.job import Process
+from flowdiag.analyses.report import evidence
+from flowdiag.analyses.report.build import clocks_ahead
+from flowdiag.analyses.report.evidence import Located, excerpt, locate
 
 
 class Dribble(io.BytesIO):

@@ -7,26 +7,26 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.crises import crises
-from flowdiag.analyses.facts import CheckpointFacts, Incident
-from flowdiag.analyses.findings import Confidence, Finding, Inconclusive, Severity, State
-from flowdiag.analyses.report import judge
-from flowdiag.analyses.rules.base import Rule, apply
-from flowdiag.analyses.rules.checkpoints import (
+from flowdiag.analyses.checkpoints.rules import (
     CHECKPOINT_RULES,
     jobmanager_stalled,
     lost_transactions,
-    metadata_write,
     no_source_acknowledged,
     out_of_memory,
     restart_loop,
     skewed_taskmanager,
-    storage_throttled,
     stuck_task,
     task_failure,
     taskmanager_lost,
-    threshold_exceeded,
 )
+from flowdiag.analyses.checkpoints.rules import checkpoint_threshold_exceeded as threshold_exceeded
+from flowdiag.analyses.checkpoints.rules import slow_checkpoint_storage as storage_throttled
+from flowdiag.analyses.checkpoints.rules import slow_finalization as metadata_write
+from flowdiag.analyses.finding import Confidence, Finding, Inconclusive, Severity, State
+from flowdiag.analyses.flink.crises import crises
+from flowdiag.analyses.flink.job import CheckpointFacts, Incident
+from flowdiag.analyses.report.wire import judge
+from flowdiag.analyses.rule import Rule, apply
 
 from .workbench import Bench
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flowdiag.analyses.frames import kept
+from flowdiag.analyses.engine.frames import kept
 
 if TYPE_CHECKING:
     import pyarrow as pa

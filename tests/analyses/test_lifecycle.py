@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses import lifecycle, resolve
-from flowdiag.analyses.assemble import assemble, checkpoint_type
-from flowdiag.analyses.facts import CheckpointFacts, Status
-from flowdiag.analyses.measuring import rows_of
+from flowdiag.analyses.flink import lifecycle
+from flowdiag.analyses.flink.assemble import assemble, checkpoint_type
+from flowdiag.analyses.flink.clocks import settle as resolve
+from flowdiag.analyses.flink.job import CheckpointFacts, Status
+from flowdiag.analyses.flink.settled import rows_of
 
 from .conftest import Events, surveyed
 

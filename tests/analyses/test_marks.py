@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flowdiag.analyses.measuring import rare_of
-from flowdiag.analyses.reading import Read
-from flowdiag.analyses.resolve import RARE, Stream, Survey, survey
+from flowdiag.analyses.engine.reading import Read
+from flowdiag.analyses.flink.clocks.settle import RARE, Stream, Survey, survey
+from flowdiag.analyses.flink.settled import rare_of
 from flowdiag.parsers.flink import marks as marks_module
 from flowdiag.parsers.flink.marks import DAY_US, Marks, Transition, bounded, decode, with_marks
-from flowdiag.parsers.schema import EVENTS, Event, empty_row
+from flowdiag.parsers.rows import EVENTS, Event, empty_row
 
 Row = dict[str, Any]
 HOUR_US = 3600 * 1_000_000

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flowdiag.analyses.memory import diagnosis as memory
-from flowdiag.parsers.sources import discover
+from flowdiag.analyses.memory import topic as memory
+from flowdiag.parsers.sources.discover import discover
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from flowdiag.analyses.report import Report
+    from flowdiag.analyses.report.wire import Report
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 HEALTHY = sorted(FIXTURES.glob("recordings/flink/*/healthy/logs"))

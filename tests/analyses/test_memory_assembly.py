@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowdiag.analyses.facts import CheckpointFacts
+from flowdiag.analyses.flink.job import CheckpointFacts
 from flowdiag.analyses.memory.assemble import assemble_memory
 from flowdiag.analyses.memory.facts import MemoryFacts
-from flowdiag.analyses.rules.memory.memory_ran_out import RULE as RAN_OUT
-from flowdiag.analyses.rules.memory.sizes_not_in_effect import RULE as SIZES
+from flowdiag.analyses.memory.rules.memory_ran_out import RULE as RAN_OUT
+from flowdiag.analyses.memory.rules.sizes_not_in_effect import RULE as SIZES
 
 MIB = 1024 * 1024
 THRESHOLDS = {

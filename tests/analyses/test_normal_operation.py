@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from flowdiag.analyses.facts import CheckpointFacts
-from flowdiag.analyses.findings import Finding, Severity, Verdict
-from flowdiag.analyses.report import judge
-from flowdiag.analyses.rules.base import apply
-from flowdiag.analyses.rules.checkpoints import CHECKPOINT_RULES
+from flowdiag.analyses.checkpoints.rules import CHECKPOINT_RULES
+from flowdiag.analyses.finding import Finding, Severity, Verdict
+from flowdiag.analyses.flink.job import CheckpointFacts
+from flowdiag.analyses.report.wire import judge
+from flowdiag.analyses.rule import apply
 
 from .workbench import Bench
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.checkpoints.data import checkpoint_data
-from flowdiag.analyses.facts import CheckpointFacts, Incident, JobFacts, JobKey
-from flowdiag.analyses.rules.base import apply
-from flowdiag.analyses.rules.checkpoints import CHECKPOINT_RULES
+from flowdiag.analyses.checkpoints.rules import CHECKPOINT_RULES
+from flowdiag.analyses.flink.job import CheckpointFacts, Incident, JobFacts, JobKey
+from flowdiag.analyses.rule import apply
 
 from .workbench import Bench
 

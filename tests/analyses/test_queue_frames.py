@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses.measuring import rows_of
+from flowdiag.analyses.flink.settled import rows_of
 from flowdiag.analyses.queues.measure import METRICS, queue_frame
 from flowdiag.parsers.flink.metric_reports import known_metrics
-from flowdiag.parsers.schema import EVENTS
+from flowdiag.parsers.rows import EVENTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from flowdiag.analyses.queues.data import queue_taskmanagers, queue_vertices
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.render.queues import queues
+from flowdiag.cli.views.queues import queues
 
 from .queues_workbench import Queues, facts_of, judged, reasons
 

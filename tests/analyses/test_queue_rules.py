@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.facts import JobKey, SubtaskLoad
-from flowdiag.analyses.findings import Confidence, Severity, State, Verdict
+from flowdiag.analyses.finding import Confidence, Severity, State, Verdict
+from flowdiag.analyses.flink.job import JobKey, SubtaskLoad
 from flowdiag.analyses.queues.data import queue_vertices
-from flowdiag.analyses.queues.diagnosis import select
 from flowdiag.analyses.queues.remedies import queue_remedies
 from flowdiag.analyses.queues.root import find_spells
-from flowdiag.analyses.selection import Moment, Selection
+from flowdiag.analyses.queues.topic import select
+from flowdiag.analyses.span import Moment, Selection
 
 from .queues_workbench import FIRST, MINUTE, Queues, facts_of, findings, judged, reasons
 

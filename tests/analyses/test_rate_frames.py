@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses.rate.diagnosis import measure
 from flowdiag.analyses.rate.facts import ApplicationFacts
-from flowdiag.parsers.sources import discover, of_engine
+from flowdiag.analyses.rate.topic import measure
+from flowdiag.parsers.sources.discover import discover, of_engine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flowdiag.analyses.facts import Ref
+from flowdiag.analyses.flink.job import Ref
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
@@ -24,7 +24,7 @@ from flowdiag.analyses.rate.facts import (
     Trigger,
     Work,
 )
-from flowdiag.analyses.report import judge
+from flowdiag.analyses.report.wire import judge
 
 from . import rate_workbench as w
 

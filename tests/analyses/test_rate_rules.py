@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from flowdiag.analyses.rate.facts import Executor, Output, StageLoad, StreamInput
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
+from flowdiag.analyses.rate.rules.failing_batches import error_of
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rules.rate.failing_batches import error_of
 
 from . import rate_workbench as w
 
@@ -403,7 +403,7 @@ def test_a_first_batch_without_a_limit() -> None:
 
 
 def test_lost_events_lower_the_confidence() -> None:
-    from flowdiag.analyses.rate.diagnosis import doubted
+    from flowdiag.analyses.rate.topic import doubted
 
     app = w.application([w.batch(n, processing_ms=900) for n in range(30)])
     lossy = replace(app, lost=(w.record(kind="spark_dropped", count="3"),))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flowdiag.analyses.rate.survey import survey, survey_table
-from flowdiag.parsers.parse import parse_on_driver, plan_splits
-from flowdiag.parsers.sources import discover, of_engine
+from flowdiag.parsers.sources.discover import discover, of_engine
 from flowdiag.parsers.spark.frame import events_frame
+from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

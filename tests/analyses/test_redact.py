@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from flowdiag.analyses import redact
-from flowdiag.analyses.redact import clean, mask_secrets, printable, pseudonymise, shorten
+from flowdiag.analyses.report import redact
+from flowdiag.analyses.report.redact import clean, mask_secrets, printable, pseudonymise, shorten
 from flowdiag.parsers import secrets
 
 SECRET = "hunter2ABCDEFghij"

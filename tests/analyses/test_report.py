@@ -6,11 +6,18 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from flowdiag.analyses import findings as f
+from flowdiag.analyses import finding as f
 from flowdiag.analyses.checkpoints.data import checkpoint_data
-from flowdiag.analyses.facts import Checkpoint, CheckpointFacts, JobFacts, JobKey, Process, Status
-from flowdiag.analyses.inputs import describe_inputs, input_problems
-from flowdiag.analyses.report import fingerprint, iso, judge
+from flowdiag.analyses.flink.job import (
+    Checkpoint,
+    CheckpointFacts,
+    JobFacts,
+    JobKey,
+    Process,
+    Status,
+)
+from flowdiag.analyses.report.inputs import describe_inputs, input_problems
+from flowdiag.analyses.report.wire import fingerprint, iso, judge
 
 ONE, TWO = JobKey("", "1" * 32), JobKey("", "2" * 32)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses import resolve
-from flowdiag.analyses.resolve import Clock, Segment, Stream, Writer
+from flowdiag.analyses.flink.clocks import settle as resolve
+from flowdiag.analyses.flink.clocks.settle import Clock, Segment, Stream, Writer
 
 from .conftest import Events, surveyed
 

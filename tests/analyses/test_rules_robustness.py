@@ -7,12 +7,12 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flowdiag.analyses.facts import CheckpointFacts
-from flowdiag.analyses.findings import Confidence, weigh
-from flowdiag.analyses.placement import place
-from flowdiag.analyses.report import judge
-from flowdiag.analyses.rules.base import apply
-from flowdiag.analyses.rules.checkpoints import CHECKPOINT_RULES
+from flowdiag.analyses.checkpoints.rules import CHECKPOINT_RULES
+from flowdiag.analyses.finding import Confidence, weigh
+from flowdiag.analyses.flink.job import CheckpointFacts
+from flowdiag.analyses.flink.placement import place
+from flowdiag.analyses.report.wire import judge
+from flowdiag.analyses.rule import apply
 
 from .workbench import Bench
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.analyses.checkpoints.diagnosis import nothing_left, select
-from flowdiag.analyses.selection import Moment, Selection, parse_moment
+from flowdiag.analyses.checkpoints.topic import nothing_left, select
+from flowdiag.analyses.span import Moment, Selection, parse_moment
 from flowdiag.parsers.errors import FlowdiagError
 
 from .workbench import T0, Bench

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses.selection import Moment, Selection
-from flowdiag.analyses.startup import diagnosis as startup
-from flowdiag.analyses.wishes import Wishes
-from flowdiag.parsers.sources import discover
+from flowdiag.analyses.options import Wishes
+from flowdiag.analyses.span import Moment, Selection
+from flowdiag.analyses.startup import topic as startup
+from flowdiag.parsers.sources.discover import discover
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from flowdiag.analyses.report import Report
+    from flowdiag.analyses.report.wire import Report
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RECORDED = sorted(path.parent for path in FIXTURES.glob("recordings/startup/*/*/truth.json"))

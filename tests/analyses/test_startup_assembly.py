@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowdiag.analyses.facts import (
+from flowdiag.analyses.flink.job import (
     Attempt,
     CheckpointFacts,
     Incident,

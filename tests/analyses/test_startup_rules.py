@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from flowdiag.analyses.facts import Incident
-from flowdiag.analyses.findings import Severity, State
-from flowdiag.analyses.rules.startup.class_loading import RULE as CLASSES
-from flowdiag.analyses.rules.startup.class_loading import linkage
-from flowdiag.analyses.rules.startup.large_frames import RULE as FRAMES
-from flowdiag.analyses.rules.startup.missed_heartbeats import RULE as HEARTBEATS
-from flowdiag.analyses.rules.startup.missing_workers import RULE as WORKERS
-from flowdiag.analyses.rules.startup.operator_refusal import RULE as OPERATOR
-from flowdiag.analyses.rules.startup.rpc_trouble import RULE as RPC
-from flowdiag.analyses.rules.startup.slow_initialisation import RULE as SLOW
-from flowdiag.analyses.rules.startup.submission_failed import RULE as SUBMISSION
+from flowdiag.analyses.finding import Severity, State
+from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.startup.facts import Collecting, Restore, Trouble
+from flowdiag.analyses.startup.rules.class_loading_failed import RULE as CLASSES
+from flowdiag.analyses.startup.rules.class_loading_failed import linkage
+from flowdiag.analyses.startup.rules.frame_too_large import RULE as FRAMES
+from flowdiag.analyses.startup.rules.missed_heartbeats import RULE as HEARTBEATS
+from flowdiag.analyses.startup.rules.missing_workers import RULE as WORKERS
+from flowdiag.analyses.startup.rules.operator_refusal import RULE as OPERATOR
+from flowdiag.analyses.startup.rules.rpc_trouble import RULE as RPC
+from flowdiag.analyses.startup.rules.slow_initialisation import RULE as SLOW
+from flowdiag.analyses.startup.rules.submission_failed import RULE as SUBMISSION
 from tests.analyses import startup_workbench as w
 
 LOST = "The heartbeat of TaskManager with id tm-1 timed out"

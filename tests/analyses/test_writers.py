@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.analyses.assemble import assemble
 from flowdiag.analyses.checkpoints.data import checkpoint_data
-from flowdiag.analyses.facts import CheckpointFacts
-from flowdiag.analyses.findings import Verdict
-from flowdiag.analyses.resolve import (
+from flowdiag.analyses.finding import Verdict
+from flowdiag.analyses.flink.assemble import assemble
+from flowdiag.analyses.flink.clocks.settle import (
     Clock,
     Segment,
     Stream,
@@ -22,6 +21,7 @@ from flowdiag.analyses.resolve import (
     settle,
     told_by_siblings,
 )
+from flowdiag.analyses.flink.job import CheckpointFacts
 
 from .workbench import Bench
 

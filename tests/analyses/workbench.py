@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from flowdiag.analyses.facts import (
+from flowdiag.analyses.flink.job import (
     Attempt,
     Checkpoint,
     CheckpointFacts,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from flowdiag.analyses import facts as x
-from flowdiag.analyses import findings as f
-from flowdiag.analyses import report as wire
+from flowdiag.analyses import finding as f
 from flowdiag.analyses.checkpoints.data import checkpoint_data
-from flowdiag.analyses.evidence import Located
-from flowdiag.analyses.privacy import LOCAL_USE, Privacy
+from flowdiag.analyses.flink import job as x
+from flowdiag.analyses.report import wire
+from flowdiag.analyses.report.evidence import Located
+from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 
 JOB = x.JobKey("", "a1b2c3d4e5f60718293a4b5c6d7e8f90")
 START_US = 1_543_487_400_000_000  # 2018-11-29T10:30:00Z, 18:30 on the log's clock

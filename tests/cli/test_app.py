@@ -15,7 +15,7 @@ from typing import Any, Self, cast
 
 import pytest
 
-from flowdiag.analyses.report import Note, Report, encode
+from flowdiag.analyses.report.wire import Note, Report, encode
 from flowdiag.cli.app import main
 from flowdiag.cli.console import Progress
 from flowdiag.parsers.errors import FlowdiagError
@@ -57,7 +57,7 @@ def log(tmp_path: Path) -> str:
 @pytest.fixture
 def diagnosed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], list[Any]]]:
     """Make a diagnosis say what a test wants; gives the wishes that it was called with."""
-    monkeypatch.setattr("flowdiag.cli.session.SparkStarter", NoSpark)
+    monkeypatch.setattr("flowdiag.cli.spark.starter.SparkStarter", NoSpark)
     monkeypatch.delenv("NO_COLOR", raising=False)
 
     def be(result: Any) -> list[Any]:
@@ -69,7 +69,7 @@ def diagnosed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], list[
                 raise result
             return result  # type: ignore[no-any-return]
 
-        monkeypatch.setattr("flowdiag.analyses.checkpoints.diagnosis.diagnose", diagnose)
+        monkeypatch.setattr("flowdiag.analyses.checkpoints.topic.diagnose", diagnose)
         return seen
 
     yield be

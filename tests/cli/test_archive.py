@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from flowdiag.cli import warm as warm_module
-from flowdiag.cli.archive import Archive, archive_for, archives, cache_folder
-from flowdiag.cli.java import Java
-from flowdiag.cli.warm import remove, warm, warm_in_background
+from flowdiag.cli.spark import warm as warm_module
+from flowdiag.cli.spark.archive import Archive, archive_for, archives, cache_folder
+from flowdiag.cli.spark.java import Java
+from flowdiag.cli.spark.warm import remove, warm, warm_in_background
 from flowdiag.parsers.errors import FlowdiagError
 
 
@@ -179,7 +179,7 @@ def test_on_a_terminal_the_archive_makes_itself_once(
     assert not warm_in_background({"FLOWDIAG_WARM": "never"})
     assert started == []
     assert warm_in_background({})
-    assert started[0][-2:] == ["-m", "flowdiag.cli.warm"]
+    assert started[0][-2:] == ["-m", "flowdiag.cli.spark.warm"]
     warm()
     assert not warm_in_background({})
     assert len(started) == 1

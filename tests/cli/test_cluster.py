@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from flowdiag.cli import cluster
-from flowdiag.cli.cluster import check_inputs_of, checked_session
+from flowdiag.cli.spark import cluster
+from flowdiag.cli.spark.cluster import check_inputs_of, checked_session
 from flowdiag.parsers.errors import FlowdiagError, InputError
-from flowdiag.parsers.sources import Discovery, Source
+from flowdiag.parsers.sources.discover import Discovery, Source
 
 URLS = ("s3://bucket/logs/", "file:///shared/logs")
 
@@ -157,6 +157,6 @@ def test_a_cluster_without_workers_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
 
 def test_unpacked_members_stay_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flowdiag.parsers.sources._private", ["/tmp/flowdiag-x"])
+    monkeypatch.setattr("flowdiag.parsers.sources.discover._private", ["/tmp/flowdiag-x"])
     with pytest.raises(InputError, match="unpacked on this machine"):
         checked_session(lambda: session("yarn"), ["-"], found("/tmp/flowdiag-x/member"))()

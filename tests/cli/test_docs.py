@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flowdiag.analyses.findings import CAUSES
-from flowdiag.analyses.rules.base import HEADINGS, Rule, page, sections
-from flowdiag.analyses.rules.every import ALL_RULES
+from flowdiag.analyses.finding import CAUSES
+from flowdiag.analyses.rule import HEADINGS, Rule, page, sections
+from flowdiag.analyses.topics import ALL_RULES
 from flowdiag.cli.docs import documents, with_blocks
 
 ROOT = Path(__file__).parents[2]

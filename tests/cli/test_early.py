@@ -10,8 +10,8 @@ from typing import Self
 
 import pytest
 
-from flowdiag.cli.early import in_a_hurry, spark_ahead, spark_for
 from flowdiag.cli.settings import Settings
+from flowdiag.cli.spark.early import in_a_hurry, spark_ahead, spark_for
 
 
 def test_settings_of_the_interpreter_come_back() -> None:
@@ -56,7 +56,7 @@ class Begun:
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setattr("flowdiag.cli.session.SparkStarter", Begun)
+    monkeypatch.setattr("flowdiag.cli.spark.starter.SparkStarter", Begun)
     monkeypatch.delenv("FLOWDIAG_MASTER", raising=False)
     Begun.log = []
     return Begun.log

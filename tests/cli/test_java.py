@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flowdiag.cli.java import find_java
+from flowdiag.cli.spark.java import find_java
 from flowdiag.parsers.errors import FlowdiagError
 
 

@@ -10,7 +10,7 @@ import pytest
 
 HIDDEN = """
 import importlib.metadata, importlib.util, sys
-from flowdiag.cli.lean import without_unused
+from flowdiag.cli.spark.lean import without_unused
 finders = list(sys.meta_path)
 with without_unused():
     import pyarrow, pyarrow.compute
@@ -34,7 +34,7 @@ with without_unused():
 # Compiled code, too, is told that there is no pandas, where NumPy was there before.
 ONE_THERE = """
 import numpy, pyarrow
-from flowdiag.cli.lean import without_unused
+from flowdiag.cli.spark.lean import without_unused
 with without_unused():
     assert pyarrow.array(["a"], pyarrow.string()).to_pylist() == ["a"]
     assert pyarrow.array([{"a": 1}]).to_pylist() == [{"a": 1}]
@@ -43,7 +43,7 @@ with without_unused():
 # What has looked for NumPy in vain still reads and groups, and Spark takes its tables and gives them.
 USED = """
 import sys
-from flowdiag.cli.early import spark_for
+from flowdiag.cli.spark.early import spark_for
 from flowdiag.cli.settings import Settings
 with spark_for(Settings(), []) as starter:
     import pyarrow as pa

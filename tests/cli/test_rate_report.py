@@ -5,17 +5,17 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flowdiag.analyses.findings import Evidence
-from flowdiag.analyses.privacy import Privacy
+from flowdiag.analyses.finding import Evidence
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
-from flowdiag.analyses.report import Data, Input, Report, build_report, decode, encode
+from flowdiag.analyses.report.privacy import Privacy
+from flowdiag.analyses.report.wire import Data, Input, Report, build_report, decode, encode
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.render.rate import chart
 from flowdiag.cli.settings import Format
+from flowdiag.cli.views.rate import chart
 from tests.analyses import rate_workbench as w
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from flowdiag.cli.app import main
 from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.session import SparkStarter
+from flowdiag.cli.spark.starter import SparkStarter
 
 
 class NoSpark(nullcontext[Any]):

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flowdiag.cli import session as session_module
-from flowdiag.cli.java import find_java
-from flowdiag.cli.session import SparkStarter, class_path, spark_home
+from flowdiag.cli.spark import starter as session_module
+from flowdiag.cli.spark.java import find_java
+from flowdiag.cli.spark.starter import SparkStarter, class_path, spark_home
 from flowdiag.parsers.errors import FlowdiagError
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def test_the_java_in_use_is_supported() -> None:
 def test_no_jvm_and_no_folder_survive(number: signal.Signals, tmp_path: Path) -> None:
     program = (
         "import time\n"
-        "from flowdiag.cli.session import SparkStarter\n"
+        "from flowdiag.cli.spark.starter import SparkStarter\n"
         "with SparkStarter.begin() as starter:\n"
         "    print(starter.process.pid, flush=True)\n"
         "    time.sleep(60)\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flowdiag.analyses.rules.every import ALL_RULES
+from flowdiag.analyses.topics import ALL_RULES
 from flowdiag.cli.settings import (
     OTHER_VARIABLES,
     FailOn,

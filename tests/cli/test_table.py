@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flowdiag.analyses import facts as x
-from flowdiag.analyses.report import Input, Report
+from flowdiag.analyses.flink import job as x
+from flowdiag.analyses.report.wire import Input, Report
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.render.timeline import timeline
-from flowdiag.cli.render.words import clock_of
+from flowdiag.cli.views.timeline import timeline
+from flowdiag.cli.words import clock_of
 
 from . import reports
 

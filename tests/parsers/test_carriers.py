@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import zstandard
 
-from flowdiag.parsers.parse import parse_split, plan_splits
-from flowdiag.parsers.sources import discover
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.split import parse_split, plan_splits
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "recordings" / "flink"
 COLUMNS = ("event", "template", "local_us", "level", "logger", "checkpoint", "job_id", "task",

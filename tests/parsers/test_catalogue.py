@@ -19,7 +19,7 @@ from flowdiag.parsers.catalogue import (
     load_catalogue,
     read_format,
 )
-from flowdiag.parsers.schema import EVENTS, Event
+from flowdiag.parsers.rows import EVENTS, Event
 
 CATALOGUE = load_catalogue()
 ENTRIES: dict[str, dict[str, Any]] = {

@@ -19,8 +19,15 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers import codecs
-from flowdiag.parsers.codecs import ByteStream, Damaged, PlainFile, codec_of, decode, transcode
+from flowdiag.parsers.sources import codecs
+from flowdiag.parsers.sources.codecs import (
+    ByteStream,
+    Damaged,
+    PlainFile,
+    codec_of,
+    decode,
+    transcode,
+)
 
 
 def _parts(data: bytes, pieces: int) -> list[bytes]:

@@ -24,8 +24,8 @@ from flowdiag.parsers.live.flink import (
 )
 from flowdiag.parsers.live.folder import Folder
 from flowdiag.parsers.live.watching import Outcome
-from flowdiag.parsers.parse import parse_on_driver, parse_split, plan_splits
-from flowdiag.parsers.sources import discover
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.split import parse_on_driver, parse_split, plan_splits
 from tests.fake_server import FakeServer, RecordedFlink, Reply, as_json, serving
 
 Row = dict[str, Any]

@@ -13,14 +13,14 @@ from typing import Any, cast
 import pytest
 
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.file_times import moment_of_name
 from flowdiag.parsers.live.client import Client
 from flowdiag.parsers.live.folder import Folder
 from flowdiag.parsers.live.prometheus import HistoryWishes, collect_prometheus
 from flowdiag.parsers.live.spark import SparkWishes, collect_spark
 from flowdiag.parsers.live.watching import Outcome
-from flowdiag.parsers.parse import parse_on_driver, plan_splits
-from flowdiag.parsers.sources import discover
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.sources.file_times import moment_of_name
+from flowdiag.parsers.split import parse_on_driver, plan_splits
 from tests.fake_server import COLLECTED, NOT_FOUND, Reply, as_json, serving
 
 Row = dict[str, Any]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers.envelopes import (
+from flowdiag.parsers.envelopes.carriers import (
     Unwrapped,
     encode_event,
     read_document,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowdiag.parsers.catalogue import load_catalogue
-from flowdiag.parsers.fragments import FRAGMENT, covering_fragments, grouped
+from flowdiag.parsers.lines.fragments import FRAGMENT, covering_fragments, grouped
 
 
 def test_every_anchor_is_covered_by_few_fragments() -> None:

@@ -19,9 +19,9 @@ import pytest
 from flowdiag.parsers import parallel
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.parallel import Parsed, parse_in_processes, parse_task
-from flowdiag.parsers.parse import Split, parse_on_driver, plan_splits
-from flowdiag.parsers.schema import EVENTS, Event
-from flowdiag.parsers.sources import discover
+from flowdiag.parsers.rows import EVENTS, Event
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.split import Split, parse_on_driver, plan_splits
 
 RECORDING = Path(__file__).parents[2] / "fixtures/recordings/flink/1.20.5/hot-key/logs"
 posix_only = pytest.mark.skipif(os.name != "posix", reason="kills processes")
@@ -131,8 +131,8 @@ INTERRUPTED = """
 import sys, threading, time
 from pathlib import Path
 from flowdiag.parsers import parallel
-from flowdiag.parsers.parse import plan_splits
-from flowdiag.parsers.sources import discover
+from flowdiag.parsers.split import plan_splits
+from flowdiag.parsers.sources.discover import discover
 tasks = [[split] for task in plan_splits(discover([sys.argv[1]]).sources) for split in task]
 print("ready", flush=True)
 while True:  # until it is interrupted, wherever it is

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers import parse, scan
-from flowdiag.parsers.parse import Split, parse_split, plan_splits
-from flowdiag.parsers.schema import EVENTS, Event
-from flowdiag.parsers.sources import Source, discover
+from flowdiag.parsers import split as parse
+from flowdiag.parsers.lines import scan
+from flowdiag.parsers.rows import EVENTS, Event
+from flowdiag.parsers.sources.discover import Source, discover
+from flowdiag.parsers.split import Split, parse_split, plan_splits
 
 JOB = "7c7769847d333438dd9ce845d5a2d980"
 ATTEMPT = "f2862289958b430bc3dc20f39794ca2c"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.parsers import prefix
+from flowdiag.parsers.lines import prefix
 
 
 def micros(text: str) -> int:

@@ -11,8 +11,8 @@ import pytest
 
 from flowdiag.parsers.flink.metric_reports import known_metrics
 from flowdiag.parsers.flink.prometheus import mangled, named_metric
-from flowdiag.parsers.parse import parse_on_driver, plan_splits
-from flowdiag.parsers.sources import discover
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 Row = dict[str, Any]
 COLLECTED = Path(__file__).parents[2] / "fixtures" / "recordings" / "collected"

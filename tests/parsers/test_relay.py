@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from flowdiag.parsers.catalogue import FILES, load_catalogue, read_format
-from flowdiag.parsers.parse import parse_split, plan_splits
-from flowdiag.parsers.sources import discover
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.split import parse_split, plan_splits
 from tests import relay
 from tests.recordings import RECORDINGS
 

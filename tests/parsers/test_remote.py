@@ -12,9 +12,9 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from flowdiag.parsers.parse import parse_on_driver, plan_splits
-from flowdiag.parsers.remote import BACKENDS, RemoteFile, find, shown
-from flowdiag.parsers.sources import discover, open_source, stream_error
+from flowdiag.parsers.sources.discover import discover, open_source, stream_error
+from flowdiag.parsers.sources.remote import BACKENDS, RemoteFile, find, shown
+from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 LINE = (
     "2026-01-31 18:43:{:02},001 INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator"

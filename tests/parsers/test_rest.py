@@ -21,7 +21,7 @@ from flowdiag.parsers.flink.rest import (
     rows_of_bytes,
 )
 from flowdiag.parsers.flink.statistics_dump import explode
-from flowdiag.parsers.sources import Source
+from flowdiag.parsers.sources.discover import Source
 
 RECORDINGS = Path(__file__).parents[2] / "fixtures" / "recordings" / "flink"
 JOB = "0123456789abcdef0123456789abcdef"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.parsers.rolling import group_of
+from flowdiag.parsers.sources.rolling import group_of
 
 
 @pytest.mark.parametrize(

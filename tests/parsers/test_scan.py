@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers import scan
-from flowdiag.parsers.scan import (
+from flowdiag.parsers.lines import scan
+from flowdiag.parsers.lines.scan import (
     LineScanner,
     LiteralFinder,
     PlaceFinder,

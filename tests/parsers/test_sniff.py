@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers import sniff as sniffing
-from flowdiag.parsers.envelopes import unwrap_json
-from flowdiag.parsers.scan import PlaceFinder
-from flowdiag.parsers.sniff import HEAD_BYTES, Sample, Sniffed, sniff
-from flowdiag.parsers.sources import discover, open_source
+from flowdiag.parsers.envelopes.carriers import unwrap_json
+from flowdiag.parsers.lines.scan import PlaceFinder
+from flowdiag.parsers.sniff import text as sniffing
+from flowdiag.parsers.sniff.text import HEAD_BYTES, Sample, Sniffed, sniff
+from flowdiag.parsers.sources.discover import discover, open_source
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "recordings"
 JOB = "0123456789abcdef0123456789abcdef"

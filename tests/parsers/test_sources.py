@@ -21,10 +21,11 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers import codecs, sources
-from flowdiag.parsers.envelopes import unwrap_json
-from flowdiag.parsers.remote import BACKENDS
-from flowdiag.parsers.sources import Discovery, Source, discover, open_source, stream_error
+from flowdiag.parsers.envelopes.carriers import unwrap_json
+from flowdiag.parsers.sources import codecs
+from flowdiag.parsers.sources import discover as sources
+from flowdiag.parsers.sources.discover import Discovery, Source, discover, open_source, stream_error
+from flowdiag.parsers.sources.remote import BACKENDS
 
 LINES = (
     "2026-01-01 00:00:01,000 INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator"
@@ -272,7 +273,7 @@ def test_closed_standard_input() -> None:
 def test_the_private_folder_is_removed_at_the_end() -> None:
     code = (
         "import os, sys\n"
-        "from flowdiag.parsers.sources import discover\n"
+        "from flowdiag.parsers.sources.discover import discover\n"
         "source = discover(['-']).sources[0]\n"
         "if os.fork() == 0:\n"
         "    sys.exit(0)\n"
@@ -718,7 +719,7 @@ def test_a_document_too_large_for_memory_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sources, "DOCUMENT_BYTES", 1000)
-    monkeypatch.setattr("flowdiag.parsers.sniff.DOCUMENT_BYTES", 300_000)
+    monkeypatch.setattr("flowdiag.parsers.sniff.text.DOCUMENT_BYTES", 300_000)
     path = tmp_path / "x.json"
     path.write_text(json.dumps([LINES] * 2000))
     reason = only(path).reason

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as T
 
-from flowdiag.parsers.parse import Split, parse_on_driver, plan_splits
-from flowdiag.parsers.schema import EVENTS as ARROW_EVENTS
-from flowdiag.parsers.schema import METRIC
-from flowdiag.parsers.sources import discover
+from flowdiag.parsers.rows import EVENTS as ARROW_EVENTS
+from flowdiag.parsers.rows import METRIC
+from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.spark import frame as spark_module
 from flowdiag.parsers.spark.frame import EVENTS, events_frame, spark_schema, spark_type
+from flowdiag.parsers.split import Split, parse_on_driver, plan_splits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from flowdiag.parsers.catalogue import SPARK_FILES, load_catalogue, read_format
-from flowdiag.parsers.parse import parse_on_driver, plan_splits
-from flowdiag.parsers.sources import discover
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 CATALOGUE = load_catalogue("spark")
 ENTRIES = [entry for name in SPARK_FILES for entry in read_format(name)["message"]]

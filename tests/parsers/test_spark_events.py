@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers.parse import Split, parse_on_driver, parse_split, plan_splits
-from flowdiag.parsers.sources import discover, of_engine
+from flowdiag.parsers.sources.discover import discover, of_engine
 from flowdiag.parsers.spark.progress import progress_row
+from flowdiag.parsers.split import Split, parse_on_driver, parse_split, plan_splits
 
 Json = dict[str, Any]
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.parsers.parse import Split, parse_split
-from flowdiag.parsers.scan import LINE_BYTES, Line, make_matcher
-from flowdiag.parsers.sources import Source, discover, of_engine, open_source
+from flowdiag.parsers.lines.scan import LINE_BYTES, Line, make_matcher
+from flowdiag.parsers.sources.discover import Source, discover, of_engine, open_source
 from flowdiag.parsers.spark.lines import EventScanner
+from flowdiag.parsers.split import Split, parse_split
 
 Json = dict[str, Any]
 

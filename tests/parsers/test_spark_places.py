@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from flowdiag.parsers.parse import parse_on_driver, plan_splits
-from flowdiag.parsers.sources import discover
+from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.spark.progress import progress_row
+from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 YARN = """Container: container_1466086000000_0007_01_000001 on worker-1.example_45454
 ==========================================================================

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from flowdiag.parsers.parse import parse_on_driver, plan_splits
-from flowdiag.parsers.sources import discover
+from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.spark.rest import (
     answer_rows,
     application_in,
     application_of_container,
     recognise_answer,
 )
+from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 BATCH = {
     "batchId": 1466086160000,

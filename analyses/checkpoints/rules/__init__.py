@@ -1,0 +1,57 @@
+"""The rules of `flowdiag checkpoints`, in the order of its reports: one file a rule, one line here."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from flowdiag.analyses.checkpoints.rules import (
+    checkpoint_culprit,
+    checkpoint_declined,
+    checkpoint_expired,
+    checkpoint_never_completes,
+    checkpoint_not_triggered,
+    growing_checkpoint,
+    jobmanager_stalled,
+    late_acknowledgement,
+    lost_transactions,
+    no_source_acknowledged,
+    out_of_memory,
+    restart_loop,
+    skewed_taskmanager,
+    slow_checkpoint,
+    slow_half,
+    stuck_task,
+    task_failure,
+    taskmanager_lost,
+)
+from flowdiag.analyses.checkpoints.rules import checkpoint_threshold_exceeded as threshold_exceeded
+from flowdiag.analyses.checkpoints.rules import slow_checkpoint_storage as storage_throttled
+from flowdiag.analyses.checkpoints.rules import slow_finalization as metadata_write
+from flowdiag.analyses.rule import Rule
+
+CHECKPOINT_RULES: Final[tuple[Rule[Any], ...]] = (
+    # CP1xx: what happens
+    checkpoint_expired.RULE,
+    late_acknowledgement.RULE,
+    checkpoint_declined.RULE,
+    slow_checkpoint.RULE,
+    growing_checkpoint.RULE,
+    checkpoint_never_completes.RULE,
+    checkpoint_not_triggered.RULE,
+    # CP2xx: who
+    checkpoint_culprit.RULE,
+    skewed_taskmanager.RULE,
+    slow_half.RULE,
+    # CP3xx: why
+    task_failure.RULE,
+    taskmanager_lost.RULE,
+    out_of_memory.RULE,
+    threshold_exceeded.RULE,
+    jobmanager_stalled.RULE,
+    storage_throttled.RULE,
+    metadata_write.RULE,
+    lost_transactions.RULE,
+    no_source_acknowledged.RULE,
+    stuck_task.RULE,
+    restart_loop.RULE,
+)

@@ -1,0 +1,1 @@
+"""The Spark side: reading, frames, queries."""

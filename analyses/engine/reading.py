@@ -1,0 +1,193 @@
+"""From sources to a frame of raw events: who parses, and where the rows lie until Spark wants them.
+
+| input | parsed by | handed to Spark |
+|---|---|---|
+| small | this process | as one Arrow table, while Spark still starts |
+| large | processes of this machine (`parsers.parallel`) | few rows as a table, others as Parquet files |
+| large, on a cluster | executors (`parsers.spark.frame`) | where they are |
+
+All call the same `parsers.parse.parse_split`, so that they cannot differ in what an event means.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flowdiag.analyses.engine.frames import kept
+from flowdiag.parsers.machine import processors
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from flowdiag.parsers.parallel import Rows
+    from flowdiag.parsers.sources.discover import Source
+    from flowdiag.parsers.split import Split
+
+Say = Callable[[str], None]
+
+# Up to here one process has parsed everything before another one would have started: reckoned from what
+# both take (benchmarks/README.md).
+HERE_BYTES: Final = 48 * 1024 * 1024
+# On a cluster: up to here parsing on the driver is done before Spark's workers would have started.
+DRIVER_BYTES: Final = 256 * 1024 * 1024
+# Up to here one core has done all queries before two would have shared them out.
+FEW_ROWS: Final = 300_000
+# What a byte of the others costs, that of a log being 1: tasks, nearly all of an event log, are only
+# added up.
+_WEIGHTS: Final = {"spark-events": 0.2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """With what a diagnosis reads and measures.
+
+    Args:
+        tune: told how many rows there are (None: nobody knows), before the queries over them.
+        executors: what is large is parsed where Spark runs its tasks: on other machines.
+        processes: that parse what is large on this machine; None: one per processor.
+        folder: for rows that do not stay in memory; None: one that this process removes.
+        here_bytes: up to here this process parses alone.
+        few_rows: up to here rows are handed over as a table.
+    """
+
+    tune: Callable[[int | None], None] = lambda rows: None
+    executors: bool = False
+    processes: int | None = None
+    folder: Path | None = None
+    here_bytes: int = HERE_BYTES
+    few_rows: int = FEW_ROWS
+
+    def are_few(self, rows: int | None) -> bool:
+        """Whether so many rows are best kept in one piece."""
+        return rows is not None and rows <= self.few_rows
+
+
+ORDINARY: Final = Means()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What the sources say, before Spark knows of it.
+
+    Args:
+        table: rows in memory: all, or all but those of metrics.
+        events: rows in files instead, where they are many.
+        metrics: rows of metrics in files; None where they are among the others.
+        tasks: what executors have yet to parse: nothing else is known then.
+        rows: how many there are, without those of metrics in files; None: nobody knows yet.
+    """
+
+    table: pa.Table | None = None
+    events: Rows | None = None
+    metrics: Rows | None = None
+    tasks: Sequence[Sequence[Split]] | None = None
+    rows: int | None
+
+    def of_kinds(self, kinds: Collection[str]) -> pa.Table:
+        """The rows of some kinds of event, of those that are no metrics in files.
+
+        Raises:
+            ValueError: they are not parsed yet.
+        """
+        if self.table is not None:
+            wanted = pa.array(sorted(kinds), pa.string())
+            return self.table.filter(pc.is_in(self.table["event"], value_set=wanted))
+        if self.events is not None:
+            return self.events.of_kinds(kinds)
+        raise ValueError("what executors parse is not known here")
+
+
+def read(
+    sources: Sequence[Source],
+    means: Means,
+    *,
+    metrics: Collection[str] | None = None,
+    say: Say = lambda stage: None,
+) -> Read:
+    """Parse the sources, unless that is left to executors. Spark is not needed yet.
+
+    Args:
+        sources: what `parsers.sources.discover` found.
+        means: with what.
+        metrics: names of the metrics of reports that become rows; None for all that are known.
+        say: told the name of each stage, for progress.
+
+    Raises:
+        FlowdiagError: there is no room for what was parsed.
+    """
+    from flowdiag.parsers.split import parse_on_driver, plan_splits
+
+    if cost(sources) <= means.here_bytes:
+        say("reading")
+        table = parse_on_driver(plan_splits(sources), metrics)
+        return Read(table=table, rows=table.num_rows)
+    if means.executors:
+        return Read(tasks=plan_splits(sources), rows=None)
+    say("reading")
+    from flowdiag.parsers.parallel import parse_in_processes
+
+    # The same tasks whoever parses them: reports of metrics are added up within one.
+    parsed = parse_in_processes(
+        plan_splits(sources),
+        means.folder or _own_folder(),
+        processes=means.processes or processors(),
+        metrics=metrics,
+        tell=lambda share: say(f"reading, {share:.0%}"),
+    )
+    if parsed.events.count > means.few_rows:
+        return Read(events=parsed.events, metrics=parsed.metrics, rows=parsed.events.count)
+    return Read(table=parsed.events.table(), metrics=parsed.metrics, rows=parsed.events.count)
+
+
+def frame_of(found: Read, spark: SparkSession, metrics: Collection[str] | None = None) -> DataFrame:
+    """What was read, as a frame of `EVENTS`; rows of metrics in files are not in it.
+
+    Args:
+        found: what `read` returned.
+        spark: the session.
+        metrics: for executors, as in `read`.
+    """
+    from flowdiag.parsers.spark.frame import events_frame, files_frame
+
+    if found.tasks is not None:
+        # Each query would parse everything anew.
+        return kept(events_frame(spark, found.tasks, metrics), large=True)
+    if found.table is not None:
+        return events_frame(spark, found.table)
+    assert found.events is not None
+    return files_frame(spark, found.events.files)
+
+
+def metrics_frame(found: Read, spark: SparkSession) -> DataFrame | None:
+    """The rows of metrics in files, and the section headers again; None where there are none."""
+    if found.metrics is None or not found.metrics.files:
+        return None
+    from flowdiag.parsers.spark.frame import files_frame
+
+    return files_frame(spark, found.metrics.files)
+
+
+def cost(sources: Sequence[Source]) -> float:
+    """How long sources take to be parsed, as bytes of a plain log."""
+    from flowdiag.parsers.split import UNPACKED
+
+    return sum(
+        source.size * (1 if source.codec == "none" else UNPACKED) * _WEIGHTS.get(source.kind, 1)
+        for source in sources
+        if source.kind != "not-read"
+    )
+
+
+def _own_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="flowdiag-rows-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

@@ -1,0 +1,1 @@
+"""Which instant each record was written at, and by whom."""

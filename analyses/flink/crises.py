@@ -1,0 +1,305 @@
+"""Failures of tasks and of the job, grouped into crises, each with the failure that began it.
+
+One killed TaskManager makes dozens of records: the first FAILED task is on a survivor, the lost one is
+only named in its exception, then restarts fail for missing slots, and at last the job gives up. A
+crisis holds everything from one failure to the next completed checkpoint (or, without checkpoints,
+until the job has run for a while); its root is the failure that is nearest to a cause among the first
+ones.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect, bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final
+
+from flowdiag.analyses.derived import once
+from flowdiag.analyses.finding import State
+from flowdiag.analyses.flink.episodes import finished_us
+from flowdiag.analyses.flink.job import CheckpointFacts, Incident, JobFacts, Ref, Status
+from flowdiag.analyses.flink.judging import interval_ms
+from flowdiag.parsers.flink.failures import failure_kind, is_consequence
+
+# Nearest to a cause first. What comes later in this list is often a consequence of what comes first.
+RANKS: Final = (
+    "out-of-memory",
+    "network-buffers",
+    "taskmanager-lost",
+    "transaction",
+    "storage",
+    "snapshot",
+    "user-code",
+    "task-stuck",
+    "no-resource",
+    "jobmanager-lost",
+    "checkpoint-failures",
+    "declined",
+    "expired",
+    "unknown",
+)
+# A lost TaskManager is noticed by its peers at once and by its heartbeat after up to 50 s (default).
+ROOT_WINDOW_US: Final = 60_000_000
+# Without checkpoints: running for so long without a failure ends a crisis.
+QUIET_US: Final = 600_000_000
+# A job that has not come back for so many checkpoint intervals is down.
+DOWN_INTERVALS: Final = 5
+# Failures closer than this belong to one restart.
+BURST_US: Final = 3_000_000
+# So many restarts without a completed checkpoint between are a loop.
+LOOP: Final = 3
+
+_FAILURES: Final = frozenset({"task-failure", "job-failing", "job-failure"})
+_RESOURCES: Final = frozenset(
+    {
+        "out-of-memory",
+        "network-buffers",
+        "no-resource",
+        "taskmanager-lost",
+        "task-stuck",
+        "resource-failure",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failure and what kind it is."""
+
+    incident: Incident
+    kind: str
+
+    @property
+    def time_us(self) -> int:
+        """When; undated ones come first."""
+        return self.incident.time_us or 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crisis:
+    """From a failure to the recovery.
+
+    `bursts` counts the separate failures (each costs a restart), `final` says that the job ended
+    FAILED, `state` whether it had not recovered when the input ended.
+    """
+
+    failures: tuple[Failure, ...]
+    root: Failure
+    bursts: int
+    state: State
+    final: bool
+    last_us: int | None
+    down: bool = False  # no checkpoint for several intervals since it began
+
+    @property
+    def first_us(self) -> int | None:
+        """When it began."""
+        return self.failures[0].incident.time_us
+
+    @property
+    def kind(self) -> str:
+        """The kind of its root."""
+        return self.root.kind
+
+    @property
+    def loop(self) -> bool:
+        """Whether it is a restart loop."""
+        return self.bursts >= LOOP
+
+    @property
+    def fatal(self) -> bool:
+        """Whether it is critical: the job failed for good, or is down or restarts until the end."""
+        return self.final or (self.state is State.ONGOING and (self.loop or self.down))
+
+    def of_kind(self, *kinds: str) -> list[Failure]:
+        """Its failures of some kinds, in order."""
+        return [failure for failure in self.failures if failure.kind in kinds]
+
+    @property
+    def refs(self) -> tuple[tuple[Ref | None, int | None], ...]:
+        """The root's record, then all others in order."""
+        ordered = (self.root, *(f for f in self.failures if f is not self.root))
+        return tuple((f.incident.ref, f.incident.time_us) for f in ordered)
+
+
+def kind_of(incident: Incident) -> str | None:
+    """What kind of failure an incident is; None for what is no failure, or the tail of a cancel."""
+    if incident.kind in _RESOURCES:
+        return "unknown" if incident.kind == "resource-failure" else incident.kind
+    if incident.kind not in _FAILURES:
+        return None
+    if incident.text.get("lost_taskmanager") or incident.text.get("lost_host"):
+        return "taskmanager-lost"
+    # The outermost exception tells what was going on ("Could not perform checkpoint …"), the
+    # deepest what went wrong.
+    cause = "\n".join(text for text in (incident.text.get("exception"), incident.cause) if text)
+    kind = failure_kind(cause) if cause else None
+    if kind == "cancelled":
+        return None
+    if kind is None and cause and is_consequence(cause):
+        return None
+    return kind or "unknown"
+
+
+def crises(job: JobFacts, facts: CheckpointFacts | None = None) -> tuple[Crisis, ...]:
+    """All crises of a job, in order.
+
+    Args:
+        job: its facts.
+        facts: to see failures that no record ties to a job (lost TaskManagers, killed containers);
+            they count if they happen during the job's own failures.
+    """
+    if facts is None:
+        return _own_crises(job)
+    known = _crises_of(facts)
+    if id(job) not in known:
+        known[id(job)] = job, _grouped(job, _with_strays(_own_failures(job), facts))
+    return known[id(job)][1]
+
+
+@once
+def _own_crises(job: JobFacts) -> tuple[Crisis, ...]:
+    return _grouped(job, _own_failures(job))
+
+
+@once
+def _crises_of(facts: CheckpointFacts) -> dict[int, tuple[JobFacts, tuple[Crisis, ...]]]:
+    """Crises by the identity of a job, which stands beside them so that no other gets it."""
+    return {}
+
+
+def _grouped(job: JobFacts, failures: Sequence[Failure]) -> tuple[Crisis, ...]:
+    # Nothing failed as long as no task did: a TaskManager that leaves an idle cluster is no failure.
+    if not any(f.incident.kind in _FAILURES for f in failures):
+        return ()
+    recoveries = _recoveries(job)
+    groups: list[list[Failure]] = []
+    for failure in failures:
+        if groups and not _recovered(groups[-1][-1].time_us, failure.time_us, recoveries, job):
+            groups[-1].append(failure)
+        else:
+            groups.append([failure])
+    return tuple(
+        _crisis(job, group, recoveries)
+        for group in groups
+        if any(f.incident.kind in _FAILURES for f in group)
+    )
+
+
+@once
+def _own_failures(job: JobFacts) -> tuple[Failure, ...]:
+    """The failures that records tie to a job, in order."""
+    own = [
+        Failure(incident, kind)
+        for incident in job.incidents
+        if (kind := kind_of(incident)) is not None
+    ]
+    return tuple(
+        sorted((f for f in own if f.incident.kind in _FAILURES or f.kind != "unknown"), key=_place)
+    )
+
+
+def _place(failure: Failure) -> tuple[int, Ref]:
+    return failure.time_us, failure.incident.ref or Ref(0, 0)
+
+
+def _with_strays(failures: tuple[Failure, ...], facts: CheckpointFacts) -> tuple[Failure, ...]:
+    if not failures:
+        return failures
+    low, high = failures[0].time_us - ROOT_WINDOW_US, failures[-1].time_us + ROOT_WINDOW_US
+    strays = _strays(facts)
+    first = bisect_left(strays, low, key=attrgetter("time_us"))
+    last = bisect(strays, high, key=attrgetter("time_us"))
+    return tuple(sorted([*failures, *strays[first:last]], key=_place)) if first < last else failures
+
+
+@once
+def _strays(facts: CheckpointFacts) -> tuple[Failure, ...]:
+    """The failures that no record ties to a job, in order."""
+    found = [
+        Failure(incident, kind)
+        for incident in facts.incidents
+        if incident.kind not in _FAILURES
+        and incident.time_us is not None
+        and (kind := kind_of(incident)) is not None
+        and kind != "unknown"
+    ]
+    return tuple(sorted(found, key=_place))
+
+
+@once
+def _recoveries(job: JobFacts) -> tuple[int, ...]:
+    return tuple(
+        sorted(
+            checkpoint.ended_us
+            for checkpoint in job.checkpoints
+            if checkpoint.status is Status.COMPLETED and checkpoint.ended_us is not None
+        )
+    )
+
+
+def _recovered(after: int, before: int, recoveries: Sequence[int], job: JobFacts) -> bool:
+    if bisect(recoveries, before) > bisect(recoveries, after):
+        return True
+    return not job.checkpoints and before - after > QUIET_US
+
+
+def _crisis(job: JobFacts, group: list[Failure], recoveries: Sequence[int]) -> Crisis:
+    early = [f for f in group if f.time_us - group[0].time_us <= ROOT_WINDOW_US]
+    root = min(early, key=lambda f: RANKS.index(f.kind) if f.kind in RANKS else len(RANKS))
+    last = group[-1].time_us
+    recovered = bool(recoveries) and recoveries[-1] > last
+    if not job.checkpoints and job.last_us is not None and job.last_us - last > QUIET_US:
+        recovered = True
+    done = finished_us(job)
+    if done is not None and done >= last:
+        recovered = True
+    final = not recovered and any(
+        f.incident.kind == "job-failure" and f.incident.text.get("to_state", "FAILED") == "FAILED"
+        for f in group
+    )
+    return Crisis(
+        failures=tuple(group),
+        root=root,
+        bursts=_bursts((f for f in group if f.incident.kind in _FAILURES), _restarts(job)),
+        state=State.RECOVERED if recovered else State.ONGOING,
+        final=final,
+        last_us=group[-1].incident.time_us,
+        down=not recovered and _down_ms(job, group[0].time_us) >= DOWN_INTERVALS * _interval(job),
+    )
+
+
+def _down_ms(job: JobFacts, since_us: int) -> float:
+    return ((job.last_us or since_us) - since_us) / 1000
+
+
+@once
+def _interval(job: JobFacts) -> float:
+    return max(interval_ms(job) or 60_000.0, 1000.0)
+
+
+@once
+def _restarts(job: JobFacts) -> tuple[int, ...]:
+    """When the job, or a region of it, ran again."""
+    return tuple(
+        sorted(
+            incident.time_us
+            for incident in job.incidents
+            if incident.kind in ("job-running", "restored") and incident.time_us is not None
+        )
+    )
+
+
+def _bursts(failures: Iterable[Failure], restarts: Sequence[int]) -> int:
+    """Separate failures: some seconds apart, or with the job running again between."""
+    count, last = 0, None
+    for failure in failures:
+        if (
+            last is None
+            or failure.time_us - last > BURST_US
+            or bisect(restarts, failure.time_us) > bisect(restarts, last)
+        ):
+            count += 1
+        last = failure.time_us
+    return count

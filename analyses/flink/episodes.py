@@ -1,0 +1,358 @@
+"""Series of unsuccessful checkpoints, and what about them is nobody's fault.
+
+A checkpoint that fails since the job is cancelled, suspended, rescaled or already finished says
+nothing about the job's health (catalogue/flink.md 1.5: "Checkpoint Coordinator is suspending.",
+"CheckpointCoordinator shutdown.", "Checkpoint has been subsumed.", …). What is left is grouped into
+episodes: an episode lasts until a checkpoint completes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect, bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Final
+
+from flowdiag.analyses.derived import once
+from flowdiag.analyses.finding import State
+from flowdiag.analyses.flink.job import Checkpoint, Incident, JobFacts, JobKey, Status
+from flowdiag.parsers.flink.failures import is_consequence, reason_kind
+
+
+def reason_word(checkpoint: Checkpoint) -> str | None:
+    """Name why a checkpoint did not complete: a kind of `parsers.failures.reason_kind`."""
+    if checkpoint.reason_kind not in (None, "declined"):
+        return checkpoint.reason_kind
+    word = reason_kind(checkpoint.reason) if checkpoint.reason else None
+    if word is None and checkpoint.status is Status.EXPIRED:
+        return "expired"
+    return word or checkpoint.reason_kind
+
+
+def failed(checkpoint: Checkpoint, job: JobFacts) -> bool:
+    """Whether a checkpoint failed for a reason that somebody has to look at.
+
+    Consequences do not count: of a cancel, of a task that failed, of a finished source, of a limit
+    that was set on purpose. "The job has failed." is one only where something did fail: 1.9 says it
+    of every decline with a cause of its own.
+    """
+    if checkpoint.status is Status.EXPIRED:
+        return True
+    if not checkpoint.status.unsuccessful:
+        return False
+    if reason_word(checkpoint) == "task_failure" and not _disturbed(checkpoint, job):
+        return True
+    return not blameless(checkpoint.reason, checkpoint)
+
+
+_DISTURBANCES: Final = frozenset(
+    {
+        "task-failure",
+        "job-failing",
+        "job-failure",
+        "job-restarting",
+        "restart",
+        "restored",
+        "cancelled",
+        "suspended",
+        "finished",
+        "taskmanager-lost",
+        "coordinator-stopped",
+    }
+)
+_NEAR_US: Final = 10_000_000  # a failure fails the pending checkpoint at once; clocks may differ
+
+
+def _disturbed(checkpoint: Checkpoint, job: JobFacts) -> bool:
+    """Whether anything failed, restarted or ended while a checkpoint was in progress."""
+    low = (checkpoint.triggered_us or checkpoint.ended_us or 0) - _NEAR_US
+    high = (checkpoint.ended_us or checkpoint.triggered_us or 0) + _NEAR_US
+    moments, undated = _disturbances(job)
+    return undated or bisect_left(moments, low) < bisect(moments, high)
+
+
+@once
+def _disturbances(job: JobFacts) -> tuple[list[int], bool]:
+    """When anything failed, restarted or ended, in order, and whether that is not known of all."""
+    times = [i.time_us for i in job.incidents if i.kind in _DISTURBANCES]
+    return sorted(time for time in times if time is not None), None in times
+
+
+def blameless(reason: str | None, checkpoint: Checkpoint | None = None) -> bool:
+    """Whether a reason is only the consequence of something that is looked at on its own."""
+    if checkpoint is not None and reason_word(checkpoint) in _CONSEQUENCES:
+        return True
+    return bool(reason) and is_consequence(reason or "")
+
+
+# Kinds of reason that follow from something else (parsers/formats/flink-failures.toml).
+_CONSEQUENCES: Final = frozenset(
+    {
+        "suspended",
+        "shutdown",
+        "subsumed",
+        "superseded",
+        "cancelled",
+        "finished",
+        "not_running",
+        "postponed",
+        "task_failure",
+    }
+)
+
+
+def in_order(checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
+    """Sort checkpoints as they were triggered: ids rise within a run."""
+    return sorted(checkpoints, key=attrgetter("run", "id"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    """A maximal series of unsuccessful checkpoints of one job, without a completed one between.
+
+    `warm_up` is true when no checkpoint had completed since the job started, was restored or was
+    rescaled: catching up takes longer than usual. `since_us` is that start, or the last completion.
+    """
+
+    job: JobKey
+    checkpoints: tuple[Checkpoint, ...]
+    recovered: Checkpoint | None
+    warm_up: bool
+    since_us: int | None
+    ended_well: bool = False  # the job finished afterwards, on purpose
+
+    @property
+    def state(self) -> State:
+        """Ongoing when nothing completed after it."""
+        return State.RECOVERED if self.recovered or self.ended_well else State.ONGOING
+
+    @property
+    def first_us(self) -> int | None:
+        """When the first of them was triggered (or ended, where the trigger is cut off)."""
+        if not self.checkpoints:
+            return self.since_us
+        first = self.checkpoints[0]
+        return first.triggered_us if first.triggered_us is not None else first.ended_us
+
+    @property
+    def last_us(self) -> int | None:
+        """When the last of them ended."""
+        if not self.checkpoints:
+            return None
+        last = self.checkpoints[-1]
+        return last.ended_us if last.ended_us is not None else last.triggered_us
+
+    @property
+    def ids(self) -> frozenset[tuple[int, int]]:
+        """(run, checkpoint id) of the unsuccessful checkpoints."""
+        return frozenset((checkpoint.run, checkpoint.id) for checkpoint in self.checkpoints)
+
+    def count(self, *statuses: Status) -> int:
+        """How many of them ended that way."""
+        return sum(checkpoint.status in statuses for checkpoint in self.checkpoints)
+
+    def covers(self, time_us: int | None, before_ms: int = 0, after_ms: int = 0) -> bool:
+        """Whether a moment lies in the episode, widened on both sides; undated things do not."""
+        if time_us is None or self.first_us is None or self.last_us is None:
+            return False
+        return self.first_us - before_ms * 1000 <= time_us <= self.last_us + after_ms * 1000
+
+
+_BEGINNINGS: Final = frozenset(
+    {
+        "submitted",
+        "started",
+        "restored",
+        "rescaled",
+        "restart",
+        "job-restarting",
+        "job-running",
+        "leadership",
+    }
+)
+
+
+@once
+def beginnings(job: JobFacts) -> tuple[int, ...]:
+    """Moments at which the job (re)started, in order, microseconds."""
+    found = {
+        incident.time_us
+        for incident in job.incidents
+        if incident.kind in _BEGINNINGS and incident.time_us is not None
+    }
+    return tuple(sorted(found))
+
+
+@once
+def finished_us(job: JobFacts) -> int | None:
+    """When the job finished by itself or by stop-with-savepoint; a cancel is no good end."""
+    times = [
+        incident.time_us
+        for incident in job.incidents
+        if incident.kind == "finished"
+        and incident.time_us is not None
+        and incident.text.get("to_state", "FINISHED").upper() == "FINISHED"
+    ]
+    return max(times, default=None)
+
+
+@once
+def episodes(job: JobFacts) -> tuple[Episode, ...]:
+    """Cut the checkpoints of a job into episodes, in order."""
+    return tuple(_episodes(job))
+
+
+def _episodes(job: JobFacts) -> Iterator[Episode]:
+    starts = beginnings(job)
+    ended_well = finished_us(job) is not None
+    series: list[Checkpoint] = []
+    completed: Checkpoint | None = None
+    last_completed: Checkpoint | None = None
+    for checkpoint in in_order(job.checkpoints):
+        if failed(checkpoint, job):
+            if not series:
+                last_completed = completed
+            series.append(checkpoint)
+        elif checkpoint.status is Status.COMPLETED:
+            if series:
+                yield _episode(job, series, last_completed, checkpoint, starts, False)
+                series = []
+            completed = checkpoint
+    if series:
+        yield _episode(job, series, last_completed, None, starts, ended_well)
+
+
+def _episode(
+    job: JobFacts,
+    series: Sequence[Checkpoint],
+    before: Checkpoint | None,
+    after: Checkpoint | None,
+    starts: Sequence[int],
+    ended_well: bool,
+) -> Episode:
+    first = series[0].triggered_us
+    if first is None:
+        first = series[0].ended_us
+    begun = None
+    if first is not None:
+        number = bisect(starts, first)
+        begun = starts[number - 1] if number else None
+    since = before.ended_us if before is not None else None
+    fresh = begun is not None and (since is None or begun >= since)
+    if before is None and not fresh:
+        # Ids count from 1: an input that holds the first ones holds the start of the job.
+        fresh = series[0].id == 1
+    return Episode(
+        job=job.key,
+        checkpoints=tuple(series),
+        recovered=after,
+        warm_up=fresh,
+        since_us=begun if fresh else since,
+        ended_well=ended_well,
+    )
+
+
+# Failing, completing once or twice, failing again is one sickness.
+BRIDGE: Final = 3
+
+
+def spells(series: Sequence[Episode], job: JobFacts) -> list[Episode]:
+    """Join episodes that at most `BRIDGE` completed checkpoints lie between.
+
+    A culprit is looked for in a spell: single failed checkpoints say little, their series much.
+    """
+    completed = [(c.run, c.id) for c in in_order(job.checkpoints) if c.status is Status.COMPLETED]
+    joined: list[list[Episode]] = []
+    for episode in series:
+        if joined and episode.checkpoints[0].run == joined[-1][-1].checkpoints[-1].run:
+            last, first = joined[-1][-1].checkpoints[-1], episode.checkpoints[0]
+            between = bisect(completed, (first.run, first.id)) - bisect(
+                completed, (last.run, last.id)
+            )
+            if between <= BRIDGE:
+                joined[-1].append(episode)
+                continue
+        joined.append([episode])
+    return [_spell(members) for members in joined]
+
+
+def _spell(members: Sequence[Episode]) -> Episode:
+    if len(members) == 1:
+        return members[0]
+    return replace(
+        members[0],
+        checkpoints=tuple(c for episode in members for c in episode.checkpoints),
+        recovered=members[-1].recovered,
+        warm_up=all(episode.warm_up for episode in members),
+        ended_well=members[-1].ended_well,
+    )
+
+
+@once
+def all_spells(job: JobFacts) -> tuple[Episode, ...]:
+    """The spells of a job, in order."""
+    return tuple(spells(episodes(job), job))
+
+
+@once
+def concluded(job: JobFacts) -> tuple[Checkpoint, ...]:
+    """Checkpoints that count as the population: completed or failed, savepoints too."""
+    return tuple(
+        checkpoint
+        for checkpoint in in_order(job.checkpoints)
+        if checkpoint.status is Status.COMPLETED or failed(checkpoint, job)
+    )
+
+
+def share_of(part: int, job: JobFacts) -> float:
+    """Part of the job's concluded checkpoints, 0 to 1."""
+    return part / max(1, len(concluded(job)))
+
+
+def incidents(job: JobFacts, *kinds: str) -> list[Incident]:
+    """Incidents of some kinds, in the order of the facts (time)."""
+    if len(kinds) == 1:
+        return list(_by_kind(job).get(kinds[0], ()))
+    return [incident for incident in job.incidents if incident.kind in kinds]
+
+
+@once
+def _by_kind(job: JobFacts) -> Mapping[str, Sequence[Incident]]:
+    found: defaultdict[str, list[Incident]] = defaultdict(list)
+    for incident in job.incidents:
+        found[incident.kind].append(incident)
+    return dict(found)
+
+
+def settled(job: JobFacts, warm_up: int) -> list[list[Checkpoint]]:
+    """Completed checkpoints that tell how the job usually does, in one list per stretch.
+
+    Savepoints are left out (a person asked for them, they are always full), and so are the first
+    `warm_up` completed checkpoints after each start, restore or rescaling. A stretch ends there:
+    what follows may have another version, parallelism or state backend.
+    """
+    found = []
+    for begun, stretch in _stretches(job):
+        from_start = begun > 0 or stretch[0].id == 1
+        usual = stretch[warm_up:] if from_start else stretch
+        usual = [checkpoint for checkpoint in usual if not checkpoint.is_savepoint]
+        if usual:
+            found.append(usual)
+    return found
+
+
+@once
+def _stretches(job: JobFacts) -> tuple[tuple[int, list[Checkpoint]], ...]:
+    """Completed checkpoints by run and start, each list with the number of the start it follows."""
+    starts = beginnings(job)
+    stretches: defaultdict[tuple[int, int], list[Checkpoint]] = defaultdict(list)
+    for checkpoint in in_order(job.checkpoints):
+        if checkpoint.status is not Status.COMPLETED:
+            continue
+        begun = 0
+        if checkpoint.triggered_us is not None:
+            begun = bisect(starts, checkpoint.triggered_us)
+        stretches[checkpoint.run, begun].append(checkpoint)
+    return tuple((begun, stretch) for (_, begun), stretch in stretches.items())

@@ -1,0 +1,330 @@
+"""What one run of `flowdiag checkpoints` knows, as plain frozen values.
+
+Spark measures (`flowdiag.analyses.flink.lifecycle`), this module names what comes out, and the rules judge it
+without a JVM. Times are microseconds since the epoch (UTC) after the clocks were settled, durations
+milliseconds, sizes bytes, subtask indexes 0-based. `None` always means "the input does not say".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from flowdiag.analyses.derived import once
+
+
+class Ref(NamedTuple):
+    """Where a record lies: index of the source, first byte in its decoded stream."""
+
+    source: int
+    offset: int
+
+
+class JobKey(NamedTuple):
+    """A job: the cluster matters only where job ids repeat (0…0 in application mode with HA, none in 1.4)."""
+
+    cluster: str
+    job_id: str
+
+
+class Status(StrEnum):
+    """How a checkpoint ended. `aborted` was nobody's fault: a cancel, a shutdown, a newer checkpoint."""
+
+    COMPLETED = "completed"
+    EXPIRED = "expired"
+    DECLINED = "declined"
+    FAILED = "failed"
+    ABORTED = "aborted"
+    IN_FLIGHT = "in_flight"
+
+    @property
+    def unsuccessful(self) -> bool:
+        """Whether the checkpoint failed for a reason that somebody has to look at.
+
+        >>> Status.EXPIRED.unsuccessful, Status.ABORTED.unsuccessful
+        (True, False)
+        """
+        return self in (Status.EXPIRED, Status.DECLINED, Status.FAILED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """The life of one checkpoint or savepoint."""
+
+    job: JobKey
+    run: int
+    id: int
+    status: Status
+    type: (
+        str  # checkpoint | unaligned-checkpoint | full-checkpoint | savepoint | stop-with-savepoint
+    )
+    triggered_us: int | None = None
+    ended_us: int | None = None
+    duration_ms: int | None = None
+    finalization_ms: int | None = None
+    bytes: int | None = None
+    queue_ms: int | None = None
+    reason: str | None = None
+    reason_kind: str | None = None
+    # subtasks that acknowledged and subtasks asked, where REST, an archive or a dump says it
+    acknowledged: int | None = None
+    subtasks: int | None = None
+    trigger_ref: Ref | None = None
+    end_ref: Ref | None = None
+
+    @property
+    def is_savepoint(self) -> bool:
+        """Whether a person asked for it."""
+        return "savepoint" in self.type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One execution attempt of one subtask: who it is and where it ran."""
+
+    job: JobKey | None
+    attempt_id: str
+    vertex_id: str | None = None
+    task: str | None = None
+    subtask_index: int | None = None
+    parallelism: int | None = None
+    attempt: int | None = None
+    taskmanager: str | None = None
+    host: str | None = None
+    deployed_us: int | None = None
+    ended_us: int | None = None
+    ref: Ref | None = None
+
+    @property
+    def subtask(self) -> str | None:
+        """The subtask as Flink prints it.
+
+        >>> Attempt(job=None, attempt_id="a", subtask_index=2, parallelism=6).subtask
+        '3/6'
+        """
+        if self.subtask_index is None:
+            return None
+        return f"{self.subtask_index + 1}/{self.parallelism or '?'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateAcknowledgement:
+    """An acknowledgement that arrived after its checkpoint had expired.
+
+    `expired` is False where the expiry line is cut off (the checkpoint's end is unknown): the contract
+    calls these `unmatched`. Late messages of declined or aborted checkpoints are no lateness at all and
+    are counted in `CheckpointFacts.ignored_late` only (catalogue/flink.md 1.2).
+    """
+
+    job: JobKey
+    run: int
+    checkpoint: int
+    attempt: Attempt
+    received_us: int | None
+    after_trigger_ms: int | None
+    after_expiry_ms: int | None
+    expired: bool
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decline:
+    """A subtask that refused a checkpoint, and the deepest cause it gave."""
+
+    job: JobKey
+    run: int
+    checkpoint: int
+    attempt: Attempt
+    time_us: int | None
+    reason: str | None
+    ref: Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vertex:
+    """A vertex of the job graph; `order` counts from the sources, None when nothing tells."""
+
+    job: JobKey
+    vertex_id: str | None
+    task: str
+    parallelism: int
+    order: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """The job graph as far as it is known; `source` says from what (`plan`, `archive`, `deployment order`)."""
+
+    job: JobKey
+    vertices: tuple[Vertex, ...]
+    edges: tuple[tuple[str, str], ...]  # (upstream task, downstream task)
+    source: str
+    # (upstream task, downstream task, Flink's word for how records are shipped), where a plan says it
+    shipping: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskCheckpoint:
+    """What one subtask reported for one checkpoint (REST, archive, DEBUG dump or DEBUG lines)."""
+
+    job: JobKey
+    checkpoint: int
+    vertex_id: str | None
+    task: str | None
+    subtask_index: int
+    acknowledged: bool
+    end_to_end_ms: int | None = None
+    sync_ms: int | None = None
+    async_ms: int | None = None
+    alignment_ms: int | None = None
+    start_delay_ms: int | None = None
+    bytes: int | None = None
+    taskmanager: str | None = None
+    source: str = "rest"  # rest | archive | dump | debug
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskLoad:
+    """Metric samples of one subtask over the time that is judged, in the field's units.
+
+    Busy, idle and back-pressured are medians of milliseconds per second (0 to 1000); usages are 0 to 1.
+    `records_in` and `bytes_in` are increases over the window (a counter that restarts counts from zero).
+    """
+
+    job: JobKey | None
+    task: str
+    subtask_index: int
+    taskmanager: str | None
+    host: str | None
+    samples: int
+    busy: float | None = None
+    idle: float | None = None
+    back_pressured: float | None = None
+    is_back_pressured: float | None = None  # share of the samples
+    records_in: float | None = None
+    records_out: float | None = None
+    bytes_in: float | None = None
+    input_queue: float | None = None
+    in_pool_usage: float | None = None
+    out_pool_usage: float | None = None
+    alignment_ms: float | None = None
+    start_delay_ms: float | None = None
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """A dated event that explains something: a failure, a restart, a lost TaskManager, a stuck task …
+
+    `kind` is one of: task-failure, job-failure, restart, taskmanager-lost, out-of-memory,
+    network-buffers, no-resource, task-stuck, snapshot-failed, abort-notified, async-failure, barrier-delayed,
+    network-memory, external-failure, not-triggered, restored, savepoint, cancelled, finished,
+    leadership, worker-lost, started, rescaled, coordinator-stopped.
+    """
+
+    kind: str
+    time_us: int | None
+    job: JobKey | None = None
+    task: str | None = None
+    subtask_index: int | None = None
+    parallelism: int | None = None
+    attempt_id: str | None = None
+    taskmanager: str | None = None
+    host: str | None = None
+    checkpoint: int | None = None
+    duration_ms: int | None = None
+    cause: str | None = None
+    text: dict[str, str] = field(default_factory=dict)
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A configuration value as observed; `source` is `rest`, `log` (printed option) or `observed` (inferred)."""
+
+    job: JobKey | None
+    key: str
+    value: str
+    source: str
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One Flink process (or the part of it that the inputs hold)."""
+
+    source: int
+    label: str | None
+    role: str  # jobmanager | taskmanager | client | history-server | unknown
+    cluster: str
+    version: str | None = None
+    taskmanager: str | None = None
+    host: str | None = None
+    zone_offset_ms: int | None = None
+    zone_from: str | None = (
+        None  # printed | trigger-timestamps | carrier | transitions | --tz | assumed
+    )
+    zone_changes: bool = False  # summer time begins or ends in it: `zone_offset_ms` is the last one
+    clock_offset_ms: int | None = None  # against the JobManager's clock, after the zone
+    first_us: int | None = None
+    last_us: int | None = None
+    events: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFacts:
+    """Everything about one job, ordered by time."""
+
+    key: JobKey
+    name: str | None
+    version: str | None
+    checkpoints: tuple[Checkpoint, ...] = ()
+    late: tuple[LateAcknowledgement, ...] = ()
+    declines: tuple[Decline, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    graph: Graph | None = None
+    subtask_checkpoints: tuple[SubtaskCheckpoint, ...] = ()
+    loads: tuple[SubtaskLoad, ...] = ()
+    incidents: tuple[Incident, ...] = ()
+    settings: tuple[Setting, ...] = ()
+    ignored_late: int = 0
+    first_us: int | None = None
+    last_us: int | None = None
+    # Of `flowdiag.analyses.derived.once`.
+    derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def runs(self) -> int:
+        """How many times the checkpoint ids began anew."""
+        return _runs(self)
+
+    def setting(self, key: str) -> str | None:
+        """The value of an option, REST before printed options before inferred ones."""
+        order = {"rest": 0, "log": 1, "observed": 2}
+        found = sorted(
+            (s for s in self.settings if s.key == key), key=lambda s: order.get(s.source, 3)
+        )
+        return found[0].value if found else None
+
+
+@once
+def _runs(job: JobFacts) -> int:
+    return max((checkpoint.run for checkpoint in job.checkpoints), default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFacts:
+    """What `flowdiag checkpoints` judges."""
+
+    jobs: tuple[JobFacts, ...]
+    processes: tuple[Process, ...]
+    incidents: tuple[Incident, ...] = ()  # those that belong to no known job
+    has_jobmanager_log: bool = False
+    has_taskmanager_log: bool = False
+    has_rest: bool = False
+    has_metrics: bool = False
+    has_debug: bool = False
+    # Of `flowdiag.analyses.derived.once`.
+    derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

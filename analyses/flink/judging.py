@@ -1,0 +1,347 @@
+"""What the rules share: subjects, evidence, grades and the way numbers are said to people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final
+
+from flowdiag.analyses.derived import once
+from flowdiag.analyses.finding import Evidence, Severity, State, Subject, grade
+from flowdiag.analyses.flink.episodes import Episode, finished_us
+from flowdiag.analyses.flink.job import Attempt, Checkpoint, JobFacts, Ref, Setting, Status
+from flowdiag.analyses.flink.options import at_least
+
+# One failed checkpoint costs one interval and happens; only when a second one follows without a
+# completed one between is "completes no checkpoint at the end" more than the last line of the log.
+AT_THE_END: Final = 2
+# Catching up after a start or a restore: this many unsuccessful checkpoints before the first
+# completed one are ordinary (state is read back, the backlog is worked off at full speed).
+WARM_UP: Final = 5
+
+MAX_CITED: Final = 10  # records cited per finding; `evidence_total` counts all
+
+
+def job_subject(job: JobFacts) -> Subject:
+    """The job itself."""
+    return Subject(kind="job", job_id=job.key.job_id or None, job_name=job.name)
+
+
+def subtask_subject(job: JobFacts, attempt: Attempt) -> Subject:
+    """A subtask as far as its attempt is known."""
+    if attempt.task is None and attempt.subtask_index is None:
+        kind = "taskmanager" if attempt.taskmanager else "job"
+    else:
+        kind = "task" if attempt.subtask_index is None else "subtask"
+    return Subject(
+        kind=kind,
+        job_id=job.key.job_id or None,
+        job_name=job.name,
+        task=attempt.task,
+        vertex_id=attempt.vertex_id,
+        subtask_index=attempt.subtask_index,
+        parallelism=attempt.parallelism,
+        attempt_id=attempt.attempt_id or None,
+        taskmanager=attempt.taskmanager,
+        host=attempt.host,
+    )
+
+
+def cite(items: Iterable[tuple[Ref | None, int | None]]) -> tuple[Evidence, ...]:
+    """The records behind a finding, each once, in the given order.
+
+    Args:
+        items: where a record lies and when it was written; no place, no evidence.
+    """
+    found: dict[Ref, Evidence] = {}
+    for ref, time_us in items:
+        if ref is not None:
+            found.setdefault(ref, Evidence(*ref, time_us))
+    return tuple(found.values())
+
+
+def spread(items: Sequence[Evidence], most: int = MAX_CITED) -> tuple[Evidence, ...]:
+    """At most so many of the records: the first half and the last half.
+
+    >>> [e.offset for e in spread([Evidence(0, n) for n in range(9)], 4)]
+    [0, 1, 7, 8]
+    """
+    if len(items) <= most:
+        return tuple(items)
+    head = most - most // 2
+    return (*items[:head], *items[len(items) - most // 2 :])
+
+
+def ends(checkpoints: Iterable[Checkpoint]) -> tuple[Evidence, ...]:
+    """The records that ended the checkpoints, or their triggers where there are none."""
+    return cite(
+        (c.end_ref, c.ended_us) if c.end_ref is not None else (c.trigger_ref, c.triggered_us)
+        for c in checkpoints
+    )
+
+
+def state_of(series: Sequence[Episode]) -> State:
+    """Ongoing if the last episode is."""
+    return series[-1].state if series else State.RECOVERED
+
+
+def fatal_at_end(job: JobFacts, series: Sequence[Episode]) -> bool:
+    """Whether no checkpoint completes at the end of the input, or the job died of it."""
+    if not series or series[-1].state is not State.ONGOING:
+        return False
+    return len(series[-1].checkpoints) >= AT_THE_END or job_failed(job)
+
+
+@once
+def job_failed(job: JobFacts) -> bool:
+    """Whether the job ended as FAILED (not: cancelled, finished, or restarted)."""
+    failures = [i for i in job.incidents if i.kind == "job-failure" and final_failure(i.text)]
+    if not failures:
+        return False
+    last = failures[-1].time_us
+    return not any(
+        i.kind in ("restored", "started", "restart", "submitted", "job-running")
+        and i.time_us is not None
+        and last is not None
+        and i.time_us > last
+        for i in job.incidents
+    )
+
+
+def final_failure(text: dict[str, str]) -> bool:
+    """Whether a job-failure incident is the end of the job: FAILED, not FAILING or RESTARTING."""
+    return text.get("to_state", "FAILED").upper() == "FAILED"
+
+
+def harmless_warm_up(episode: Episode) -> bool:
+    """Whether an episode is what a start or a restore ordinarily costs."""
+    return (
+        episode.warm_up and episode.state is State.RECOVERED and len(episode.checkpoints) <= WARM_UP
+    )
+
+
+def severity_of(
+    job: JobFacts,
+    series: Sequence[Episode],
+    affected: int,
+    population: int,
+    *,
+    fatal: bool | None = None,
+) -> Severity:
+    """The severity of what happened in these episodes, by the one table.
+
+    Harmless warm-ups are counted out: they are information whatever their share.
+    """
+    state = state_of(series)
+    if fatal is None:
+        fatal = fatal_at_end(job, series)
+    if not fatal and series and all(harmless_warm_up(episode) for episode in series):
+        return Severity.INFO
+    return grade(state=state, share=affected / max(1, population), fatal=fatal)
+
+
+def setting(job: JobFacts, *keys: str) -> Setting | None:
+    """The best known value among several spellings of an option, REST before logs."""
+    order = {"rest": 0, "log": 1, "observed": 2}
+    found = [s for s in job.settings if s.key in keys]
+    return min(found, key=lambda s: order.get(s.source, 3), default=None)
+
+
+_UNITS: Final = {
+    "ms": 1,
+    "milli": 1,
+    "millis": 1,
+    "s": 1000,
+    "sec": 1000,
+    "second": 1000,
+    "seconds": 1000,
+    "min": 60_000,
+    "m": 60_000,
+    "minute": 60_000,
+    "minutes": 60_000,
+    "h": 3_600_000,
+    "hour": 3_600_000,
+    "hours": 3_600_000,
+    "d": 86_400_000,
+    "day": 86_400_000,
+    "days": 86_400_000,
+}
+
+
+def milliseconds(value: str | None) -> float | None:
+    """A duration as options and REST print it; None if it is none.
+
+    >>> milliseconds("600000"), milliseconds("10 min"), milliseconds("PT8S"), milliseconds("often")
+    (600000.0, 600000.0, 8000.0, None)
+    """
+    text = (value or "").strip().lower()
+    if text.startswith("pt"):
+        return _iso_duration(text[2:])
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = text[len(number) :].strip() or "ms"
+    try:
+        return float(number) * _UNITS[unit]
+    except (ValueError, KeyError):
+        return None
+
+
+def _iso_duration(text: str) -> float | None:
+    total, number = 0.0, ""
+    for character in text:
+        if character.isdigit() or character == ".":
+            number += character
+        elif number and character in "hms":
+            total += float(number) * {"h": 3_600_000, "m": 60_000, "s": 1000}[character]
+            number = ""
+        else:
+            return None
+    return None if number else total
+
+
+INTERVAL_KEYS: Final = ("execution.checkpointing.interval", "observed.interval_ms")
+TIMEOUT_KEYS: Final = ("execution.checkpointing.timeout", "observed.timeout_ms")
+
+
+@once
+def interval_ms(job: JobFacts) -> float | None:
+    """The checkpoint interval: as configured, else the lower quartile of the gaps between triggers.
+
+    Triggers are held back by a running checkpoint and by pauses, never hurried: the short gaps are
+    the configured ones.
+    """
+    known = setting(job, *INTERVAL_KEYS)
+    value = milliseconds(known.value) if known is not None else None
+    if value is not None and 0 < value < 1e15:
+        return value
+    gaps = sorted(trigger_gaps_ms(job.checkpoints))
+    return gaps[len(gaps) // 4] if len(gaps) >= 3 else None
+
+
+def trigger_gaps_ms(checkpoints: Iterable[Checkpoint]) -> list[float]:
+    """Milliseconds from each periodic trigger to the next one of the same run."""
+    periodic = sorted(
+        (c.run, c.id, c.triggered_us)
+        for c in checkpoints
+        if not c.is_savepoint and c.triggered_us is not None
+    )
+    return [
+        (time - before) / 1000
+        for (run, number, before), (next_run, next_number, time) in pairwise(periodic)
+        if run == next_run and next_number == number + 1 and time > before
+    ]
+
+
+@once
+def timeout_ms(job: JobFacts) -> float | None:
+    """The checkpoint time-out: as configured, else how long expired checkpoints lasted."""
+    known = setting(job, *TIMEOUT_KEYS)
+    value = milliseconds(known.value) if known is not None else None
+    if value is not None and value > 0:
+        return value
+    lasted = sorted(
+        (c.ended_us - c.triggered_us) / 1000
+        for c in job.checkpoints
+        if c.status is Status.EXPIRED and c.ended_us is not None and c.triggered_us is not None
+    )
+    return lasted[len(lasted) // 2] if lasted else None
+
+
+def unaligned(job: JobFacts, checkpoints: Iterable[Checkpoint] = ()) -> bool:
+    """Whether checkpoints are known to be unaligned, by the options or by their type (1.16+ in REST)."""
+    known = setting(
+        job, "execution.checkpointing.unaligned", "execution.checkpointing.unaligned.enabled"
+    )
+    return (known is not None and known.value.strip().lower() == "true") or any(
+        checkpoint.type == "unaligned-checkpoint" for checkpoint in checkpoints
+    )
+
+
+def configured(job: JobFacts, name: str, *keys: str) -> str | None:
+    """The value of an option as an action shows it: with a word when it was only inferred."""
+    known = setting(job, name, *keys)
+    if known is None:
+        return None
+    return f"{known.value} (observed)" if known.source == "observed" else known.value
+
+
+def knows_exponential(version: str | None) -> bool:
+    """Whether that version has the exponential-delay restart strategy (1.12+)."""
+    return at_least(version, 1, 12) is not False
+
+
+def ended_or_last(job: JobFacts) -> int | None:
+    """The last moment of the job that the input shows."""
+    finished = finished_us(job)
+    return finished if finished is not None else job.last_us
+
+
+def duration_text(ms: float | None) -> str:
+    """A duration for people.
+
+    >>> duration_text(22_139), duration_text(640), duration_text(600_000), duration_text(7_500_000)
+    ('22.1 s', '640 ms', '10.0 min', '2.1 h')
+    """
+    if ms is None:
+        return "an unknown time"
+    if ms < 1000:
+        return f"{ms:.0f} ms"
+    if ms < 120_000:
+        return f"{ms / 1000:.1f} s"
+    if ms < 7_200_000:
+        return f"{ms / 60_000:.1f} min"
+    if ms < 172_800_000:
+        return f"{ms / 3_600_000:.1f} h"
+    return f"{ms / 86_400_000:.1f} days"
+
+
+def bytes_text(size: float | None) -> str:
+    """A size for people, in binary units.
+
+    >>> bytes_text(1536), bytes_text(3 << 30)
+    ('1.5 KiB', '3.0 GiB')
+    """
+    if size is None:
+        return "an unknown size"
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def count_text(count: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun.
+
+    >>> count_text(1, "checkpoint"), count_text(3, "checkpoint")
+    ('1 checkpoint', '3 checkpoints')
+    """
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def subtask_text(task: str | None, index: int | None, parallelism: int | None) -> str:
+    """A subtask as people know it: its name, shortened, and `i/n` counted from 1.
+
+    >>> subtask_text("enrich", 2, 6), subtask_text(None, None, None)
+    ('enrich (3/6)', 'an unknown subtask')
+    """
+    if task is None and index is None:
+        return "an unknown subtask"
+    name = shorten(task) if task is not None else "an unknown task"
+    return name if index is None else f"{name} ({index + 1}/{parallelism or '?'})"
+
+
+def shorten(text: str, most: int = 80) -> str:
+    """The beginning of a long name; names of SQL tasks fill pages."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def place_text(taskmanager: str | None, host: str | None) -> str:
+    """Where something ran: resource id and host.
+
+    >>> place_text("tm-3", "worker7"), place_text(None, None)
+    ('tm-3 (worker7)', 'an unknown TaskManager')
+    """
+    if taskmanager is None:
+        return host or "an unknown TaskManager"
+    return f"{taskmanager} ({host})" if host and host not in taskmanager else taskmanager

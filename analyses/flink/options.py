@@ -1,0 +1,131 @@
+"""Which configuration key a Flink version knows, for the actions of the rules.
+
+Keys were renamed over the years and some are gone (catalogue/flink.md 1.4, 7.1, 8.1). Up to 1.10
+the settings of checkpoints are API calls only. An action never names a key that the version seen
+does not read: the spans were checked against the option classes of the released jars of 1.9, 1.10,
+1.12, 1.14, 1.16, 1.17, 1.18, 1.20 and 2.3.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+Version = tuple[int, int]
+
+# name: (first version, last version or None, key or API call)
+_KEYS: Final[dict[str, tuple[tuple[Version, Version | None, str], ...]]] = {
+    "interval": (
+        ((1, 0), (1, 10), "StreamExecutionEnvironment.enableCheckpointing(…)"),
+        ((1, 11), None, "execution.checkpointing.interval"),
+    ),
+    "timeout": (
+        ((1, 0), (1, 10), "CheckpointConfig.setCheckpointTimeout(…)"),
+        ((1, 11), None, "execution.checkpointing.timeout"),
+    ),
+    "min-pause": (
+        ((1, 0), (1, 10), "CheckpointConfig.setMinPauseBetweenCheckpoints(…)"),
+        ((1, 11), None, "execution.checkpointing.min-pause"),
+    ),
+    "max-concurrent": (
+        ((1, 0), (1, 10), "CheckpointConfig.setMaxConcurrentCheckpoints(…)"),
+        ((1, 11), None, "execution.checkpointing.max-concurrent-checkpoints"),
+    ),
+    "tolerable": (
+        ((1, 0), (1, 8), "CheckpointConfig.setFailOnCheckpointingErrors(…)"),
+        ((1, 9), (1, 10), "CheckpointConfig.setTolerableCheckpointFailureNumber(…)"),
+        ((1, 11), None, "execution.checkpointing.tolerable-failed-checkpoints"),
+    ),
+    "unaligned": (
+        ((1, 11), (1, 16), "execution.checkpointing.unaligned"),
+        ((1, 17), None, "execution.checkpointing.unaligned.enabled"),
+    ),
+    "aligned-timeout": (
+        ((1, 12), (1, 13), "execution.checkpointing.alignment-timeout"),
+        ((1, 14), None, "execution.checkpointing.aligned-checkpoint-timeout"),
+    ),
+    "after-finish": (
+        ((1, 14), None, "execution.checkpointing.checkpoints-after-tasks-finish.enabled"),
+    ),
+    "debloat": (((1, 14), None, "taskmanager.network.memory.buffer-debloat.enabled"),),
+    "incremental": (
+        ((1, 0), (1, 19), "state.backend.incremental"),
+        ((1, 20), None, "execution.checkpointing.incremental"),
+    ),
+    "inline-threshold": (
+        ((1, 0), (1, 12), "state.backend.fs.memory-threshold"),
+        ((1, 13), (1, 19), "state.storage.fs.memory-threshold"),
+        ((1, 20), None, "execution.checkpointing.data-inline-threshold"),
+    ),
+    "restart-strategy": (
+        ((1, 0), (1, 16), "restart-strategy"),
+        ((1, 17), None, "restart-strategy.type"),
+    ),
+    "heartbeat-timeout": (((1, 0), None, "heartbeat.timeout"),),
+    "managed-fraction": (
+        ((1, 0), (1, 9), "taskmanager.memory.fraction"),
+        ((1, 10), None, "taskmanager.memory.managed.fraction"),
+    ),
+    "network-max": (
+        ((1, 4), (1, 9), "taskmanager.network.memory.max"),
+        ((1, 10), None, "taskmanager.memory.network.max"),
+    ),
+    "network-fraction": (
+        ((1, 4), (1, 9), "taskmanager.network.memory.fraction"),
+        ((1, 10), None, "taskmanager.memory.network.fraction"),
+    ),
+    "task-heap": (
+        ((1, 0), (1, 9), "taskmanager.heap.size"),
+        ((1, 10), None, "taskmanager.memory.task.heap.size"),
+    ),
+    "process-size": (
+        ((1, 0), (1, 9), "taskmanager.heap.size"),
+        ((1, 10), None, "taskmanager.memory.process.size"),
+    ),
+    "overhead": (
+        ((1, 0), (1, 9), "containerized.heap-cutoff-ratio"),
+        ((1, 10), None, "taskmanager.memory.jvm-overhead.fraction"),
+    ),
+    "metaspace": (((1, 10), None, "taskmanager.memory.jvm-metaspace.size"),),
+    "direct": (((1, 10), None, "taskmanager.memory.task.off-heap.size"),),
+    "slots": (((1, 0), None, "taskmanager.numberOfTaskSlots"),),
+    "jobmanager-memory": (
+        ((1, 0), (1, 10), "jobmanager.heap.size"),
+        ((1, 11), None, "jobmanager.memory.process.size"),
+    ),
+    "cancellation-timeout": (((1, 4), None, "task.cancellation.timeout"),),
+}
+
+
+def version_of(text: str | None) -> Version | None:
+    """Major and minor version of a Flink version string, vendors' suffixes ignored.
+
+    >>> version_of("1.17-vvr-8.0.1-SNAPSHOT"), version_of("2.3.0"), version_of(None)
+    ((1, 17), (2, 3), None)
+    """
+    match = re.match(r"\s*v?(\d{1,3})\.(\d{1,4})", text or "")
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def option(name: str, version: str | None) -> str | None:
+    """The key of a setting in that version; the newest known when the version is not known.
+
+    >>> option("unaligned", "1.14.4"), option("unaligned", "1.20.5"), option("unaligned", "1.9.3")
+    ('execution.checkpointing.unaligned', 'execution.checkpointing.unaligned.enabled', None)
+    >>> option("timeout", "1.9.3")
+    'CheckpointConfig.setCheckpointTimeout(…)'
+    """
+    spans = _KEYS[name]
+    seen = version_of(version)
+    if seen is None:
+        return spans[-1][2]
+    for first, last, key in spans:
+        if first <= seen and (last is None or seen <= last):
+            return key
+    return None
+
+
+def at_least(version: str | None, major: int, minor: int) -> bool | None:
+    """Whether the version is that one or newer; None when it is not known."""
+    seen = version_of(version)
+    return None if seen is None else seen >= (major, minor)

@@ -1,0 +1,367 @@
+"""What the metrics of subtasks say: where the pressure comes from, who is skewed, which machine is slow.
+
+Back pressure is followed from the sources down to its end: the first vertex that is not itself
+back-pressured although the one before it is, and in it the subtasks that are busy. A subtask that is
+busy while nobody upstream waits for it is harmless.
+
+Metrics differ by version (catalogue/flink.md 5.3): busy and back-pressured time from 1.13, idle time
+from 1.11, `isBackPressured` from 1.10; before, buffer usage must do, and weighs less.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+from flowdiag.analyses.flink.job import JobFacts, Ref, SubtaskLoad
+from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.topology import Topology
+
+BUSY: Final = (
+    0.6  # share of the time; means over minutes blur a saturated subtask, seldom below this
+)
+PRESSED: Final = 0.5  # Flink's own limit between low and high back pressure
+FULL: Final = 0.85  # buffers in use, where they stand in for time: half full is their usual state
+IDLE: Final = 0.25  # what is busy for less of the time has nothing to do
+CALM: Final = 0.3  # back-pressured less than this: what it is busy with is its own work
+SKEWED: Final = 2.0  # times the records of its siblings; key groups alone give up to 1.5
+WORKING: Final = 0.1  # less is no work worth comparing
+COSTLY: Final = 3.0  # times the siblings' time per record
+KNOWN_SIBLINGS: Final = 0.75  # of them must be known, or the ratio is one to a chance selection
+MANY_RECORDS: Final = 20.0  # fewer records say nothing about a ratio
+QUEUE_TIMES: Final = 3.0
+QUEUE_BUFFERS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One subtask, shares from 0 to 1.
+
+    `measured` and `wait_measured` are False where buffer usage stands in for busy and for
+    back-pressured time. `sampled` is False for totals over a life and for single answers.
+    """
+
+    key: SubtaskKey
+    taskmanager: str | None
+    busy: float | None
+    pressed: float | None
+    records: float | None
+    queue: float | None
+    measured: bool
+    wait_measured: bool
+    sampled: bool
+    ref: Ref | None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for those downstream most of the time."""
+        return self.pressed is not None and self.pressed >= (
+            PRESSED if self.wait_measured else FULL
+        )
+
+    @property
+    def works(self) -> bool:
+        """Whether it is busy most of the time, and not for waiting."""
+        if self.busy is None or (self.pressed or 0.0) > (CALM if self.wait_measured else PRESSED):
+            return False
+        return self.busy >= (BUSY if self.measured else FULL)
+
+    @property
+    def cost(self) -> float | None:
+        """Busy time per record, in shares of the window: comparable between siblings only."""
+        if self.busy is None or self.records is None or not self.measured:
+            return None
+        return self.busy / max(self.records, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Where back pressure ends: the busy subtasks of one vertex, and the pressure before it."""
+
+    task: str
+    subtasks: tuple[Load, ...]
+    siblings: int
+    known: int  # how many of them the metrics know
+    pressed_before: float
+    measured: bool
+    blocked: bool = False  # siblings wait as well: less certain
+
+    @property
+    def whole(self) -> bool:
+        """Whether every subtask of the vertex is busy."""
+        return len(self.subtasks) == self.siblings and self.siblings > 1
+
+
+Loads = Mapping[SubtaskKey, Load]
+
+
+def read_loads(job: JobFacts, topology: Topology) -> dict[SubtaskKey, Load]:
+    """Loads by subtask, under the names of the graph.
+
+    The place where a subtask was observed longest counts; what that row lacks is taken from the next
+    (REST answers hold one sample, totals of archives none).
+    """
+    rows: dict[SubtaskKey, list[SubtaskLoad]] = defaultdict(list)
+    for row in job.loads:
+        task = topology.canonical(row.task)
+        if task is not None:
+            rows[SubtaskKey(task, row.subtask_index)].append(row)
+    return {key: load_of(key, filled(rows[key])) for key in sorted(rows)}
+
+
+_FILLED: Final = tuple(f.name for f in fields(SubtaskLoad) if f.default is None)
+
+
+def filled(rows: Sequence[SubtaskLoad]) -> SubtaskLoad:
+    """One load of several of the same subtask: the row with most samples, completed from the others."""
+    ranked = sorted(rows, key=lambda row: -row.samples)
+    first = ranked[0]
+    missing = {
+        name: value
+        for name in ("taskmanager", "host", *_FILLED)
+        if getattr(first, name) is None
+        and (value := next((v for row in ranked if (v := getattr(row, name)) is not None), None))
+        is not None
+    }
+    return replace(first, **missing)
+
+
+def load_of(key: SubtaskKey, row: SubtaskLoad) -> Load:
+    """Shares of the time from what a version measures; buffer usage stands in where it measures none."""
+    # The time is counted while a thread waits for a buffer, the flag also between two such waits:
+    # a task that creeps along behind full buffers shows in the flag only.
+    waits = [
+        value
+        for value in (
+            None if row.back_pressured is None else row.back_pressured / 1000,
+            row.is_back_pressured,
+        )
+        if value is not None
+    ]
+    pressed = max(waits, default=None)
+    busy = None if row.busy is None else row.busy / 1000
+    measured = True
+    # From 1.13 on a task without busy time is a source of the old kind: its idle time is always 0.
+    if busy is None and row.idle is not None and row.back_pressured is None:
+        busy = max(0.0, 1 - row.idle / 1000 - (pressed or 0.0))
+        # Idle without back pressure (1.11, 1.12 with a blocked task) is no measure of work.
+        measured = pressed is not None
+    if busy is None:
+        busy, measured = row.in_pool_usage, False
+    wait_measured = pressed is not None
+    if pressed is None:
+        pressed = row.out_pool_usage
+    return Load(
+        key=key,
+        taskmanager=row.taskmanager or row.host,
+        busy=busy,
+        pressed=pressed,
+        records=row.records_in,
+        queue=row.input_queue,
+        measured=measured,
+        wait_measured=wait_measured,
+        sampled=row.samples > 1,
+        ref=row.ref,
+    )
+
+
+def by_task(loads: Loads) -> dict[str, list[Load]]:
+    """Loads of each vertex, in the order of the subtasks."""
+    found: dict[str, list[Load]] = defaultdict(list)
+    for key in sorted(loads):
+        found[key.task].append(loads[key])
+    return dict(found)
+
+
+def roots(loads: Loads, topology: Topology) -> list[Root]:
+    """The ends of back pressure, the most convincing first."""
+    grouped = by_task(loads)
+    found = []
+    for task, members in grouped.items():
+        before = [
+            load
+            for name in topology.upstream.get(task, ())
+            for load in grouped.get(name, ())
+            if load.waits
+        ]
+        busy = [load for load in members if load.works]
+        # Siblings that wait are blocked by something further down. Or, up to 1.11, by a barrier that
+        # one of them holds back: channels that are aligned are not read.
+        blocked = any(load.waits for load in members)
+        if not before or not busy or (blocked and len(busy) * 2 > len(members)):
+            continue
+        found.append(
+            Root(
+                task=task,
+                subtasks=tuple(sorted(busy, key=lambda load: (-(load.busy or 0), load.key))),
+                siblings=max(len(members), topology.parallelism.get(task, 0)),
+                known=len(members),
+                pressed_before=max(load.pressed or 0.0 for load in before),
+                measured=all(load.measured for load in busy)
+                and all(load.wait_measured for load in before),
+                blocked=blocked,
+            )
+        )
+    return sorted(
+        found,
+        key=lambda root: (
+            root.blocked,
+            -(root.pressed_before + (root.subtasks[0].busy or 0.0)),
+            root.task,
+        ),
+    )
+
+
+def unseen_end(loads: Loads, topology: Topology) -> str | None:
+    """A task that others wait for and of which not all subtasks are known; None if there is none.
+
+    Where back pressure is measured and its end is not, the culprit's TaskManager may be the one
+    whose metrics are missing.
+    """
+    grouped = by_task(loads)
+    waiting = {
+        task
+        for task, members in grouped.items()
+        if any(load.waits and load.wait_measured for load in members)
+    }
+    for task in topology.tasks:
+        members = grouped.get(task, [])
+        if task in waiting or not any(before in waiting for before in topology.upstream[task]):
+            continue
+        if len(members) < topology.parallelism[task]:
+            return task
+    return None
+
+
+def busiest(loads: Loads, topology: Topology) -> list[Load]:
+    """Subtasks that work while all their siblings are idle, without a word about back pressure."""
+    found = []
+    for task, members in by_task(loads).items():
+        if task in topology.sources or len(members) < max(
+            2, KNOWN_SIBLINGS * topology.parallelism.get(task, 0)
+        ):
+            continue
+        working = [load for load in members if load.measured and load.works]
+        idle = [load for load in members if load.busy is not None and load.busy <= IDLE]
+        if len(working) == 1 and len(idle) == len(members) - 1:
+            found.append(working[0])
+    return found
+
+
+def median(values: Iterable[float]) -> float | None:
+    """The lower median; None of nothing."""
+    ranked = sorted(values)
+    return ranked[(len(ranked) - 1) // 2] if ranked else None
+
+
+def records_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float | None:
+    """Records of a subtask, in multiples of its siblings' mean; None where that says nothing.
+
+    Args:
+        load: of the subtask.
+        members: of its task.
+        parallelism: of its task; most of them must be known.
+    """
+    others = [other.records for other in members if other is not load and other.records is not None]
+    if not others or load.records is None or load.records < MANY_RECORDS:
+        return None
+    if len(others) < KNOWN_SIBLINGS * (parallelism - 1):
+        return None
+    return load.records * len(others) / max(sum(others), 1.0)
+
+
+def cost_ratio(load: Load, members: Sequence[Load]) -> float | None:
+    """Time per record of a subtask, in multiples of its median sibling on other TaskManagers."""
+    others = [
+        other.cost
+        for other in members
+        if other.taskmanager != load.taskmanager
+        and other.cost is not None
+        and (other.records or 0.0) >= MANY_RECORDS
+    ]
+    middle = median(others)
+    if not middle or load.cost is None or (load.records or 0.0) < MANY_RECORDS:
+        return None
+    return load.cost / middle
+
+
+def queue_ratio(load: Load, members: Sequence[Load]) -> float | None:
+    """Queued buffers of a subtask, in multiples of its median sibling."""
+    others = [other.queue for other in members if other is not load and other.queue is not None]
+    middle = median(others)
+    if middle is None or load.queue is None or load.queue < QUEUE_BUFFERS:
+        return None
+    return load.queue / max(middle, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SlowMachine:
+    """A TaskManager whose subtasks take longer per record than their siblings, in several vertices."""
+
+    taskmanager: str
+    vertices: tuple[str, ...]
+    ratio: float  # the median over its vertices
+
+
+def _median_without(ranked: Sequence[float], own: Iterable[float]) -> float | None:
+    """The lower median of sorted values once some of them are left out; None if none remains."""
+    places: list[int] = []
+    for value in sorted(own):
+        place = bisect_left(ranked, value)
+        # The same value twice are two places.
+        places.append(max(place, places[-1] + 1) if places else place)
+    left = len(ranked) - len(places)
+    if left < 1:
+        return None
+    middle = (left - 1) // 2
+    for place in places:
+        if place > middle:
+            break
+        middle += 1
+    return ranked[middle]
+
+
+def slow_machine(loads: Loads) -> SlowMachine | None:
+    """The one TaskManager that is slow at everything; None unless there is exactly one.
+
+    At least two vertices must show it, in every subtask that the TaskManager runs of them: a machine
+    is slow at all it does, a hot key is slow nowhere per record, a slow snapshot in one place only.
+    """
+    members: dict[str, dict[str, list[Load]]] = defaultdict(lambda: defaultdict(list))
+    costs: dict[str, list[float]] = defaultdict(list)
+    for load in loads.values():
+        cost = load.cost
+        if cost is None or (load.records or 0.0) < MANY_RECORDS:
+            continue
+        costs[load.key.task].append(cost)
+        if load.taskmanager is not None:
+            members[load.taskmanager][load.key.task].append(load)
+    ranked = {task: sorted(known) for task, known in costs.items()}
+    found = []
+    for manager, tasks in sorted(members.items()):
+        slow: dict[str, float] = {}
+        compared = 0
+        for task, mine in tasks.items():
+            # Idle subtasks spend their busy time on barriers and timers, not on records.
+            if max(load.busy or 0.0 for load in mine) < WORKING:
+                continue
+            elsewhere = _median_without(ranked[task], (load.cost or 0.0 for load in mine))
+            if not elsewhere:
+                continue
+            known = [(load.cost or 0.0) / elsewhere for load in mine]
+            compared += 1
+            if min(known) >= COSTLY:
+                slow[task] = median(known) or 0.0
+        if len(slow) >= 2 and len(slow) * 3 >= compared * 2:
+            found.append(SlowMachine(manager, tuple(sorted(slow)), median(slow.values()) or 0.0))
+    return found[0] if len(found) == 1 else None
+
+
+def stalled(load: Load) -> bool:
+    """Whether a subtask takes in nothing although it works, or nothing keeps it from working."""
+    if load.records is None or load.records > 1.0 or (load.pressed or 0.0) > CALM:
+        return False
+    return load.busy is not None and load.busy >= (BUSY if load.measured else FULL)

@@ -1,0 +1,150 @@
+"""The part of measuring that commands share: parse; for those about Flink, locate and settle the clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from flowdiag.analyses.engine.reading import (
+    ORDINARY,
+    Means,
+    Read,
+    Say,
+    frame_of,
+    metrics_frame,
+    read,
+)
+from flowdiag.parsers.flink.marks import Marks, decode, marks_of
+from flowdiag.parsers.rows import Event
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from flowdiag.analyses.flink.clocks.settle import Survey, Writer
+    from flowdiag.parsers.sources.discover import Source
+
+
+# Beyond, Spark's own way is faster: measured with 190 000 rows (benchmarks/README.md), not at the edge.
+FEW_METRICS: Final = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """Events with their instants and writers.
+
+    Args:
+        events: what `resolve.resolve` returned; rows of metrics may be missing.
+        metrics: gives a frame of the same columns that holds the rows of metrics, others perhaps as
+            well; Spark is tuned for queries over them from then on.
+        writers: who wrote what.
+        surveyed: the rows of `resolve.Survey`, splits among them.
+    """
+
+    events: DataFrame
+    metrics: Callable[[], DataFrame]
+    writers: tuple[Writer, ...]
+    surveyed: tuple[dict[str, Any], ...]
+
+    @property
+    def splits(self) -> tuple[dict[str, Any], ...]:
+        """The `split` rows, for the list of inputs."""
+        return tuple(
+            row for row in self.surveyed if row["what"] == "rare" and row["event"] == "split"
+        )
+
+
+def settled_events(
+    sources: Sequence[Source],
+    session: Callable[[], SparkSession],
+    *,
+    means: Means = ORDINARY,
+    tz: str | None = None,
+    say: Say = lambda stage: None,
+    metrics: Collection[str] | None = None,
+) -> Settled:
+    """Parse the sources, settle clocks and writers.
+
+    Args:
+        sources: what `parsers.sources.discover` found.
+        session: waits for Spark and returns its session; what is parsed here is parsed before it is asked.
+        means: with what to read and measure.
+        tz: name of a zone that overrides every inferred one.
+        say: told the name of each stage, for progress.
+        metrics: names of the metrics of reports that become rows, None for all that are known; name
+            what a command measures, since a report of a busy cluster is thousands of samples.
+
+    Raises:
+        FlowdiagError: Spark cannot start, or there is no room for what was parsed.
+    """
+    from flowdiag.analyses.flink.clocks import settle as resolve
+
+    found = read(sources, means, metrics=metrics, say=say)
+    surveyed = None if found.tasks is not None else resolve.survey(*rare_of(found))
+    say("starting Spark")
+    spark = session()
+    means.tune(found.rows)
+    if surveyed is None:
+        say("reading")
+    raw = frame_of(found, spark, metrics)
+    surveyed = surveyed or _survey_of(raw)
+    say("settling clocks")
+    writers = resolve.settle(surveyed.rows, {source.index: source.group for source in sources}, tz)
+    apart = metrics_frame(found, spark)
+    few_events = means.are_few(found.rows)
+    if apart is not None and surveyed.has_times:
+        # Which day a time of day belongs to is told by all rows of its source.
+        raw, apart = raw.unionAll(apart.where(f"event = '{Event.METRIC}'")), None
+        few_events = False
+    events = resolve.resolve(raw, writers, spark, surveyed, tz, few=few_events)
+
+    def of_metrics() -> DataFrame:
+        if apart is None or found.metrics is None:
+            return events
+        few = found.metrics.count <= FEW_METRICS
+        means.tune(found.metrics.count if few else None)
+        return resolve.resolve(apart, writers, spark, surveyed, tz, few=few)
+
+    return Settled(events=events, metrics=of_metrics, writers=writers, surveyed=surveyed.rows)
+
+
+def _survey_of(events: DataFrame) -> Survey:
+    """What `resolve.survey` makes of events that executors parsed."""
+    from flowdiag.analyses.flink.clocks import settle as resolve
+
+    rare = rows_of(events.sparkSession.sql(resolve.RARE_SQL, events=events))
+    marks = [decode(row["fields"]["marks"]) for row in rare if row["event"] == Event.MARKS]
+    return resolve.survey([row for row in rare if row["event"] != Event.MARKS], marks)
+
+
+def rare_of(found: Read) -> tuple[list[dict[str, Any]], list[Marks]]:
+    """What `resolve.survey` wants, of events that were parsed here."""
+    from flowdiag.analyses.flink.clocks import settle as resolve
+
+    kinds = {kind.value for kind in resolve.RARE}
+    if found.metrics is None and found.table is not None:
+        rare = found.of_kinds(kinds).select(resolve.RARE_COLUMNS)
+        return dictionaries(rare), marks_of(found.table)
+    # Parsed in pieces, each of which was added up by itself.
+    told = found.of_kinds(kinds | {Event.MARKS.value}).select(resolve.RARE_COLUMNS)
+    rows = dictionaries(told)
+    marks = [decode(row["fields"]["marks"]) for row in rows if row["event"] == Event.MARKS]
+    return [row for row in rows if row["event"] != Event.MARKS], marks
+
+
+def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
+    """Collect a small frame through Arrow; maps become dictionaries."""
+    return dictionaries(frame.toArrow())
+
+
+def dictionaries(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows of a small table; maps become dictionaries."""
+    maps = [field.name for field in table.schema if str(field.type).startswith("map<")]
+    rows: list[dict[str, Any]] = table.to_pylist()
+    for row in rows:
+        for name in maps:
+            if row[name] is not None:
+                row[name] = dict(row[name])
+    return rows

@@ -1,0 +1,114 @@
+"""The job graph as the judgements need it: what comes before what.
+
+From the plan where there is one. Where only the order of deployment is known, each task is taken to
+feed the next, and sources to feed the first task that is none: right for the chains that most jobs
+are, and said in the report (`known_from`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+from flowdiag.analyses.derived import once
+from flowdiag.analyses.flink.job import JobFacts
+
+# Metric scopes cut task names off (80 characters in most versions); logs and REST do not.
+_CUT = 60
+
+
+@once
+def topology_of(job: JobFacts) -> Topology:
+    """The graph of a job."""
+    return Topology(job)
+
+
+class Topology:
+    """Tasks from the sources down, with their parallelism and their neighbours."""
+
+    def __init__(self, job: JobFacts) -> None:
+        """Read the graph of a job, or make one from its attempts."""
+        sizes: dict[str, int] = {}
+        edges: set[tuple[str, str]] = set()
+        self.known_from: str | None = None
+        if job.graph is not None:
+            self.known_from = job.graph.source
+            ranked = sorted(
+                enumerate(job.graph.vertices),
+                key=lambda item: (item[1].order if item[1].order is not None else item[0], item[0]),
+            )
+            for _, vertex in ranked:
+                sizes[vertex.task] = max(sizes.get(vertex.task, 0), vertex.parallelism)
+            edges = {(a, b) for a, b in job.graph.edges if a in sizes and b in sizes}
+        else:
+            for attempt in job.attempts:
+                if attempt.task is not None:
+                    self.known_from = "deployment order"
+                    sizes[attempt.task] = max(sizes.get(attempt.task, 0), attempt.parallelism or 0)
+        self.parallelism = sizes
+        self.tasks = tuple(sizes)
+        self._order = {task: number for number, task in enumerate(self.tasks)}
+        self._by_sign = {_sign(task): task for task in reversed(self.tasks)}
+        self._called: dict[str, str | None] = {}
+        self._downstream: dict[str, frozenset[str]] = {}
+        self.exact = bool(edges) or len(sizes) <= 1
+        upstream: dict[str, list[str]] = defaultdict(list)
+        for before, after in sorted(edges, key=lambda e: (self._order[e[0]], self._order[e[1]])):
+            upstream[after].append(before)
+        if edges:
+            self.sources = frozenset(task for task in self.tasks if not upstream[task])
+        else:
+            first = self.tasks[:1]
+            self.sources = frozenset(
+                task for task in self.tasks if task.startswith("Source:") or task in first
+            )
+            inner = [task for task in self.tasks if task not in self.sources]
+            for number, task in enumerate(inner):
+                upstream[task] = inner[number - 1 : number] or [
+                    source for source in self.tasks if source in self.sources
+                ]
+        self.upstream = {task: tuple(upstream[task]) for task in self.tasks}
+
+    def canonical(self, task: str | None) -> str | None:
+        """The task as the graph calls it, for a name that was cut off or filtered; None if none fits.
+
+        A name that the graph does not know at all is returned as it is if there is no graph.
+        """
+        if task is None or task in self._order or not self.tasks:
+            return task
+        if task not in self._called:
+            self._called[task] = self._meant(task)
+        return self._called[task]
+
+    def _meant(self, task: str) -> str | None:
+        """The task of the graph that a name of another spelling stands for."""
+        sign = _sign(task)
+        if sign in self._by_sign:
+            return self._by_sign[sign]
+        if len(task) < _CUT:
+            return None
+        near = [name for known, name in self._by_sign.items() if known.startswith(sign)]
+        return near[0] if len(near) == 1 else None
+
+    def order(self, task: str) -> int:
+        """Place of a task, sources first; unknown ones last."""
+        return self._order.get(task, len(self._order))
+
+    def downstream(self, task: str) -> frozenset[str]:
+        """Everything that gets its barriers by way of a task."""
+        if task not in self._downstream:
+            found: set[str] = set()
+            for other in self.tasks:
+                if any(before == task or before in found for before in self.upstream[other]):
+                    found.add(other)
+            self._downstream[task] = frozenset(found)
+        return self._downstream[task]
+
+    def next_to(self, task: str) -> tuple[str, ...]:
+        """The tasks right behind a task."""
+        return tuple(other for other in self.tasks if task in self.upstream[other])
+
+
+def _sign(task: str) -> str:
+    """What is left of a name once filters replaced their favourite characters."""
+    return re.sub(r"[^0-9a-z]+", "_", task.lower()).strip("_")

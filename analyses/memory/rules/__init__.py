@@ -1,0 +1,33 @@
+"""The rules of `flowdiag memory`, in the order of its reports: one file a rule, one line here."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from flowdiag.analyses.memory.rules import (
+    filling_heap,
+    memory_ran_out,
+    misread_options,
+    rejected_memory_options,
+    sizes_not_in_effect,
+    tight_network_memory,
+    too_few_network_buffers,
+    unmanaged_rocksdb,
+    unused_managed_memory,
+)
+from flowdiag.analyses.rule import Rule
+
+MEMORY_RULES: Final[tuple[Rule[Any], ...]] = (
+    # MM1xx: the configuration
+    rejected_memory_options.RULE,
+    misread_options.RULE,
+    sizes_not_in_effect.RULE,
+    # MM2xx: network buffers
+    too_few_network_buffers.RULE,
+    tight_network_memory.RULE,
+    # MM3xx: the pools
+    memory_ran_out.RULE,
+    unused_managed_memory.RULE,
+    unmanaged_rocksdb.RULE,
+    filling_heap.RULE,
+)

@@ -1,0 +1,166 @@
+"""Options stand in the configuration that Flink does not read, or not as they are written.
+
+What it reports
+---------------
+Keys that stand twice in a flat `flink-conf.yaml` (the last wins), lines that Flink skips (no blank behind
+the colon, a tab, no value), and memory options that the version seen does not know any more.
+
+Why it matters
+--------------
+The setting that somebody made is not in effect, and nothing fails.
+
+How it decides
+--------------
+The file is read with the rules of Flink's own parsers. Removed options: `numberOfBuffers`, the heap
+options and the fixed numbers of buffers from 2.0 on; the variables `FLINK_TM_…` of the start
+scripts count up to 1.9 only.
+
+What to do
+----------
+Keep one line per key, `key: value` with a blank; replace removed options by the new ones.
+
+False alarms
+------------
+Equal values that stand twice are harmless and not reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from flowdiag.analyses.finding import Action, Finding, Inconclusive, Rank, Severity, State
+from flowdiag.analyses.flink import judging as j
+from flowdiag.analyses.flink.job import Ref
+from flowdiag.analyses.flink.options import version_of
+from flowdiag.analyses.memory.facts import ConfigFile, MemoryFacts
+from flowdiag.analyses.memory.words import process_subject
+from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+
+# Removed in 2.0: key and what took its place (catalogue 7.1, 8.1).
+_REMOVED: Final = {
+    "taskmanager.heap.size": "taskmanager.memory.process.size",
+    "taskmanager.heap.mb": "taskmanager.memory.process.size",
+    "jobmanager.heap.size": "jobmanager.memory.process.size",
+    "jobmanager.heap.mb": "jobmanager.memory.process.size",
+    "taskmanager.network.numberOfBuffers": "taskmanager.memory.network.min",
+    "taskmanager.network.memory.buffers-per-channel": "(fixed: 2)",
+    "taskmanager.network.memory.floating-buffers-per-gate": "(fixed: 8)",
+    "taskmanager.network.memory.max-buffers-per-channel": "(fixed: 10)",
+    "taskmanager.network.memory.max-overdraft-buffers-per-gate": "(fixed: 20)",
+}
+# Read by nobody from 1.10 on.
+_IGNORED: Final = {
+    "taskmanager.memory.fraction": "taskmanager.memory.managed.fraction",
+    "taskmanager.memory.off-heap": "(managed memory is always off-heap)",
+    "taskmanager.memory.preallocate": "(not set)",
+    # Variables of the start scripts of 1.9.
+    "FLINK_TM_HEAP": "taskmanager.memory.process.size",
+    "FLINK_TM_NET_BUF_MIN": "taskmanager.memory.network.min",
+    "FLINK_TM_NET_BUF_MAX": "taskmanager.memory.network.max",
+}
+
+
+class MisreadOptions:
+    """MM102."""
+
+    code: Final = "MM102"
+    name: Final = "misread-options"
+    title: Final = "Options are not read as they are written"
+    core: Final = False
+    thresholds: Final[tuple[Threshold, ...]] = ()
+    signals: Final[tuple[Signal, ...]] = ()
+
+    def judge(self, facts: MemoryFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
+        """One finding per file and kind of trouble, one per removed option."""
+        for file in facts.files:
+            if file.read.dialect == "flat":
+                yield from _twice(file)
+                yield from _skipped(file)
+        yield from _removed(facts)
+
+
+def _twice(file: ConfigFile) -> Iterator[Finding]:
+    for duplicate in file.read.duplicates:
+        if len(set(duplicate.values)) == 1:
+            continue
+        used = duplicate.values[-1]
+        yield Finding(
+            job=None,
+            severity=Severity.WARNING,
+            state=State.ONGOING,
+            subject=process_subject(None),
+            title=f"{duplicate.key} stands {len(duplicate.values)} times: {used} is in effect",
+            cause="wrong-memory-options",
+            rank=Rank.MECHANISM,
+            option=duplicate.key,
+            explain="Flink's flat parser takes the last value and says nothing; config.yaml of 1.19 and "
+            "later is refused with a key that stands twice.",
+            evidence=j.cite([(Ref(file.source, duplicate.offset), None)]),
+            actions=(
+                Action(
+                    text="Keep one line",
+                    option=duplicate.key,
+                    current=" / ".join(duplicate.values),
+                    proposed=used,
+                ),
+            ),
+        )
+
+
+def _skipped(file: ConfigFile) -> Iterator[Finding]:
+    skipped = file.read.skipped
+    if not skipped:
+        return
+    first = skipped[0]
+    yield Finding(
+        job=None,
+        severity=Severity.WARNING,
+        state=State.ONGOING,
+        subject=process_subject(None),
+        title=f"Flink skips {j.count_text(len(skipped), 'line')} of {j.shorten(file.name, 50)}, "
+        f"first line {first.line}: {j.shorten(first.text, 50)}",
+        cause="wrong-memory-options",
+        rank=Rank.MECHANISM,
+        explain="A pair needs a colon with a blank behind it, and a value; a tab is no blank.",
+        count=len(skipped),
+        evidence=j.cite((Ref(file.source, line.offset), None) for line in skipped[:10]),
+        actions=(Action(text="Write key: value, with a blank behind the colon"),),
+    )
+
+
+def _removed(facts: MemoryFacts) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for process in facts.processes:
+        version = version_of(process.version)
+        if version is None:
+            continue
+        gone = (_IGNORED if version >= (1, 10) else {}) | (_REMOVED if version >= (2, 0) else {})
+        for key, instead in gone.items():
+            if key not in process.configured or key in seen:
+                continue
+            seen.add(key)
+            yield Finding(
+                job=None,
+                severity=Severity.WARNING,
+                state=State.ONGOING,
+                subject=process_subject(None),
+                title=f"{key} has no effect in Flink {version[0]}.{version[1]}",
+                cause="wrong-memory-options",
+                rank=Rank.MECHANISM,
+                option=key,
+                explain="The option was removed; Flink ignores it without a word.",
+                evidence=j.cite([(process.refs.get(key), None)]),
+                actions=(
+                    Action(
+                        text="Replace it",
+                        option=instead if "." in instead else key,
+                        current=process.configured[key],
+                        proposed=None if "." in instead else instead,
+                        restart_needed=True,
+                    ),
+                ),
+            )
+
+
+RULE: Final = MisreadOptions()

@@ -1,0 +1,75 @@
+"""Some subtasks get far more data than their siblings, and those before them wait.
+
+What it reports
+---------------
+The subtask with a hot key or partition, how many times its siblings' records or bytes it takes in, and who
+waits for it.
+
+Why it matters
+--------------
+More subtasks do not help: the hot key stays where it is, and the others stay idle.
+
+How it decides
+--------------
+The end of back pressure as for `slow-operator`; its busy subtasks take in at least twice the records or
+bytes of the mean of their siblings (key groups alone give up to 1.5 times), over the time that they
+are the end, and a record costs them no more than others.
+
+What to do
+----------
+Find the key; salt it, aggregate in two steps, or filter what should not be there (null, default values).
+
+False alarms
+------------
+Skew without back pressure is a remark of `uneven-load`, not this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from flowdiag.analyses.finding import Action, Finding, Inconclusive
+from flowdiag.analyses.queues.facts import JobQueues, QueueFacts
+from flowdiag.analyses.queues.judging import barriers_meanwhile, finding, spells_of, who
+from flowdiag.analyses.queues.root import SIGNALS, Spell
+from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+
+
+class DataSkew:
+    """SK101."""
+
+    code: Final = "SK101"
+    name: Final = "data-skew"
+    title: Final = "Back pressure starts at subtasks that get more data than their siblings"
+    core: Final = False
+    thresholds: Final[tuple[Threshold, ...]] = ()
+    signals: Final = tuple(Signal(*signal) for signal in SIGNALS)
+
+    def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
+        """One finding per task and spell."""
+        for job in facts.jobs:
+            for spell in spells_of(job, "data-skew"):
+                yield _finding(job, spell)
+
+
+def _finding(job: JobQueues, spell: Spell) -> Finding:
+    ratio = max(spell.numbers.get("records-ratio", 0.0), spell.numbers.get("bytes-ratio", 0.0))
+    return finding(
+        job,
+        spell,
+        title=f"{who(job, spell)} gets {ratio:.1f} times its siblings' data and cannot keep up",
+        explain="A hot key or partition: this subtask is busy, its siblings have little to do, and those "
+        "before it wait for it.",
+        actions=(
+            Action(
+                text="Find the hot key: count records per key at this task; then salt it, or aggregate in "
+                "two steps",
+                verify="records in of this subtask come near those of its siblings",
+            ),
+            *barriers_meanwhile(job),
+        ),
+    )
+
+
+RULE: Final = DataSkew()

@@ -1,0 +1,93 @@
+"""Without credits one slow subtask blocks everybody on the same connection.
+
+What it reports
+---------------
+That a slow subtask of Flink 1.4 or earlier, or with credits switched off, may hold up subtasks that have
+nothing to do with it.
+
+Why it matters
+--------------
+All subtasks of two TaskManagers share one TCP connection there: when one gate has no buffer left, nothing
+is read from the connection, barriers included. Who waits may be a victim of a neighbour.
+
+How it decides
+--------------
+The version or `taskmanager.network.credit-model`, and an end of back pressure. Which channels share a
+connection follows from the places; which of them blocks it no metric says: low confidence.
+
+What to do
+----------
+Turn credit-based flow control on, or move to a version that has it (1.5 and later).
+
+False alarms
+------------
+The slow subtask is to blame either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from flowdiag.analyses.finding import (
+    Action,
+    Confidence,
+    Finding,
+    Inconclusive,
+    Rank,
+    Severity,
+)
+from flowdiag.analyses.flink import judging as j
+from flowdiag.analyses.flink.buffers import Settings
+from flowdiag.analyses.queues.facts import QueueFacts, options_of
+from flowdiag.analyses.queues.judging import evidence, serious, who
+from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+
+
+class SharedConnection:
+    """BP203."""
+
+    code: Final = "BP203"
+    name: Final = "shared-connection"
+    title: Final = "A slow subtask may block others on the same connection"
+    core: Final = False
+    thresholds: Final[tuple[Threshold, ...]] = ()
+    signals: Final[tuple[Signal, ...]] = ()
+
+    def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
+        """One remark per job."""
+        for job in facts.jobs:
+            spells = serious(job)
+            if job.version is None or not spells:
+                continue
+            if Settings.of(options_of(job.job), job.version).credit:
+                continue
+            yield Finding(
+                job=job.job.key,
+                severity=Severity.INFO,
+                state=spells[0].state,
+                subject=j.job_subject(job.job),
+                title=f"Without credits {who(job, spells[0])} may block all that shares its connections",
+                confidence=Confidence.LOW,
+                rank=Rank.CONSEQUENCE,
+                first_us=spells[0].first_us,
+                last_us=spells[0].last_us,
+                explain="One TCP connection per pair of TaskManagers carries all their channels; a gate "
+                "without buffers stops it. Waiting tasks may be victims that send nothing to the slow one.",
+                evidence=evidence(job, spells[0]),
+                actions=(
+                    Action(
+                        text="Turn credit-based flow control on",
+                        option="taskmanager.network.credit-model",
+                        proposed="true",
+                        restart_needed=True,
+                    )
+                    if job.version >= (1, 5)
+                    else Action(
+                        text="Move to a version with credit-based flow control (1.5 and later)"
+                    ),
+                ),
+            )
+
+
+RULE: Final = SharedConnection()

@@ -1,0 +1,75 @@
+"""All that runs on one TaskManager is slow, with no more records than elsewhere.
+
+What it reports
+---------------
+The TaskManager whose subtasks need several times as long per record as their siblings elsewhere.
+
+Why it matters
+--------------
+Every task that has a subtask there is as slow as that subtask.
+
+How it decides
+--------------
+Busy time per record of its subtasks against the siblings on other TaskManagers: three times and more, in
+two tasks at least and in two thirds of those compared. Before 1.13, without busy times: all subtasks at
+the end of the back pressure run there, and all that run there are among them.
+
+What to do
+----------
+Look at the machine: CPU steal, throttling, disk, neighbours, garbage collection; take it out of service.
+
+False alarms
+------------
+Where a TaskManager runs a single task nothing tells the machine from the subtask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from flowdiag.analyses.finding import Action, Finding, Inconclusive
+from flowdiag.analyses.queues.facts import JobQueues, QueueFacts
+from flowdiag.analyses.queues.judging import finding, spells_of, who
+from flowdiag.analyses.queues.root import SIGNALS, Spell
+from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+
+
+class SlowMachine:
+    """SK102."""
+
+    code: Final = "SK102"
+    name: Final = "slow-taskmanager"
+    title: Final = "Everything on one TaskManager is slow"
+    core: Final = False
+    thresholds: Final[tuple[Threshold, ...]] = ()
+    signals: Final = tuple(Signal(*signal) for signal in SIGNALS)
+
+    def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
+        """One finding per TaskManager."""
+        for job in facts.jobs:
+            for spell in spells_of(job, "slow-taskmanager"):
+                yield _finding(job, spell)
+
+
+def _finding(job: JobQueues, spell: Spell) -> Finding:
+    place = who(job, spell)
+    return finding(
+        job,
+        spell,
+        title=f"{place} is slow at everything it runs",
+        explain="The same records cost its subtasks far more time than their siblings elsewhere: it is the "
+        "machine, not the data.",
+        actions=(
+            Action(
+                text=f"Look at {place}: CPU steal, throttling, disk, garbage collection, neighbours; then "
+                "take it out of service",
+                risk="its subtasks are restarted elsewhere",
+                restart_needed=True,
+                verify="the same subtasks are as fast as their siblings on another machine",
+            ),
+        ),
+    )
+
+
+RULE: Final = SlowMachine()

@@ -1,0 +1,140 @@
+"""Busy subtasks sit together on one TaskManager while others have room.
+
+What it reports
+---------------
+The TaskManager that runs twice its share of the job's working subtasks, with its processor at the limit.
+
+Why it matters
+--------------
+Subtasks compete for the same cores; the machine looks slow and is only crowded.
+
+How it decides
+--------------
+Subtasks that work (10 % of the time and more) per TaskManager against the mean of the others, and
+`Status.JVM.CPU.Load` of 90 % there while the others have 60 % or less. Five samples at least.
+
+What to do
+----------
+Spread the slots: `cluster.evenly-spread-out-slots`, or slots of equal size per TaskManager.
+
+False alarms
+------------
+TaskManagers of different size.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from flowdiag.analyses.finding import (
+    Action,
+    Confidence,
+    Finding,
+    Inconclusive,
+    Measurement,
+    Rank,
+    Severity,
+    State,
+)
+from flowdiag.analyses.flink import judging as j
+from flowdiag.analyses.flink.options import at_least
+from flowdiag.analyses.flink.pressure import WORKING, median
+from flowdiag.analyses.queues.facts import JobQueues, QueueFacts, joined
+from flowdiag.analyses.queues.judging import host_of, machine
+from flowdiag.analyses.queues.root import ENOUGH_SAMPLES, loads_in
+from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+
+
+class UnevenPlacement:
+    """SK105."""
+
+    code: Final = "SK105"
+    name: Final = "uneven-placement"
+    title: Final = "One TaskManager runs too much of the job"
+    core: Final = False
+    thresholds: Final = (
+        Threshold("ratio", 2, "ratio", "of the mean of the other TaskManagers"),
+        Threshold("cpu", 0.9, "share", "of the machine's processors: nothing is left"),
+        Threshold("others-cpu", 0.6, "share", "others have room"),
+    )
+    signals: Final[tuple[Signal, ...]] = ()
+
+    def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
+        """At most one finding per job."""
+        for job in facts.jobs:
+            working = Counter(
+                load.taskmanager
+                for load in loads_in(job).values()
+                if load.taskmanager is not None and load.measured and (load.busy or 0) >= WORKING
+            )
+            cpu = {
+                name: gauge.mean
+                for name, each in job.machines.items()
+                if (gauge := joined(m.gauges.get("cpu") for m in each)) is not None
+                and gauge.n >= ENOUGH_SAMPLES
+            }
+            for name, count in working.most_common(1):
+                others = [working.get(other, 0) for other in cpu if other != name]
+                rest = median(load for other, load in cpu.items() if other != name)
+                if not others or rest is None or name not in cpu:
+                    continue
+                mean = sum(others) / len(others)
+                if (
+                    count >= thresholds["ratio"] * max(mean, 1.0)
+                    and cpu[name] >= thresholds["cpu"]
+                    and rest <= thresholds["others-cpu"]
+                ):
+                    yield _finding(job, name, count, mean, cpu[name], rest, thresholds)
+
+
+def _finding(
+    job: JobQueues,
+    name: str,
+    count: int,
+    mean: float,
+    cpu: float,
+    rest: float,
+    thresholds: Thresholds,
+) -> Finding:
+    place = j.place_text(name, host_of(job, name))
+    waits = any(load.waits and load.wait_measured for load in loads_in(job).values())
+    return Finding(
+        job=job.job.key,
+        severity=Severity.WARNING if waits else Severity.INFO,
+        state=State.ONGOING,
+        subject=machine(job, name),
+        title=f"{place} runs {count} working subtasks, the others {mean:.1f} on average",
+        why=f"{place}: {count} working subtasks against {mean:.1f}, processor load {100 * cpu:.0f} % "
+        f"against {100 * rest:.0f} %",
+        cause="slow-taskmanager",
+        confidence=Confidence.MEDIUM,
+        rank=Rank.MECHANISM,
+        explain="Its subtasks compete for the same cores while other TaskManagers have room.",
+        measurements=(
+            Measurement(
+                name="working-subtasks",
+                value=count,
+                unit="subtasks",
+                threshold=round(thresholds["ratio"] * mean, 1),
+            ),
+            Measurement(
+                name="cpu-load", value=round(cpu, 3), unit="share", threshold=thresholds["cpu"]
+            ),
+        ),
+        evidence=j.cite((m.ref, m.first_us) for m in job.machines[name][-1:]),
+        actions=(
+            Action(
+                text="Spread slots evenly over the TaskManagers",
+                option="cluster.evenly-spread-out-slots"
+                if at_least(job.job.version, 1, 10) is not False
+                else None,
+                proposed="true" if at_least(job.job.version, 1, 10) is not False else None,
+                restart_needed=True,
+            ),
+        ),
+    )
+
+
+RULE: Final = UnevenPlacement()

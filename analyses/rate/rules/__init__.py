@@ -1,0 +1,82 @@
+"""The rules of `flowdiag rate`, in the order of its reports: one file a rule, one line here."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from flowdiag.analyses.rate.rules import (
+    abandoned_batches,
+    capped_query,
+    capped_rate,
+    concurrent_jobs,
+    driver_gaps,
+    executor_trouble,
+    failing_batches,
+    failing_query,
+    few_tasks,
+    fixed_batch_cost,
+    generation_lag,
+    growing_state,
+    hanging_batch,
+    late_rows,
+    little_headroom,
+    overloaded_batches,
+    overloaded_query,
+    periodic_triggers,
+    rate_floor,
+    receiver_restarts,
+    repeated_batch,
+    skewed_partition,
+    skewed_receiver,
+    slow_commits,
+    slow_output,
+    slow_outside,
+    slow_task,
+    stuck_watermark,
+    task_overhead,
+    throttled,
+    unheeded_rate,
+    unlimited_first_batch,
+    unstable_gains,
+)
+from flowdiag.analyses.rule import Rule
+
+RATE_RULES: Final[tuple[Rule[Any], ...]] = (
+    # RT1xx: what happens
+    overloaded_batches.RULE,
+    failing_batches.RULE,
+    hanging_batch.RULE,
+    generation_lag.RULE,
+    little_headroom.RULE,
+    abandoned_batches.RULE,
+    # RT2xx: what holds the rate
+    rate_floor.RULE,
+    fixed_batch_cost.RULE,
+    throttled.RULE,
+    capped_rate.RULE,
+    unstable_gains.RULE,
+    unheeded_rate.RULE,
+    unlimited_first_batch.RULE,
+    concurrent_jobs.RULE,
+    # RT3xx: who is slow
+    skewed_receiver.RULE,
+    receiver_restarts.RULE,
+    slow_task.RULE,
+    executor_trouble.RULE,
+    slow_outside.RULE,
+    few_tasks.RULE,
+    task_overhead.RULE,
+    driver_gaps.RULE,
+    slow_output.RULE,
+    skewed_partition.RULE,
+    # RT4xx: Structured Streaming
+    overloaded_query.RULE,
+    failing_query.RULE,
+    capped_query.RULE,
+    late_rows.RULE,
+    stuck_watermark.RULE,
+    growing_state.RULE,
+    slow_commits.RULE,
+    periodic_triggers.RULE,
+    repeated_batch.RULE,
+)

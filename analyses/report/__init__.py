@@ -1,0 +1,1 @@
+"""The report: its wire types, how it is built, cited, redacted."""

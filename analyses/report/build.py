@@ -1,0 +1,92 @@
+"""From outcomes to a report: the last step that all commands have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flowdiag.analyses.finding import RuleOutcome
+from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
+from flowdiag.analyses.flink.job import JobKey, Process
+from flowdiag.analyses.options import Wishes
+from flowdiag.analyses.report.redact import clean
+from flowdiag.analyses.report.wire import Data, Note, Report, build_report
+
+if TYPE_CHECKING:
+    from flowdiag.parsers.sources.discover import Source
+
+
+def report_of(
+    command: str,
+    data: Data,
+    wishes: Wishes,
+    *,
+    sources: Sequence[Source],
+    splits: Iterable[Mapping[str, Any]] = (),
+    processes: Iterable[Process] = (),
+    outcomes: Sequence[RuleOutcome] = (),
+    names: Mapping[JobKey, str | None] | None = None,
+    assessed: bool,
+    notes: Iterable[str] = (),
+    say: Callable[[str], None] = lambda stage: None,
+) -> Report:
+    """Cite the evidence, describe the inputs, put the document together.
+
+    Args:
+        command: without `flowdiag`.
+        data: the command's own tables.
+        wishes: of the user.
+        sources: everything that was found, also what is not read.
+        splits: the `split` rows, for what was read of each source.
+        processes: who wrote what, after the clocks were settled.
+        outcomes: of all rules of the command.
+        names: of the jobs that findings are about.
+        assessed: whether the input held anything that the command judges.
+        notes: warnings about the input as a whole.
+        say: told the name of the stage, for progress.
+    """
+    from flowdiag.analyses.report.evidence import locate
+    from flowdiag.analyses.report.inputs import describe_inputs, input_problems
+    from flowdiag.parsers.sources.discover import open_source
+
+    cited = [item for outcome in outcomes for found in outcome.findings for item in found.evidence]
+    say("citing the evidence")
+    processes = tuple(processes)
+    located, problems = locate(
+        cited, lambda source: open_source(sources[source]), clocks_ahead(processes)
+    )
+    inputs = describe_inputs(sources, splits, processes, excerpts=wishes.privacy.excerpts)
+    return build_report(
+        command=command,
+        inputs=inputs,
+        outcomes=outcomes,
+        names=names or {},
+        data=data,
+        located=located,
+        assessed=assessed or any(outcome.findings for outcome in outcomes),
+        warnings=[
+            *[Note(message=clean(text)) for text in notes],
+            *input_problems(inputs),
+            *[Note(message=clean(text), source=inputs[source].source) for source, text in problems],
+        ],
+        privacy=wishes.privacy,
+    )
+
+
+def clocks_ahead(processes: Iterable[Process]) -> dict[int, int]:
+    """By source what its clock is ahead of UTC, in milliseconds, where one number holds for all of it.
+
+    A drift counts only where the transitions of tasks gave the clock, as in `resolve.settle`.
+    """
+    found: dict[int, set[int | None]] = {}
+    for one in processes:
+        ahead = None if one.zone_changes else one.zone_offset_ms
+        drift = one.clock_offset_ms or 0
+        if ahead is not None and one.zone_from == "transitions" and abs(drift) >= DRIFT_MS:
+            ahead += drift
+        found.setdefault(one.source, set()).add(ahead)
+    return {
+        source: ahead
+        for source, values in found.items()
+        if len(values) == 1 and (ahead := next(iter(values))) is not None
+    }

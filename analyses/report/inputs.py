@@ -1,0 +1,130 @@
+"""What was read, what was not and why: the `inputs` of the report."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from flowdiag.analyses.flink.clocks.settle import zone_name
+from flowdiag.analyses.flink.job import Process
+from flowdiag.analyses.report.redact import clean, printable
+from flowdiag.analyses.report.wire import Input, Note, iso
+from flowdiag.analyses.report.wire import Process as WireProcess
+
+if TYPE_CHECKING:
+    from flowdiag.parsers.sources.discover import Source
+
+MAX_SAMPLES: Final = 3
+NOT_READ: Final = "not-read"
+_DATED_US: Final = 365 * 86_400 * 1_000_000  # below lie times of day and times since a start
+
+Value = TypeVar("Value")
+
+
+def describe_inputs(
+    sources: Sequence[Source],
+    splits: Iterable[Mapping[str, Any]],
+    processes: Iterable[Process] = (),
+    *,
+    excerpts: bool = True,
+) -> list[Input]:
+    """One entry per source, in the order of the sources.
+
+    Args:
+        sources: everything that was found, also what is not read.
+        splits: the `split` rows (`flowdiag.parsers.rows.Event.SPLIT`) with at least the keys
+            `source` and `fields` (a mapping, or pairs as Arrow gives them), in any order.
+        processes: who wrote what, after the clocks were settled.
+        excerpts: False drops the samples, which are log text.
+    """
+    rows: defaultdict[int, list[dict[str, str]]] = defaultdict(list)
+    for split in splits:
+        rows[split["source"]].append(dict(split["fields"] or {}))
+    owners: defaultdict[int, list[Process]] = defaultdict(list)
+    for process in processes:
+        owners[process.source].append(process)
+    return [
+        _input(source, rows[source.index], owners[source.index], excerpts) for source in sources
+    ]
+
+
+def input_problems(inputs: Iterable[Input]) -> list[Note]:
+    """Inputs that could not be read, or not to their end: warnings, errors with `--strict-inputs`."""
+    return [
+        Note(message=item.error, source=item.source) for item in inputs if item.error is not None
+    ]
+
+
+def _input(
+    source: Source, rows: Sequence[Mapping[str, str]], owners: Sequence[Process], excerpts: bool
+) -> Input:
+    samples = [row[key] for row in rows for key in sorted(row) if key.startswith("sample_")]
+    errors = dict.fromkeys(row["error"] for row in rows if row.get("error"))
+    unreadable = source.kind == NOT_READ and (source.reason or "").startswith("unreadable")
+    return Input(
+        source=printable(source.name),
+        kind=source.kind,
+        role=_role(source, {owner.role for owner in owners}),
+        version=_one({owner.version for owner in owners if owner.version}),
+        bytes=_total(rows, "bytes") if rows else source.size,
+        candidates=_total(rows, "candidates"),
+        recognised=_total(rows, "recognised"),
+        not_understood=_total(rows, "not_understood"),
+        first=iso(min(_instants(rows, owners, "first_us"), default=None)),
+        last=iso(max(_instants(rows, owners, "last_us"), default=None)),
+        zone=_one({_zone(owner) for owner in owners}),
+        zone_from=_one({owner.zone_from for owner in owners}),
+        clock_offset_ms=_one({owner.clock_offset_ms for owner in owners}),
+        reason=clean(source.reason) if source.reason else None,
+        error=clean(source.reason or "") if unreadable else clean("; ".join(errors)) or None,
+        samples=[clean(sample, 300) for sample in samples[:MAX_SAMPLES]] if excerpts else [],
+        processes=[_process(owner) for owner in owners],
+    )
+
+
+def _role(source: Source, written: set[str]) -> str:
+    """By who wrote it; a client is known by its look only, since it runs no part of a job."""
+    if not written:
+        return source.role
+    role = _one(written) or "mixed"
+    return source.role if role == "unknown" and source.role == "client" else role
+
+
+def _total(rows: Iterable[Mapping[str, str]], key: str) -> int:
+    return sum(int(row.get(key) or 0) for row in rows)
+
+
+def _instants(rows: Sequence[Mapping[str, str]], owners: Sequence[Process], key: str) -> list[int]:
+    """First or last instants: as settled; else as printed, where one zone is known for all."""
+    settled = [us for owner in owners if (us := getattr(owner, key)) is not None]
+    zone = _one({owner.zone_offset_ms for owner in owners})
+    if settled or zone is None:
+        return settled
+    printed = [int(row[key]) for row in rows if row.get(key)]
+    return [us - zone * 1000 for us in printed if us > _DATED_US]
+
+
+def _one(values: set[Value]) -> Value | None:
+    """The value, where all agree."""
+    return next(iter(values)) if len(values) == 1 else None
+
+
+def _zone(process: Process) -> str | None:
+    return None if process.zone_offset_ms is None else zone_name(process.zone_offset_ms)
+
+
+def _process(process: Process) -> WireProcess:
+    return WireProcess(
+        label=process.label,
+        role=process.role,
+        version=process.version,
+        taskmanager=process.taskmanager,
+        host=process.host,
+        zone=_zone(process),
+        zone_from=process.zone_from,
+        clock_offset_ms=process.clock_offset_ms,
+        first=iso(process.first_us),
+        last=iso(process.last_us),
+        events=process.events,
+    )

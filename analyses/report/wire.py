@@ -1,0 +1,861 @@
+"""The report that other programs read (`flowdiag.report/1`), and how it is made from findings.
+
+History of the number: 1, the first. Added keys and added words are not breaking; anything else
+raises it. Instants are ISO-8601 UTC with milliseconds, `_ms` milliseconds, `_bytes` bytes, subtask
+indexes 0-based. Nothing depends on the wall clock, and the order of every list is stable.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from operator import itemgetter
+from typing import Any, Final, Literal
+
+import msgspec
+
+from flowdiag.analyses import finding as f
+from flowdiag.analyses.flink.job import JobKey
+from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
+from flowdiag.analyses.queues.wire import QueueTaskManager, QueueVertex, QueueWhatIf
+from flowdiag.analyses.report.evidence import Located
+from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
+from flowdiag.analyses.report.redact import clean, printable, pseudonymise, shorten, visible_json
+from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
+
+SCHEMA: Final = "flowdiag.report/1"
+MAX_EVIDENCE: Final = 10
+DOCUMENTS: Final = (
+    "rest",
+    "archive",
+    "spark-rest",
+)  # kinds of input that are JSON for programs, not lines
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """Who wrote the report, and by which command."""
+
+    name: Literal["flowdiag"] = "flowdiag"
+    version: str
+    command: str
+
+
+class Process(msgspec.Struct, frozen=True, kw_only=True):
+    """One process of the field that an input (or a part of it) belongs to."""
+
+    label: str | None
+    role: str
+    version: str | None
+    taskmanager: str | None
+    host: str | None
+    zone: str | None
+    zone_from: str | None
+    clock_offset_ms: int | None
+    first: str | None
+    last: str | None
+    events: int
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True):
+    """One input and how much of it was understood.
+
+    `kind` is `not-read` where `reason` says why. `not_understood` counts lines that come from a
+    class we know without being a message we know; `samples` shows some of them.
+    """
+
+    source: str
+    kind: str
+    role: str
+    version: str | None
+    bytes: int
+    candidates: int
+    recognised: int
+    not_understood: int
+    first: str | None
+    last: str | None
+    zone: str | None
+    zone_from: str | None = None
+    clock_offset_ms: int | None
+    reason: str | None = None
+    error: str | None = None
+    samples: list[str] = []
+    processes: list[Process] = []
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who a finding is about. Unknown keys are absent, never guessed."""
+
+    kind: str
+    job_id: str | None = None
+    job_name: str | None = None
+    task: str | None = None
+    subtask_index: int | None = None
+    parallelism: int | None = None
+    attempt_id: str | None = None
+    taskmanager: str | None = None
+    host: str | None = None
+    operator: str | None = None
+    vertex_id: str | None = None
+    application: str | None = None
+    stream_id: int | None = None
+    query: str | None = None
+    stage: int | None = None
+    executor: str | None = None
+    receiver: str | None = None
+    output_operation: int | None = None
+    partition: str | None = None  # of a topic: orders-3
+    option: str | None = None
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """A number that a finding rests on, with what it was compared to."""
+
+    name: str
+    value: int | float | str | None
+    unit: str | None
+    threshold: int | float | None
+    population: str | None
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """A record of the input, by line (from 1) and byte of the decoded stream.
+
+    `line` is null in documents without lines and where the input could not be read again.
+    """
+
+    source: str
+    line: int | None
+    offset: int
+    timestamp: str | None
+    excerpt: str | None
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to do; `option` is a configuration key of the version seen."""
+
+    text: str
+    option: str | None
+    current: str | None
+    proposed: str | None
+    risk: str | None
+    restart_needed: bool | None
+    verify: str | None
+
+
+class Vote(msgspec.Struct, frozen=True, kw_only=True):
+    """What one signal says; negative weights point elsewhere."""
+
+    signal: str
+    says: str
+    weight: int
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One episode per (code, job, subject)."""
+
+    code: str
+    name: str
+    fingerprint: str
+    severity: f.Severity
+    state: f.State
+    confidence: f.Confidence
+    votes: list[Vote]
+    subject: Subject
+    cause: str | None
+    title: str
+    why: str | None
+    explain: str
+    first_seen: str | None
+    last_seen: str | None
+    count: int
+    measurements: list[Measurement]
+    evidence: list[Evidence]
+    evidence_total: int
+    actions: list[Action]
+
+
+class Culprit(msgspec.Struct, frozen=True, kw_only=True):
+    """Who did it, in one line with the number that convicts."""
+
+    subject: Subject
+    code: str
+    why: str
+    confidence: f.Confidence
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one rule."""
+
+    code: str
+    name: str
+    title: str
+    status: f.Status
+    reason: str | None
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer. `assessed` is false where there was nothing to diagnose."""
+
+    verdict: f.Verdict
+    cause: str | None
+    culprits: list[Culprit]
+    assessed: bool
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """A warning or an error that concerns the run, not the job."""
+
+    message: str
+    hint: str | None = None
+    source: str | None = None
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """The life of one checkpoint; a savepoint is a `type`."""
+
+    run: int
+    id: int
+    status: str
+    type: str
+    triggered_at: str | None
+    ended_at: str | None
+    duration_ms: int | None
+    bytes: int | None
+    reason: str | None
+
+
+class LateAcknowledgement(msgspec.Struct, frozen=True, kw_only=True):
+    """An acknowledgement after the expiry; `unmatched` where the expiry itself is cut off."""
+
+    run: int
+    checkpoint: int
+    attempt_id: str
+    task: str | None
+    subtask: str | None
+    subtask_index: int | None
+    attempt: int | None
+    taskmanager: str | None
+    host: str | None
+    received_at: str | None
+    after_trigger_ms: int | None
+    after_expiry_ms: int | None
+    unmatched: bool
+
+
+class Decline(msgspec.Struct, frozen=True, kw_only=True):
+    """A subtask that refused a checkpoint, with the deepest cause it gave."""
+
+    run: int
+    checkpoint: int
+    attempt_id: str
+    task: str | None
+    subtask_index: int | None
+    taskmanager: str | None
+    host: str | None
+    reason: str | None
+
+
+class TaskManager(msgspec.Struct, frozen=True, kw_only=True):
+    """How many late subtasks a TaskManager has, and how many its share of subtasks explains."""
+
+    taskmanager: str
+    host: str | None
+    subtasks: int
+    late: int
+    expected: float | None
+    ratio: float | None
+    p_value: float | None
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """Lengths of the complete lists, where `--max-rows` cut them."""
+
+    checkpoints: int
+    late_acknowledgements: int
+    declines: int
+    taskmanagers: int
+
+
+class CheckpointJob(msgspec.Struct, frozen=True, kw_only=True):
+    """One job of `flowdiag checkpoints`."""
+
+    cluster: str
+    job_id: str
+    name: str | None
+    flink_version: str | None
+    verdict: f.Verdict
+    cause: str | None
+    culprits: list[Culprit]
+    runs: int
+    counts: dict[str, int]
+    checkpoints: list[Checkpoint]
+    late_acknowledgements: list[LateAcknowledgement]
+    declines: list[Decline]
+    taskmanagers: list[TaskManager]
+    total: Totals
+    truncated: bool
+
+
+class RateBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch of a DStream application; times are milliseconds since the epoch, as Spark counts.
+
+    `status` is completed, processing or queued. Delays are the listener's: the scheduling delay counts
+    from the submission. `approximate` where only the times of Spark jobs are known.
+    """
+
+    batch_time_ms: int
+    records: int | None
+    submission_ms: int | None
+    processing_start_ms: int | None
+    processing_end_ms: int | None
+    processing_delay_ms: int | None
+    scheduling_delay_ms: int | None
+    total_delay_ms: int | None
+    status: str
+    failed_outputs: int
+    approximate: bool
+    reason: str | None
+
+
+class PidStep(msgspec.Struct, frozen=True, kw_only=True):
+    """What one stream's rate estimator made of one batch; rates are records per second.
+
+    `new_rate` is null where Spark publishes none: `outcome` says whether it was the `first-run` or
+    `skipped`. `exact` where every number is the one that Spark computed, to the last bit.
+    """
+
+    stream_id: int
+    batch_time_ms: int
+    time_ms: int
+    elements: int
+    processing_delay_ms: int
+    scheduling_delay_ms: int
+    latest_rate: float | None
+    error: float | None
+    historical_error: float | None
+    d_error: float | None
+    new_rate: float | None
+    outcome: str
+    exact: bool
+
+
+class Keeping(msgspec.Struct, frozen=True, kw_only=True):
+    """How a stream or a query keeps up; `use` is processing over interval, medians of the present."""
+
+    stability: str
+    because: str
+    interval_ms: int | None
+    processing_ms: float | None
+    use: float | None
+    delay_ms: float | None
+    growth_per_s: float | None
+    queued: int
+    since_ms: int | None
+    cost_per_batch_ms: float | None
+    cost_per_record_ms: float | None
+    cost_error_ms: float | None
+    sustainable_per_s: float | None
+    records_per_s: float | None
+    limit: str | None = None  # what ends a growing delay: memory, retention, source
+    to_limit_ms: int | None = None  # at the present slope
+
+
+class RateStream(msgspec.Struct, frozen=True, kw_only=True):
+    """An input stream of a DStream application."""
+
+    stream_id: int
+    name: str | None
+    records: int
+    limit: str | None
+    limit_per_s: float | None
+    keeping: Keeping
+    held_by: str | None = None
+    held_because: str | None = None
+
+
+class RateTrigger(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution of a streaming query."""
+
+    run_id: str
+    batch_id: int | None
+    started_at: str | None
+    duration_ms: int | None
+    rows: int | None
+    backlog: int | None
+    durations_ms: dict[str, int]
+    watermark: str | None
+    state_rows: int | None
+    dropped_rows: int
+
+
+class RateQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A streaming query with the runs it had."""
+
+    id: str
+    name: str | None
+    runs: list[str]
+    trigger_interval_ms: int | None
+    trigger_interval_from: str | None
+    exceptions: int
+    keeping: Keeping
+    triggers: list[RateTrigger]
+    real_time: bool | None = None
+    real_time_from: str | None = None
+    row_rates_void: bool = False
+
+
+class SlowPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The slowest task of a long batch or trigger, and what the others of its stage took."""
+
+    batch_time_ms: int | None
+    batch_id: int | None
+    stage: int
+    name: str | None
+    tasks: int
+    longest_ms: int
+    others_ms: float | None
+    index: int
+    executor: str | None
+    host: str | None
+    records: int
+    others_records: float | None
+
+
+class RateTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """Lengths of the complete lists, where `--max-rows` cut them."""
+
+    batches: int
+    pid: int
+    triggers: int
+
+
+class RateApplication(msgspec.Struct, frozen=True, kw_only=True):
+    """One application of `flowdiag rate`."""
+
+    application: str | None
+    name: str | None
+    spark_version: str | None
+    kind: str
+    batch_interval_ms: int | None
+    batch_interval_from: str | None
+    verdict: f.Verdict
+    cause: str | None
+    culprits: list[Culprit]
+    back_pressure: bool | None
+    told_by: list[str]
+    missing: list[str]
+    keeping: Keeping | None
+    streams: list[RateStream]
+    queries: list[RateQuery]
+    batches: list[RateBatch]
+    pid: list[PidStep]
+    slow_parts: list[SlowPart]
+    settings: dict[str, str]
+    total: RateTotals
+    truncated: bool
+
+
+class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the command found out, beside the findings; a command's own keys, the others absent."""
+
+    jobs: list[CheckpointJob] | None = None  # checkpoints
+    applications: list[RateApplication] | None = None  # rate
+    processes: list[MemoryProcess] | None = None  # memory
+    buffers: list[MemoryBuffers] | None = None  # memory
+    attempts: list[StartAttempt] | None = None  # startup
+    cluster: list[StartStep] | None = None  # startup
+    workers: list[StartWorker] | None = None  # startup
+    scheduling: list[JobScheduling] | None = None  # startup
+    vertices: list[QueueVertex] | None = None  # queues
+    taskmanagers: list[QueueTaskManager] | None = None  # queues
+    what_if: list[QueueWhatIf] | None = None  # queues, where it was asked for
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """The document."""
+
+    schema: Literal["flowdiag.report/1"]
+    tool: Tool
+    inputs: list[Input]
+    summary: Summary
+    rules: list[Rule]
+    findings: list[Finding]
+    data: Data
+    warnings: list[Note]
+    errors: list[Note]
+
+
+# --- making one ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What the findings of one job, or of all, come to."""
+
+    verdict: f.Verdict
+    cause: str | None
+    culprits: tuple[Culprit, ...]
+
+
+def build_report(
+    *,
+    command: str,
+    inputs: Sequence[Input],
+    outcomes: Sequence[f.RuleOutcome],
+    names: Mapping[JobKey, str | None],
+    data: Data,
+    located: Mapping[tuple[int, int], Located],
+    assessed: bool,
+    warnings: Sequence[Note] = (),
+    errors: Sequence[Note] = (),
+    privacy: Privacy = LOCAL_USE,
+) -> Report:
+    """Put everything that a run found into one document.
+
+    Args:
+        command: the name of the command, e.g. `checkpoints`.
+        inputs: in the order of the sources, so that an evidence's source is an index into it.
+        outcomes: what each rule said.
+        names: the name of each job, for the fingerprints.
+        data: the command's own tables.
+        located: lines and excerpts of the cited records (`evidence.locate`).
+        assessed: False if no input held an event that the command needs; then the verdict is
+            inconclusive whatever the rules said.
+        warnings, errors: about the run itself.
+        privacy: what log text to keep.
+    """
+    whole = judge(outcomes)
+    report = Report(
+        schema=SCHEMA,
+        tool=Tool(version=tool_version(), command=command),
+        inputs=list(inputs),
+        summary=Summary(
+            verdict=whole.verdict if assessed else f.Verdict.INCONCLUSIVE,
+            cause=whole.cause,
+            culprits=list(whole.culprits),
+            assessed=assessed,
+        ),
+        rules=[_rule(outcome) for outcome in outcomes],
+        findings=[
+            _finding(outcome, finding, inputs, names, located, privacy)
+            for outcome, finding in sorted(_pairs(outcomes), key=_report_order)
+        ],
+        data=data,
+        warnings=list(warnings),
+        errors=list(errors),
+    )
+    return redacted(report) if privacy.redact else report
+
+
+def failed_report(command: str, message: str, hint: str | None = None) -> Report:
+    """The document of a run that diagnosed nothing, so that `| jq` always has something to read."""
+    return build_report(
+        command=command,
+        inputs=(),
+        outcomes=(),
+        names={},
+        data=Data(),
+        located={},
+        assessed=False,
+        errors=[Note(message=message, hint=hint)],
+    )
+
+
+def judge(outcomes: Iterable[f.RuleOutcome], job: JobKey | None = None) -> Judgement:
+    """Verdict, cause and culprits, over all jobs or (with `job`) over one.
+
+    Failing is an ongoing critical finding, degraded any other at warning or above. A core rule
+    that could not tell makes the rest inconclusive: not assessed is never healthy.
+    """
+    outcomes = tuple(outcomes)
+    pairs = [(o, x) for o, x in _pairs(outcomes) if job is None or x.job is None or x.job == job]
+    return _judgement(pairs, any(_cannot_tell(outcome, job) for outcome in outcomes))
+
+
+def judge_each(
+    outcomes: Iterable[f.RuleOutcome], jobs: Iterable[JobKey]
+) -> dict[JobKey, Judgement]:
+    """`judge` for each of many jobs, with one look at what was found."""
+    outcomes = tuple(outcomes)
+    found: defaultdict[JobKey | None, list[tuple[int, Pair]]] = defaultdict(list)
+    for number, pair in enumerate(_pairs(outcomes)):
+        found[pair[1].job].append((number, pair))
+    untold = {item.job for o in outcomes if o.core for item in o.inconclusive}
+    return {
+        job: _judgement(
+            [pair for _, pair in sorted([*found[job], *found[None]], key=itemgetter(0))],
+            job in untold or None in untold,
+        )
+        for job in jobs
+    }
+
+
+def _judgement(pairs: Iterable[Pair], cannot_tell: bool) -> Judgement:
+    serious = [(o, x) for o, x in pairs if x.severity is not f.Severity.INFO]
+    if any(x.severity is f.Severity.CRITICAL and x.state is f.State.ONGOING for _, x in serious):
+        verdict = f.Verdict.FAILING
+    elif serious:
+        verdict = f.Verdict.DEGRADED
+    elif cannot_tell:
+        verdict = f.Verdict.INCONCLUSIVE
+    else:
+        verdict = f.Verdict.HEALTHY
+    ranked = sorted(serious, key=_culprit_order)
+    return Judgement(
+        verdict=verdict,
+        cause=next((x.cause for _, x in ranked if x.cause), None),
+        culprits=_culprits(ranked),
+    )
+
+
+def _cannot_tell(outcome: f.RuleOutcome, job: JobKey | None) -> bool:
+    return outcome.core and any(
+        job is None or item.job is None or item.job == job for item in outcome.inconclusive
+    )
+
+
+Pair = tuple[f.RuleOutcome, f.Finding]
+
+
+def _pairs(outcomes: Iterable[f.RuleOutcome]) -> list[Pair]:
+    return [(outcome, finding) for outcome in outcomes for finding in outcome.findings]
+
+
+def _culprits(ranked: Iterable[Pair]) -> tuple[Culprit, ...]:
+    """The accused, nearest to the root first, each once."""
+    culprits: dict[Subject, Culprit] = {}
+    for outcome, finding in ranked:
+        subject = _subject(finding.subject)
+        if finding.why:
+            culprits.setdefault(
+                subject,
+                Culprit(
+                    subject=subject,
+                    code=outcome.code,
+                    why=clean(finding.why),
+                    confidence=finding.confidence,
+                ),
+            )
+    return tuple(culprits.values())
+
+
+def _culprit_order(pair: Pair) -> tuple[Any, ...]:
+    """What still lasts before what is over; then root before consequence; then how bad, how sure."""
+    outcome, x = pair
+    return (
+        x.state is not f.State.ONGOING,
+        x.rank,
+        -x.severity.weight,
+        -x.confidence.weight,
+        -x.count,
+        *_tie(outcome, x),
+    )
+
+
+def _report_order(pair: Pair) -> tuple[Any, ...]:
+    outcome, x = pair
+    return (-x.severity.weight, x.state is not f.State.ONGOING, x.rank, *_tie(outcome, x))
+
+
+def _tie(outcome: f.RuleOutcome, finding: f.Finding) -> tuple[Any, ...]:
+    return (
+        outcome.code,
+        finding.job or ("", ""),
+        finding.first_us if finding.first_us is not None else -1,
+        msgspec.json.encode(_subject(finding.subject)),
+        finding.title,
+    )
+
+
+def _rule(outcome: f.RuleOutcome) -> Rule:
+    reasons = dict.fromkeys(
+        f"{item.reason}; {item.remedy}" if item.remedy else item.reason
+        for item in outcome.inconclusive
+    )
+    return Rule(
+        code=outcome.code,
+        name=outcome.name,
+        title=outcome.title,
+        status=outcome.status,
+        reason=" · ".join(map(clean, reasons)) or None,
+    )
+
+
+def _finding(
+    outcome: f.RuleOutcome,
+    finding: f.Finding,
+    inputs: Sequence[Input],
+    names: Mapping[JobKey, str | None],
+    located: Mapping[tuple[int, int], Located],
+    privacy: Privacy,
+) -> Finding:
+    name = (names.get(finding.job) if finding.job else None) or finding.subject.job_name
+    total = finding.evidence_total
+    return Finding(
+        code=outcome.code,
+        name=outcome.name,
+        fingerprint=fingerprint(outcome.code, name, finding.subject.task, finding.option),
+        severity=finding.severity,
+        state=finding.state,
+        confidence=finding.confidence,
+        votes=[
+            Vote(signal=vote.signal, says=clean(vote.says), weight=vote.weight)
+            for vote in finding.votes
+        ],
+        subject=_subject(finding.subject),
+        cause=finding.cause,
+        title=clean(finding.title),
+        why=clean(finding.why) if finding.why else None,
+        explain=clean(finding.explain, 2000),
+        first_seen=iso(finding.first_us),
+        last_seen=iso(finding.last_us),
+        count=finding.count,
+        measurements=[
+            Measurement(
+                name=m.name,
+                value=clean(m.value) if isinstance(m.value, str) else m.value,
+                unit=m.unit,
+                threshold=m.threshold,
+                population=clean(m.population) if m.population else None,
+            )
+            for m in finding.measurements
+        ],
+        evidence=[
+            _evidence(item, inputs, located, privacy) for item in finding.evidence[:MAX_EVIDENCE]
+        ],
+        evidence_total=len(finding.evidence) if total is None else total,
+        actions=[_action(action) for action in finding.actions],
+    )
+
+
+def _evidence(
+    item: f.Evidence,
+    inputs: Sequence[Input],
+    located: Mapping[tuple[int, int], Located],
+    privacy: Privacy,
+) -> Evidence:
+    place = located.get((item.source, item.offset))
+    line, excerpt = (place.line, place.excerpt) if place else (None, None)
+    time_us = item.time_us
+    if inputs[item.source].kind in DOCUMENTS:
+        # One line that holds everything: its number and its time say nothing, its text little.
+        line = None
+        excerpt = shorten(excerpt.replace('\\"', '"'), 200) if excerpt else None
+    elif time_us is None and place is not None:
+        time_us = place.time_us
+    return Evidence(
+        source=inputs[item.source].source,
+        line=line,
+        offset=item.offset,
+        timestamp=iso(time_us),
+        excerpt=excerpt if privacy.excerpts else None,
+    )
+
+
+def _action(action: f.Action) -> Action:
+    return Action(
+        text=action.text,
+        option=action.option,
+        current=clean(action.current) if action.current else None,
+        proposed=action.proposed,
+        risk=action.risk,
+        restart_needed=action.restart_needed,
+        verify=action.verify,
+    )
+
+
+def _subject(subject: f.Subject) -> Subject:
+    return Subject(**{name: getattr(subject, name) for name in Subject.__struct_fields__})
+
+
+def fingerprint(code: str, job_name: str | None, task: str | None, option: str | None) -> str:
+    """What stays the same when the same sickness comes back after a redeployment.
+
+    >>> fingerprint("CP101", "orders", None, None) == fingerprint("CP101", "orders", None, None)
+    True
+    """
+    parts = (code, job_name or "", task or "", option or "")
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def iso(us: int | None) -> str | None:
+    """Microseconds since the epoch as ISO-8601 UTC; None where no calendar reaches.
+
+    >>> iso(1_543_488_224_622_000)
+    '2018-11-29T10:43:44.622Z'
+    """
+    if us is None:
+        return None
+    try:
+        moment = _EPOCH + timedelta(microseconds=us)
+    except OverflowError:
+        return None
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def zone_name(offset_ms: int | None) -> str | None:
+    """An offset from UTC as people write it.
+
+    >>> zone_name(-12_600_000), zone_name(0)
+    ('-03:30', '+00:00')
+    """
+    if offset_ms is None:
+        return None
+    minutes = round(abs(offset_ms) / 60_000)
+    return f"{'-' if offset_ms < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+@lru_cache(maxsize=1)
+def tool_version() -> str:
+    """The installed version; `0` where the tree is run without being installed."""
+    try:
+        return version("flowdiag")
+    except PackageNotFoundError:
+        return "0"
+
+
+# --- reading and writing --------------------------------------------------------------------------
+
+
+def encode(report: Report) -> bytes:
+    """The document as indented JSON, ending with a line feed."""
+    try:
+        document = msgspec.json.encode(report)
+    except UnicodeEncodeError:  # a lone surrogate in a name that a log gave
+        document = msgspec.json.encode(_speakable(msgspec.to_builtins(report)))
+    return visible_json(msgspec.json.format(document, indent=2).decode()).encode() + b"\n"
+
+
+def _speakable(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {key: _speakable(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_speakable(item) for item in node]
+    return printable(node) if isinstance(node, str) else node
+
+
+def decode(document: bytes) -> Report:
+    """Read a document back. Unknown keys are ignored.
+
+    Raises:
+        msgspec.MsgspecError: it is no such document.
+    """
+    return msgspec.json.decode(document, type=Report)
+
+
+def redacted(report: Report) -> Report:
+    """The same report with hosts, users, jobs, tasks and paths under other names."""
+    return msgspec.convert(pseudonymise(msgspec.to_builtins(report)), type=Report)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of the document, generated from the types of this module."""
+    schema = msgspec.json.schema(Report)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

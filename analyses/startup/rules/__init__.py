@@ -1,0 +1,46 @@
+"""The rules of `flowdiag startup`, in the order of its reports: one file a rule, one line here."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from flowdiag.analyses.rule import Rule
+from flowdiag.analyses.startup.rules import class_loading_failed as class_loading
+from flowdiag.analyses.startup.rules import (
+    crowded_taskmanager,
+    held_start,
+    late_taskmanager,
+    leadership_lost,
+    missed_heartbeats,
+    missing_slots,
+    missing_workers,
+    operator_refusal,
+    rpc_trouble,
+    slow_initialisation,
+    slow_step,
+    start_loop,
+    submission_failed,
+)
+from flowdiag.analyses.startup.rules import frame_too_large as large_frames
+
+STARTUP_RULES: Final[tuple[Rule[Any], ...]] = (
+    # ST1xx: what happens
+    held_start.RULE,
+    start_loop.RULE,
+    submission_failed.RULE,
+    class_loading.RULE,
+    operator_refusal.RULE,
+    # ST2xx: slots and workers
+    missing_slots.RULE,
+    missing_workers.RULE,
+    late_taskmanager.RULE,
+    # ST3xx: what is slow, or uneven
+    slow_initialisation.RULE,
+    slow_step.RULE,
+    crowded_taskmanager.RULE,
+    leadership_lost.RULE,
+    # ST305 on: processes that do not answer each other
+    missed_heartbeats.RULE,
+    rpc_trouble.RULE,
+    large_frames.RULE,
+)

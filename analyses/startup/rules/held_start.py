@@ -1,0 +1,181 @@
+"""The job does not get to RUNNING: the step that holds it.
+
+What it reports
+---------------
+A job whose last start has not brought every task to RUNNING, the step in which it stopped, and for how
+long.
+
+Why it matters
+--------------
+Nothing is processed, and Flink says so nowhere in one line: a start that waits is silent.
+
+How it decides
+--------------
+The steps of each start are rebuilt from the logs: submission, slots, deployment, initialisation. The first
+one without an end holds. A start that is younger than the grace, without a failure, is not judged: the log
+may just end there.
+
+What to do
+----------
+Other findings say why where the logs tell. Without them: look at the resource manager (YARN, Kubernetes)
+for a start that waits for slots, at a thread dump of the task for one that waits in its initialisation.
+
+False alarms
+------------
+A log that was cut while the job was starting, longer than the grace. Batch jobs start their stages later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from flowdiag.analyses.finding import (
+    Action,
+    Finding,
+    Inconclusive,
+    Measurement,
+    Rank,
+    Severity,
+    State,
+    Subject,
+)
+from flowdiag.analyses.flink import judging as j
+from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.startup.facts import JobStarts, Start, StartupFacts
+from flowdiag.analyses.startup.words import CAUSES_BY_FAILURE, STEP_WORDS, step_of
+
+_STABLE_US: Final = 10_000_000  # who fails sooner never really ran
+
+
+class HeldStart:
+    """ST101."""
+
+    code: Final = "ST101"
+    name: Final = "held-start"
+    title: Final = "A job does not get to RUNNING"
+    core: Final = True
+    thresholds: Final = (
+        Threshold(
+            "grace", 60, "s", "starting processes and downloading state take this long at times"
+        ),
+        Threshold(
+            "cancelled", 30, "s", "who cancels a job that did not come back has waited for it"
+        ),
+    )
+    signals: Final[tuple[Signal, ...]] = ()
+
+    def judge(
+        self, facts: StartupFacts, thresholds: Thresholds
+    ) -> Iterator[Finding | Inconclusive]:
+        """One finding per job that does not run at the end."""
+        if not facts.jobs and facts.common.jobs == ():
+            return
+        for job in facts.jobs:
+            if not job.starts:
+                continue
+            last = _last_real(job)
+            ended = any(i.kind == "finished" for i in job.job.incidents)
+            if last is None or last.held is None or ended:
+                continue
+            waited = _waited_ms(facts, job)
+            failed = any(start.failed_us is not None for start in job.starts)
+            grace = thresholds["grace"] if not failed else 0.0
+            if job.cancelled and _ran(job) is not None:
+                grace = max(grace, thresholds["cancelled"])
+            if waited is None or waited < grace * 1000:
+                continue
+            yield _finding(facts, job, last, waited)
+
+
+def _last_real(job: JobStarts) -> Start | None:
+    """The last start that began anything: a cancelled job leaves an empty one behind."""
+    with_tasks = next((s for s in reversed(job.starts) if s.tasks), None)
+    return with_tasks or next((s for s in reversed(job.starts) if s.steps), None)
+
+
+def _ran(job: JobStarts) -> int | None:
+    """Place of the last start that ran for a while; None if none did."""
+    return max(
+        (
+            place
+            for place, start in enumerate(job.starts)
+            if start.running_us is not None
+            and (start.failed_us is None or start.failed_us - start.running_us > _STABLE_US)
+        ),
+        default=None,
+    )
+
+
+def _waited_ms(facts: StartupFacts, job: JobStarts) -> int | None:
+    """How long the job has not been running at the end of the input, or at its cancellation."""
+    ran = _ran(job)
+    begun = job.starts[0].started_us
+    if ran is not None:
+        begun = next((s.started_us for s in job.starts[ran + 1 :]), job.starts[-1].started_us)
+    cancelled = [i.time_us for i in job.job.incidents if i.kind == "cancelled" and i.time_us]
+    end = min(cancelled, default=None) or max(job.job.last_us or 0, facts.last_us or 0)
+    return max(0, end - begun) // 1000 if end else None
+
+
+def _finding(facts: StartupFacts, job: JobStarts, last: Start, waited: int | None) -> Finding:
+    step = step_of(last, last.held)
+    words = STEP_WORDS.get(last.held or "", last.held or "its start")
+    tries = len([s for s in job.starts if s.tasks]) or 1
+    done = sum(task.running_us is not None for task in last.tasks)
+    total = last.expected or len(last.tasks)
+    repeated = f" in each of {tries} starts" if tries > 1 and _always(job, last.held) else ""
+    return Finding(
+        job=job.job.key,
+        severity=Severity.CRITICAL,
+        state=State.ONGOING,
+        subject=Subject(
+            kind="job",
+            job_id=job.job.key.job_id or None,
+            job_name=job.job.name,
+            task=step.task if step else None,
+            subtask_index=step.subtask_index if step else None,
+        ),
+        title=f"The job is not RUNNING: {words} holds it{repeated}"
+        + (f", for {j.duration_text(waited)}" if waited else ""),
+        why=_why(last),
+        cause=CAUSES_BY_FAILURE.get(last.trigger or ""),
+        rank=Rank.CONSEQUENCE,
+        first_us=job.starts[0].started_us,
+        last_us=facts.last_us,
+        count=tries,
+        explain=f"{done} of {total} tasks got to RUNNING in the last start."
+        if total
+        else "No task was deployed.",
+        measurements=(
+            Measurement(name="starts", value=tries, unit="starts"),
+            Measurement(
+                name="tasks-running",
+                value=done,
+                unit="tasks",
+                threshold=total,
+                population="last start",
+            ),
+        ),
+        evidence=j.cite((ref, None) for ref in (step.refs if step else ())),
+        actions=(
+            Action(
+                text="See the other findings for why; while it waits, a thread dump of the JobManager "
+                "and /jobs/:id show what it waits for"
+            ),
+        ),
+    )
+
+
+def _why(last: Start) -> str | None:
+    """What the start followed, which is all that is known of why it does not run."""
+    if last.trigger is None:
+        return None
+    return f"since {last.trigger}: {j.shorten((last.cause or '?').split(chr(10), 1)[0], 100)}"
+
+
+def _always(job: JobStarts, held: str | None) -> bool:
+    return all(start.held == held for start in job.starts if start.tasks)
+
+
+RULE: Final = HeldStart()

@@ -1,0 +1,145 @@
+"""The Flink Kubernetes Operator could not bring a deployment up.
+
+What it reports
+---------------
+Warnings and errors that the operator's log tells of a resource: a refused specification, pods that
+crash or cannot pull their image, a lost JobManager, a job that failed for good.
+
+Why it matters
+--------------
+The pods of such a deployment may never exist, so that there is no other log.
+
+How it decides
+--------------
+By the operator's own audit lines (`>>> Event`, `>>> Status`). A resource that reaches STABLE, or whose job
+reaches RUNNING, after its last trouble has recovered.
+
+What to do
+----------
+What the message says; `kubectl describe` of the resource and its pods shows the events behind it.
+
+False alarms
+------------
+Retries that the operator makes by itself; they show as recovered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from flowdiag.analyses.finding import (
+    Action,
+    Finding,
+    Inconclusive,
+    Measurement,
+    Rank,
+    Severity,
+    State,
+    Subject,
+)
+from flowdiag.analyses.flink import judging as j
+from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.startup.facts import StartupFacts, Trouble
+
+_BAD: Final = ("operator-event-warning", "operator-status-error")
+_MESSAGE: Final = re.compile(r'"message"\s*:\s*"((?:[^"\\]|\\.){1,1000})"')
+_QUOTA: Final = re.compile(r"quota|forbidden|Insufficient", re.IGNORECASE)
+_IMAGE: Final = re.compile(r"ImagePull|ErrImage|pull", re.IGNORECASE)
+
+
+class OperatorRefusal:
+    """ST105."""
+
+    code: Final = "ST105"
+    name: Final = "operator-refusal"
+    title: Final = "The Kubernetes Operator reports trouble with a deployment"
+    core: Final = False
+    thresholds: Final[tuple[Threshold, ...]] = ()
+    signals: Final[tuple[Signal, ...]] = ()
+
+    def judge(
+        self, facts: StartupFacts, thresholds: Thresholds
+    ) -> Iterator[Finding | Inconclusive]:
+        """One finding for each resource."""
+        groups: dict[str, list[Trouble]] = defaultdict(list)
+        for trouble in facts.troubles:
+            if trouble.kind.startswith("operator-"):
+                groups[trouble.resource or ""].append(trouble)
+        for resource, told in sorted(groups.items()):
+            bad = [trouble for trouble in told if _is_bad(trouble)]
+            if bad:
+                yield _finding(resource, told, bad)
+
+
+def _is_bad(trouble: Trouble) -> bool:
+    return trouble.kind in _BAD or trouble.values.get("state") == "FAILED"
+
+
+def _is_good(trouble: Trouble) -> bool:
+    said = trouble.values.get("said", "").rstrip()
+    return trouble.values.get("state") == "STABLE" or said.endswith("to RUNNING")
+
+
+def said_by(trouble: Trouble) -> str:
+    """The sentence in an audit line; a status error is a JSON document with a message.
+
+    >>> said_by(Trouble(kind="operator-status-error", count=1, first_us=None, last_us=None,
+    ...     values={"said": '{"type":"x","message":"exceeded quota"}'}))
+    'exceeded quota'
+    """
+    said = trouble.values.get("said", "").strip()
+    found = _MESSAGE.search(said)
+    return found[1].replace('\\"', '"') if found is not None else said
+
+
+def _finding(resource: str, told: list[Trouble], bad: list[Trouble]) -> Finding:
+    last = max(bad, key=lambda trouble: trouble.last_us or 0)
+    recovered = any(
+        _is_good(trouble) and (trouble.last_us or 0) > (last.last_us or 0) for trouble in told
+    )
+    # A warning's reason says more than the status that follows it.
+    speaking = next((t for t in reversed(bad) if t.kind == "operator-event-warning"), last)
+    reason = speaking.values.get("reason") or last.values.get("state") or "?"
+    said = said_by(speaking) or said_by(last)
+    name = resource or "a deployment"
+    text = f"{speaking.values.get('reason', '')} {said}"
+    return Finding(
+        job=None,
+        severity=Severity.WARNING if recovered else Severity.CRITICAL,
+        state=State.RECOVERED if recovered else State.ONGOING,
+        subject=Subject(kind="job", job_name=resource.rpartition("/")[2] or None)
+        if resource
+        else Subject(kind="process"),
+        title=f"{name}: {reason}: {j.shorten(said, 100)}",
+        why=f"{reason}: {j.shorten(said, 120)}",
+        cause="out-of-memory" if "OOMKILLED" in text.upper() else "deployment-failed",
+        rank=Rank.ROOT_CAUSE + 1,
+        first_us=min((t.first_us for t in bad if t.first_us is not None), default=None),
+        last_us=last.last_us,
+        count=sum(trouble.count for trouble in bad),
+        explain="These are the operator's own audit lines.",
+        measurements=(
+            Measurement(name="warnings", value=sum(t.count for t in bad), unit="records"),
+        ),
+        evidence=j.cite((t.ref, t.first_us) for t in bad)[: j.MAX_CITED],
+        evidence_total=len(bad),
+        actions=(Action(text=_advice(text)),),
+    )
+
+
+def _advice(text: str) -> str:
+    if "OOMKILLED" in text.upper():
+        return "flowdiag memory with the same inputs says which pool, and how much more"
+    if _IMAGE.search(text):
+        return "Look at the image's name and at the secret that pulls it"
+    if _QUOTA.search(text):
+        return "Ask for less, or raise the quota of the namespace"
+    if "HA" in text:
+        return "Turn on high availability, so that a lost JobManager can be recovered"
+    return "kubectl describe of the resource and of its pods shows the events behind it"
+
+
+RULE: Final = OperatorRefusal()

@@ -1,0 +1,1 @@
+"""Everything about starting Spark, behind one door: `starter`."""

@@ -1,0 +1,122 @@
+"""Spark at the first moment of a command, and all that is set for the process while a command runs."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from flowdiag.cli.settings import PREFIX, Settings
+from flowdiag.cli.spark.lean import without_unused
+
+if TYPE_CHECKING:
+    from flowdiag.cli.spark.starter import SparkStarter
+
+_SWITCH_S: Final = 0.0005
+_YOUNG: Final = 50_000  # objects
+
+
+# Commands that always need Spark.
+_COMMANDS: Final = frozenset({"checkpoints", "queues", "rate", "startup"})
+
+
+@dataclass(slots=True)
+class _Ahead:
+    """Spark on its way before the command line is understood, and what is set for the process."""
+
+    stack: ExitStack = field(default_factory=ExitStack)
+    starter: SparkStarter | None = None
+
+
+_ahead: Final = _Ahead()
+
+
+@contextmanager
+def spark_ahead(arguments: Sequence[str]) -> Iterator[None]:
+    """Begin to start Spark for a command line that looks as if it needs it; for processes of our own.
+
+    To understand a command line takes a tenth of a second, most of it for imports, and Java is what
+    a small diagnosis waits for. If the guess was wrong (a mistake in the command line, a cluster)
+    Java ends before it has done anything.
+
+    Args:
+        arguments: the command line without the program's name.
+    """
+    if not _foreseen(arguments):
+        yield
+        return
+    with _ahead.stack:
+        _ahead.starter = _begin(_ahead.stack, None)
+        try:
+            yield
+        finally:
+            _ahead.starter = None
+
+
+def _foreseen(arguments: Sequence[str]) -> bool:
+    """Whether a session of our own on this machine will be wanted.
+
+    >>> _foreseen(["checkpoints", "logs/"]), _foreseen(["rules"]), _foreseen(["rate", "--help"])
+    (True, False, False)
+    """
+    return (
+        len(arguments) > 1
+        and arguments[0] in _COMMANDS
+        and not any(each in ("-h", "--help") or each.startswith("--master") for each in arguments)
+        and not os.environ.keys() & {f"{PREFIX}MASTER", "PYSPARK_GATEWAY_PORT"}
+    )
+
+
+@contextmanager
+def spark_for(settings: Settings, paths: Sequence[str]) -> Iterator[SparkStarter]:
+    """Begin to start Spark, for a `with` statement around all the rest of a command.
+
+    Args:
+        settings: of all layers.
+        paths: as given: a cluster cannot read every one.
+
+    Raises:
+        FlowdiagError: the master or a path is refused.
+    """
+    if settings.master is None and _ahead.starter is not None:
+        yield _ahead.starter
+        return
+    _ahead.stack.close()
+    if settings.master is not None:
+        from flowdiag.cli.spark.cluster import check_inputs_of
+
+        check_inputs_of(settings.master, paths)
+    with ExitStack() as stack:
+        yield _begin(stack, settings.master)
+
+
+def _begin(stack: ExitStack, master: str | None) -> SparkStarter:
+    from flowdiag.cli.spark.starter import SparkStarter, runs_here
+
+    stack.enter_context(in_a_hurry())
+    if runs_here(master):  # before the first import of pyarrow or pyspark
+        stack.enter_context(without_unused())
+    return stack.enter_context(SparkStarter.begin(master=master))
+
+
+@contextmanager
+def in_a_hurry() -> Iterator[None]:
+    """Settings of the interpreter for a process whose second half waits for Java.
+
+    - While Spark starts, one thread makes hundreds of calls to the JVM and another one imports and
+      parses: with Python's own interval each answer waits up to 5 ms for the other thread.
+    - What is imported and parsed stays, so that looking through it for garbage every 700 objects
+      finds nothing. The threshold still bounds what cyclic garbage can take.
+    """
+    interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(min(interval, _SWITCH_S))
+    gc.set_threshold(max(_YOUNG, thresholds[0]), *thresholds[1:])
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
+        gc.set_threshold(*thresholds)

@@ -1,0 +1,1 @@
+"""The terminal views: one file per topic, simulations too."""

@@ -1,0 +1,197 @@
+"""The starts of a job as timelines: a row for each step, a bar for when it happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from flowdiag.analyses.flink.judging import duration_text
+from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
+from flowdiag.cli.render.page import Page
+from flowdiag.cli.words import plural
+
+_BAR: Final = 32
+_SHOWN: Final = 3  # starts in full: the first, and the last ones
+_WORKERS_SHOWN: Final = 12
+_OVER_TASKMANAGERS: Final = ("registration", "workers", "restore")
+
+
+def startup(
+    attempts: Sequence[StartAttempt],
+    cluster: Sequence[StartStep],
+    workers: Sequence[StartWorker],
+    scheduling: Sequence[JobScheduling],
+    page: Page,
+) -> list[RenderableType]:
+    """The blocks of `flowdiag startup`."""
+    blocks: list[RenderableType] = []
+    if cluster:
+        title = Text.assemble(("Cluster", "bold"), "  before any job")
+        blocks.append(Group(title, _steps(cluster, page)))
+    for _, group in groupby(attempts, key=lambda attempt: attempt.job_id):
+        members = list(group)
+        told = next((s for s in scheduling if s.job_id == members[0].job_id), None)
+        blocks.append(_job(members, told, page))
+    late = [worker for worker in workers if worker.registered_at is None]
+    if late or (workers and page.verbose):
+        blocks.append(_workers(workers if page.verbose else late, page))
+    return blocks
+
+
+def _job(
+    attempts: Sequence[StartAttempt], scheduling: JobScheduling | None, page: Page
+) -> RenderableType:
+    first = attempts[0]
+    restarts = sum(attempt.kind == "restart" for attempt in attempts)
+    title = Text("Starts", "bold")
+    title.append(
+        f"  {printable(first.job_name or first.job_id)} · {plural(len(attempts), 'start')}"
+    )
+    title.append(f", {plural(restarts, 'restart')}" if restarts else "")
+    shown = list(attempts)
+    if not page.verbose and len(attempts) > _SHOWN:
+        shown = [attempts[0], *attempts[-(_SHOWN - 1) :]]
+    blocks: list[RenderableType] = [title]
+    facts = _scheduling(scheduling) if scheduling is not None else ""
+    if facts:
+        blocks.append(Padding(Text(facts, "dim", overflow="fold"), (0, 0, 0, 2)))
+    for index, attempt in enumerate(shown):
+        if index == 1 and len(shown) < len(attempts):
+            skipped = len(attempts) - len(shown)
+            blocks.append(
+                Padding(Text(f"… {skipped} more like these (-v lists all)", "dim"), (0, 0, 0, 2))
+            )
+        blocks.append(Padding(_attempt(attempt, page), (0, 0, 0, 2)))
+    return Group(*blocks)
+
+
+def _scheduling(told: JobScheduling) -> str:
+    facts = []
+    if told.scheduler or told.scheduling_strategy:
+        facts.append(" ".join(filter(None, [told.scheduler, "scheduler"])))
+    if told.failover_strategy:
+        facts.append(f"failover {told.failover_strategy}")
+    if told.restart_strategy:
+        facts.append(f"restarts {told.restart_strategy}")
+    if told.parallelism:
+        facts.append(f"{plural(told.tasks, 'task')}, widest {told.parallelism}")
+    if told.spread:
+        most = ", ".join(f"{share.taskmanager} {share.tasks}" for share in told.spread[:4])
+        more = f", … {len(told.spread)} TaskManagers" if len(told.spread) > 4 else ""
+        facts.append(f"spread: {most}{more}")
+    return printable(" · ".join(facts))
+
+
+def _attempt(attempt: StartAttempt, page: Page) -> RenderableType:
+    title = Text.assemble((f"{attempt.number + 1}. {attempt.kind}", "bold"))
+    if attempt.running_after_ms is not None:
+        title.append(f" · RUNNING after {duration_text(attempt.running_after_ms)}", "green")
+    else:
+        title.append(f" · held in {attempt.held or '?'}", "bold red")
+    if attempt.trigger:
+        title.append(f" · after {printable(attempt.trigger)}")
+    lines: list[RenderableType] = [title]
+    if attempt.cause:
+        said = printable(attempt.cause.split("\n", 1)[0])[:160]
+        lines.append(Padding(Text(said, "dim", overflow="fold"), (0, 0, 0, 2)))
+    if attempt.required_slots and attempt.acquired_slots is not None:
+        text = f"slots: {attempt.required_slots} required, {attempt.acquired_slots} acquired"
+        style = "yellow" if attempt.acquired_slots < attempt.required_slots else "dim"
+        lines.append(Padding(Text(text, style), (0, 0, 0, 2)))
+    if attempt.steps:
+        lines.append(_steps(attempt.steps, page, slowest=attempt.slowest))
+    return Group(*lines)
+
+
+def _steps(steps: Sequence[StartStep], page: Page, slowest: str | None = None) -> RenderableType:
+    begin, end = _span(steps)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for step in steps:
+        never = step.ended_at is None
+        style = "bold red" if never else "bold" if step.step == slowest else ""
+        lasted = duration_text(step.duration_ms) if step.duration_ms is not None else "?"
+        table.add_row(
+            Text(step.step, style),
+            Text(f"{lasted}{'+' if never else ''}", style),
+            Text(_bar(step, begin, end, unicode=page.unicode), "red" if never else "blue"),
+            Text(_facts(step), "dim"),
+        )
+    return Padding(table, (0, 0, 0, 2))
+
+
+def _facts(step: StartStep) -> str:
+    facts = []
+    if step.tasks:
+        what = "TaskManager" if step.step in _OVER_TASKMANAGERS else "task"
+        facts.append(
+            f"{plural(step.tasks, what)}: median {duration_text(step.p50_ms)}, "
+            f"p95 {duration_text(step.p95_ms)}"
+        )
+    if step.subject is not None:
+        who = step.subject.task
+        if who is not None and step.subject.subtask_index is not None:
+            who = f"{who} ({step.subject.subtask_index + 1})"
+        place = step.subject.taskmanager
+        facts.append("last: " + " on ".join(filter(None, [who, place])))
+    return printable(" · ".join(facts))
+
+
+def _ms(text: str | None) -> float | None:
+    if text is None:
+        return None
+    return datetime.fromisoformat(text).timestamp() * 1000
+
+
+def _span(steps: Iterable[StartStep]) -> tuple[float, float]:
+    begins, ends = [], []
+    for step in steps:
+        begin = _ms(step.started_at)
+        if begin is not None:
+            begins.append(begin)
+            ends.append(begin + (step.duration_ms or 0))
+    return min(begins, default=0.0), max(ends, default=1.0)
+
+
+def _bar(step: StartStep, begin: float, end: float, *, unicode: bool) -> str:
+    started = _ms(step.started_at)
+    if started is None:
+        return ""
+    scale = _BAR / max(end - begin, 1.0)
+    left = min(round((started - begin) * scale), _BAR - 1)
+    width = max(1, round((step.duration_ms or 0) * scale))
+    return " " * left + ("█" if unicode else "#") * min(width, _BAR - left)
+
+
+def _workers(workers: Sequence[StartWorker], page: Page) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for name in ("TaskManager", "requested", "registered", "ended"):
+        table.add_column(name, overflow="fold")
+    shown = workers if page.verbose else workers[:_WORKERS_SHOWN]
+    for worker in shown:
+        table.add_row(
+            Text(printable(worker.taskmanager)),
+            Text(_clock(worker.requested_at)),
+            Text(_clock(worker.registered_at), "" if worker.registered_at else "red"),
+            Text(
+                " ".join(
+                    filter(None, [_clock(worker.ended_at), printable(worker.diagnostics or "")])
+                )
+            ),
+        )
+    return Group(Text("Workers", "bold"), Padding(table, (0, 0, 0, 2)))
+
+
+def _clock(text: str | None) -> str:
+    return text[11:19] if text else "-"

@@ -1,0 +1,420 @@
+"""How numbers, times and names are said to people; shared by every renderer for them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Final
+
+from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.report.wire import (
+    Action,
+    CheckpointJob,
+    Culprit,
+    Evidence,
+    Finding,
+    Measurement,
+    RateApplication,
+    Report,
+    Rule,
+    Subject,
+    iso,
+)
+from flowdiag.cli import amounts
+
+plural, size, thousands = amounts.plural, amounts.size, amounts.thousands
+
+VERDICT_STYLES: Final = {
+    "failing": "bold red",
+    "degraded": "bold yellow",
+    "inconclusive": "bold magenta",
+    "healthy": "bold green",
+}
+_ZONE = re.compile(r"UTC([+-])(\d\d):(\d\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The wall clock on which people are shown instants: the one of the JobManager's log."""
+
+    name: str
+    zone: timezone
+
+    def show(self, instant: str | None, *, date: bool = True) -> str:
+        """An ISO instant of the report as a person reads it in the log.
+
+        >>> Clock("UTC", timezone.utc).show("2018-11-29T10:43:44.622Z")
+        '2018-11-29 10:43:44'
+        """
+        if instant is None:
+            return "-"
+        try:
+            moment = datetime.fromisoformat(instant).astimezone(self.zone)
+        except (ValueError, OverflowError):
+            return printable(instant)
+        return moment.strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S")
+
+
+def clock_of(report: Report) -> Clock:
+    """The clock of the first JobManager's log, else of the first input that has one, else UTC."""
+    dated = [item for item in report.inputs if item.zone]
+    managers = [item for item in dated if item.role in ("jobmanager", "mixed")]
+    for item in managers + dated:
+        hit = _ZONE.fullmatch(item.zone or "")
+        if hit:
+            sign, hours, minutes = hit.groups()
+            offset = timedelta(hours=int(hours), minutes=int(minutes))
+            if offset < timedelta(days=1):
+                return Clock(item.zone or "", timezone(-offset if sign == "-" else offset))
+        if item.zone == "UTC":
+            break
+    return Clock("UTC", UTC)
+
+
+def duration(ms: float) -> str:
+    """Milliseconds in the two units that matter.
+
+    >>> [duration(ms) for ms in (850, 1234, 61_000, 600_000, 7_380_000, 93_600_000)]
+    ['850 ms', '1.23 s', '1 min 1 s', '10 min', '2 h 3 min', '1 d 2 h']
+    """
+    if ms < 0:
+        return f"-{duration(-ms)}"
+    if ms < 1000:
+        return f"{ms:.0f} ms" if ms >= 10 or ms == int(ms) else f"{ms:.2g} ms"
+    seconds = ms / 1000
+    if seconds < 60:
+        return f"{seconds:.3g} s" if seconds < 59.95 else "1 min"
+    whole = round(seconds)
+    for big, small, size, step in (("d", "h", 86_400, 3600), ("h", "min", 3600, 60)):
+        if whole >= size:
+            rest = whole % size // step
+            return f"{whole // size} {big}" + (f" {rest} {small}" if rest else "")
+    return f"{whole // 60} min" + (f" {whole % 60} s" if whole % 60 else "")
+
+
+def number(value: float) -> str:
+    """A number with as many digits as a reader can use.
+
+    >>> [number(n) for n in (3, 3.14159, 0.00042, 12345, 1e-9)]
+    ['3', '3.14', '0.00042', '12 345', '1e-09']
+    """
+    if value == int(value) if abs(value) < 1e15 else False:
+        return thousands(value)
+    return thousands(value) if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def quantity(value: float | str | None, unit: str | None) -> str:
+    """A value with its unit.
+
+    >>> quantity(1200, "ms"), quantity(0.125, "share"), quantity(3.04, "ratio")
+    ('1.2 s', '12.5 %', '3×')
+    >>> quantity(4, "checkpoints"), quantity("rocksdb", None), quantity(None, "ms")
+    ('4 checkpoints', 'rocksdb', 'unknown')
+    """
+    if value is None:
+        return "unknown"
+    if isinstance(value, str):
+        return value
+    match unit:
+        case "ms":
+            return duration(value)
+        case "bytes":
+            return size(value)
+        case "share":
+            return f"{number(round(value * 100, 1) if value >= 0.001 else value * 100)} %"
+        case "ratio":
+            return f"{number(value) if abs(value) >= 10 else f'{value:.2g}'}×"
+        case None | "":
+            return number(value)
+    return f"{number(value)} {singular(unit) if value == 1 else unit}"
+
+
+def singular(unit: str) -> str:
+    """The unit of one thing.
+
+    >>> singular("checkpoints"), singular("retries"), singular("records/s")
+    ('checkpoint', 'retry', 'records/s')
+    """
+    if unit.endswith("ies"):
+        return f"{unit[:-3]}y"
+    return unit[:-1] if unit.endswith("s") and not unit.endswith(("ss", "/s")) else unit
+
+
+def measurement(item: Measurement) -> str:
+    """What was measured, against what. A unit that the name says already is not repeated.
+
+    >>> measurement(Measurement(name="late-ratio", value=3.0, unit="ratio", threshold=2,
+    ...                         population="12 subtasks"))
+    'late ratio: 3× (threshold 2×; 12 subtasks)'
+    >>> measurement(Measurement(name="expired-checkpoints", value=7, unit="checkpoints",
+    ...                         threshold=None, population=None))
+    'expired checkpoints: 7'
+    """
+    counted = item.unit not in ("ms", "bytes", "share", "ratio")
+    said = item.unit in (*item.name.split("-"), f"{item.name}s")
+    unit = None if counted and said else item.unit
+    threshold = quantity(item.threshold, None if counted else unit)
+    limit = [] if item.threshold is None else [f"threshold {threshold}"]
+    details = [*limit, *([item.population] if item.population else [])]
+    suffix = f" ({'; '.join(details)})" if details else ""
+    return f"{item.name.replace('-', ' ')}: {quantity(item.value, unit)}{suffix}"
+
+
+def subtask(index: int | None, parallelism: int | None) -> str:
+    """1-based, as Flink prints it.
+
+    >>> subtask(2, 6), subtask(2, None)
+    ('3/6', '3/?')
+    """
+    return "" if index is None else f"{index + 1}/{parallelism or '?'}"
+
+
+def who(subject: Subject, *, most: int = 60) -> str:
+    """A subject in one line: what, and where it runs.
+
+    >>> who(Subject(kind="subtask", task="Map", subtask_index=2, parallelism=6, taskmanager="tm-3"))
+    'subtask 3/6 of Map on tm-3'
+    """
+    task = abbreviate(subject.task or subject.operator or subject.vertex_id or "", most)
+    place = subject.taskmanager or ""
+    if subject.host and subject.host not in place:
+        place = f"{place} @ {subject.host}" if place else subject.host
+    match subject.kind:
+        case "subtask" if subject.subtask_index is not None:
+            part = f"subtask {subtask(subject.subtask_index, subject.parallelism)}"
+            what = f"{part} of {task}" if task else part
+        case "taskmanager" if place:
+            return f"TaskManager {place}"
+        case "host" if subject.host:
+            return f"host {subject.host}"
+        case "option" if subject.option:
+            return f"option {subject.option}"
+        case "application":
+            return f"application {subject.job_name or subject.application or 'without a name'}"
+        case "query" if subject.query:
+            return f"query {subject.query}"
+        case "executor" if subject.executor:
+            what = f"executor {subject.executor}"
+        case "receiver" | "stream" if subject.stream_id is not None:
+            what = f"{subject.kind} {subject.receiver or subject.stream_id}"
+        case "output" if subject.output_operation is not None:
+            what = f"output operation {subject.output_operation}" + (f" ({task})" if task else "")
+        case "partition" if subject.partition:
+            what = f"partition {subject.partition}"
+            what += f" of query {subject.query}" if subject.query else ""
+        case "task" if subject.stage is not None:
+            part = subtask(subject.subtask_index, subject.parallelism)
+            what = (
+                f"task {part} of stage {subject.stage}"
+                if part
+                else f"a task of stage {subject.stage}"
+            )
+            what += f" of query {subject.query}" if subject.query else ""
+        case "job":
+            return f"job {subject.job_name or subject.job_id or 'without a name'}"
+        case _:
+            names = (task, subject.application, subject.query, subject.receiver, subject.executor)
+            what = " ".join((subject.kind, next((name for name in names if name), ""))).strip()
+    return f"{what} on {place}" if place else what
+
+
+def abbreviate(text: str, most: int) -> str:
+    """Cut a long name in the middle, where chained operators repeat themselves.
+
+    >>> abbreviate("Source: a -> Map -> Filter -> Sink: b", 20)
+    'Source: a … Sink: b'
+    """
+    if len(text) <= most:
+        return text
+    half = (most - 3) // 2
+    return f"{text[: most - 3 - half].rstrip(' ->')} … {text[-half:].lstrip(' ->')}"
+
+
+def convicted(culprit: Culprit) -> str:
+    """A culprit in one line: who, and the number that convicts."""
+    name = who(culprit.subject)
+    return culprit.why if name in culprit.why else f"{name}: {culprit.why}"
+
+
+def place(item: Evidence) -> str:
+    """`file:line`, as editors open it; bytes where the line is not known."""
+    return f"{item.source}:{item.line}" if item.line else f"{item.source} at byte {item.offset}"
+
+
+def action(item: Action) -> tuple[str, list[str]]:
+    """What to do, and below it everything that a careful person asks before doing it."""
+    values = [f"now {item.current}"] if item.current else []
+    values += [f"try {item.proposed}"] if item.proposed else []
+    change = f"{item.option}: {', '.join(values)}" if item.option and values else item.option
+    if item.restart_needed is not None:
+        effort = "needs a restart" if item.restart_needed else "no restart needed"
+        change = f"{change} ({effort})" if change else effort
+    details = [
+        change,
+        f"risk: {item.risk}" if item.risk else None,
+        f"check: {item.verify}" if item.verify else None,
+    ]
+    return item.text, [detail for detail in details if detail]
+
+
+def seen(finding: Finding, clock: Clock) -> str:
+    """When an episode was seen.
+
+    The end of an ongoing episode is the end of the input, so only its beginning is worth saying.
+    """
+    first, last = clock.show(finding.first_seen), clock.show(finding.last_seen)
+    if finding.first_seen is None:
+        return "" if finding.last_seen is None else f"until {last}"
+    if finding.state == "ongoing":
+        return f"since {first}"
+    if finding.last_seen is None or first == last:
+        return f"at {first}"
+    return f"{first} to {last[11:] if first[:10] == last[:10] else last}"
+
+
+def span(report: Report, clock: Clock) -> str:
+    """From the first to the last record of all inputs; saved answers are dated by their content."""
+    firsts = [item.first for item in report.inputs if item.first]
+    lasts = [item.last for item in report.inputs if item.last]
+    if not firsts:
+        for job in report.data.jobs or ():
+            firsts += [item.triggered_at for item in job.checkpoints if item.triggered_at]
+            lasts += [item.ended_at for item in job.checkpoints if item.ended_at]
+        for app in report.data.applications or ():
+            times = [iso(batch.batch_time_ms * 1000) for batch in app.batches]
+            times += [trigger.started_at for query in app.queries for trigger in query.triggers]
+            firsts += [time for time in times if time]
+            lasts += [time for time in times if time]
+    if not firsts or not lasts:
+        return "no dated records"
+    start, end = clock.show(min(firsts)), clock.show(max(lasts))
+    return f"{start} to {end[11:] if start[:10] == end[:10] else end} {clock.name}"
+
+
+def common_folder(names: Sequence[str]) -> str:
+    """The folders that all names begin with, with the last slash; empty for a single name.
+
+    >>> common_folder(["logs/a/jm.log", "logs/tm.log"]), common_folder(["jm.log", "tm.log"])
+    ('logs/', '')
+    """
+    if len(names) < 2:
+        return ""
+    shared = os.path.commonprefix(list(names))  # noqa: RUF071 - cut at the slash below
+    return shared[: shared.rfind("/") + 1]
+
+
+STATUS_WORDS: Final = {
+    "completed": "completed",
+    "expired": "expired",
+    "declined": "declined",
+    "failed": "failed",
+    "aborted": "aborted",
+    "in_flight": "in flight",
+}
+
+
+def counts(job: CheckpointJob) -> str:
+    """How the checkpoints of a job ended.
+
+    The whole is said first, so that a single number cannot be mistaken for it.
+    """
+    if not job.total.checkpoints:
+        return "none seen"
+    parts = [
+        f"{thousands(job.counts[status])} {word}"
+        for status, word in STATUS_WORDS.items()
+        if job.counts.get(status)
+    ]
+    parts += [
+        f"{thousands(n)} {status}" for status, n in job.counts.items() if status not in STATUS_WORDS
+    ]
+    return f"{thousands(job.total.checkpoints)}: {', '.join(parts)}"
+
+
+def job_title(job: CheckpointJob) -> str:
+    """A job in one line."""
+    parts = [job.name or "without a name", job.job_id, job.cluster]
+    version = f"Flink {job.flink_version}" if job.flink_version else ""
+    runs = plural(job.runs, "run") if job.runs > 1 else ""
+    return " · ".join(filter(None, [*parts, version, runs]))
+
+
+def application_title(app: RateApplication) -> str:
+    """An application of Spark in one line."""
+    interval = f"batches every {duration(app.batch_interval_ms)}" if app.batch_interval_ms else ""
+    version = f"Spark {app.spark_version}" if app.spark_version else ""
+    names = [app.name or "without a name", app.application or ""]
+    return " · ".join(filter(None, [*names, version, interval]))
+
+
+def batch_counts(app: RateApplication) -> str:
+    """How the batches of an application ended."""
+    done = sum(batch.status == "completed" for batch in app.batches)
+    failed = sum(batch.failed_outputs > 0 for batch in app.batches)
+    waiting = len(app.batches) - done
+    parts = [f"{thousands(done)} completed"]
+    parts += [f"{failed} of them failed"] if failed else []
+    parts += [f"{waiting} not"] if waiting else []
+    return f"{thousands(app.total.batches)}: {', '.join(parts)}"
+
+
+# What a command looks for, and what to give it, by the command's name.
+_WANTED: Final = {
+    "rate": (
+        "a batch or a trigger",
+        "give it an event log, the lines of `flowdiag listener`, or the driver's log",
+    ),
+    "startup": (
+        "the start of a cluster or of a job",
+        "give it the JobManager's log from its beginning",
+    ),
+    "queues": (
+        "metrics of a job's tasks",
+        "give it logs with metric reports, files of Prometheus, or what `flowdiag collect` saved",
+    ),
+    "memory": (
+        "a memory option or size",
+        "give it a configuration file, logs from their beginning, or the answer of /taskmanagers",
+    ),
+}
+_CHECKPOINTS_WANTED: Final = (
+    "a checkpoint event",
+    "give it the JobManager's log, an archive, or saved answers of /jobs/:id/checkpoints",
+)
+
+
+def nothing_to_diagnose(report: Report) -> tuple[str, str]:
+    """What no input held, and what to give instead."""
+    what, remedy = _WANTED.get(report.tool.command, _CHECKPOINTS_WANTED)
+    return f"none holds {what}", remedy
+
+
+def lacking(report: Report) -> str:
+    """The same as a sentence."""
+    what, _ = _WANTED.get(report.tool.command, _CHECKPOINTS_WANTED)
+    return f"No input held {what}."
+
+
+def unsettled(rules: Sequence[Rule]) -> list[Rule]:
+    """Rules that could not tell."""
+    return [rule for rule in rules if rule.status == "inconclusive"]
+
+
+def verdict_sentence(report: Report) -> str:
+    """What the report comes to, in a few words."""
+    summary = report.summary
+    if not summary.assessed:
+        return "nothing to diagnose"
+    findings = report.findings
+    if summary.verdict == "inconclusive":
+        return "inconclusive: the input does not tell"
+    if summary.verdict == "healthy":
+        return "healthy" + (f", {plural(len(findings), 'remark')}" if findings else "")
+    critical = sum(finding.severity == "critical" for finding in findings)
+    warnings = sum(finding.severity == "warning" for finding in findings)
+    tally = [f"{critical} critical"] if critical else []
+    tally += [plural(warnings, "warning")] if warnings else []
+    return f"{summary.verdict}: {', '.join(tally)}"

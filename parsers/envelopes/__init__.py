@@ -1,0 +1,1 @@
+"""Carriers: container logs, exports of log stores and other wrappings of lines."""

@@ -1,0 +1,1 @@
+"""Lines: the search for candidates, the layouts of their beginnings, records and stack traces."""

@@ -1,0 +1,524 @@
+"""The candidates of a scanner become event rows: records, the lines below them, blocks, sections."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from flowdiag.parsers.catalogue import Recognised
+from flowdiag.parsers.flink.metric_reports import MetricFolder
+from flowdiag.parsers.flink.statistics_dump import explode
+from flowdiag.parsers.lines import prefix
+from flowdiag.parsers.lines.prefix import Prefix, simple_name
+from flowdiag.parsers.lines.records import (
+    Recogniser,
+    Record,
+    body_of,
+    is_foreign,
+    join,
+    open_record,
+)
+from flowdiag.parsers.lines.scan import Line, LineScanner
+from flowdiag.parsers.lines.traces import is_exception_line, is_trace_line, read_trace
+from flowdiag.parsers.rows import Event
+from flowdiag.parsers.spark.log import finish
+from flowdiag.parsers.spark.rest import application_of_container
+
+TRACE_LINES: Final = 400
+TRACE_BYTES: Final = 64 * 1024
+REPORT_BYTES: Final = 16 * 1024 * 1024
+PARTIAL_BYTES: Final = 1024 * 1024
+SAMPLE_CHARACTERS: Final = 300
+SAMPLES: Final = 3
+WRAPPED_LINES: Final = 3
+INNER_LINES: Final = 4000
+
+_REPORT_BEGIN: Final = "Starting metrics report"
+_REPORT_END: Final = b"Finished metrics report"
+STRUCTURE: Final = (_REPORT_BEGIN, "Container: ", "LogType:", " <==")
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the `split` row says."""
+
+    bytes: int = 0
+    candidates: int = 0
+    recognised: int = 0
+    not_understood: int = 0
+    logger_hits: int = 0
+    truncated: int = 0
+    first_us: int | None = None
+    last_us: int | None = None
+    samples: list[str] = field(default_factory=list)
+
+    def saw(self, head: Prefix) -> None:
+        """Widen the time range by a record's."""
+        if head.clock is not None:
+            return  # hours and uptimes are no dates
+        time = head.local_us if head.local_us is not None else head.utc_us
+        if time is None:
+            return
+        if self.first_us is None or time < self.first_us:
+            self.first_us = time
+        if self.last_us is None or time > self.last_us:
+            self.last_us = time
+
+    def saw_instant(self, time: int | None) -> None:
+        """Widen the time range by an instant."""
+        if time is not None:
+            self.first_us = time if self.first_us is None else min(self.first_us, time)
+            self.last_us = time if self.last_us is None else max(self.last_us, time)
+
+    def saw_edges(self, scanner: LineScanner) -> None:
+        """Take in the first and last timestamps of the range, relevant lines or not."""
+        lines = scanner.first_bytes.split(b"\n")[:40]
+        # What is in front of the first line end may be the rest of a line.
+        lines += scanner.last_bytes.split(b"\n")[1:][-40:]
+        # Of a short file, both ends are the same lines.
+        for data in prefix.telling(dict.fromkeys(line[:1024] for line in lines if line)):
+            text = data.decode("utf-8", "replace")
+            time = prefix.usual_time(text) if data[:1].isdigit() else None
+            if time is not None:
+                self.saw_instant(time)
+            else:
+                self.saw(open_record(text).head)
+
+    def fields(self, error: str | None) -> dict[str, str]:
+        """The fields of the `split` row."""
+        fields = {
+            "bytes": str(self.bytes),
+            "candidates": str(self.candidates),
+            "recognised": str(self.recognised),
+            "not_understood": str(self.not_understood),
+            "logger_hits": str(self.logger_hits),
+            "truncated_lines": str(self.truncated),
+        }
+        for number, sample in enumerate(self.samples, 1):
+            fields[f"sample_{number}"] = sample
+        if self.first_us is not None:
+            fields["first_us"] = str(self.first_us)
+            fields["last_us"] = str(self.last_us)
+        if error is not None:
+            fields["error"] = error
+        return fields
+
+
+class Reader:
+    """Turns the candidates of one scanner into rows."""
+
+    def __init__(
+        self,
+        source: int,
+        scanner: LineScanner,
+        known: Recogniser,
+        tally: Tally,
+        metrics: Collection[str] | None = None,
+    ) -> None:
+        """Read for the source of this index; `tally` is filled while rows are drawn.
+
+        Args:
+            source: index of the source.
+            scanner: shows the candidates.
+            known: what they may be.
+            tally: what the `split` row says.
+            metrics: names of the metrics that become rows; None for all that are known.
+        """
+        self.folder = MetricFolder(source, metrics)
+        self._source = source
+        self._scanner = scanner
+        self._known = known
+        self._tally = tally
+
+    def events(self) -> Iterator[dict[str, Any] | pa.RecordBatch]:
+        """Rows (columns that are absent are null), and batches of metric rows."""
+        tally = self._tally
+        for line in self._scanner:
+            tally.candidates += 1
+            data = line.data
+            # Frames name the classes whose names are anchors: the most frequent of false hits.
+            if data.lstrip().startswith((b"at ", b"... ")):
+                continue
+            text = data.decode("utf-8", "replace")
+            record = open_record(text)
+            if b" metrics report" in data and _REPORT_BEGIN in text:
+                yield from self._report(line, record)
+                continue
+            if record.head.text.startswith(_SECTION_BEGINS, record.head.inner):
+                section = self._section(line, record)
+                if section is not None:
+                    yield section
+                    continue
+            row = self._record(line, record)
+            if row is not None and self._known.catalogue.engine == "spark":
+                yield from finish(row, self._continuation(record))
+            elif row is not None:
+                fields = row.get("fields")
+                if fields and "dump" in fields:
+                    yield from self._explode(row)
+                yield row
+            if record.more is not None:
+                yield from self._inner_lines(line, record)
+
+    def _record(self, line: Line, record: Record) -> dict[str, Any] | None:
+        offset = line.offset
+        found: Recognised | None = None
+        if not record.head.complete and not record.head.dated:
+            whole = self._below_header(offset, record)
+            if whole is None:
+                return None
+            offset, record, found = whole
+        head = record.head
+        if record.partial or head.text.endswith(" P ", 0, head.inner):
+            self._add_partials(record)
+        body = body_of(head)
+        without_message = head.complete and not body.strip()
+        if found is None and not without_message:
+            found = self._known.recognise(head)
+        if found is None and head.complete and (other := prefix.message_first(head)) is not None:
+            found = self._known.recognise(other)
+            if found is not None:
+                head = record.head = other
+        simple = simple_name(head.logger) if head.logger else None
+        drift = (
+            head.complete
+            and simple in self._known.drift
+            and not is_foreign(head.logger or "", self._known.catalogue.engine)
+            and (found is not None or not (is_trace_line(body) or is_exception_line(body)))
+        )
+        if found is None and head.complete and record.more is None:
+            wrapped = self._with_lines(record)
+            if wrapped is not None:
+                found = self._known.recognise(wrapped)
+                if found is not None and without_message:
+                    return None  # the line with the message looks up to this one
+        self._tally.logger_hits += drift
+        if found is None:
+            if drift and (not without_message or head.alone):
+                self._tally.not_understood += 1
+                self._tally.saw(head)
+                if len(self._tally.samples) < SAMPLES:
+                    sample = head.text[head.inner : head.inner + SAMPLE_CHARACTERS]
+                    self._tally.samples.append(sample)
+            return None
+        self._tally.recognised += 1
+        self._tally.saw(head)
+        row = self._row(offset, head, found)
+        if found.template.trace:
+            self._add_trace(record, row)
+        return row
+
+    def _below_header(
+        self, offset: int, record: Record
+    ) -> tuple[int, Record, Recognised | None] | None:
+        """What a line without header is: the rest of the record above, or a record of its own.
+
+        Returns:
+            offset and content of the whole record, and its message if that was looked for; None
+            if the line only belongs to another record.
+        """
+        before = self._scanner.preceding()
+        if before is None:
+            return offset, record, None
+        above = open_record(before.data.decode("utf-8", "replace"))
+        if not above.head.complete or not above.head.dated:
+            return offset, record, None
+        joined = join(above, record)
+        if above.head.alone or not body_of(above.head).strip():
+            return before.offset, joined, None
+        # A record that is a candidate itself reads its own lines.
+        if not self._known.is_candidate(before.data):
+            found = self._known.recognise(joined.head)
+            if found is not None and found.end > joined.head.begin + len(body_of(above.head)):
+                return before.offset, joined, found
+        # Exceptions and the like stand alone; what a logger says does not stand below a record.
+        found = self._known.recognise(record.head)
+        if found is None or found.template.loggers:
+            return None
+        return offset, record, found
+
+    def _inner_lines(self, line: Line, record: Record) -> Iterator[dict[str, Any]]:
+        """Messages among the further lines of one JSON line, judged as if they were lines."""
+        for text in (record.more or ())[:INNER_LINES]:
+            if not self._known.holds_message(text) or is_trace_line(text):
+                continue
+            head = prefix.parse(text)
+            found = self._known.recognise(head)
+            if found is None or (found.template.loggers and not head.complete):
+                continue
+            self._tally.recognised += 1
+            row = self._row(line.offset, head, found)
+            if record.head.process is not None:
+                row["process"] = record.head.process
+            if self._known.catalogue.engine == "spark":
+                yield from finish(row, ())
+            else:
+                yield row
+
+    def _row(self, offset: int, head: Prefix, found: Recognised) -> dict[str, Any]:
+        row: dict[str, Any] = {
+            "source": self._source,
+            "offset": offset,
+            "event": found.template.event,
+            "template": found.template.id,
+            "local_us": head.local_us,
+            "utc_us": head.utc_us,
+            "level": head.level,
+            "logger": simple_name(head.logger) if head.logger else None,
+            **found.values,
+        }
+        if head.clock is not None:
+            row["clock"] = head.clock
+        if head.thread is not None:
+            row["thread"] = head.thread
+        if head.process is not None:
+            row["process"] = head.process
+        return row
+
+    # -- neighbours --------------------------------------------------------------------------
+
+    def _add_partials(self, record: Record) -> None:
+        """Put together a line that the container runtime cut into pieces of 16 KiB."""
+        head = record.head
+        pieces = [head.text[: head.end]]
+        size = len(head.text)
+        for line in self._scanner.following():
+            text = line.data.decode("utf-8", "replace")
+            if record.json:
+                opened = open_record(prefix.strip_like(text, head))
+                if not opened.json or opened.head.process not in (None, head.process):
+                    continue
+                piece, goes_on = opened.head.text, opened.partial
+            else:
+                piece = prefix.strip_like(text, head)
+                goes_on = text.endswith(" P ", 0, len(text) - len(piece))
+            pieces.append(piece)
+            size += len(piece)
+            if not goes_on or size > PARTIAL_BYTES:
+                break
+        head.text = "".join(pieces)
+        head.end = len(head.text)
+
+    def _with_lines(self, record: Record) -> Prefix | None:
+        """The record with up to three following lines behind it: mail and terminals wrap lines."""
+        head = record.head
+        pieces: list[str] = []
+        for text in self._continuation(record):
+            if is_trace_line(text) or is_exception_line(text) or len(pieces) == WRAPPED_LINES:
+                break
+            pieces.append(text.strip())
+        if not pieces:
+            return None
+        joined = " ".join((head.text[: head.end].rstrip(), *pieces))
+        return Prefix(
+            joined, head.inner, head.begin, len(joined), complete=True, logger=head.logger
+        )
+
+    def _continuation(self, record: Record) -> Iterator[str]:
+        """The lines that belong to the record, without carriers, within the limits of a trace."""
+        if record.more is not None:
+            yield from record.more[:TRACE_LINES]
+            return
+        head = record.head
+        plain = not head.carriers and not record.json
+        size = 0
+        first = True
+        for number, line in enumerate(self._scanner.following()):
+            data = line.data
+            size += len(data)
+            if number == TRACE_LINES or size > TRACE_BYTES:
+                return
+            text = data.decode("utf-8", "replace")
+            if plain:
+                if data[:4] == b"\tat ":
+                    yield text
+                    continue
+                text = prefix.strip_colours(text)
+            else:
+                inner = prefix.strip_like(text, head)
+                if head.process is not None and not record.json:
+                    process = prefix.process_of(text, head)
+                    if process is not None and process != head.process:
+                        continue  # another process writes in between
+                text = inner
+            if record.json:
+                unwrapped = open_record(text)
+                if not unwrapped.json:
+                    if text.startswith(prefix.JSON_BEGINS):
+                        continue  # an empty line in its envelope
+                    return
+                if head.process is not None and unwrapped.head.process not in (
+                    None,
+                    head.process,
+                ):
+                    continue
+                follows = self._follows(unwrapped.head, head, first)
+                if follows is None:
+                    return
+                yield follows
+                yield from unwrapped.more or ()
+            else:
+                if not text.strip() or is_trace_line(text):
+                    yield text
+                    continue
+                if _is_structure(text):
+                    return
+                if text[0] in " \t" and prefix.read_stamp(text.lstrip()) is None:
+                    yield text
+                    continue
+                follows = self._follows(prefix.parse(text), head, first)
+                if follows is None:
+                    return
+                yield follows
+            first = False
+
+    @staticmethod
+    def _follows(line: Prefix, head: Prefix, first: bool) -> str | None:
+        """What a line adds to the record above it; None if it begins a record of its own."""
+        text = line.text[line.begin : line.end]
+        if line.complete or line.dated:
+            # Some layouts put a header in front of every line of a stack trace.
+            belongs = is_trace_line(text) or (first and is_exception_line(text))
+            return text if belongs and line.complete and line.logger == head.logger else None
+        text = line.text[line.inner :]
+        if head.local_us is not None or head.utc_us is not None:
+            return text
+        return text if is_exception_line(text) or is_trace_line(text) else None
+
+    def _add_trace(self, record: Record, row: dict[str, Any]) -> None:
+        given = row.get("cause")
+        trace = read_trace(self._continuation(record), given)
+        if trace.cause is not None:
+            row["cause"] = trace.cause
+        extra = {}
+        if trace.exception is not None:
+            extra["exception"] = trace.exception
+        if trace.user_frame is not None:
+            extra["user_frame"] = trace.user_frame
+        if extra:
+            row["fields"] = {**(row.get("fields") or {}), **extra}
+
+    # -- blocks ------------------------------------------------------------------------------
+
+    def _report(self, line: Line, record: Record) -> Iterator[pa.RecordBatch]:
+        """A metrics report: its header is on the line before, its values on those behind."""
+        scanner = self._scanner
+        offset = line.offset
+        header = record
+        if not record.head.complete and (before := scanner.preceding()) is not None:
+            above = open_record(before.data.decode("utf-8", "replace"))
+            if above.head.complete and not above.head.text[above.head.begin :].strip():
+                offset, header = before.offset, above
+        head = header.head
+        self._tally.recognised += 1
+        self._tally.saw(head)
+        lines: Iterable[bytes]
+        if record.more is not None:
+            lines = [text.encode("utf-8", "replace") for text in record.more]
+        elif head.carriers or record.json:
+            lines = self._report_lines(header)
+        else:
+            block = scanner.block(_REPORT_END, REPORT_BYTES)
+            self._tally.truncated += len(block) == REPORT_BYTES
+            cut = _next_record().search(block)
+            end = len(block) if cut is None else cut.start() + 1
+            lines = block[:end].split(b"\n")
+            scanner.skip_to(line.offset + len(line.data) + end)
+        yield from self.folder.add_block(
+            lines,
+            offset=offset,
+            local_us=head.local_us,
+            utc_us=head.utc_us,
+            clock=head.clock,
+            process=head.process,
+        )
+
+    def _report_lines(self, record: Record) -> Iterator[bytes]:
+        head = record.head
+        size = 0
+        for line in self._scanner.following():
+            size += len(line.data)
+            if size > REPORT_BYTES:
+                self._tally.truncated += 1
+                return
+            text = line.data.decode("utf-8", "replace")
+            process = prefix.process_of(text, head)
+            if head.process is not None and process is not None and process != head.process:
+                continue
+            text = prefix.strip_like(text, head)
+            if record.json:
+                opened = open_record(text)
+                if not opened.json:
+                    if text.startswith(prefix.JSON_BEGINS):
+                        continue  # an empty line in its envelope
+                    return
+                text = opened.head.text[opened.head.inner :]
+            if prefix.read_stamp(text) is not None and prefix.parse(text).complete:
+                return
+            yield text.encode("utf-8", "replace")
+            if "Finished metrics report" in text:
+                return
+
+    def _section(self, line: Line, record: Record) -> dict[str, Any] | None:
+        """A header inside the stream: YARN's aggregated logs, or `tail` of several files."""
+        found = _STRUCTURE_LINE.match(record.head.text, record.head.inner)
+        if found is None:
+            return None
+        row: dict[str, Any] = {
+            "source": self._source,
+            "offset": line.offset,
+            "event": Event.SECTION.value,
+            "template": "section",
+        }
+        if found["container"]:
+            row["process"] = found["container"]
+            row["host"] = _PORT.sub("", found["node"]) or None
+            if self._known.catalogue.engine == "spark":
+                row["application"] = application_of_container(found["container"])
+        elif found["tail"]:
+            row["process"] = found["tail"]
+            row["fields"] = {"file": found["tail"]}
+        elif found["ended"]:
+            row["fields"] = {"ended": found["ended"]}
+        else:
+            row["fields"] = {"file": found["file"]}
+        return row
+
+    def _explode(self, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The rows of a `CheckpointStatistics … dump`; the dump itself is dropped from its row."""
+        fields = row["fields"]
+        dump = fields.pop("dump")
+        for found in explode(dump, row.get("job_id"), row.get("checkpoint")):
+            found["source"] = self._source
+            found["offset"] = row["offset"]
+            for name in ("level", "logger", "thread", "process"):
+                if row.get(name) is not None:
+                    found.setdefault(name, row[name])
+            yield found
+
+
+_STRUCTURE_LINE = re.compile(
+    r"(?:Container: (?P<container>container_\S+) on (?P<node>\S+)"
+    r"|End of LogType: ?(?P<ended>[^\s.][^\s]*?)\.?(?:\s.*)?$"
+    r"|LogType: ?(?P<file>\S+)"
+    r"|==> (?P<tail>\S.*) <==$)"
+)
+_SECTION_BEGINS: Final = ("Container: ", "LogType:", "End of LogType:", "==> ")
+_PORT = re.compile(r"[_:]\d{1,5}$")
+
+
+def _is_structure(text: str) -> bool:
+    return text.startswith((*_SECTION_BEGINS, "LogLength:"))
+
+
+@functools.cache
+def _next_record() -> re.Pattern[bytes]:
+    """Finds, in the lines of a report that was cut short, where the next record begins."""
+    stampish = prefix.load_layouts().stampish.pattern
+    # It begins with a literal, which is searched much faster than an assertion.
+    return re.compile(b"\n(?:" + stampish.encode() + b")")

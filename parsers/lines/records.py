@@ -1,0 +1,335 @@
+"""One record of a log: everything around its message taken apart, and its message recognised.
+
+`open_record` takes carriers and JSON envelopes off a line, however they are nested.
+`Recogniser` finds a known message in what is left and judges whether it stands there as the
+record's own words: stack frames, exceptions and other loggers quote Flink's messages, and other
+engines borrow its class names.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from flowdiag.parsers.catalogue import Catalogue, Recognised
+from flowdiag.parsers.envelopes.carriers import unwrap_json
+from flowdiag.parsers.lines import prefix
+from flowdiag.parsers.lines.prefix import Prefix, simple_name
+from flowdiag.parsers.lines.scan import LiteralFinder, Matcher, make_matcher
+
+MAX_ENVELOPES: Final = 4
+"""JSON within JSON within text: so many are opened."""
+
+
+@dataclass(slots=True)
+class Record:
+    """A line with everything around its message taken apart."""
+
+    head: Prefix
+    more: list[str] | None = None  # further lines that came inside the same JSON line
+    json: bool = False
+    partial: bool = False  # the container runtime cut the line; its rest is on the next one
+
+
+def open_record(text: str, depth: int = 0) -> Record:
+    """Take carriers and envelopes off a line, however they are nested."""
+    head = prefix.parse(text)
+    if (
+        head.complete
+        or depth == MAX_ENVELOPES
+        or not head.text.startswith(prefix.JSON_BEGINS, head.inner)
+    ):
+        return Record(head)
+    if head.text.startswith('"', head.inner):
+        inner = _string(head.text[head.inner :])
+        if inner is None:
+            prefix.search(head)
+            return Record(head)
+        record = _open_lines(inner, depth)
+    else:
+        unwrapped = unwrap_json(head.text[head.inner :].encode("utf-8", "surrogatepass"))
+        if unwrapped is None:
+            prefix.search(head)
+            return Record(head)
+        if unwrapped.logger and not unwrapped.logger.isspace():
+            record = _bare(unwrapped.text, depth)
+        else:
+            record = _open_lines(unwrapped.text, depth)
+        inner_head = record.head
+        inner_head.logger = inner_head.logger or unwrapped.logger
+        inner_head.level = inner_head.level or level_of(unwrapped.level)
+        inner_head.thread = inner_head.thread or unwrapped.thread
+        inner_head.process = inner_head.process or unwrapped.process
+        if inner_head.utc_us is None:
+            inner_head.utc_us = unwrapped.timestamp_us
+        if inner_head.local_us is None:
+            inner_head.local_us = unwrapped.local_us
+        record.partial = unwrapped.partial
+        if unwrapped.trace:
+            record.more = [*(record.more or ()), *_split_lines(unwrapped.trace)]
+    record.head.process = record.head.process or head.process
+    if record.head.utc_us is None:
+        record.head.utc_us = head.utc_us
+    if record.head.local_us is None and record.head.utc_us is None:
+        # A carrier's wall clock is better than none (`aws logs tail` in front of JSON).
+        record.head.local_us, record.head.clock = head.local_us, head.clock
+    # What was in front of the JSON is in front of the lines that follow, too.
+    record.head.carriers = head.carriers
+    record.json = True
+    return record
+
+
+def body_of(head: Prefix) -> str:
+    """The message as it stands in the line."""
+    return head.text[head.begin : head.end]
+
+
+def join(above: Record, below: Record) -> Record:
+    """One record of a header (and perhaps half a message) and the line below it."""
+    header = above.head.text[above.head.inner : above.head.end].rstrip()
+    message = below.head.text[below.head.inner :].strip()
+    joined = open_record(f"{header} {message}")
+    joined.head.process = above.head.process
+    joined.head.carriers = above.head.carriers
+    joined.json = above.json
+    if joined.head.utc_us is None:
+        joined.head.utc_us = above.head.utc_us
+    return joined
+
+
+def _open_lines(text: str, depth: int) -> Record:
+    first, *more = _split_lines(text)
+    record = open_record(first, depth + 1)
+    if more:
+        record.more = [*more, *(record.more or ())]
+    return record
+
+
+def _bare(text: str, depth: int) -> Record:
+    """The message of an envelope that names the logger: no header, unless there is a time."""
+    first, *more = _split_lines(text)
+    if prefix.read_stamp(first) is not None or first[:1] == "{":
+        record = open_record(first, depth + 1)
+        if record.head.complete:
+            record.more = [*more, *(record.more or ())] if more or record.more else None
+            return record
+    return Record(Prefix(first, 0, 0, len(first), complete=True, dated=True), more or None)
+
+
+def _split_lines(text: str) -> list[str]:
+    return text.rstrip("\r\n").replace("\r\n", "\n").split("\n")
+
+
+def _string(text: str) -> str | None:
+    """The content of a JSON string that fills the line, as in an array printed line by line."""
+    try:
+        return msgspec.json.decode(text.strip().rstrip(",").encode("utf-8", "replace"), type=str)
+    except msgspec.DecodeError:
+        return None
+
+
+def level_of(printed: str | None) -> str | None:
+    """The usual name of a level; one that is not known stays as printed."""
+    if printed is None:
+        return None
+    return prefix.load_layouts().levels.get(printed.strip().upper(), printed)
+
+
+# --- whose words they are -------------------------------------------------------------------------
+
+_FOREIGN: Final = frozenset(("seatunnel", "spark", "storm", "samza", "heron", "beam", "gearpump"))
+_FAMILIAR: Final = re.compile(
+    r"(?:^|[._-])(?:flink|kafka|hadoop|zookeeper|curator|akka|pekko|netty|rocksdb|frocksdb)",
+    re.IGNORECASE,
+)
+_DOMAINS: Final = frozenset(("com", "net", "io", "cn", "ru", "de", "edu", "gov", "c", "n"))
+
+
+@functools.lru_cache(maxsize=1024)
+def is_foreign(logger: str, engine: str = "flink") -> bool:
+    """Whether a logger belongs to another engine, which may borrow this one's names and words.
+
+    Abbreviated packages count: `o.a.s.` is SeaTunnel or Spark, `o.a.f.` is Flink.
+
+    >>> is_foreign("org.apache.seatunnel.engine.server.checkpoint.CheckpointCoordinator")
+    True
+    >>> [is_foreign(name) for name in ("CheckpointCoordinator", "o.a.f.r.c.CheckpointCoordinator")]
+    [False, False]
+    """
+    package, _, _ = logger.rpartition(".")
+    if not package or _FAMILIAR.search(package):
+        return False
+    parts = package.split(".")
+    if engine == "spark":
+        return "spark" not in parts and parts[:3] not in (["o", "a", "s"], ["org", "a", "s"])
+    if _FOREIGN.intersection(parts):
+        return True
+    if len(parts) < 3:
+        return False
+    if parts[0] in ("org", "o") and parts[1] in ("apache", "a"):
+        return parts[2] not in ("f", "k", "h", "z", "c", "~", "")
+    return parts[0] in _DOMAINS
+
+
+_SEPARATED = re.compile(r"(?:^|- |-|: |\] ?|\| ?|[\t;,#=]|[\"'`(]|[-—>~:] )\s*\Z")
+_THROWN = re.compile(r"(?:Exception|Error|Throwable)[\w$]*: ?\Z|Caused by: \Z")
+_CLASS_BEFORE = re.compile(r"(?<![\w$.])(?:[\w$]+\.)+[A-Z][\w$]*(?::\d+)?\]?\s*(?:[-:|]\s*)?\Z")
+_LEVEL_WORD = re.compile(r"(?<![\w.])(TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|SEVERE)(?![\w.])")
+_BRACKETS = re.compile(r"\[([^\[\]\n]{1,512})\]")
+# What stands between the parts of a header, and the parts that are no words.
+_FILLER = re.compile(
+    r"(?:[\s\-:|;,#~>=»*—/\"'`\])}]++|\[[^\[\]\n]*+\]|\([^()\n]*+\)|\{[^{}\n]*+\}|<[^<>\n]*+>"
+    r"|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)(?![\w.])|(?:msg|message|log)(?==))*+"
+)
+_KEY = re.compile(r"\b(?:msg|message|log)=[\"']")
+_HEADER_CHARACTERS: Final = 4096
+
+
+class Recogniser:
+    """The catalogue with its matchers, and the judgement on where a message stands.
+
+    Attributes:
+        catalogue: what is known.
+        matcher: finds the lines that hold any anchor, of a message, a class or of `structure`.
+        drift: simple names of the classes whose every line should be understood.
+    """
+
+    def __init__(self, catalogue: Catalogue, structure: tuple[str, ...] = ()) -> None:
+        """Build the matchers.
+
+        Args:
+            catalogue: messages and classes to look for.
+            structure: further literals that make a line a candidate.
+        """
+        self.catalogue = catalogue
+        self.matcher: Matcher = make_matcher((*catalogue.anchors, *structure))
+        self.drift = frozenset(catalogue.drift_loggers)
+        known = {template.anchor for template in catalogue.templates}
+        numbers = [number for number, one in enumerate(catalogue.anchors) if one in known]
+        self._numbers = tuple(numbers)
+        self._finder = LiteralFinder([catalogue.anchors[number] for number in numbers])
+        names = {name for template in catalogue.templates for name in template.loggers}
+        self._loggers = re.compile(
+            r"(?<![\w$.])(?:[\w$]+\.)*(?:"
+            + "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+            + r")(?:\$\w+)?(?![\w$])(?:[:.]\d+|\.\w+\([\w.$:]*\)|\.\w+:\d+)?"
+        )
+
+    def holds_message(self, text: str) -> bool:
+        """Whether the anchor of a message occurs in the text."""
+        return bool(self._finder.which(text))
+
+    def is_candidate(self, line: bytes) -> bool:
+        """Whether the scanner would show this line."""
+        return bool(self.matcher.find(line))
+
+    def recognise(self, head: Prefix) -> Recognised | None:
+        """Find the message of a record, if it is known and plausible where it stands.
+
+        Where the header was of unknown shape, its level, logger and thread are filled in.
+        """
+        text = head.text if head.end == len(head.text) else head.text[: head.end]
+        which = self._finder.which(text)
+        if not which:
+            return None
+        anchors = [self._numbers[number] for number in which]
+        if head.complete:
+            best = self._behind_header(head, text, anchors)
+            if best is not None:
+                return best
+        return self._further_right(head, text, anchors)
+
+    def _behind_header(self, head: Prefix, text: str, anchors: list[int]) -> Recognised | None:
+        """The longest message that begins where the header ends."""
+        best: Recognised | None = None
+        begin = head.begin
+        for anchor in anchors:
+            found = self.catalogue.recognise(text, anchor, begin=begin)
+            if found is None or (best is not None and found.end <= best.end):
+                continue
+            if found.start != begin and text[begin : found.start].strip(" \t\"'"):
+                continue
+            if head.logger and not _logged_by(head.logger, found):
+                continue
+            best = found
+        return best
+
+    def _further_right(self, head: Prefix, text: str, anchors: list[int]) -> Recognised | None:
+        """A message behind something that was not understood, in front of it a logger or nothing."""
+        begin = head.begin
+        if head.complete and head.dated and (stamp := prefix.read_stamp(text, head.inner)):
+            begin = stamp.end
+        logger = self._loggers.search(text, begin, begin + _HEADER_CHARACTERS)
+        key = _KEY.search(text, begin, begin + _HEADER_CHARACTERS)
+        if key is not None:
+            guess = key.end()
+        else:
+            filler = _FILLER.match(text, logger.end() if logger is not None else begin)
+            guess = filler.end() if filler is not None else begin
+        best: Recognised | None = None
+        for anchor in anchors:
+            found = self.catalogue.recognise(text, anchor, begin=guess)
+            if found is None or found.start < begin:
+                continue
+            if best is not None and found.start >= best.start:
+                continue
+            if self._plausible(head, text, found, begin, logger):
+                best = found
+        if best is not None and not head.complete:
+            _describe(head, text[begin : best.start], logger, best)
+        return best
+
+    @staticmethod
+    def _plausible(
+        head: Prefix, text: str, found: Recognised, begin: int, logger: re.Match[str] | None
+    ) -> bool:
+        before = text[begin : found.start]
+        if _THROWN.search(before):
+            return False
+        loggers = found.template.loggers
+        if head.complete and head.logger and "." in head.logger:
+            # A header that cannot be mistaken: its logger must be right, and no name unknown.
+            if not loggers or not _logged_by(head.logger, found):
+                return False
+            return _SEPARATED.search(before) is not None
+        if logger is not None and logger.end() <= found.start:
+            name = logger[0].split("(")[0].split(":")[0]
+            own = [part for part in name.split(".") if part in loggers or not loggers]
+            if not own or is_foreign(name, found.template.engine):
+                return False
+            filler = _FILLER.match(text, logger.end(), found.start)
+            if filler is not None and filler.end() == found.start:
+                return True
+            return _SEPARATED.search(before) is not None
+        if loggers and _CLASS_BEFORE.search(before):
+            return False  # another class says so
+        filler = _FILLER.match(text, begin, found.start)
+        if filler is not None and filler.end() == found.start:
+            return True
+        return _SEPARATED.search(before) is not None
+
+
+def _logged_by(logger: str, found: Recognised) -> bool:
+    loggers = found.template.loggers
+    return not loggers or (
+        simple_name(logger) in loggers and not is_foreign(logger, found.template.engine)
+    )
+
+
+def _describe(head: Prefix, before: str, logger: re.Match[str] | None, found: Recognised) -> None:
+    """Fill in level, logger and thread from a header of unknown shape."""
+    level = _LEVEL_WORD.search(before)
+    if level is not None and head.level is None:
+        head.level = level_of(level[1])
+    if logger is not None and logger.end() <= found.start and head.logger is None:
+        head.logger = re.split(r"[:(]|\.(?=[a-z]\w*[:(])", logger[0])[0]
+    for thread in _BRACKETS.finditer(before):
+        name = thread[1].strip()
+        if head.thread is not None or not name or _LEVEL_WORD.fullmatch(name):
+            continue
+        if head.logger is None or not name.endswith(simple_name(head.logger)):
+            head.thread = name

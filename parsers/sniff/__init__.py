@@ -1,0 +1,1 @@
+"""Who recognises what an input is, by its content."""

@@ -1,0 +1,1 @@
+"""Who opens: discovery, containers, codecs, remote files, rolled series."""
