@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final
 
-from flowdiag.analyses.flink.job import JobKey
+from flowdiag.analyses.keys import JobKey
 
 
 class Severity(StrEnum):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flowdiag.analyses.finding import RuleOutcome, Severity
-from flowdiag.analyses.flink.job import JobKey
+from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.queues.facts import QueueFacts
 from flowdiag.analyses.queues.rules import QUEUE_RULES
 from flowdiag.analyses.queues.topic import Wishes, diagnose, measure

@@ -12,7 +12,7 @@ import pytest
 
 from flowdiag.analyses.checkpoints.topic import diagnose, measure
 from flowdiag.analyses.engine.reading import Means
-from flowdiag.analyses.flink.job import CheckpointFacts, JobFacts, Status
+from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.settled import settled_events
 from flowdiag.analyses.options import Wishes
 from flowdiag.analyses.report.wire import Report
@@ -33,11 +33,11 @@ of_each_recording = pytest.mark.parametrize("recording", ALL, ids=lambda r: r.na
 
 
 @pytest.fixture(scope="module")
-def facts_of(spark: SparkSession) -> Callable[..., CheckpointFacts]:
+def facts_of(spark: SparkSession) -> Callable[..., ClusterFacts]:
     """Measure a recording's logs once, however many tests ask."""
-    known: dict[Path, CheckpointFacts] = {}
+    known: dict[Path, ClusterFacts] = {}
 
-    def facts(recording: Recording) -> CheckpointFacts:
+    def facts(recording: Recording) -> ClusterFacts:
         if recording.folder not in known:
             sources = discover([str(recording.folder / "logs")]).sources
             known[recording.folder] = measure(sources, lambda: spark).facts
@@ -61,7 +61,7 @@ def report_of(spark: SparkSession) -> Callable[..., Report]:
     return report
 
 
-def job_of(facts: CheckpointFacts, job_id: str) -> JobFacts:
+def job_of(facts: ClusterFacts, job_id: str) -> JobFacts:
     return next(job for job in facts.jobs if job.key.job_id == job_id)
 
 
@@ -71,7 +71,7 @@ def ids(job: JobFacts, status: Status) -> list[int]:
 
 @of_each_recording
 def test_every_checkpoint_has_its_true_life(
-    recording: Recording, facts_of: Callable[[Recording], CheckpointFacts]
+    recording: Recording, facts_of: Callable[[Recording], ClusterFacts]
 ) -> None:
     for truth in recording.jobs:
         job = job_of(facts_of(recording), truth["job"]["job_id"])
@@ -86,7 +86,7 @@ def test_every_checkpoint_has_its_true_life(
 
 @of_each_recording
 def test_every_late_acknowledgement_is_placed(
-    recording: Recording, facts_of: Callable[[Recording], CheckpointFacts]
+    recording: Recording, facts_of: Callable[[Recording], ClusterFacts]
 ) -> None:
     for truth in recording.jobs:
         job = job_of(facts_of(recording), truth["job"]["job_id"])
@@ -115,7 +115,7 @@ def _by_attempt(late: dict[str, Any]) -> tuple[int, str]:
 
 @of_each_recording
 def test_every_attempt_is_named_and_placed(
-    recording: Recording, facts_of: Callable[[Recording], CheckpointFacts]
+    recording: Recording, facts_of: Callable[[Recording], ClusterFacts]
 ) -> None:
     known = {
         attempt.attempt_id: attempt for job in facts_of(recording).jobs for attempt in job.attempts

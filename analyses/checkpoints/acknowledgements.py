@@ -24,10 +24,11 @@ from typing import Final
 
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.episodes import Episode
-from flowdiag.analyses.flink.job import Checkpoint, JobFacts, Ref, Status
+from flowdiag.analyses.flink.job import Checkpoint, JobFacts, Status
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.flink.placement import SubtaskKey, late_records
 from flowdiag.analyses.flink.topology import Topology, topology_of
+from flowdiag.analyses.keys import Ref
 
 # Acknowledgements of one cascade arrive within milliseconds; the order within is no cause.
 CASCADE_MS: Final = 1_000.0

@@ -33,7 +33,7 @@ from flowdiag.analyses.derived import once
 from flowdiag.analyses.finding import Confidence, Subject, Vote, weigh
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, all_spells, incidents
-from flowdiag.analyses.flink.job import Attempt, JobFacts, Ref, SubtaskLoad
+from flowdiag.analyses.flink.job import Attempt, JobFacts, SubtaskLoad
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import (
@@ -48,6 +48,7 @@ from flowdiag.analyses.flink.pressure import (
     stalled,
     unseen_end,
 )
+from flowdiag.analyses.keys import Ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

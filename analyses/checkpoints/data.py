@@ -13,6 +13,7 @@ import msgspec
 from flowdiag.analyses.finding import RuleOutcome, Verdict
 from flowdiag.analyses.flink import job as x
 from flowdiag.analyses.flink.placement import shares
+from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.redact import clean
 
@@ -22,7 +23,7 @@ Row = TypeVar("Row")
 
 
 def checkpoint_data(
-    facts: x.CheckpointFacts,
+    facts: x.ClusterFacts,
     outcomes: Sequence[RuleOutcome],
     *,
     max_rows: int = MAX_ROWS,
@@ -43,7 +44,7 @@ def checkpoint_data(
     ]
 
 
-def _by_key(job: x.JobFacts) -> x.JobKey:
+def _by_key(job: x.JobFacts) -> JobKey:
     return job.key
 
 

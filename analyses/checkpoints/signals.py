@@ -22,13 +22,7 @@ from flowdiag.analyses.checkpoints.acknowledgements import (
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, incidents
-from flowdiag.analyses.flink.job import (
-    Incident,
-    JobFacts,
-    Ref,
-    Status,
-    SubtaskCheckpoint,
-)
+from flowdiag.analyses.flink.job import Incident, JobFacts, Status, SubtaskCheckpoint
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.flink.placement import Pattern, SubtaskKey, place, whereabouts
 from flowdiag.analyses.flink.pressure import (
@@ -47,6 +41,7 @@ from flowdiag.analyses.flink.pressure import (
     slow_machine,
 )
 from flowdiag.analyses.flink.topology import topology_of
+from flowdiag.analyses.keys import Ref
 
 # The voting table: name, weight, when it speaks. CP201 publishes it.
 SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (

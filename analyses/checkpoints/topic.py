@@ -10,7 +10,7 @@ from flowdiag.analyses.checkpoints.rules import CHECKPOINT_RULES
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import ORDINARY, Means, Say
 from flowdiag.analyses.flink.assemble import assemble
-from flowdiag.analyses.flink.job import CheckpointFacts, JobFacts
+from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.flink.settled import rows_of, settled_events
 from flowdiag.analyses.options import Wishes
 from flowdiag.analyses.report.build import report_of
@@ -38,7 +38,7 @@ class Measured:
         splits: the `split` rows, for the list of inputs.
     """
 
-    facts: CheckpointFacts
+    facts: ClusterFacts
     splits: tuple[dict[str, Any], ...]
 
 
@@ -86,7 +86,7 @@ def diagnose(
     )
 
 
-def nothing_left(measured: CheckpointFacts, selected: CheckpointFacts) -> list[str]:
+def nothing_left(measured: ClusterFacts, selected: ClusterFacts) -> list[str]:
     """A warning where the inputs hold checkpoints, but none in the time that was asked for."""
     times = [
         checkpoint.triggered_us or checkpoint.ended_us
@@ -133,7 +133,7 @@ def measure(
     return Measured(facts=facts, splits=settled.splits)
 
 
-def select(facts: CheckpointFacts, selection: Selection) -> CheckpointFacts:
+def select(facts: ClusterFacts, selection: Selection) -> ClusterFacts:
     """Keep the jobs and the time that are judged; attempts and settings stay, since they join.
 
     Raises:
@@ -182,7 +182,7 @@ def _between(job: JobFacts, low: int, high: int) -> JobFacts:
     )
 
 
-def failing_spans(facts: CheckpointFacts) -> list[tuple[int, int]]:
+def failing_spans(facts: ClusterFacts) -> list[tuple[int, int]]:
     """When unsuccessful checkpoints were on their way, in microseconds; empty if none was.
 
     Overlapping spans are joined, so that the list stays as short as the number of episodes.

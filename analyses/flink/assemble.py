@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import statistics
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -22,15 +22,12 @@ from flowdiag.analyses.flink.clocks.settle import ZERO_JOB, Writer
 from flowdiag.analyses.flink.job import (
     Attempt,
     Checkpoint,
-    CheckpointFacts,
+    ClusterFacts,
     Decline,
     Graph,
     Incident,
     JobFacts,
-    JobKey,
     LateAcknowledgement,
-    Process,
-    Ref,
     Setting,
     Status,
     SubtaskCheckpoint,
@@ -38,6 +35,7 @@ from flowdiag.analyses.flink.job import (
     Vertex,
 )
 from flowdiag.analyses.flink.reported_loads import reported_loads
+from flowdiag.analyses.keys import JobKey, Process, Ref
 from flowdiag.parsers.flink.failures import failure_kind, lost_peer, reason_kind
 from flowdiag.parsers.rows import Event
 
@@ -101,7 +99,7 @@ _FOREVER_US: Final = 1 << 62
 @paused()
 def assemble(
     rows: Sequence[Row], load_rows: Sequence[Row], writers: Sequence[Writer]
-) -> CheckpointFacts:
+) -> ClusterFacts:
     """Facts from rows.
 
     Args:
@@ -120,7 +118,7 @@ def assemble(
     checkpoints = _checkpoints(by_what["checkpoint"], jobs)
     attempts = _attempts(by_what["attempt"], jobs)
     incidents = _incidents(records, jobs, attempts)
-    late, ignored = _late(_placed(by_what, "late"), checkpoints, jobs)
+    late = _late(_placed(by_what, "late"), checkpoints, jobs)
     declines = _declines(_placed(by_what, "decline"), jobs)
     checkpoints = _close(checkpoints, incidents)
     graphs = _graphs(records, attempts, jobs)
@@ -141,17 +139,14 @@ def assemble(
         settings=_by_job(settings),
         order={id(setting): number for number, setting in enumerate(settings)},
     )
-    found = [_job(key, jobs, sorted_out, graphs.get(key), ignored[key]) for key in jobs.keys]
+    found = [_job(key, jobs, sorted_out, graphs.get(key)) for key in jobs.keys]
     roles = {writer.role for writer in writers}
-    return CheckpointFacts(
+    return ClusterFacts(
         jobs=tuple(sorted(found, key=lambda job: (job.first_us or 0, job.key))),
         processes=_processes(writers),
         incidents=tuple(sorted_out.incidents.get(None, ())),
         has_jobmanager_log=bool(roles & {"jobmanager", "mixed"}),
-        has_taskmanager_log=bool(roles & {"taskmanager", "mixed"}),
         has_rest=any(row["rest_status"] for row in by_what["checkpoint"]),
-        has_metrics=bool(load_rows),
-        has_debug=any(part.source in ("debug", "dump") for part in parts),
     )
 
 
@@ -518,15 +513,13 @@ _OF_MESSAGE: Final = (
 
 def _late(
     rows: Iterable[Row], checkpoints: Mapping[tuple[JobKey, int, int], Checkpoint], jobs: _Jobs
-) -> tuple[list[LateAcknowledgement], Counter[JobKey]]:
+) -> list[LateAcknowledgement]:
     found: list[LateAcknowledgement] = []
-    ignored: Counter[JobKey] = Counter()
     for row in sorted(rows, key=_place):
         key = _key(row["job_cluster"], row["job_id"])
         checkpoint = checkpoints.get((key, row["run"], row["checkpoint"]))
         status = checkpoint.status if checkpoint else None
         if status not in (Status.EXPIRED, Status.IN_FLIGHT, None):
-            ignored[key] += 1
             continue
         found.append(
             LateAcknowledgement(
@@ -541,7 +534,7 @@ def _late(
                 ref=Ref(row["source"], row["offset"]),
             )
         )
-    return found, ignored
+    return found
 
 
 def _milliseconds(start_us: int | None, end_us: int | None) -> int | None:
@@ -1101,7 +1094,7 @@ class _Sorted:
         return tuple(sorted(found, key=lambda setting: self.order[id(setting)]))
 
 
-def _job(key: JobKey, jobs: _Jobs, facts: _Sorted, graph: Graph | None, ignored: int) -> JobFacts:
+def _job(key: JobKey, jobs: _Jobs, facts: _Sorted, graph: Graph | None) -> JobFacts:
     of_job = facts.incidents.get(key, [])
     queued = {i.checkpoint: i.duration_ms for i in of_job if i.kind == "request-in-queue"}
     mine = sorted(
@@ -1143,7 +1136,6 @@ def _job(key: JobKey, jobs: _Jobs, facts: _Sorted, graph: Graph | None, ignored:
         loads=tuple(facts.loads.get(key, ())),
         incidents=tuple(of_job),
         settings=facts.settings_of(key),
-        ignored_late=ignored,
         first_us=min(times, default=None),
         last_us=max(times, default=None),
     )

@@ -18,8 +18,9 @@ from typing import Final
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.finding import State
 from flowdiag.analyses.flink.episodes import finished_us
-from flowdiag.analyses.flink.job import CheckpointFacts, Incident, JobFacts, Ref, Status
+from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
 from flowdiag.analyses.flink.judging import interval_ms
+from flowdiag.analyses.keys import Ref
 from flowdiag.parsers.flink.failures import failure_kind, is_consequence
 
 # Nearest to a cause first. What comes later in this list is often a consequence of what comes first.
@@ -142,7 +143,7 @@ def kind_of(incident: Incident) -> str | None:
     return kind or "unknown"
 
 
-def crises(job: JobFacts, facts: CheckpointFacts | None = None) -> tuple[Crisis, ...]:
+def crises(job: JobFacts, facts: ClusterFacts | None = None) -> tuple[Crisis, ...]:
     """All crises of a job, in order.
 
     Args:
@@ -164,7 +165,7 @@ def _own_crises(job: JobFacts) -> tuple[Crisis, ...]:
 
 
 @once
-def _crises_of(facts: CheckpointFacts) -> dict[int, tuple[JobFacts, tuple[Crisis, ...]]]:
+def _crises_of(facts: ClusterFacts) -> dict[int, tuple[JobFacts, tuple[Crisis, ...]]]:
     """Crises by the identity of a job, which stands beside them so that no other gets it."""
     return {}
 
@@ -204,7 +205,7 @@ def _place(failure: Failure) -> tuple[int, Ref]:
     return failure.time_us, failure.incident.ref or Ref(0, 0)
 
 
-def _with_strays(failures: tuple[Failure, ...], facts: CheckpointFacts) -> tuple[Failure, ...]:
+def _with_strays(failures: tuple[Failure, ...], facts: ClusterFacts) -> tuple[Failure, ...]:
     if not failures:
         return failures
     low, high = failures[0].time_us - ROOT_WINDOW_US, failures[-1].time_us + ROOT_WINDOW_US
@@ -215,7 +216,7 @@ def _with_strays(failures: tuple[Failure, ...], facts: CheckpointFacts) -> tuple
 
 
 @once
-def _strays(facts: CheckpointFacts) -> tuple[Failure, ...]:
+def _strays(facts: ClusterFacts) -> tuple[Failure, ...]:
     """The failures that no record ties to a job, in order."""
     found = [
         Failure(incident, kind)

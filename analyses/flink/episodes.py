@@ -17,7 +17,8 @@ from typing import Final
 
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.finding import State
-from flowdiag.analyses.flink.job import Checkpoint, Incident, JobFacts, JobKey, Status
+from flowdiag.analyses.flink.job import Checkpoint, Incident, JobFacts, Status
+from flowdiag.analyses.keys import JobKey
 from flowdiag.parsers.flink.failures import is_consequence, reason_kind
 
 
@@ -152,12 +153,6 @@ class Episode:
     def count(self, *statuses: Status) -> int:
         """How many of them ended that way."""
         return sum(checkpoint.status in statuses for checkpoint in self.checkpoints)
-
-    def covers(self, time_us: int | None, before_ms: int = 0, after_ms: int = 0) -> bool:
-        """Whether a moment lies in the episode, widened on both sides; undated things do not."""
-        if time_us is None or self.first_us is None or self.last_us is None:
-            return False
-        return self.first_us - before_ms * 1000 <= time_us <= self.last_us + after_ms * 1000
 
 
 _BEGINNINGS: Final = frozenset(

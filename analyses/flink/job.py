@@ -1,4 +1,4 @@
-"""What one run of `flowdiag checkpoints` knows, as plain frozen values.
+"""The Flink job as all topics of Flink know it, as plain frozen values.
 
 Spark measures (`flowdiag.analyses.flink.lifecycle`), this module names what comes out, and the rules judge it
 without a JVM. Times are microseconds since the epoch (UTC) after the clocks were settled, durations
@@ -9,23 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from flowdiag.analyses.derived import once
-
-
-class Ref(NamedTuple):
-    """Where a record lies: index of the source, first byte in its decoded stream."""
-
-    source: int
-    offset: int
-
-
-class JobKey(NamedTuple):
-    """A job: the cluster matters only where job ids repeat (0…0 in application mode with HA, none in 1.4)."""
-
-    cluster: str
-    job_id: str
+from flowdiag.analyses.keys import JobKey, Process, Ref
 
 
 class Status(StrEnum):
@@ -114,7 +101,7 @@ class LateAcknowledgement:
 
     `expired` is False where the expiry line is cut off (the checkpoint's end is unknown): the contract
     calls these `unmatched`. Late messages of declined or aborted checkpoints are no lateness at all and
-    are counted in `CheckpointFacts.ignored_late` only (catalogue/flink.md 1.2).
+    are left out (catalogue/flink.md 1.2).
     """
 
     job: JobKey
@@ -252,28 +239,6 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
-    """One Flink process (or the part of it that the inputs hold)."""
-
-    source: int
-    label: str | None
-    role: str  # jobmanager | taskmanager | client | history-server | unknown
-    cluster: str
-    version: str | None = None
-    taskmanager: str | None = None
-    host: str | None = None
-    zone_offset_ms: int | None = None
-    zone_from: str | None = (
-        None  # printed | trigger-timestamps | carrier | transitions | --tz | assumed
-    )
-    zone_changes: bool = False  # summer time begins or ends in it: `zone_offset_ms` is the last one
-    clock_offset_ms: int | None = None  # against the JobManager's clock, after the zone
-    first_us: int | None = None
-    last_us: int | None = None
-    events: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobFacts:
     """Everything about one job, ordered by time."""
 
@@ -289,7 +254,6 @@ class JobFacts:
     loads: tuple[SubtaskLoad, ...] = ()
     incidents: tuple[Incident, ...] = ()
     settings: tuple[Setting, ...] = ()
-    ignored_late: int = 0
     first_us: int | None = None
     last_us: int | None = None
     # Of `flowdiag.analyses.derived.once`.
@@ -315,16 +279,13 @@ def _runs(job: JobFacts) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointFacts:
-    """What `flowdiag checkpoints` judges."""
+class ClusterFacts:
+    """A Flink cluster as the inputs tell of it: what all topics of Flink share."""
 
     jobs: tuple[JobFacts, ...]
     processes: tuple[Process, ...]
     incidents: tuple[Incident, ...] = ()  # those that belong to no known job
     has_jobmanager_log: bool = False
-    has_taskmanager_log: bool = False
     has_rest: bool = False
-    has_metrics: bool = False
-    has_debug: bool = False
     # Of `flowdiag.analyses.derived.once`.
     derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

@@ -9,8 +9,9 @@ from typing import Final
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.finding import Evidence, Severity, State, Subject, grade
 from flowdiag.analyses.flink.episodes import Episode, finished_us
-from flowdiag.analyses.flink.job import Attempt, Checkpoint, JobFacts, Ref, Setting, Status
+from flowdiag.analyses.flink.job import Attempt, Checkpoint, JobFacts, Setting, Status
 from flowdiag.analyses.flink.options import at_least
+from flowdiag.analyses.keys import Ref
 
 # One failed checkpoint costs one interval and happens; only when a second one follows without a
 # completed one between is "completes no checkpoint at the end" more than the last line of the log.

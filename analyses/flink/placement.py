@@ -26,12 +26,7 @@ from typing import Final, NamedTuple
 
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.episodes import Episode, episodes
-from flowdiag.analyses.flink.job import (
-    Attempt,
-    JobFacts,
-    Status,
-    SubtaskCheckpoint,
-)
+from flowdiag.analyses.flink.job import Attempt, JobFacts, Status, SubtaskCheckpoint
 from flowdiag.analyses.flink.options import at_least
 
 MINIMUM_DISTINCT: Final = 5  # late subtasks below which a p-value says nothing

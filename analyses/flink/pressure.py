@@ -16,9 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from flowdiag.analyses.flink.job import JobFacts, Ref, SubtaskLoad
+from flowdiag.analyses.flink.job import JobFacts, SubtaskLoad
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.topology import Topology
+from flowdiag.analyses.keys import Ref
 
 BUSY: Final = (
     0.6  # share of the time; means over minutes blur a saturated subtask, seldom below this

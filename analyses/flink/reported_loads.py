@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from flowdiag.analyses.flink.job import JobKey, Ref, SubtaskLoad
+from flowdiag.analyses.flink.job import SubtaskLoad
+from flowdiag.analyses.keys import JobKey, Ref
 
 Row = Mapping[str, Any]
 

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from flowdiag.analyses.flink import buffers as b
-from flowdiag.analyses.flink.job import CheckpointFacts, JobFacts, Process, Ref
+from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.flink.options import version_of
+from flowdiag.analyses.keys import Process, Ref
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.facts import (
     BufferNeeds,
@@ -89,7 +90,7 @@ _SPEC_ENTRY: Final = re.compile(r"(\w{1,40})=(?:[0-9.]{1,20}[kmgt]b \()?([0-9]{1
 
 def assemble_memory(
     rows: Sequence[Row],
-    common: CheckpointFacts,
+    common: ClusterFacts,
     *,
     files: Sequence[ConfigFile] = (),
     kills: Sequence[Kill] = (),
@@ -323,7 +324,7 @@ def _jvm_size(text: str) -> int:
 
 
 def _with_rest(
-    processes: list[MemoryProcess], common: CheckpointFacts, version: str | None
+    processes: list[MemoryProcess], common: ClusterFacts, version: str | None
 ) -> list[MemoryProcess]:
     """Add what `/taskmanagers` says; a TaskManager without a log becomes a process of its own."""
     incidents = [*common.incidents, *(i for job in common.jobs for i in job.incidents)]

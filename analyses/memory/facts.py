@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from flowdiag.analyses.flink.buffers import TaskNeed
-from flowdiag.analyses.flink.job import JobFacts, Process, Ref
+from flowdiag.analyses.flink.job import JobFacts
+from flowdiag.analyses.keys import Process, Ref
 from flowdiag.analyses.memory.model import Derivation
 from flowdiag.parsers.flink.options import OptionFile
 

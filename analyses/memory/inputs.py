@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.flink.job import Ref
+from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.memory.facts import ConfigFile, Kill, Usage
 from flowdiag.parsers.flink.container_texts import ended_containers, looks_like_kubectl, pauses
 from flowdiag.parsers.flink.options import MAX_BYTES, looks_like_options, read_options

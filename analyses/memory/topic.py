@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flowdiag.analyses import options as shared
 from flowdiag.analyses.engine.reading import ORDINARY, Means, Say
 from flowdiag.analyses.flink.assemble import assemble
-from flowdiag.analyses.flink.job import CheckpointFacts
+from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.flink.settled import rows_of, settled_events
 from flowdiag.analyses.memory.assemble import assemble_memory
@@ -47,7 +47,7 @@ def calculate(wishes: Wishes) -> Report:
     """What Flink makes of the options alone: no input, no Spark."""
     facts = assemble_memory(
         [],
-        CheckpointFacts(jobs=(), processes=()),
+        ClusterFacts(jobs=(), processes=()),
         given=wishes.options,
         version=wishes.version,
         container=wishes.container,
@@ -89,7 +89,7 @@ def diagnose(
     """
     rows: list[dict[str, Any]] = []
     splits: tuple[dict[str, Any], ...] = ()
-    common = CheckpointFacts(jobs=(), processes=())
+    common = ClusterFacts(jobs=(), processes=())
     if session is not None:
         from flowdiag.analyses.memory import measure as memory_measure
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flowdiag.analyses.finding import Subject
-from flowdiag.analyses.flink.judging import bytes_text, place_text
+from flowdiag.analyses.flink.judging import place_text
 from flowdiag.analyses.memory.facts import MemoryProcess
 
 
@@ -29,8 +29,3 @@ def process_text(process: MemoryProcess) -> str:
     if process.taskmanager or process.host:
         return f"TaskManager {place_text(process.taskmanager, process.host)}"
     return "a TaskManager"
-
-
-def sizes_text(pools: dict[str, int]) -> str:
-    """Sizes by name, for one line."""
-    return ", ".join(f"{name} {bytes_text(size)}" for name, size in pools.items())

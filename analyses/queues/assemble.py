@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from flowdiag.analyses.flink.buffers import POINTWISE, feeders
-from flowdiag.analyses.flink.job import CheckpointFacts, Graph, JobFacts, JobKey, Ref, Vertex
+from flowdiag.analyses.flink.job import ClusterFacts, Graph, JobFacts, Vertex
 from flowdiag.analyses.flink.options import Version, version_of
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.topology import Topology
+from flowdiag.analyses.keys import JobKey, Ref
 from flowdiag.analyses.queues.capacity import Capacity, GateShape, input_capacity
 from flowdiag.analyses.queues.facts import (
     GateQueue,
@@ -44,7 +45,7 @@ _TOGETHER_US: Final = 30_000_000
 _WATERMARKS: Final = ("watermark",)
 
 
-def assemble_queues(rows: Sequence[Row], common: CheckpointFacts, *, window_us: int) -> QueueFacts:
+def assemble_queues(rows: Sequence[Row], common: ClusterFacts, *, window_us: int) -> QueueFacts:
     """Facts from rows.
 
     Args:
@@ -128,7 +129,7 @@ def _job(
     gate_rows: Sequence[Row],
     machines: Mapping[str, Sequence[Machine]],
     told: Row,
-    common: CheckpointFacts,
+    common: ClusterFacts,
     window_us: int,
 ) -> JobQueues:
     job = _with_graph(job, rows)
@@ -371,9 +372,7 @@ def _machine(row: Row) -> Machine:
     )
 
 
-def _version(
-    job: JobFacts, common: CheckpointFacts, told: Row
-) -> tuple[Version | None, str | None]:
+def _version(job: JobFacts, common: ClusterFacts, told: Row) -> tuple[Version | None, str | None]:
     """As the input says, else what the metrics' names tell: the oldest that has them all."""
     said = _said(job, common, told)
     if said is not None:
@@ -393,7 +392,7 @@ def _version(
     return None, None
 
 
-def _said(job: JobFacts, common: CheckpointFacts, told: Row) -> str | None:
+def _said(job: JobFacts, common: ClusterFacts, told: Row) -> str | None:
     """The version that a log or an answer prints."""
     known = (job.version, *(process.version for process in common.processes), told.get("version"))
     return next((text for text in known if version_of(text) is not None), None)
@@ -479,7 +478,7 @@ def _starts(job: JobFacts, samples: Mapping[SubtaskKey, Sequence[Sample]]) -> tu
 def _gaps(
     topology: Topology,
     samples: Mapping[SubtaskKey, Sequence[Sample]],
-    common: CheckpointFacts,
+    common: ClusterFacts,
 ) -> tuple[str, ...]:
     """What the metrics leave out, in sentences."""
     if not samples:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.flink.job import CheckpointFacts, JobFacts, Process, Ref, SubtaskLoad
+from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, SubtaskLoad
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.topology import Topology
+from flowdiag.analyses.keys import Process, Ref
 from flowdiag.analyses.queues.capacity import Capacity
 
 
@@ -160,7 +161,7 @@ def _windows(job: JobQueues) -> tuple[int, ...]:
 class QueueFacts:
     """What the rules of `flowdiag queues` judge."""
 
-    common: CheckpointFacts
+    common: ClusterFacts
     jobs: tuple[JobQueues, ...]
 
     @property

@@ -17,9 +17,9 @@ from flowdiag.analyses.finding import (
     grade,
 )
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.job import Ref
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.root import Spell, find_spells, loads_in, name_of
 

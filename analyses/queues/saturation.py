@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.analyses.flink.job import Ref
 from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.queues.facts import JobQueues, Sample, joined
 from flowdiag.analyses.queues.root import ENOUGH_SAMPLES, find_spells, loads_in, samples_in
 

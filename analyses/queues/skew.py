@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.flink.pressure import KNOWN_SIBLINGS, Load
+from flowdiag.analyses.flink.pressure import KNOWN_SIBLINGS
 from flowdiag.analyses.queues.facts import JobQueues, joined
 
 
@@ -78,8 +78,3 @@ def means(
         if gauge is not None:
             found[key] = gauge.mean
     return found
-
-
-def machines_of(loads: Sequence[Load]) -> set[str]:
-    """The TaskManagers that loads come from."""
-    return {load.taskmanager for load in loads if load.taskmanager is not None}

@@ -10,7 +10,7 @@ from flowdiag.analyses import options as shared
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import ORDINARY, Means, Say
 from flowdiag.analyses.flink.assemble import assemble
-from flowdiag.analyses.flink.job import CheckpointFacts
+from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.settled import rows_of, settled_events
 from flowdiag.analyses.queues.assemble import assemble_queues
 from flowdiag.analyses.queues.data import queue_taskmanagers, queue_vertices
@@ -115,7 +115,7 @@ def measure(
     return assemble_queues(queues, common, window_us=width_us), settled.splits
 
 
-def window_us(common: CheckpointFacts) -> int:
+def window_us(common: ClusterFacts) -> int:
     """Length of the windows in which metrics are looked at: minutes, so many that they stay few."""
     firsts = [p.first_us for p in common.processes if p.first_us is not None]
     lasts = [p.last_us for p in common.processes if p.last_us is not None]

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from flowdiag.analyses.flink.job import JobKey, Ref
+from flowdiag.analyses.keys import JobKey, Ref
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Batch,

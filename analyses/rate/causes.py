@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from flowdiag.analyses.flink.job import Ref
+from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.rate.facts import ApplicationFacts, Record
 
 POLL: Final = "slow-kafka"

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Final
 
 from flowdiag.analyses.finding import Action, Evidence, Subject
-from flowdiag.analyses.flink.job import Ref
 from flowdiag.analyses.flink.judging import MAX_CITED, cite, duration_text, spread
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, Record, Trigger
 from flowdiag.analyses.rate.stability import Stability
@@ -105,11 +104,6 @@ def slowest(batches: Iterable[Batch], most: int = MAX_CITED) -> list[Batch]:
     """The batches that took longest."""
     timed = [b for b in batches if b.processing_ms is not None]
     return sorted(timed, key=lambda b: (-(b.processing_ms or 0), b.time_ms))[:most]
-
-
-def first_of(*refs: Ref | None) -> Ref | None:
-    """The first that is known."""
-    return next((ref for ref in refs if ref is not None), None)
 
 
 def limited(state: StreamState) -> bool:

@@ -66,7 +66,6 @@ class Step:
     error: float | None = None
     historical_error: float | None = None
     d_error: float | None = None
-    delay_since_update_s: float | None = None
     latest_rate: float | None = None
     unclamped_rate: float | None = None
     new_rate: float | None = None
@@ -145,7 +144,6 @@ class Estimator:
             error=error,
             historical_error=historical_error,
             d_error=d_error,
-            delay_since_update_s=delay_since_update,
             latest_rate=latest_rate,
             unclamped_rate=unclamped,
             new_rate=None if first else new_rate,

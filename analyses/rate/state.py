@@ -15,12 +15,12 @@ from math import gcd
 from statistics import median
 from typing import Final
 
-from flowdiag.analyses.flink.job import JobKey
+from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, RateFacts, Trigger
 from flowdiag.analyses.rate.limits import Limit, limit_of
 from flowdiag.analyses.rate.replay import Replay
-from flowdiag.analyses.rate.stability import Line, Stability, Trend, fit, quantile, trend
+from flowdiag.analyses.rate.stability import Line, Stability, Trend, fit, trend
 
 COLD: Final = 2  # batches at the beginning that load classes and compile
 FEW: Final = 5  # completed ones below which nothing is said
@@ -79,7 +79,7 @@ class StreamState:
         stability: the word.
         because: one clause with the number that decided.
         interval_ms: batch or trigger interval; None where not known.
-        processing_ms, late_processing_ms: median of the present, and its 95th percentile.
+        processing_ms: median of the present.
         use: processing over interval.
         delay_ms: how late the present is: the wait of the last batch, or the age of the oldest queued.
         waiting: trend of the waits, milliseconds per millisecond.
@@ -98,7 +98,6 @@ class StreamState:
     because: str
     interval_ms: int | None = None
     processing_ms: float | None = None
-    late_processing_ms: float | None = None
     use: float | None = None
     delay_ms: float | None = None
     waiting: Trend | None = None
@@ -230,7 +229,6 @@ def dstream_state(
         because="",
         interval_ms=interval,
         processing_ms=middle,
-        late_processing_ms=quantile(processing, 0.95) if processing else None,
         use=middle / (slots * interval) if middle is not None else None,
         delay_ms=delay,
         waiting=slope,
@@ -499,7 +497,6 @@ def query_state(query: QueryFacts) -> StreamState:
         because="",
         interval_ms=interval,
         processing_ms=middle,
-        late_processing_ms=quantile(durations, 0.95),
         use=middle / interval if interval else None,
         delay_ms=max(0.0, durations[-1] - interval) if interval and durations else None,
         waiting=growth,

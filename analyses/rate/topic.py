@@ -12,7 +12,7 @@ from flowdiag.analyses import options as shared
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import ORDINARY, Means, Say, frame_of, read
 from flowdiag.analyses.finding import Confidence, RuleOutcome
-from flowdiag.analyses.flink.job import JobKey
+from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.rate.assemble import Told, assemble
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
@@ -28,7 +28,7 @@ from flowdiag.parsers.rows import Event
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from flowdiag.analyses.flink.job import Process
+    from flowdiag.analyses.keys import Process
     from flowdiag.analyses.rate.measure import Owner
     from flowdiag.parsers.sources.discover import Discovery, Source
 
@@ -220,7 +220,7 @@ def _between(app: ApplicationFacts, low: int, high: int) -> ApplicationFacts:
 
 def processes(measured: Measured, sources: Sequence[Source]) -> list[Process]:
     """Who wrote which input: for the list of inputs."""
-    from flowdiag.analyses.flink.job import Process
+    from flowdiag.analyses.keys import Process
 
     apps = {app.key: app for app in measured.facts.applications}
     result = []

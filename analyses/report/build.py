@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowdiag.analyses.finding import RuleOutcome
 from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
-from flowdiag.analyses.flink.job import JobKey, Process
+from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Wishes
 from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.wire import Data, Note, Report, build_report

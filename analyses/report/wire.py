@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from flowdiag.analyses import finding as f
-from flowdiag.analyses.flink.job import JobKey
+from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
 from flowdiag.analyses.queues.wire import QueueTaskManager, QueueVertex, QueueWhatIf
 from flowdiag.analyses.report.evidence import Located

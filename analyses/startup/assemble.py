@@ -12,7 +12,8 @@ from operator import itemgetter
 from typing import Any, Final
 
 from flowdiag.analyses.flink.crises import RANKS, kind_of
-from flowdiag.analyses.flink.job import CheckpointFacts, Incident, JobFacts, JobKey, Ref, Status
+from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
+from flowdiag.analyses.keys import JobKey, Ref
 from flowdiag.analyses.startup.facts import (
     Collecting,
     JobStarts,
@@ -39,7 +40,7 @@ _REQUIRED: Final = re.compile(r"numberOfRequiredSlots=([0-9]{1,9})")
 _NEVER: Final = 1 << 62
 
 
-def assemble_startup(rows: Sequence[Row], common: CheckpointFacts) -> StartupFacts:
+def assemble_startup(rows: Sequence[Row], common: ClusterFacts) -> StartupFacts:
     """Facts from rows.
 
     Args:
@@ -85,7 +86,6 @@ def assemble_startup(rows: Sequence[Row], common: CheckpointFacts) -> StartupFac
         last_request_ref=_ref(requests[-1]) if requests else None,
         last_us=last,
         mode=_mode(marks),
-        has_jobmanager_log=common.has_jobmanager_log,
         troubles=tuple(
             sorted(_troubles(rows), key=lambda t: (t.first_us or 0, t.ref or Ref(0, 0)))
         ),

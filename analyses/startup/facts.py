@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flowdiag.analyses.flink.job import CheckpointFacts, JobFacts, JobKey, Process, Ref
+from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
+from flowdiag.analyses.keys import JobKey, Process, Ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +233,7 @@ class JobStarts:
 class StartupFacts:
     """What the rules of `flowdiag startup` judge."""
 
-    common: CheckpointFacts
+    common: ClusterFacts
     jobs: tuple[JobStarts, ...]
     workers: tuple[Worker, ...] = ()
     cluster_steps: tuple[Step, ...] = ()
@@ -241,7 +242,6 @@ class StartupFacts:
     last_request_ref: Ref | None = None
     last_us: int | None = None
     mode: str | None = None  # yarn | kubernetes | standalone
-    has_jobmanager_log: bool = False
     troubles: tuple[Trouble, ...] = ()
     # When a client's log says that its job was accepted, by source.
     accepted_us: Mapping[int, int] = field(default_factory=dict)

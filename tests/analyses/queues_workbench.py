@@ -7,18 +7,17 @@ from dataclasses import dataclass, field
 
 from flowdiag.analyses.finding import Finding, Inconclusive
 from flowdiag.analyses.flink.job import (
-    CheckpointFacts,
+    ClusterFacts,
     Graph,
     Incident,
     JobFacts,
-    JobKey,
-    Ref,
     Setting,
     SubtaskLoad,
     Vertex,
 )
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.topology import Topology
+from flowdiag.analyses.keys import JobKey, Ref
 from flowdiag.analyses.queues.capacity import GateShape, input_capacity
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Machine, QueueFacts, Sample
 from flowdiag.analyses.queues.rules import QUEUE_RULES
@@ -230,5 +229,5 @@ def judged(*jobs: JobQueues) -> Judgement:
 def facts_of(*jobs: JobQueues) -> QueueFacts:
     """What the rules judge."""
     return QueueFacts(
-        common=CheckpointFacts(jobs=tuple(job.job for job in jobs), processes=()), jobs=jobs
+        common=ClusterFacts(jobs=tuple(job.job for job in jobs), processes=()), jobs=jobs
     )

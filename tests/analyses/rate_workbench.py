@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flowdiag.analyses.finding import RuleOutcome
-from flowdiag.analyses.flink.job import JobKey, Ref
+from flowdiag.analyses.keys import JobKey, Ref
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Batch,

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from flowdiag.analyses.finding import Finding
-from flowdiag.analyses.flink.job import CheckpointFacts, Incident, JobFacts, JobKey, Ref
+from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
+from flowdiag.analyses.keys import JobKey, Ref
 from flowdiag.analyses.rule import Rule
 from flowdiag.analyses.startup.facts import (
     JobStarts,
@@ -100,10 +101,9 @@ def worker(name: str, **more: Any) -> Worker:
 def facts(*jobs: JobStarts, **more: Any) -> StartupFacts:
     """What the rules see."""
     made = StartupFacts(
-        common=CheckpointFacts(jobs=tuple(j.job for j in jobs), processes=()),
+        common=ClusterFacts(jobs=tuple(j.job for j in jobs), processes=()),
         jobs=jobs,
         last_us=BEGIN + 600 * SECOND,
-        has_jobmanager_log=True,
     )
     return replace(made, **more)
 

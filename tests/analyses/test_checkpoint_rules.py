@@ -20,17 +20,17 @@ from flowdiag.analyses.checkpoints.rules import (
     slow_checkpoint,
 )
 from flowdiag.analyses.finding import Finding, Inconclusive, Severity, State
-from flowdiag.analyses.flink.job import CheckpointFacts, JobFacts
+from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.rule import Rule
 
 from .workbench import Bench
 
 
-def said(rule: Rule[Any], facts: CheckpointFacts) -> list[Finding | Inconclusive]:
+def said(rule: Rule[Any], facts: ClusterFacts) -> list[Finding | Inconclusive]:
     return list(rule.judge(facts, {t.name: t.value for t in rule.thresholds}))
 
 
-def finding(rule: Rule[Any], facts: CheckpointFacts) -> Finding:
+def finding(rule: Rule[Any], facts: ClusterFacts) -> Finding:
     found = said(rule, facts)
     assert len(found) == 1, found
     assert isinstance(found[0], Finding)
@@ -320,8 +320,8 @@ def test_silence() -> None:
 def test_rules_survive_facts_without_anything(rule: Rule[Any]) -> None:
     empty = JobFacts(key=Bench().key, name=None, version=None)
     for facts in (
-        CheckpointFacts(jobs=(), processes=()),
-        CheckpointFacts(jobs=(empty,), processes=()),
+        ClusterFacts(jobs=(), processes=()),
+        ClusterFacts(jobs=(empty,), processes=()),
         Bench().facts(has_jobmanager_log=False),
         undated(),
     ):
@@ -329,7 +329,7 @@ def test_rules_survive_facts_without_anything(rule: Rule[Any]) -> None:
             assert isinstance(item, Finding | Inconclusive)
 
 
-def undated() -> CheckpointFacts:
+def undated() -> ClusterFacts:
     """A log without a single time stamp."""
     job = Bench(timeout_s=10)
     job.completes(3)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowdiag.analyses.finding import Evidence
-from flowdiag.analyses.flink.job import Process
+from flowdiag.analyses.keys import Process
 from flowdiag.analyses.report import evidence
 from flowdiag.analyses.report.build import clocks_ahead
 from flowdiag.analyses.report.evidence import Located, excerpt, locate

@@ -24,7 +24,7 @@ from flowdiag.analyses.checkpoints.rules import slow_checkpoint_storage as stora
 from flowdiag.analyses.checkpoints.rules import slow_finalization as metadata_write
 from flowdiag.analyses.finding import Confidence, Finding, Inconclusive, Severity, State
 from flowdiag.analyses.flink.crises import crises
-from flowdiag.analyses.flink.job import CheckpointFacts, Incident
+from flowdiag.analyses.flink.job import ClusterFacts, Incident
 from flowdiag.analyses.report.wire import judge
 from flowdiag.analyses.rule import Rule, apply
 
@@ -43,13 +43,13 @@ CANCELLED = "java.util.concurrent.CancellationException"
 USER = "java.lang.IllegalStateException: cannot parse amount of order 7"
 
 
-def findings(rule: Rule[Any], facts: CheckpointFacts) -> list[Finding]:
+def findings(rule: Rule[Any], facts: ClusterFacts) -> list[Finding]:
     said = list(rule.judge(facts, {t.name: t.value for t in rule.thresholds}))
     assert all(isinstance(item, Finding) for item in said), said
     return [item for item in said if isinstance(item, Finding)]
 
 
-def one(rule: Rule[Any], facts: CheckpointFacts) -> Finding:
+def one(rule: Rule[Any], facts: ClusterFacts) -> Finding:
     (found,) = findings(rule, facts)
     return found
 

@@ -9,7 +9,7 @@ import pytest
 from flowdiag.analyses.flink import lifecycle
 from flowdiag.analyses.flink.assemble import assemble, checkpoint_type
 from flowdiag.analyses.flink.clocks import settle as resolve
-from flowdiag.analyses.flink.job import CheckpointFacts, Status
+from flowdiag.analyses.flink.job import ClusterFacts, Status
 from flowdiag.analyses.flink.settled import rows_of
 
 from .conftest import Events, surveyed
@@ -23,7 +23,7 @@ START = 1_800_000_000_000
 
 def facts(
     frame: DataFrame, spark: SparkSession, groups: dict[int, str] | None = None
-) -> CheckpointFacts:
+) -> ClusterFacts:
     groups = groups or {source: f"logs/{source}.log" for source in range(9)}
     found = surveyed(frame)
     writers = resolve.settle(found.rows, groups)
@@ -80,7 +80,7 @@ def test_a_late_message_of_a_declined_checkpoint_is_no_lateness(
     )
     (job,) = facts(frame, spark).jobs
     assert [c.status for c in job.checkpoints] == [Status.DECLINED]
-    assert (job.late, job.ignored_late) == ((), 1)
+    assert job.late == ()
 
 
 @pytest.mark.spark

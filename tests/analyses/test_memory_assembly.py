@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowdiag.analyses.flink.job import CheckpointFacts
+from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.memory.assemble import assemble_memory
 from flowdiag.analyses.memory.facts import MemoryFacts
 from flowdiag.analyses.memory.rules.memory_ran_out import RULE as RAN_OUT
@@ -34,9 +34,7 @@ def _row(template: str, offset: int = 0, **more: Any) -> dict[str, Any]:
 
 
 def _facts(*rows: dict[str, Any], given: dict[str, str] | None = None, version: str) -> MemoryFacts:
-    return assemble_memory(
-        rows, CheckpointFacts(jobs=(), processes=()), given=given, version=version
-    )
+    return assemble_memory(rows, ClusterFacts(jobs=(), processes=()), given=given, version=version)
 
 
 SPEC = (

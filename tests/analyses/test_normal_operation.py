@@ -9,7 +9,7 @@ import pytest
 
 from flowdiag.analyses.checkpoints.rules import CHECKPOINT_RULES
 from flowdiag.analyses.finding import Finding, Severity, Verdict
-from flowdiag.analyses.flink.job import CheckpointFacts
+from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.report.wire import judge
 from flowdiag.analyses.rule import apply
 
@@ -22,7 +22,7 @@ FAILOVER = (
 )
 
 
-def serious(facts: CheckpointFacts) -> list[Finding]:
+def serious(facts: ClusterFacts) -> list[Finding]:
     return [
         finding
         for outcome in apply(CHECKPOINT_RULES, facts)

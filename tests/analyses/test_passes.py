@@ -15,7 +15,8 @@ import pytest
 
 from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.checkpoints.rules import CHECKPOINT_RULES
-from flowdiag.analyses.flink.job import CheckpointFacts, Incident, JobFacts, JobKey
+from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
+from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.rule import apply
 
 from .workbench import Bench
@@ -39,7 +40,7 @@ def counted(facts: Any, *names: str) -> dict[str, Any]:
     return {name: type(name, (Counted,), {"name": name})(getattr(facts, name)) for name in names}
 
 
-def passes(facts: CheckpointFacts) -> dict[str, int]:
+def passes(facts: ClusterFacts) -> dict[str, int]:
     PASSES.clear()
     outcomes = apply(CHECKPOINT_RULES, facts)
     checkpoint_data(facts, outcomes)
@@ -64,7 +65,7 @@ def job_of(bench: Bench, **more: Any) -> JobFacts:
     return JobFacts(**(values | counted(job, *LISTS)))
 
 
-def sick(spells: int) -> CheckpointFacts:
+def sick(spells: int) -> ClusterFacts:
     """So many spells, each with late messages, a decline, answers of REST, a failure and an abort."""
     bench = Bench(interval_s=10, timeout_s=10)
     for number in range(spells):
@@ -90,7 +91,7 @@ def test_more_spells_are_no_more_passes() -> None:
     assert few["late"] > 0
 
 
-def cluster(jobs: int) -> CheckpointFacts:
+def cluster(jobs: int) -> ClusterFacts:
     """So many jobs, slow, failing or sick, and TaskManagers that belong to none of them."""
     found = []
     for number in range(jobs):
@@ -113,7 +114,7 @@ def cluster(jobs: int) -> CheckpointFacts:
     )
     plain = bench.facts(jobs=tuple(found), incidents=lost)
     values = {f.name: getattr(plain, f.name) for f in fields(plain) if f.init}
-    return CheckpointFacts(**(values | counted(plain, "jobs", "incidents")))
+    return ClusterFacts(**(values | counted(plain, "jobs", "incidents")))
 
 
 def test_more_jobs_are_no_more_passes() -> None:
@@ -123,7 +124,7 @@ def test_more_jobs_are_no_more_passes() -> None:
 
 
 @pytest.mark.parametrize("facts", [sick(3), cluster(4)], ids=["spells", "jobs"])
-def test_what_is_remembered_changes_no_answer(facts: CheckpointFacts) -> None:
+def test_what_is_remembered_changes_no_answer(facts: ClusterFacts) -> None:
     first = apply(CHECKPOINT_RULES, facts)
     assert apply(CHECKPOINT_RULES, facts) == first
     assert facts.derived or any(job.derived for job in facts.jobs)

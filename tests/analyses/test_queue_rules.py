@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.finding import Confidence, Severity, State, Verdict
-from flowdiag.analyses.flink.job import JobKey, SubtaskLoad
+from flowdiag.analyses.flink.job import SubtaskLoad
+from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.queues.data import queue_vertices
 from flowdiag.analyses.queues.remedies import queue_remedies
 from flowdiag.analyses.queues.root import find_spells

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.finding import Finding, Severity
-from flowdiag.analyses.flink.job import Ref
+from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.rate.causes import troubles
 from flowdiag.analyses.rate.cores import cores_of, free_cores
 from flowdiag.analyses.rate.facts import (

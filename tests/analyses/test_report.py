@@ -8,14 +8,8 @@ from typing import Any
 
 from flowdiag.analyses import finding as f
 from flowdiag.analyses.checkpoints.data import checkpoint_data
-from flowdiag.analyses.flink.job import (
-    Checkpoint,
-    CheckpointFacts,
-    JobFacts,
-    JobKey,
-    Process,
-    Status,
-)
+from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts, Status
+from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.report.inputs import describe_inputs, input_problems
 from flowdiag.analyses.report.wire import fingerprint, iso, judge
 
@@ -130,7 +124,7 @@ def test_long_lists_keep_the_sick() -> None:
         )
         for number in range(100)
     )
-    facts = CheckpointFacts(
+    facts = ClusterFacts(
         jobs=(JobFacts(key=ONE, name=None, version=None, checkpoints=checkpoints),), processes=()
     )
     job = checkpoint_data(facts, (), max_rows=4)[0]

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.flink.job import JobKey
 from flowdiag.analyses.flink.pressure import read_loads, records_ratio
 from flowdiag.analyses.flink.reported_loads import reported_loads
 from flowdiag.analyses.flink.topology import Topology
+from flowdiag.analyses.keys import JobKey
 
 from .workbench import Bench
 

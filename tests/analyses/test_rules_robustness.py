@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flowdiag.analyses.checkpoints.rules import CHECKPOINT_RULES
 from flowdiag.analyses.finding import Confidence, weigh
-from flowdiag.analyses.flink.job import CheckpointFacts
+from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.placement import place
 from flowdiag.analyses.report.wire import judge
 from flowdiag.analyses.rule import apply
@@ -45,7 +45,7 @@ SHARES = st.none() | st.floats(0, 1100, allow_nan=False)
 
 
 @st.composite
-def facts(draw: st.DrawFn) -> CheckpointFacts:
+def facts(draw: st.DrawFn) -> ClusterFacts:
     job = Bench(
         version=draw(st.sampled_from(["1.4.2", "1.9.3", "1.14.6", "2.3.0", None, "nonsense"])),
         timeout_s=draw(st.sampled_from([0.001, 8, 600])),
@@ -99,7 +99,7 @@ def facts(draw: st.DrawFn) -> CheckpointFacts:
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(facts())
-def test_any_facts(given_facts: CheckpointFacts) -> None:
+def test_any_facts(given_facts: ClusterFacts) -> None:
     outcomes = apply(CHECKPOINT_RULES, given_facts)
     judge(outcomes)
     for outcome in outcomes:

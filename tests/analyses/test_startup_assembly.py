@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowdiag.analyses.flink.job import (
-    Attempt,
-    CheckpointFacts,
-    Incident,
-    JobFacts,
-    JobKey,
-    Ref,
-)
+from flowdiag.analyses.flink.job import Attempt, ClusterFacts, Incident, JobFacts
+from flowdiag.analyses.keys import JobKey, Ref
 from flowdiag.analyses.startup.assemble import assemble_startup
 from flowdiag.analyses.startup.data import start_attempts
 
@@ -77,7 +71,7 @@ def test_tens_of_thousands_of_restarts_keep_the_last() -> None:
         attempts=attempts,
         last_us=moments[-1] + MINUTE,
     )
-    facts = assemble_startup(rows, CheckpointFacts(jobs=(job,), processes=()))
+    facts = assemble_startup(rows, ClusterFacts(jobs=(job,), processes=()))
     (starts,) = facts.jobs
     assert len(starts.starts) == RESTARTS + 1
     last = starts.starts[-1]

@@ -21,7 +21,7 @@ from flowdiag.analyses.flink.clocks.settle import (
     settle,
     told_by_siblings,
 )
-from flowdiag.analyses.flink.job import CheckpointFacts
+from flowdiag.analyses.flink.job import ClusterFacts
 
 from .workbench import Bench
 
@@ -217,5 +217,5 @@ def test_metrics_given_twice_count_once() -> None:
 
 
 def test_a_job_that_was_not_seen_at_work_is_not_called_healthy() -> None:
-    (job,) = checkpoint_data(CheckpointFacts(jobs=(Bench().job(),), processes=()), ())
+    (job,) = checkpoint_data(ClusterFacts(jobs=(Bench().job(),), processes=()), ())
     assert job.verdict == Verdict.INCONCLUSIVE

@@ -10,20 +10,19 @@ from typing import Any
 from flowdiag.analyses.flink.job import (
     Attempt,
     Checkpoint,
-    CheckpointFacts,
+    ClusterFacts,
     Decline,
     Graph,
     Incident,
     JobFacts,
-    JobKey,
     LateAcknowledgement,
-    Ref,
     Setting,
     Status,
     SubtaskCheckpoint,
     SubtaskLoad,
     Vertex,
 )
+from flowdiag.analyses.keys import JobKey, Ref
 
 SECOND = 1_000_000
 T0 = 1_700_000_000 * SECOND
@@ -294,13 +293,11 @@ class Bench:
     def setting(self, key: str, seconds: float) -> Setting:
         return Setting(job=self.key, key=key, value=str(round(seconds * 1000)), source="rest")
 
-    def facts(self, **more: Any) -> CheckpointFacts:
+    def facts(self, **more: Any) -> ClusterFacts:
         values: dict[str, Any] = {
             "jobs": (self.job(),),
             "processes": (),
             "has_jobmanager_log": True,
-            "has_taskmanager_log": True,
             "has_rest": bool(self.rows),
-            "has_metrics": bool(self.loads),
         }
-        return CheckpointFacts(**(values | more))
+        return ClusterFacts(**(values | more))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from flowdiag.analyses import finding as f
 from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.flink import job as x
+from flowdiag.analyses.keys import JobKey, Ref
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.evidence import Located
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 
-JOB = x.JobKey("", "a1b2c3d4e5f60718293a4b5c6d7e8f90")
+JOB = JobKey("", "a1b2c3d4e5f60718293a4b5c6d7e8f90")
 START_US = 1_543_487_400_000_000  # 2018-11-29T10:30:00Z, 18:30 on the log's clock
 MINUTE_US = 60_000_000
 
@@ -112,7 +113,7 @@ def late(attempt: x.Attempt, number: int) -> x.LateAcknowledgement:
         after_trigger_ms=622_000,
         after_expiry_ms=22_000,
         expired=True,
-        ref=x.Ref(0, 9_000 + number),
+        ref=Ref(0, 9_000 + number),
     )
 
 
@@ -245,7 +246,7 @@ def build(
     **changes: object,
 ) -> wire.Report:
     """A report about one job, or about nothing."""
-    facts = x.CheckpointFacts(jobs=(job,) if job else (), processes=())
+    facts = x.ClusterFacts(jobs=(job,) if job else (), processes=())
     return wire.build_report(
         command="checkpoints",
         inputs=inputs(**changes),

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from flowdiag.analyses.flink import job as x
+from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.report.wire import Input, Report
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
@@ -186,7 +187,7 @@ def test_restarts_part_the_timeline() -> None:
 
 
 def test_several_jobs_are_told_apart() -> None:
-    other = x.JobKey("", "b" * 32)
+    other = JobKey("", "b" * 32)
     report = reports.failing()
     jobs = report.data.jobs
     assert jobs is not None

@@ -59,7 +59,7 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, all_spells, concluded
-from flowdiag.analyses.flink.job import CheckpointFacts, JobFacts, Status
+from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 
@@ -78,7 +78,7 @@ class CheckpointCulprit:
     signals: Final = tuple(Signal(*signal) for signal in SIGNALS)
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """One finding per job and culprit."""
         for job in facts.jobs:

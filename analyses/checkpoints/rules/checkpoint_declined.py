@@ -46,7 +46,7 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, blameless, concluded, episodes
-from flowdiag.analyses.flink.job import Checkpoint, CheckpointFacts, Decline, JobFacts, Status
+from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, Decline, JobFacts, Status
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 
@@ -70,7 +70,7 @@ class CheckpointDeclined:
     signals: Final[tuple[Signal, ...]] = ()
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """One finding per job."""
         for job in facts.jobs:

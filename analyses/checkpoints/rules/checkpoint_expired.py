@@ -47,7 +47,7 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, concluded, episodes
-from flowdiag.analyses.flink.job import Checkpoint, CheckpointFacts, JobFacts, Status
+from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 
@@ -71,7 +71,7 @@ class CheckpointExpired:
     signals: Final[tuple[Signal, ...]] = ()
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """One finding per job."""
         for job in facts.jobs:

@@ -48,7 +48,7 @@ from flowdiag.analyses.finding import (
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.crises import crises
 from flowdiag.analyses.flink.episodes import finished_us, incidents
-from flowdiag.analyses.flink.job import CheckpointFacts, Incident, JobFacts, Status
+from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 from flowdiag.parsers.flink.failures import reason_kind
@@ -70,7 +70,7 @@ class CheckpointNotTriggered:
     signals: Final[tuple[Signal, ...]] = ()
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """At most one finding per job."""
         for job in facts.jobs:

@@ -43,7 +43,7 @@ from flowdiag.analyses.finding import (
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.crises import Crisis, crises
 from flowdiag.analyses.flink.episodes import concluded, failed, in_order
-from flowdiag.analyses.flink.job import CheckpointFacts, JobFacts
+from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 
@@ -59,7 +59,7 @@ class ThresholdExceeded:
     signals: Final[tuple[Signal, ...]] = ()
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """One finding per job."""
         for job in facts.jobs:

@@ -48,7 +48,7 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import settled
-from flowdiag.analyses.flink.job import Checkpoint, CheckpointFacts, JobFacts
+from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 
@@ -98,7 +98,7 @@ class GrowingCheckpoint:
     signals: Final[tuple[Signal, ...]] = ()
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """At most one finding for the duration and one for the size, per job."""
         for job in facts.jobs:

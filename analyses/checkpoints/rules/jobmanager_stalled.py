@@ -54,7 +54,7 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import beginnings, in_order, incidents
-from flowdiag.analyses.flink.job import Checkpoint, CheckpointFacts, Incident, JobFacts, Status
+from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, Incident, JobFacts, Status
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 
@@ -94,7 +94,7 @@ class JobManagerStalled:
     )
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """At most one finding per job."""
         for job in facts.jobs:
@@ -105,7 +105,7 @@ class JobManagerStalled:
                 yield _finding(job, facts, lapses, overdue, gaps, thresholds)
 
 
-def _taskmanagers(job: JobFacts, facts: CheckpointFacts) -> int:
+def _taskmanagers(job: JobFacts, facts: ClusterFacts) -> int:
     """How many are known."""
     known = {a.taskmanager for a in job.attempts if a.taskmanager}
     others = _strangers(facts).known
@@ -143,7 +143,7 @@ class Strangers:
 
 
 @once
-def _strangers(facts: CheckpointFacts) -> Strangers:
+def _strangers(facts: ClusterFacts) -> Strangers:
     return Strangers(
         frozenset(_seen(facts.incidents)),
         tuple(_lost(facts.incidents)),
@@ -151,7 +151,7 @@ def _strangers(facts: CheckpointFacts) -> Strangers:
     )
 
 
-def _lapses(job: JobFacts, facts: CheckpointFacts, thresholds: Thresholds) -> list[list[Incident]]:
+def _lapses(job: JobFacts, facts: ClusterFacts, thresholds: Thresholds) -> list[list[Incident]]:
     """Groups of heartbeats that lapsed together."""
     lost = sorted([*_lost(job.incidents), *_strangers(facts).lost], key=lambda i: i.time_us or 0)
     if len(lost) < thresholds["taskmanagers"]:
@@ -219,7 +219,7 @@ _EXCUSES: Final = frozenset(
 
 def _finding(
     job: JobFacts,
-    facts: CheckpointFacts,
+    facts: ClusterFacts,
     lapses: Sequence[Sequence[Incident]],
     overdue: Sequence[Checkpoint],
     gaps: Sequence[tuple[Checkpoint, Checkpoint]],

@@ -39,7 +39,7 @@ from typing import Final
 from flowdiag.analyses.finding import Action, Finding, Inconclusive, Measurement, Rank, State
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import concluded, episodes
-from flowdiag.analyses.flink.job import CheckpointFacts, JobFacts, LateAcknowledgement, Status
+from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, LateAcknowledgement, Status
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 
 
@@ -54,7 +54,7 @@ class LateAcknowledgements:
     signals: Final[tuple[Signal, ...]] = ()
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """One finding per job."""
         for job in facts.jobs:

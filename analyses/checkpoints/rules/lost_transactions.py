@@ -51,7 +51,7 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import concluded, in_order
-from flowdiag.analyses.flink.job import CheckpointFacts, Incident, JobFacts, Status
+from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 
 _TRANSACTIONS: Final = frozenset(
@@ -92,7 +92,7 @@ class LostTransactions:
     )
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """At most one finding per job."""
         for job in facts.jobs:

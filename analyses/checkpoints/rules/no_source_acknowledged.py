@@ -47,7 +47,7 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import concluded, episodes
-from flowdiag.analyses.flink.job import Checkpoint, CheckpointFacts, JobFacts, Status
+from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.flink.pressure import PRESSED
 from flowdiag.analyses.flink.topology import Topology, topology_of
@@ -71,7 +71,7 @@ class NoSourceAcknowledged:
     )
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """At most one finding per job."""
         for job in facts.jobs:

@@ -47,7 +47,7 @@ from flowdiag.analyses.finding import (
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.crises import Crisis, Failure, crises
 from flowdiag.analyses.flink.episodes import concluded
-from flowdiag.analyses.flink.job import CheckpointFacts, Incident, JobFacts
+from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 
@@ -79,7 +79,7 @@ class OutOfMemory:
     )
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """One finding per job and TaskManager."""
         for job in facts.jobs:

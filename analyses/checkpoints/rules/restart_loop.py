@@ -40,7 +40,7 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.crises import LOOP, Crisis, crises
-from flowdiag.analyses.flink.job import CheckpointFacts, JobFacts
+from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 
@@ -63,7 +63,7 @@ class RestartLoop:
     signals: Final[tuple[Signal, ...]] = ()
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """One finding per job, of its last loop."""
         for job in facts.jobs:

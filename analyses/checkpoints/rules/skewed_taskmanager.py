@@ -48,7 +48,7 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import concluded, episodes
-from flowdiag.analyses.flink.job import CheckpointFacts, JobFacts, Status
+from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.placement import Pattern, Placement, Share, place_all, subtask_key
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 
@@ -74,7 +74,7 @@ class SkewedTaskManager:
     )
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """At most one finding per job."""
         for job in facts.jobs:

@@ -47,9 +47,10 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import concluded, episodes
-from flowdiag.analyses.flink.job import CheckpointFacts, JobFacts, Ref, Status, SubtaskCheckpoint
+from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status, SubtaskCheckpoint
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.flink.pressure import median
+from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 
 
@@ -78,7 +79,7 @@ class StorageThrottled:
     )
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """At most one finding per job."""
         for job in facts.jobs:

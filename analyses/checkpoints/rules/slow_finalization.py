@@ -42,7 +42,7 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import in_order
-from flowdiag.analyses.flink.job import Checkpoint, CheckpointFacts, JobFacts, Status
+from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 
@@ -62,7 +62,7 @@ class MetadataWrite:
     signals: Final[tuple[Signal, ...]] = ()
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """At most one finding per job."""
         for job in facts.jobs:

@@ -55,7 +55,7 @@ from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import all_spells, concluded, episodes, settled
 from flowdiag.analyses.flink.job import (
     Checkpoint,
-    CheckpointFacts,
+    ClusterFacts,
     Incident,
     JobFacts,
     Status,
@@ -85,7 +85,7 @@ class SlowHalf:
     signals: Final[tuple[Signal, ...]] = ()
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """One finding, or one reason why not, per sick job."""
         for job in facts.jobs:
@@ -115,7 +115,7 @@ class SlowHalf:
                 )
 
 
-def _slow(job: JobFacts, facts: CheckpointFacts) -> list[Checkpoint]:
+def _slow(job: JobFacts, facts: ClusterFacts) -> list[Checkpoint]:
     values = {threshold.name: threshold.value for threshold in SLOW.thresholds}
     alone = replace(facts, jobs=(job,))
     if not any(isinstance(finding, Finding) for finding in SLOW.judge(alone, values)):

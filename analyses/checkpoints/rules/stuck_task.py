@@ -45,7 +45,7 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import concluded
-from flowdiag.analyses.flink.job import CheckpointFacts, Incident, JobFacts, Status
+from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 
@@ -68,7 +68,7 @@ class StuckTask:
     signals: Final = (Signal("stuck-stack", 3, "the stack of the task's thread"),)
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """One finding per subtask."""
         for job in facts.jobs:

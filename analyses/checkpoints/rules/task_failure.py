@@ -58,15 +58,15 @@ from flowdiag.analyses.flink.crises import Crisis, crises
 from flowdiag.analyses.flink.episodes import blameless, concluded, episodes, incidents
 from flowdiag.analyses.flink.job import (
     Attempt,
-    CheckpointFacts,
+    ClusterFacts,
     Decline,
     Incident,
     JobFacts,
-    Ref,
     Status,
     SubtaskCheckpoint,
 )
 from flowdiag.analyses.flink.options import option
+from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 from flowdiag.parsers.flink.failures import failure_kind
 
@@ -108,7 +108,7 @@ class TaskFailure:
     )
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """One finding per task and cause."""
         for job in facts.jobs:

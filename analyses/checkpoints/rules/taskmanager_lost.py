@@ -55,8 +55,9 @@ from flowdiag.analyses.finding import (
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.crises import Crisis, crises
 from flowdiag.analyses.flink.episodes import concluded
-from flowdiag.analyses.flink.job import CheckpointFacts, Incident, JobFacts, Ref
+from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
 from flowdiag.analyses.flink.options import option
+from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 
 # Tasks fail with this on the TaskManager that goes, when it is told to (an eviction, a drained node).
@@ -81,7 +82,7 @@ class TaskManagerLost:
     )
 
     def judge(
-        self, facts: CheckpointFacts, thresholds: Thresholds
+        self, facts: ClusterFacts, thresholds: Thresholds
     ) -> Iterator[Finding | Inconclusive]:
         """One finding per job and lost TaskManager."""
         for job in facts.jobs:

@@ -31,8 +31,8 @@ from typing import Final
 
 from flowdiag.analyses.finding import Action, Finding, Inconclusive, Rank, Severity, State
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.job import Ref
 from flowdiag.analyses.flink.options import version_of
+from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.memory.facts import ConfigFile, MemoryFacts
 from flowdiag.analyses.memory.words import process_subject
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds

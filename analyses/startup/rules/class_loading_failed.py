@@ -41,7 +41,8 @@ from flowdiag.analyses.finding import (
     Subject,
 )
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.job import Incident, JobFacts, Ref
+from flowdiag.analyses.flink.job import Incident, JobFacts
+from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 from flowdiag.analyses.startup.facts import StartupFacts
 

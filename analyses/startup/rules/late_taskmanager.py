@@ -39,7 +39,7 @@ from flowdiag.analyses.finding import (
     Subject,
 )
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.job import JobKey
+from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 from flowdiag.analyses.startup.facts import StartupFacts, Worker
 from flowdiag.analyses.startup.words import step_of

@@ -46,7 +46,8 @@ from flowdiag.analyses.finding import (
     weigh,
 )
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.job import Incident, Ref
+from flowdiag.analyses.flink.job import Incident
+from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 from flowdiag.analyses.startup.facts import StartupFacts, Trouble
 

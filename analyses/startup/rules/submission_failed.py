@@ -41,7 +41,7 @@ from flowdiag.analyses.finding import (
     Subject,
 )
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.job import Ref
+from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.rule import Signal, Threshold, Thresholds
 from flowdiag.analyses.startup.facts import JobStarts, StartupFacts, Trouble
 
