@@ -10,12 +10,12 @@ for "high".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final
 
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.keys import JobKey, Ref
 
 
 class Severity(StrEnum):
@@ -78,15 +78,26 @@ class Status(StrEnum):
 
 
 class Rank(IntEnum):
-    """How near to the root a finding stands; smaller is nearer. Any int between is allowed.
+    """How near to the root a finding stands; smaller is nearer.
 
     Culprits and causes are taken from the nearest first, so that an out-of-memory error outranks
     the lost TaskManager it led to, and that outranks the failed checkpoint.
     """
 
+    STANDSTILL = 8  # the JobManager stood still: whatever it does came late
+    FATAL = 9  # a process ended, or could not begin, for it
     ROOT_CAUSE = 10
+    REPORTED_CAUSE = 11  # a cause at second hand: what an operator says of a deployment
+    SLOW_CAUSE = 12  # takes long, and stops nothing
+    BOTTLENECK = 15  # where back pressure begins
+    BOTTLENECK_SIGN = 16  # may be why the bottleneck is one
+    FIRST_MECHANISM = 18  # sets off one of the mechanisms below
+    SHARED_MECHANISM = 19  # the same for many: storage, a task that blocks its machine
     MECHANISM = 20
+    PLACE = 21  # where the mechanism works, not whose it is
+    EXPLANATION = 25  # says why a symptom is there; a setting behind it is nearer to the root
     SYMPTOM = 30
+    REPETITION = 35  # the same again and again: what began it stands before
     CONSEQUENCE = 40
 
 
@@ -143,13 +154,41 @@ class Evidence:
     """A record of the input. `flowdiag.analyses.report.evidence` finds its line and its text later.
 
     Args:
-        source, offset: as in `facts.Ref`, so that `Evidence(*ref, time_us)` reads well.
+        source, offset: as in `keys.Ref`, so that `Evidence(*ref, time_us)` reads well.
         time_us: when, if the record is dated.
     """
 
     source: int
     offset: int
     time_us: int | None = field(default=None, compare=False)
+
+
+MAX_CITED: Final = 10  # records cited per finding; `evidence_total` counts all
+
+
+def cite(items: Iterable[tuple[Ref | None, int | None]]) -> tuple[Evidence, ...]:
+    """The records behind a finding, each once, in the given order.
+
+    Args:
+        items: where a record lies and when it was written; no place, no evidence.
+    """
+    found: dict[Ref, Evidence] = {}
+    for ref, time_us in items:
+        if ref is not None:
+            found.setdefault(ref, Evidence(*ref, time_us))
+    return tuple(found.values())
+
+
+def spread(items: Sequence[Evidence], most: int = MAX_CITED) -> tuple[Evidence, ...]:
+    """At most so many of the records: the first half and the last half.
+
+    >>> [e.offset for e in spread([Evidence(0, n) for n in range(9)], 4)]
+    [0, 1, 7, 8]
+    """
+    if len(items) <= most:
+        return tuple(items)
+    head = most - most // 2
+    return (*items[:head], *items[len(items) - most // 2 :])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,8 +251,8 @@ class Finding:
     last_us: int | None = None
     count: int = 1
     measurements: tuple[Measurement, ...] = ()
-    evidence: tuple[Evidence, ...] = ()
-    evidence_total: int | None = None  # None: all there is stands in `evidence`
+    evidence: tuple[Evidence, ...] = ()  # all of it: the report shows the first and the last
+    evidence_total: int | None = None  # only where `evidence` is a choice: of so many
     actions: tuple[Action, ...] = ()
     votes: tuple[Vote, ...] = ()
 
@@ -251,80 +290,6 @@ class RuleOutcome:
             return Status.FOUND
         return Status.INCONCLUSIVE if self.inconclusive else Status.CLEAR
 
-
-CAUSES: Final = {
-    "data-skew": "one subtask gets more data than its siblings",
-    "slow-taskmanager": "all subtasks of one machine are slow, those of the others are not",
-    "slow-operator": "all subtasks of one operator are slow",
-    "slow-subtask": "one subtask needs longer per record than its siblings",
-    "task-hangs": "a task makes no progress at all",
-    "slow-sync-snapshot": "the synchronous part of a snapshot holds up processing",
-    "slow-async-snapshot": "the asynchronous part of a snapshot (the upload) takes too long",
-    "slow-checkpoint-storage": "writing to the checkpoint storage is slow or throttled everywhere",
-    "snapshot-exception": "user code or the state backend throws while it takes a snapshot",
-    "checkpoint-lock-held": "a source does not let go of the checkpoint lock",
-    "task-failure": "a task failed, and the job with it or its region",
-    "storage-failure": "the storage refused what a task read or wrote",
-    "taskmanager-lost": "a TaskManager died, or could not be reached",
-    "lost-transactions": "transactions of a sink timed out or were fenced before they were committed",
-    "jobmanager-stalled": "the JobManager itself stood still",
-    "out-of-memory": "a process ran out of memory, or was killed for using too much",
-    "insufficient-network-buffers": "too few network buffers for the job's channels",
-    "network-memory": "network memory leaves pools of buffers little above their minimum",
-    "slow-network": "what is between two tasks is slow, not the tasks",
-    "garbage-collection": "a process spends much of its time collecting garbage",
-    "not-enough-slots": "fewer slots than the job needs",
-    "finished-tasks": "tasks that are finished or not running keep checkpoints from starting",
-    "checkpointing-disabled": "the job runs without checkpoints",
-    "overloaded": "more data comes in than the job can process",
-    "throttled": "back pressure holds the source back to what the job can process",
-    "rate-floor": "back pressure may not go as low as it would have to (`minRate`)",
-    "fixed-cost": "a batch costs about an interval whatever it holds: lower rates cannot help",
-    "max-rate": "a fixed limit lets through less than comes in",
-    "unstable-gains": "the gains of the rate estimator make the rate swing",
-    "unheeded-rate": "back pressure is on, and receivers take what they like",
-    "unlimited-first-batch": "nothing limits a batch before the first estimate",
-    "skewed-receiver": "one receiver brings most of the records",
-    "receiver-restarts": "a receiver stops and is started again and again",
-    "failing-batches": "output operations or runs of a query fail",
-    "hanging-batch": "a batch makes no progress at all",
-    "generation-lag": "the driver is late to make the jobs of batches",
-    "slow-executor": "tasks of the same stages take longer on one executor",
-    "stragglers": "single tasks take much longer than others with as many records",
-    "executor-lost": "an executor died or was taken away",
-    "slow-kafka": "polls of Kafka time out",
-    "offsets-out-of-range": "records were deleted in Kafka before they were read",
-    "slow-metadata-writes": "writing checkpoints or the write-ahead log takes long",
-    "blocks-lost": "blocks of receivers were lost with their executor before they were processed",
-    "concurrent-jobs": "batches run side by side and overtake each other, and the estimator misses them",
-    "driver-gaps": "the driver works while no job runs",
-    "few-tasks": "batches use fewer tasks than there are cores",
-    "slow-output": "one output operation takes most of the batches",
-    "growing-state": "the state of a query grows by every trigger and never shrinks",
-    "slow-state-commits": "triggers spend their time on commits of state or of metadata",
-    "lagging-watermark": "the watermark of a query falls further and further behind its rows",
-    "late-rows": "rows come later than the watermark of a query allows",
-    "stuck-watermark": "the watermark of a query does not advance",
-    "submission-failed": "a job, or the cluster for it, was refused before any task was scheduled",
-    "class-loading": "a class is missing, or of another version than expected",
-    "deployment-failed": "the Kubernetes Operator could not bring a deployment up",
-    "frame-too-large": "an RPC message was larger than the processes may send",
-    "rpc-trouble": "processes are quarantined, or calls between them get no answer",
-    "process-paused": "a process stood still for longer than its heartbeat may be away",
-    "network": "the network between two processes failed while both were alive",
-    "jobmanager-lost": "TaskManagers lost their JobManager",
-    "no-container": "YARN or Kubernetes does not grant the workers that were asked for",
-    "worker-failed": "a worker ended before it was known to the cluster",
-    "late-taskmanager": "one TaskManager registered long after the others",
-    "slow-open": "a task takes long to open its operators",
-    "slow-restore": "a task takes long to read its state back",
-    "slow-start": "a step of the start takes long that is a matter of seconds elsewhere",
-    "leadership-lost": "a component of the JobManager lost its leadership",
-    "wrong-memory-options": "memory options that contradict each other or are not in effect",
-    "unused-memory": "memory is set aside for what nobody uses",
-    "unmanaged-rocksdb": "RocksDB uses native memory without a bound, or has none to use",
-}
-"""The words of `summary.cause`, stable, each with its meaning. A rule adds its own here."""
 
 WARNING_SHARE: Final = 0.01  # of the checkpoints or batches: what is rarer and over is `info`
 

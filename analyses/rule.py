@@ -1,29 +1,24 @@
-"""What a rule is.
+"""What a rule is: a page, limits, a voting table, and one function that judges a case.
 
-A rule is one file: its module docstring is its documentation, under the headings of `HEADINGS`;
-an object with the attributes of `Rule` stands in `flowdiag.analyses.rules.ALL_RULES`. It judges
-facts that were measured before, in plain Python, and says findings or why it cannot tell. Saying
-nothing means: clear.
+A rule is one file of its topic's `rules/`: its name is the file's, its title the first line of its
+page (the module's docstring, under the headings of `HEADINGS`). It judges facts that were measured
+before, in plain Python, and yields findings or why it cannot tell. Saying nothing means: clear.
 
-    class ExpiredCheckpoints:
-        code = "CP101"
-        name = "expired-checkpoints"
-        title = "Checkpoints expire before they complete"
-        core = True
-        thresholds = (Threshold("late-ratio", 2.0, "ratio", "…"),)
-        signals = ()
+    class Slow(Limits):
+        finalization: float = limit(3000, "ms", "writing one small file takes milliseconds")
 
-        def judge(self, facts, thresholds):
-            for job in facts.jobs: ...
+    def judge(job: Job, limits: Slow) -> Iterator[Finding]: ...
+
+    RULE = Rule("CP307", judge, Slow, causes=("slow-metadata-writes",))
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, dataclass_transform
 
 from flowdiag.analyses.engine.collector import paused
 from flowdiag.analyses.finding import Finding, Inconclusive, RuleOutcome
@@ -36,8 +31,6 @@ HEADINGS: Final = (
     "False alarms",
 )
 
-Facts = TypeVar("Facts")
-Facts_contra = TypeVar("Facts_contra", contravariant=True)
 Thresholds = Mapping[str, float]
 
 
@@ -73,63 +66,128 @@ class Signal:
     why: str
 
 
-class Rule(Protocol[Facts_contra]):
-    """One rule over the facts of one command."""
+def limit(value: float, unit: str, why: str) -> Any:
+    """A field of `Limits`: a number that a rule compares with; the settings may change it.
 
-    @property
-    def code(self) -> str:
-        """Stable, e.g. `CP101`."""
+    Args:
+        value: the default.
+        unit: as in `Measurement.unit`.
+        why: the source or the measurement it comes from, one sentence.
+    """
+    return field(default=value, metadata={"unit": unit, "why": why})
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(limit,))
+class Limits:
+    """The limits of a rule: a field each, so that their names are checked like all others.
+
+    >>> class Slow(Limits):
+    ...     late_ratio: float = limit(2, "ratio", "twice what its share explains")
+    >>> Slow(late_ratio=3).late_ratio, Slow.published()[0].name
+    (3, 'late-ratio')
+    """
+
+    def __init_subclass__(cls) -> None:
+        """Make the subclass a frozen dataclass."""
+        dataclass(frozen=True)(cls)
+
+    @classmethod
+    def published(cls) -> tuple[Threshold, ...]:
+        """The limits as documents and settings name them: kebab-case, with unit and reason."""
+        if cls is Limits:
+            return ()
+        return tuple(
+            Threshold(
+                _published(f.name), getattr(cls, f.name), f.metadata["unit"], f.metadata["why"]
+            )
+            for f in fields(cls)  # type: ignore[arg-type]
+        )
+
+    @classmethod
+    def with_settings(cls, settings: Thresholds) -> Any:
+        """The defaults, changed by what the settings say; keys as `published` names them."""
+        if cls is Limits:
+            return cls()
+        known = {_published(f.name): f.name for f in fields(cls)}  # type: ignore[arg-type]
+        return cls(**{known[name]: value for name, value in settings.items()})
+
+
+def _published(field_name: str) -> str:
+    """A field's name in kebab-case; the line at the end of `async_` is Python's business."""
+    return field_name.rstrip("_").replace("_", "-")
+
+
+Judge = Callable[[Any, Any], Iterator[Finding | Inconclusive]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule.
+
+    Args:
+        code: stable, e.g. `CP101`.
+        judge: yields what it has to say of one case: a job, an application, a process.
+        limits: the numbers that it compares with.
+        signals: its voting table: every vote that it can cast; empty for a rule that only counts.
+        core: whether it may make the verdict inconclusive.
+        whole: whether it judges everything that was measured at once, and not case by case.
+        causes: the words of `causes.CAUSES` that it convicts of.
+    """
+
+    code: str
+    judge: Judge
+    limits: type[Limits] = Limits
+    signals: tuple[Signal, ...] = ()
+    core: bool = False
+    whole: bool = False
+    causes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """The problem in kebab-case; reads well after "ignore …"."""
+        """The problem in kebab-case, as the file is named; reads well after "ignore …"."""
+        return self.judge.__module__.rpartition(".")[2].replace("_", "-")
+
+    @property
+    def page(self) -> str:
+        """The documentation: the docstring of the module that judges."""
+        return inspect.cleandoc(sys.modules[self.judge.__module__].__doc__ or "")
 
     @property
     def title(self) -> str:
-        """One line for tables, without a full stop."""
-
-    @property
-    def core(self) -> bool:
-        """Whether this rule may make the verdict inconclusive."""
+        """One line for tables, without a full stop: the first of the page."""
+        return self.page.partition("\n")[0].removesuffix(".")
 
     @property
     def thresholds(self) -> tuple[Threshold, ...]:
         """Its numbers, with their justification."""
-
-    @property
-    def signals(self) -> tuple[Signal, ...]:
-        """Its voting table; empty for a rule that only counts."""
-
-    def judge(
-        self, facts: Facts_contra, thresholds: Thresholds
-    ) -> Iterable[Finding | Inconclusive]:
-        """Findings, or why it cannot tell; nothing when all is well.
-
-        Args:
-            facts: what was measured.
-            thresholds: value by name, every name of `self.thresholds`, settings applied.
-        """
+        return self.limits.published()
 
 
 def apply(
-    rules: Iterable[Rule[Facts]],
-    facts: Facts,
-    overrides: Mapping[str, Thresholds] | None = None,
+    rules: Iterable[Rule],
+    facts: Any,
+    cases: Sequence[Any] | None = None,
+    settings: Mapping[str, Thresholds] | None = None,
 ) -> tuple[RuleOutcome, ...]:
-    """Let every rule judge the facts, in order.
+    """Let every rule judge, in order.
 
     Args:
-        rules: usually `ALL_RULES`.
-        facts: what was measured.
-        overrides: values by rule code and threshold name, from the settings.
+        rules: of one topic.
+        facts: everything that the topic measured: for rules that judge the whole.
+        cases: its jobs, applications or processes, in order: for the others.
+        settings: values by rule code and threshold name.
     """
+    settings = settings or {}
     with paused():
-        return tuple(_outcome(rule, facts, (overrides or {}).get(rule.code, {})) for rule in rules)
+        return tuple(
+            _outcome(rule, (facts,) if rule.whole else cases or (), settings.get(rule.code, {}))
+            for rule in rules
+        )
 
 
-def _outcome(rule: Rule[Facts], facts: Facts, overrides: Thresholds) -> RuleOutcome:
-    values = {threshold.name: threshold.value for threshold in rule.thresholds} | dict(overrides)
-    said = tuple(rule.judge(facts, values))
+def _outcome(rule: Rule, cases: Iterable[Any], settings: Thresholds) -> RuleOutcome:
+    limits = rule.limits.with_settings(settings)
+    said = tuple(item for case in cases for item in rule.judge(case, limits))
     return RuleOutcome(
         code=rule.code,
         name=rule.name,
@@ -138,11 +196,6 @@ def _outcome(rule: Rule[Facts], facts: Facts, overrides: Thresholds) -> RuleOutc
         findings=tuple(item for item in said if isinstance(item, Finding)),
         inconclusive=tuple(item for item in said if isinstance(item, Inconclusive)),
     )
-
-
-def page(rule: object) -> str:
-    """The documentation of a rule: the docstring of the module that defines it."""
-    return inspect.cleandoc(sys.modules[type(rule).__module__].__doc__ or "")
 
 
 def sections(text: str) -> dict[str, str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
-from flowdiag.analyses.finding import CAUSES
-from flowdiag.analyses.rule import HEADINGS, Rule, page, sections
+from flowdiag.analyses.causes import CAUSES
+from flowdiag.analyses.rule import HEADINGS, Rule, sections
 from flowdiag.analyses.topics import ALL_RULES
 from flowdiag.cli.console import wants_colour, write_report
 from flowdiag.cli.words import quantity
@@ -17,7 +17,7 @@ from flowdiag.parsers.errors import FlowdiagError
 _BOLD: Final = ("\x1b[1m", "\x1b[0m")
 
 
-def find_rule(wanted: str) -> Rule[Any]:
+def find_rule(wanted: str) -> Rule:
     """A rule by its code or its name.
 
     Raises:
@@ -37,7 +37,7 @@ def list_of_rules() -> str:
     return "".join(f"{rule.code}  {rule.name:<{width}}  {rule.title}\n" for rule in ALL_RULES)
 
 
-def rule_page(rule: Rule[Any]) -> str:
+def rule_page(rule: Rule) -> str:
     """Everything about a rule: its page, its numbers, its voting table."""
     return "\n".join(_lines(rule, heading="{}", item="  {}")) + "\n"
 
@@ -62,7 +62,7 @@ def rules_document() -> str:
     ]
     lines += ["## Causes", "", "The words of `summary.cause`; new ones may be added.", ""]
     lines += ["| cause | meaning |", "|---|---|"]
-    lines += [f"| `{word}` | {meaning} |" for word, meaning in CAUSES.items()]
+    lines += [f"| `{word}` | {cause.meaning} |" for word, cause in CAUSES.items()]
     lines += [""]
     for rule in ALL_RULES:
         lines += [f"## {rule.code} {rule.name}", ""]
@@ -81,8 +81,8 @@ def show(text: str) -> None:
     write_report(text, None)
 
 
-def _lines(rule: Rule[Any], *, heading: str, item: str, title: bool = True) -> Iterator[str]:
-    parts = sections(page(rule))
+def _lines(rule: Rule, *, heading: str, item: str, title: bool = True) -> Iterator[str]:
+    parts = sections(rule.page)
     if title:
         yield from (f"{rule.code} {rule.name}", "")
     yield from (parts.get("") or rule.title, "")

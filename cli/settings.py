@@ -125,9 +125,7 @@ def load_settings(
     return settings
 
 
-def rule_overrides(
-    thresholds: Overrides, rules: Iterable[Rule[Any]]
-) -> dict[str, Mapping[str, float]]:
+def rule_overrides(thresholds: Overrides, rules: Iterable[Rule]) -> dict[str, Mapping[str, float]]:
     """Check `[thresholds.…]` against the rules there are; rules may be named by code or by name.
 
     Raises:

@@ -15,10 +15,11 @@ from flowdiag.analyses.queues.facts import QueueFacts
 from flowdiag.analyses.queues.rules import QUEUE_RULES
 from flowdiag.analyses.queues.topic import Wishes, diagnose, measure
 from flowdiag.analyses.report.wire import judge
-from flowdiag.analyses.rule import apply
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
 from flowdiag.parsers.sources.discover import discover
+
+from .analyses.judged import outcomes_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +65,7 @@ def judged(spark: SparkSession) -> Callable[[Path], Outcomes]:
 
     def outcomes(folder: Path) -> Outcomes:
         facts, _ = measure(discover([str(folder)]).sources, lambda: spark)
-        return facts, apply(QUEUE_RULES, facts)
+        return facts, outcomes_of(QUEUE_RULES, facts)
 
     return outcomes
 

@@ -11,6 +11,7 @@ from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import ORDINARY, Means, Say
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
+from flowdiag.analyses.flink.kit import jobs_of
 from flowdiag.analyses.flink.settled import rows_of, settled_events
 from flowdiag.analyses.options import Wishes
 from flowdiag.analyses.report.build import report_of
@@ -67,7 +68,7 @@ def diagnose(
     measured = measure(discovery.sources, session, means=means, tz=wishes.tz, say=say)
     say("judging")
     facts = select(measured.facts, wishes.selection)
-    outcomes = apply(CHECKPOINT_RULES, facts, wishes.thresholds)
+    outcomes = apply(CHECKPOINT_RULES, facts, jobs_of(facts), wishes.thresholds)
     jobs = checkpoint_data(
         facts, outcomes, max_rows=wishes.max_rows, excerpts=wishes.privacy.excerpts
     )

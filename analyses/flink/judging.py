@@ -7,11 +7,10 @@ from itertools import pairwise
 from typing import Final
 
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.finding import Evidence, Severity, State, Subject, grade
+from flowdiag.analyses.finding import Evidence, Severity, State, Subject, cite, grade
 from flowdiag.analyses.flink.episodes import Episode, finished_us
 from flowdiag.analyses.flink.job import Attempt, Checkpoint, JobFacts, Setting, Status
 from flowdiag.analyses.flink.options import at_least
-from flowdiag.analyses.keys import Ref
 
 # One failed checkpoint costs one interval and happens; only when a second one follows without a
 # completed one between is "completes no checkpoint at the end" more than the last line of the log.
@@ -19,8 +18,6 @@ AT_THE_END: Final = 2
 # Catching up after a start or a restore: this many unsuccessful checkpoints before the first
 # completed one are ordinary (state is read back, the backlog is worked off at full speed).
 WARM_UP: Final = 5
-
-MAX_CITED: Final = 10  # records cited per finding; `evidence_total` counts all
 
 
 def job_subject(job: JobFacts) -> Subject:
@@ -46,31 +43,6 @@ def subtask_subject(job: JobFacts, attempt: Attempt) -> Subject:
         taskmanager=attempt.taskmanager,
         host=attempt.host,
     )
-
-
-def cite(items: Iterable[tuple[Ref | None, int | None]]) -> tuple[Evidence, ...]:
-    """The records behind a finding, each once, in the given order.
-
-    Args:
-        items: where a record lies and when it was written; no place, no evidence.
-    """
-    found: dict[Ref, Evidence] = {}
-    for ref, time_us in items:
-        if ref is not None:
-            found.setdefault(ref, Evidence(*ref, time_us))
-    return tuple(found.values())
-
-
-def spread(items: Sequence[Evidence], most: int = MAX_CITED) -> tuple[Evidence, ...]:
-    """At most so many of the records: the first half and the last half.
-
-    >>> [e.offset for e in spread([Evidence(0, n) for n in range(9)], 4)]
-    [0, 1, 7, 8]
-    """
-    if len(items) <= most:
-        return tuple(items)
-    head = most - most // 2
-    return (*items[:head], *items[len(items) - most // 2 :])
 
 
 def ends(checkpoints: Iterable[Checkpoint]) -> tuple[Evidence, ...]:

@@ -168,7 +168,7 @@ def _report(
         sources=sources,
         splits=splits,
         processes=facts.writers,
-        outcomes=apply(MEMORY_RULES, facts, wishes.thresholds),
+        outcomes=apply(MEMORY_RULES, facts, (), wishes.thresholds),
         names={job.key: job.name for job in facts.jobs},
         assessed=bool(facts.processes or facts.buffers or facts.kills or facts.files),
         notes=notes,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Evidence,
     Finding,
@@ -14,6 +15,7 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    cite,
     grade,
 )
 from flowdiag.analyses.flink import judging as j
@@ -174,7 +176,7 @@ def evidence(job: JobQueues, spell: Spell) -> tuple[Evidence, ...]:
         for item in job.job.late
         if SubtaskKey(item.attempt.task or "", item.attempt.subtask_index or 0) in keys
     ][:3]
-    return j.cite(refs)[: j.MAX_CITED]
+    return cite(refs)[:MAX_CITED]
 
 
 def finding(
@@ -202,7 +204,7 @@ def finding(
         why=f"{who(job, spell)}: {says}",
         cause=spell.cause,
         confidence=spell.confidence,
-        rank=Rank.ROOT_CAUSE + 5,
+        rank=Rank.BOTTLENECK,
         first_us=spell.first_us,
         last_us=spell.last_us,
         count=max(len(spell.windows), 1),

@@ -67,7 +67,7 @@ def diagnose(
     measured, splits = measure(discovery.sources, session, means=means, tz=wishes.tz, say=say)
     say("judging")
     facts = select(measured, wishes.selection)
-    outcomes = apply(QUEUE_RULES, facts, wishes.thresholds)
+    outcomes = apply(QUEUE_RULES, facts, facts.jobs, wishes.thresholds)
     remedies = None
     if wishes.what_if:
         from flowdiag.analyses.queues.remedies import queue_remedies

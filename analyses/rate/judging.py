@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from flowdiag.analyses.finding import Action, Evidence, Subject
-from flowdiag.analyses.flink.judging import MAX_CITED, cite, duration_text, spread
+from flowdiag.analyses.finding import MAX_CITED, Action, Evidence, Subject, cite, spread
+from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, Record, Trigger
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
+from flowdiag.analyses.rate.state import StreamState
 
 DEFAULTS: Final = {
     "spark.streaming.backpressure.enabled": "false",
@@ -22,20 +22,6 @@ DEFAULTS: Final = {
     "spark.streaming.concurrentJobs": "1",
     "spark.streaming.kafka.maxRatePerPartition": "0",
 }
-
-
-def dstreams(facts: Assessment) -> Iterator[tuple[Assessed, StreamState]]:
-    """The applications with batches."""
-    for assessed in facts.applications:
-        if assessed.state is not None:
-            yield assessed, assessed.state
-
-
-def queries(facts: Assessment) -> Iterator[tuple[Assessed, QueryFacts, StreamState]]:
-    """The streaming queries of all applications."""
-    for assessed in facts.applications:
-        for query, state in assessed.queries:
-            yield assessed, query, state
 
 
 def application_subject(app: ApplicationFacts) -> Subject:

@@ -696,6 +696,11 @@ class Assessed:
         """The key that findings carry."""
         return self.app.key
 
+    @property
+    def dstreams(self) -> tuple[StreamState, ...]:
+        """The state of its DStreams: one, or none."""
+        return () if self.state is None else (self.state,)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:

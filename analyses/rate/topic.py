@@ -95,7 +95,7 @@ def diagnose(
     )
     say("judging")
     facts = assess(select(measured.facts, wishes.selection), retention_ms=wishes.retention_ms)
-    outcomes = doubted(apply(RATE_RULES, facts, wishes.thresholds), facts)
+    outcomes = doubted(apply(RATE_RULES, facts, facts.applications, wishes.thresholds), facts)
     applications = rate_data(
         facts, outcomes, max_rows=wishes.max_rows, excerpts=wishes.privacy.excerpts
     )

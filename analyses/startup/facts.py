@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.keys import JobKey, Process, Ref
@@ -260,3 +260,15 @@ class StartupFacts:
     def processes(self) -> tuple[Process, ...]:
         """Who wrote what."""
         return self.common.processes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStarting(JobStarts):
+    """The starts of a job as rules see them, with those of the cluster."""
+
+    cluster: StartupFacts
+
+    @classmethod
+    def of(cls, job: JobStarts, cluster: StartupFacts) -> JobStarting:
+        """The job in its cluster."""
+        return cls(**{f.name: getattr(job, f.name) for f in fields(JobStarts)}, cluster=cluster)

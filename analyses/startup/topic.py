@@ -21,7 +21,7 @@ from flowdiag.analyses.startup.data import (
     start_attempts,
     start_workers,
 )
-from flowdiag.analyses.startup.facts import JobStarts, StartupFacts
+from flowdiag.analyses.startup.facts import JobStarting, JobStarts, StartupFacts
 from flowdiag.analyses.startup.rules import STARTUP_RULES
 
 if TYPE_CHECKING:
@@ -67,7 +67,12 @@ def diagnose(
         sources=discovery.sources,
         splits=splits,
         processes=facts.processes,
-        outcomes=apply(STARTUP_RULES, facts, wishes.thresholds),
+        outcomes=apply(
+            STARTUP_RULES,
+            facts,
+            tuple(JobStarting.of(job, facts) for job in facts.jobs),
+            wishes.thresholds,
+        ),
         names={job.job.key: job.job.name for job in facts.jobs},
         assessed=any(job.starts for job in facts.jobs)
         or bool(facts.cluster_steps)

@@ -22,7 +22,8 @@ from flowdiag.analyses.queues.capacity import GateShape, input_capacity
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Machine, QueueFacts, Sample
 from flowdiag.analyses.queues.rules import QUEUE_RULES
 from flowdiag.analyses.report.wire import Judgement, judge
-from flowdiag.analyses.rule import apply
+
+from .judged import outcomes_of
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -210,7 +211,7 @@ class Queues:
 def findings(*jobs: JobQueues) -> dict[str, Finding]:
     """The first finding of each rule, by code."""
     found: dict[str, Finding] = {}
-    for outcome in apply(QUEUE_RULES, facts_of(*jobs)):
+    for outcome in outcomes_of(QUEUE_RULES, facts_of(*jobs)):
         for finding in outcome.findings:
             found.setdefault(outcome.code, finding)
     return found
@@ -218,12 +219,12 @@ def findings(*jobs: JobQueues) -> dict[str, Finding]:
 
 def reasons(*jobs: JobQueues) -> list[Inconclusive]:
     """Why rules could not tell."""
-    return [item for o in apply(QUEUE_RULES, facts_of(*jobs)) for item in o.inconclusive]
+    return [item for o in outcomes_of(QUEUE_RULES, facts_of(*jobs)) for item in o.inconclusive]
 
 
 def judged(*jobs: JobQueues) -> Judgement:
     """Verdict, cause and culprits."""
-    return judge(apply(QUEUE_RULES, facts_of(*jobs)))
+    return judge(outcomes_of(QUEUE_RULES, facts_of(*jobs)))
 
 
 def facts_of(*jobs: JobQueues) -> QueueFacts:

@@ -20,7 +20,8 @@ from flowdiag.analyses.rate.model import Job, Settings, simulate
 from flowdiag.analyses.rate.rules import RATE_RULES
 from flowdiag.analyses.rate.state import Assessment, assess
 from flowdiag.analyses.report.wire import judge
-from flowdiag.analyses.rule import apply
+
+from .judged import outcomes_of
 
 T0 = 1_700_000_000_000
 KEY = JobKey("", "app-1")
@@ -157,7 +158,7 @@ def assessed(*apps: ApplicationFacts) -> Assessment:
 
 
 def outcomes(*apps: ApplicationFacts) -> tuple[RuleOutcome, ...]:
-    return apply(RATE_RULES, assessed(*apps))
+    return outcomes_of(RATE_RULES, assessed(*apps))
 
 
 def codes(*apps: ApplicationFacts) -> list[str]:

@@ -18,6 +18,8 @@ from flowdiag.analyses.startup.facts import (
     Worker,
 )
 
+from .judged import said_by
+
 BEGIN = 1_700_000_000_000_000
 SECOND = 1_000_000
 JOB = JobKey(cluster="c", job_id="ab" * 16)
@@ -108,7 +110,6 @@ def facts(*jobs: JobStarts, **more: Any) -> StartupFacts:
     return replace(made, **more)
 
 
-def findings(rule: Rule[StartupFacts], seen: StartupFacts) -> list[Finding]:
+def findings(rule: Rule, seen: StartupFacts) -> list[Finding]:
     """What a rule says with its own thresholds."""
-    values = {threshold.name: threshold.value for threshold in rule.thresholds}
-    return [said for said in rule.judge(seen, values) if isinstance(said, Finding)]
+    return [said for said in said_by(rule, seen) if isinstance(said, Finding)]

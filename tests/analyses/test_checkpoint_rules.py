@@ -23,14 +23,15 @@ from flowdiag.analyses.finding import Finding, Inconclusive, Severity, State
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.rule import Rule
 
+from .judged import said_by
 from .workbench import Bench
 
 
-def said(rule: Rule[Any], facts: ClusterFacts) -> list[Finding | Inconclusive]:
-    return list(rule.judge(facts, {t.name: t.value for t in rule.thresholds}))
+def said(rule: Rule, facts: ClusterFacts) -> list[Finding | Inconclusive]:
+    return list(said_by(rule, facts))
 
 
-def finding(rule: Rule[Any], facts: ClusterFacts) -> Finding:
+def finding(rule: Rule, facts: ClusterFacts) -> Finding:
     found = said(rule, facts)
     assert len(found) == 1, found
     assert isinstance(found[0], Finding)
@@ -317,7 +318,7 @@ def test_silence() -> None:
 
 
 @pytest.mark.parametrize("rule", CHECKPOINT_RULES, ids=lambda rule: rule.code)
-def test_rules_survive_facts_without_anything(rule: Rule[Any]) -> None:
+def test_rules_survive_facts_without_anything(rule: Rule) -> None:
     empty = JobFacts(key=Bench().key, name=None, version=None)
     for facts in (
         ClusterFacts(jobs=(), processes=()),

@@ -14,6 +14,7 @@ from flowdiag.analyses.finding import Confidence, Finding, Inconclusive, Severit
 from flowdiag.analyses.flink.episodes import episodes, spells
 from flowdiag.analyses.flink.job import Checkpoint
 
+from .judged import said_by
 from .workbench import Bench
 
 HOT = Suspect("enrich", 2)
@@ -449,7 +450,7 @@ def test_rule_names_culprit_cause_and_votes() -> None:
             checkpoint, [("enrich", 2), *job.everyone("aggregate", "Sink: deliver")]
         )
     skewed(job, "enrich", 2)
-    (found,) = checkpoint_culprit.RULE.judge(job.facts(), {})
+    (found,) = said_by(checkpoint_culprit.RULE, job.facts())
     assert isinstance(found, Finding)
     assert (found.severity, found.state) == (Severity.CRITICAL, State.ONGOING)
     assert (found.cause, found.confidence) == ("data-skew", Confidence.HIGH)
@@ -457,13 +458,13 @@ def test_rule_names_culprit_cause_and_votes() -> None:
     assert found.title == "enrich (3/4) held up 6 checkpoints (data-skew)"
     assert found.evidence and found.actions[0].text.startswith("Find the hot key")
     assert {vote.signal for vote in found.votes} <= {name for name, _, _ in SIGNALS}
-    (half,) = slow_half.RULE.judge(job.facts(), {"share": 0.5})
+    (half,) = said_by(slow_half.RULE, job.facts())
     assert isinstance(half, Finding) and "waiting for barriers" in half.title
 
 
 def test_rule_is_inconclusive_with_a_remedy() -> None:
     job, _ = sick()
-    (answer,) = checkpoint_culprit.RULE.judge(job.facts(), {})
+    (answer,) = said_by(checkpoint_culprit.RULE, job.facts())
     assert isinstance(answer, Inconclusive)
     assert answer.job == job.key and answer.remedy
 
@@ -476,7 +477,7 @@ def test_failures_with_few_successes_between_are_one_spell() -> None:
             job.acknowledgements(
                 checkpoint, [("enrich", 2), *job.everyone("aggregate", "Sink: deliver")]
             )
-    (found,) = checkpoint_culprit.RULE.judge(job.facts(), {})
+    (found,) = said_by(checkpoint_culprit.RULE, job.facts())
     assert isinstance(found, Finding)
     assert found.count == 5
 
@@ -487,7 +488,7 @@ def test_hot_subtask_is_a_warning_although_all_checkpoints_complete() -> None:
     skewed(job, "enrich", 2)
     found = hot_spot(job.job())
     assert found is not None and found.suspect == HOT
-    (said,) = checkpoint_culprit.RULE.judge(job.facts(), {})
+    (said,) = said_by(checkpoint_culprit.RULE, job.facts())
     assert isinstance(said, Finding)
     assert (said.severity, said.state, said.cause) == (
         Severity.WARNING,
@@ -501,13 +502,13 @@ def test_healthy_loads_are_no_hot_spot() -> None:
     job.completes(30)
     job.loaded({("aggregate", 0): {"busy": 700.0, "records_in": 2500.0}})
     assert hot_spot(job.job()) is None
-    assert list(checkpoint_culprit.RULE.judge(job.facts(), {})) == []
+    assert list(said_by(checkpoint_culprit.RULE, job.facts())) == []
 
 
 def test_half_by_the_warning_about_delayed_barriers() -> None:
     job, expired = sick()
     job.happens("barrier-delayed", checkpoint=expired[2].id, duration_ms=41_000)
-    (half,) = slow_half.RULE.judge(job.facts(), {"share": 0.5})
+    (half,) = said_by(slow_half.RULE, job.facts())
     assert isinstance(half, Finding)
     assert half.title == "Tasks began a checkpoint up to 41.0 s after its barriers came"
 
@@ -536,6 +537,6 @@ def test_back_pressure_that_ends_out_of_sight_is_not_healthy() -> None:
     job.completes(30)
     skewed(job, "enrich", 2)
     job.loads = [load for load in job.loads if load.taskmanager != job.manager_of("enrich", 2)]
-    (answer,) = checkpoint_culprit.RULE.judge(job.facts(), {})
+    (answer,) = said_by(checkpoint_culprit.RULE, job.facts())
     assert isinstance(answer, Inconclusive)
     assert answer.remedy == "add the logs of the TaskManagers that are missing"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -26,8 +25,9 @@ from flowdiag.analyses.finding import Confidence, Finding, Inconclusive, Severit
 from flowdiag.analyses.flink.crises import crises
 from flowdiag.analyses.flink.job import ClusterFacts, Incident
 from flowdiag.analyses.report.wire import judge
-from flowdiag.analyses.rule import Rule, apply
+from flowdiag.analyses.rule import Rule
 
+from .judged import outcomes_of, said_by
 from .workbench import Bench
 
 LOST = (
@@ -43,13 +43,13 @@ CANCELLED = "java.util.concurrent.CancellationException"
 USER = "java.lang.IllegalStateException: cannot parse amount of order 7"
 
 
-def findings(rule: Rule[Any], facts: ClusterFacts) -> list[Finding]:
-    said = list(rule.judge(facts, {t.name: t.value for t in rule.thresholds}))
+def findings(rule: Rule, facts: ClusterFacts) -> list[Finding]:
+    said = list(said_by(rule, facts))
     assert all(isinstance(item, Finding) for item in said), said
     return [item for item in said if isinstance(item, Finding)]
 
 
-def one(rule: Rule[Any], facts: ClusterFacts) -> Finding:
+def one(rule: Rule, facts: ClusterFacts) -> Finding:
     (found,) = findings(rule, facts)
     return found
 
@@ -277,7 +277,7 @@ def test_a_loss_without_slots_to_restart() -> None:
     assert (found.severity, found.state) == (Severity.CRITICAL, State.ONGOING)
     assert found.subject.taskmanager == "tm-2"
     assert findings(task_failure.RULE, facts) == []
-    answer = judge(apply(CHECKPOINT_RULES, facts))
+    answer = judge(outcomes_of(CHECKPOINT_RULES, facts))
     assert (answer.verdict, answer.cause) == ("failing", "taskmanager-lost")
     assert answer.culprits[0].subject.taskmanager == "tm-2"
 
@@ -322,7 +322,7 @@ def test_memory_outranks_the_loss_that_follows(cause: str, kind: str, option: st
     assert found.subject.taskmanager == "tm-2"
     assert found.measurements[0].population == kind
     assert findings(taskmanager_lost.RULE, facts) == []
-    assert judge(apply(CHECKPOINT_RULES, facts)).cause == "out-of-memory"
+    assert judge(outcomes_of(CHECKPOINT_RULES, facts)).cause == "out-of-memory"
 
 
 def test_threshold_is_a_consequence() -> None:
@@ -360,7 +360,7 @@ def test_most_heartbeats_lapse_together() -> None:
     found = one(jobmanager_stalled.RULE, facts)
     assert found.cause == "jobmanager-stalled"
     assert found.confidence is Confidence.HIGH
-    assert judge(apply(CHECKPOINT_RULES, facts)).cause == "jobmanager-stalled"
+    assert judge(outcomes_of(CHECKPOINT_RULES, facts)).cause == "jobmanager-stalled"
 
 
 def test_an_expiry_that_comes_too_late() -> None:
@@ -465,9 +465,7 @@ def test_source_that_holds_the_lock() -> None:
     job.loaded({("Source: orders", None): {"busy": None, "back_pressured": 980.0}})
     assert findings(no_source_acknowledged.RULE, job.facts()) == []
     job.loads.clear()
-    (answer,) = no_source_acknowledged.RULE.judge(
-        job.facts(), {t.name: t.value for t in no_source_acknowledged.RULE.thresholds}
-    )
+    (answer,) = said_by(no_source_acknowledged.RULE, job.facts())
     assert isinstance(answer, Inconclusive)
 
 

@@ -10,10 +10,9 @@ from flowdiag.analyses.memory.facts import MemoryFacts
 from flowdiag.analyses.memory.rules.memory_ran_out import RULE as RAN_OUT
 from flowdiag.analyses.memory.rules.sizes_not_in_effect import RULE as SIZES
 
+from .judged import said_by
+
 MIB = 1024 * 1024
-THRESHOLDS = {
-    threshold.name: threshold.value for rule in (SIZES, RAN_OUT) for threshold in rule.thresholds
-}
 
 
 def _row(template: str, offset: int = 0, **more: Any) -> dict[str, Any]:
@@ -62,7 +61,7 @@ def test_a_pod_that_is_smaller_than_its_process() -> None:
         pod = _row("pod-creating", 5, taskmanager="tm-1", fields={"resource": f"{megabytes},1.0"})
         facts = _facts(started, pod, version="1.20.5")
         assert facts.processes[0].container_limit == int(megabytes) * MIB
-        assert len(list(SIZES.judge(facts, THRESHOLDS))) == expected
+        assert len(list(said_by(SIZES, facts))) == expected
 
 
 def test_the_operator_tells_of_kills() -> None:
@@ -73,4 +72,4 @@ def test_the_operator_tells_of_kills() -> None:
     )
     facts = _facts(row, row, version="1.20.5")
     assert [kill.reason for kill in facts.kills] == ["OOMKilled"]
-    assert len(list(RAN_OUT.judge(facts, THRESHOLDS))) == 1
+    assert len(list(said_by(RAN_OUT, facts))) == 1

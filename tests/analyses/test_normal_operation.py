@@ -11,8 +11,8 @@ from flowdiag.analyses.checkpoints.rules import CHECKPOINT_RULES
 from flowdiag.analyses.finding import Finding, Severity, Verdict
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.report.wire import judge
-from flowdiag.analyses.rule import apply
 
+from .judged import outcomes_of
 from .workbench import Bench
 
 CANCEL = "java.util.concurrent.CancellationException"
@@ -25,7 +25,7 @@ FAILOVER = (
 def serious(facts: ClusterFacts) -> list[Finding]:
     return [
         finding
-        for outcome in apply(CHECKPOINT_RULES, facts)
+        for outcome in outcomes_of(CHECKPOINT_RULES, facts)
         for finding in outcome.findings
         if finding.severity is not Severity.INFO
     ]
@@ -203,7 +203,7 @@ def test_a_healthy_week(seed: int) -> None:
     cancel(job)
     facts = job.facts()
     assert serious(facts) == []
-    assert judge(apply(CHECKPOINT_RULES, facts)).verdict is Verdict.HEALTHY
+    assert judge(outcomes_of(CHECKPOINT_RULES, facts)).verdict is Verdict.HEALTHY
 
 
 def test_a_healthy_job_with_metrics_and_details() -> None:
@@ -217,5 +217,5 @@ def test_a_healthy_job_with_metrics_and_details() -> None:
             ("Source: orders", None): {"busy": None, "back_pressured": 40.0},
         }
     )
-    outcomes = apply(CHECKPOINT_RULES, job.facts())
+    outcomes = outcomes_of(CHECKPOINT_RULES, job.facts())
     assert [outcome.status for outcome in outcomes] == ["clear"] * len(outcomes)

@@ -17,8 +17,8 @@ from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.checkpoints.rules import CHECKPOINT_RULES
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
 from flowdiag.analyses.keys import JobKey
-from flowdiag.analyses.rule import apply
 
+from .judged import outcomes_of
 from .workbench import Bench
 
 PASSES: Counter[str] = Counter()
@@ -42,7 +42,7 @@ def counted(facts: Any, *names: str) -> dict[str, Any]:
 
 def passes(facts: ClusterFacts) -> dict[str, int]:
     PASSES.clear()
-    outcomes = apply(CHECKPOINT_RULES, facts)
+    outcomes = outcomes_of(CHECKPOINT_RULES, facts)
     checkpoint_data(facts, outcomes)
     assert any(outcome.findings for outcome in outcomes)
     return dict(PASSES)
@@ -120,11 +120,11 @@ def cluster(jobs: int) -> ClusterFacts:
 def test_more_jobs_are_no_more_passes() -> None:
     few, many = passes(cluster(4)), passes(cluster(8))
     assert few == many
-    assert few["jobs"] >= len(CHECKPOINT_RULES)
+    assert few["jobs"] >= 1
 
 
 @pytest.mark.parametrize("facts", [sick(3), cluster(4)], ids=["spells", "jobs"])
 def test_what_is_remembered_changes_no_answer(facts: ClusterFacts) -> None:
-    first = apply(CHECKPOINT_RULES, facts)
-    assert apply(CHECKPOINT_RULES, facts) == first
+    first = outcomes_of(CHECKPOINT_RULES, facts)
+    assert outcomes_of(CHECKPOINT_RULES, facts) == first
     assert facts.derived or any(job.derived for job in facts.jobs)

@@ -12,8 +12,8 @@ from flowdiag.analyses.finding import Confidence, weigh
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.placement import place
 from flowdiag.analyses.report.wire import judge
-from flowdiag.analyses.rule import apply
 
+from .judged import outcomes_of
 from .workbench import Bench
 
 KINDS = (
@@ -100,7 +100,7 @@ def facts(draw: st.DrawFn) -> ClusterFacts:
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(facts())
 def test_any_facts(given_facts: ClusterFacts) -> None:
-    outcomes = apply(CHECKPOINT_RULES, given_facts)
+    outcomes = outcomes_of(CHECKPOINT_RULES, given_facts)
     judge(outcomes)
     for outcome in outcomes:
         for finding in outcome.findings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from flowdiag.analyses.checkpoints.rules import (
     checkpoint_culprit,
@@ -10,6 +10,7 @@ from flowdiag.analyses.checkpoints.rules import (
     checkpoint_expired,
     checkpoint_never_completes,
     checkpoint_not_triggered,
+    checkpoint_threshold_exceeded,
     growing_checkpoint,
     jobmanager_stalled,
     late_acknowledgement,
@@ -19,17 +20,16 @@ from flowdiag.analyses.checkpoints.rules import (
     restart_loop,
     skewed_taskmanager,
     slow_checkpoint,
+    slow_checkpoint_storage,
+    slow_finalization,
     slow_half,
     stuck_task,
     task_failure,
     taskmanager_lost,
 )
-from flowdiag.analyses.checkpoints.rules import checkpoint_threshold_exceeded as threshold_exceeded
-from flowdiag.analyses.checkpoints.rules import slow_checkpoint_storage as storage_throttled
-from flowdiag.analyses.checkpoints.rules import slow_finalization as metadata_write
 from flowdiag.analyses.rule import Rule
 
-CHECKPOINT_RULES: Final[tuple[Rule[Any], ...]] = (
+CHECKPOINT_RULES: Final[tuple[Rule, ...]] = (
     # CP1xx: what happens
     checkpoint_expired.RULE,
     late_acknowledgement.RULE,
@@ -46,10 +46,10 @@ CHECKPOINT_RULES: Final[tuple[Rule[Any], ...]] = (
     task_failure.RULE,
     taskmanager_lost.RULE,
     out_of_memory.RULE,
-    threshold_exceeded.RULE,
+    checkpoint_threshold_exceeded.RULE,
     jobmanager_stalled.RULE,
-    storage_throttled.RULE,
-    metadata_write.RULE,
+    slow_checkpoint_storage.RULE,
+    slow_finalization.RULE,
     lost_transactions.RULE,
     no_source_acknowledged.RULE,
     stuck_task.RULE,

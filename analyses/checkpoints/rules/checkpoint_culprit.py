@@ -1,4 +1,4 @@
-"""Who holds the checkpoints up.
+"""One subtask, task or TaskManager holds the checkpoints up.
 
 What it reports
 ---------------
@@ -47,6 +47,7 @@ from typing import Final
 from flowdiag.analyses.checkpoints.culprit import Conviction, conviction_of, hot_spot
 from flowdiag.analyses.checkpoints.signals import SIGNALS
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Confidence,
     Finding,
@@ -56,47 +57,36 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, all_spells, concluded
-from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
+from flowdiag.analyses.flink.job import JobFacts, Status
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, Signal
 
 # Episodes are judged one by one up to here; of more, the last ones tell what is the matter now.
 _MOST_SPELLS: Final = 40
 
 
-class CheckpointCulprit:
-    """CP201."""
-
-    code: Final = "CP201"
-    name: Final = "checkpoint-culprit"
-    title: Final = "One subtask, task or TaskManager holds the checkpoints up"
-    core: Final = True
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final = tuple(Signal(*signal) for signal in SIGNALS)
-
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding per job and culprit."""
-        for job in facts.jobs:
-            sick = [n for n, e in enumerate(all_spells(job)) if e.count(Status.EXPIRED)]
-            if not sick:
-                found = hot_spot(job)
-                # A whole task that is saturated works as fast as it can: catching up does that.
-                if (
-                    found is not None
-                    and found.suspect is not None
-                    and found.suspect.kind != "task"
-                    and found.confidence is not Confidence.LOW
-                ):
-                    yield _hot(job, found)
-                elif found is not None and found.missing is not None:
-                    yield Inconclusive(reason=found.missing, remedy=found.remedy, job=job.key)
-                continue
-            yield from _judge(job, sick[-_MOST_SPELLS:])
+def judge(job: Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding per job and culprit."""
+    sick = [n for n, e in enumerate(all_spells(job)) if e.count(Status.EXPIRED)]
+    if not sick:
+        found = hot_spot(job)
+        # A whole task that is saturated works as fast as it can: catching up does that.
+        if (
+            found is not None
+            and found.suspect is not None
+            and found.suspect.kind != "task"
+            and found.confidence is not Confidence.LOW
+        ):
+            yield _hot(job, found)
+        elif found is not None and found.missing is not None:
+            yield Inconclusive(reason=found.missing, remedy=found.remedy, job=job.key)
+        return
+    yield from _judge(job, sick[-_MOST_SPELLS:])
 
 
 def _judge(job: JobFacts, numbers: list[int]) -> Iterator[Finding | Inconclusive]:
@@ -131,9 +121,9 @@ def _finding(job: JobFacts, group: list[Conviction]) -> Finding:
     series = [conviction.episode for conviction in group]
     expired = sum(e.count(Status.EXPIRED) for e in series)
     subject = best.subject or j.job_subject(job)
-    cited = j.cite((ref, None) for conviction in group for ref in conviction.refs)
+    cited = cite((ref, None) for conviction in group for ref in conviction.refs)
     ended = j.ends(c for e in series for c in e.checkpoints)
-    evidence = (*cited[:7], *ended[:3]) if cited else ended[: j.MAX_CITED]
+    evidence = (*cited[:7], *ended[:3]) if cited else ended[:MAX_CITED]
     return Finding(
         job=job.key,
         severity=_severity(job, series),
@@ -158,7 +148,7 @@ def _finding(job: JobFacts, group: list[Conviction]) -> Finding:
 
 def _hot(job: JobFacts, found: Conviction) -> Finding:
     subject = found.subject or j.job_subject(job)
-    cited = j.cite((ref, None) for ref in found.refs)
+    cited = cite((ref, None) for ref in found.refs)
     return Finding(
         job=job.key,
         severity=Severity.WARNING,
@@ -174,7 +164,7 @@ def _hot(job: JobFacts, found: Conviction) -> Finding:
         explain=explanation(found, subject)
         + " No checkpoint fails for it (yet), but the job cannot go faster than this.",
         measurements=_measurements(found),
-        evidence=cited[: j.MAX_CITED],
+        evidence=cited[:MAX_CITED],
         evidence_total=len(cited),
         actions=actions(job, found, subject),
         votes=found.votes,
@@ -350,4 +340,4 @@ def actions(job: JobFacts, conviction: Conviction, subject: Subject) -> tuple[Ac
     )
 
 
-RULE: Final = CheckpointCulprit()
+RULE: Final = Rule("CP201", judge, signals=tuple(Signal(*signal) for signal in SIGNALS), core=True)

@@ -1,4 +1,4 @@
-"""A checkpoint was declined or failed, other than by its time-out.
+"""Checkpoints are declined or fail.
 
 What it reports
 ---------------
@@ -43,43 +43,36 @@ from flowdiag.analyses.finding import (
     Measurement,
     Rank,
     State,
+    cite,
+    spread,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, blameless, concluded, episodes
-from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, Decline, JobFacts, Status
+from flowdiag.analyses.flink.job import Checkpoint, Decline, JobFacts, Status
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class CheckpointDeclined:
-    """CP103."""
+class CheckpointDeclinedLimits(Limits):
+    """What CP103 compares with."""
 
-    code: Final = "CP103"
-    name: Final = "checkpoint-declined"
-    title: Final = "Checkpoints are declined or fail"
-    core: Final = True
-    thresholds: Final = (
-        Threshold(
-            "at-the-end",
-            j.AT_THE_END,
-            "checkpoints",
-            "one failed checkpoint costs one interval; a second one in a row at the end of the "
-            "input is a job that does not complete checkpoints",
-        ),
+    at_the_end: float = limit(
+        j.AT_THE_END,
+        "checkpoints",
+        "one failed checkpoint costs one interval; a second one in a row at the end of the "
+        "input is a job that does not complete checkpoints",
     )
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding per job."""
-        for job in facts.jobs:
-            series = [e for e in episodes(job) if e.count(Status.DECLINED, Status.FAILED)]
-            if series:
-                yield _finding(job, series, thresholds)
 
 
-def _finding(job: JobFacts, series: list[Episode], thresholds: Thresholds) -> Finding:
+def judge(job: Job, limits: CheckpointDeclinedLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per job."""
+    series = [e for e in episodes(job) if e.count(Status.DECLINED, Status.FAILED)]
+    if series:
+        yield _finding(job, series, limits)
+
+
+def _finding(job: JobFacts, series: list[Episode], limits: CheckpointDeclinedLimits) -> Finding:
     sick = [
         c for e in series for c in e.checkpoints if c.status in (Status.DECLINED, Status.FAILED)
     ]
@@ -88,7 +81,7 @@ def _finding(job: JobFacts, series: list[Episode], thresholds: Thresholds) -> Fi
     population = len(concluded(job))
     state = j.state_of(series)
     at_the_end = len(series[-1].checkpoints) if state is State.ONGOING else 0
-    fatal = state is State.ONGOING and (at_the_end >= thresholds["at-the-end"] or j.job_failed(job))
+    fatal = state is State.ONGOING and (at_the_end >= limits.at_the_end or j.job_failed(job))
     who = Counter(
         j.subtask_text(d.attempt.task, d.attempt.subtask_index, d.attempt.parallelism)
         for d in declines
@@ -102,7 +95,7 @@ def _finding(job: JobFacts, series: list[Episode], thresholds: Thresholds) -> Fi
         title += ", none has completed since"
     listed = "; ".join(f"{text} ({count}×)" for text, count in why.most_common(3))
     by = ", ".join(f"{text} {count}×" for text, count in who.most_common(5))
-    cited = j.cite([(d.ref, d.time_us) for d in declines] + [(c.end_ref, c.ended_us) for c in sick])
+    cited = cite([(d.ref, d.time_us) for d in declines] + [(c.end_ref, c.ended_us) for c in sick])
     return Finding(
         job=job.key,
         severity=j.severity_of(job, series, len(sick), population, fatal=fatal),
@@ -129,12 +122,12 @@ def _finding(job: JobFacts, series: list[Episode], thresholds: Thresholds) -> Fi
                 name="unsuccessful-at-the-end",
                 value=at_the_end,
                 unit="checkpoints",
-                threshold=thresholds["at-the-end"],
+                threshold=limits.at_the_end,
                 population="since the last completed checkpoint",
             ),
             Measurement(name="declining-subtasks", value=len(who), unit="subtasks"),
         ),
-        evidence=j.spread(cited),
+        evidence=spread(cited),
         evidence_total=len(cited),
         actions=(
             Action(
@@ -167,4 +160,4 @@ def _reasons(sick: list[Checkpoint], declines: list[Decline]) -> Counter[str]:
     return found
 
 
-RULE: Final = CheckpointDeclined()
+RULE: Final = Rule("CP103", judge, CheckpointDeclinedLimits, core=True)

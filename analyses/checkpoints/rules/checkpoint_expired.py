@@ -44,56 +44,48 @@ from flowdiag.analyses.finding import (
     Measurement,
     Rank,
     State,
+    spread,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, concluded, episodes
-from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts, Status
+from flowdiag.analyses.flink.job import Checkpoint, JobFacts, Status
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class CheckpointExpired:
-    """CP101."""
+class CheckpointExpiredLimits(Limits):
+    """What CP101 compares with."""
 
-    code: Final = "CP101"
-    name: Final = "checkpoint-expired"
-    title: Final = "Checkpoints expire before they complete"
-    core: Final = True
-    thresholds: Final = (
-        Threshold(
-            "at-the-end",
-            j.AT_THE_END,
-            "checkpoints",
-            "one failed checkpoint costs one interval; a second one in a row at the end of the "
-            "input is a job that does not complete checkpoints",
-        ),
+    at_the_end: float = limit(
+        j.AT_THE_END,
+        "checkpoints",
+        "one failed checkpoint costs one interval; a second one in a row at the end of the "
+        "input is a job that does not complete checkpoints",
     )
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding per job."""
-        for job in facts.jobs:
-            series = [e for e in episodes(job) if e.count(Status.EXPIRED)]
-            if series:
-                yield _finding(job, series, thresholds)
-            elif not job.checkpoints and not facts.has_jobmanager_log and not facts.has_rest:
-                yield Inconclusive(
-                    reason="no input says how checkpoints ended",
-                    remedy="add the JobManager's log, the answers of /jobs/:id/checkpoints, or "
-                    "the archive of the job",
-                    job=job.key,
-                )
 
 
-def _finding(job: JobFacts, series: list[Episode], thresholds: Thresholds) -> Finding:
+def judge(job: Job, limits: CheckpointExpiredLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per job."""
+    series = [e for e in episodes(job) if e.count(Status.EXPIRED)]
+    if series:
+        yield _finding(job, series, limits)
+    elif not job.checkpoints and not job.cluster.has_jobmanager_log and not job.cluster.has_rest:
+        yield Inconclusive(
+            reason="no input says how checkpoints ended",
+            remedy="add the JobManager's log, the answers of /jobs/:id/checkpoints, or "
+            "the archive of the job",
+            job=job.key,
+        )
+
+
+def _finding(job: JobFacts, series: list[Episode], limits: CheckpointExpiredLimits) -> Finding:
     expired = [c for e in series for c in e.checkpoints if c.status is Status.EXPIRED]
     population = len(concluded(job))
     state = j.state_of(series)
     in_a_row = max(len(e.checkpoints) for e in series)
     at_the_end = len(series[-1].checkpoints) if state is State.ONGOING else 0
-    fatal = state is State.ONGOING and (at_the_end >= thresholds["at-the-end"] or j.job_failed(job))
+    fatal = state is State.ONGOING and (at_the_end >= limits.at_the_end or j.job_failed(job))
     timeout = j.timeout_ms(job)
     cited = j.ends(expired)
     title = f"{len(expired)} of {j.count_text(population, 'checkpoint')} expired"
@@ -130,14 +122,14 @@ def _finding(job: JobFacts, series: list[Episode], thresholds: Thresholds) -> Fi
                 name="unsuccessful-at-the-end",
                 value=at_the_end,
                 unit="checkpoints",
-                threshold=thresholds["at-the-end"],
+                threshold=limits.at_the_end,
                 population="since the last completed checkpoint",
             ),
             Measurement(name="longest-series", value=in_a_row, unit="checkpoints"),
             Measurement(name="episodes", value=len(series), unit="episodes"),
             *((Measurement(name="timeout", value=timeout, unit="ms"),) if timeout else ()),
         ),
-        evidence=j.spread(cited),
+        evidence=spread(cited),
         evidence_total=len(cited),
         actions=_actions(job),
     )
@@ -219,4 +211,4 @@ def _actions(job: JobFacts) -> tuple[Action, ...]:
     return tuple(found)
 
 
-RULE: Final = CheckpointExpired()
+RULE: Final = Rule("CP101", judge, CheckpointExpiredLimits, core=True)

@@ -1,4 +1,4 @@
-"""Checkpoints are triggered and nothing more is heard of them, or none is triggered at all.
+"""Checkpoints are triggered and never end, or are never triggered.
 
 What it reports
 ---------------
@@ -43,54 +43,44 @@ from flowdiag.analyses.finding import (
     Rank,
     Severity,
     State,
+    cite,
+    spread,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import failed, in_order, incidents
-from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts, Status
+from flowdiag.analyses.flink.job import Checkpoint, JobFacts, Status
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class CheckpointNeverCompletes:
-    """CP106."""
+class CheckpointNeverCompletesLimits(Limits):
+    """What CP106 compares with."""
 
-    code: Final = "CP106"
-    name: Final = "checkpoint-never-completes"
-    title: Final = "Checkpoints are triggered and never end, or are never triggered"
-    core: Final = False
-    thresholds: Final = (
-        Threshold(
-            "triggers",
-            3,
-            "checkpoints",
-            "one may be in flight when the input ends, a second with two concurrent ones",
-        ),
-        Threshold(
-            "hours-without",
-            2.0,
-            "hours",
-            "intervals above an hour exist, above two hours they are rare",
-        ),
+    triggers: float = limit(
+        3,
+        "checkpoints",
+        "one may be in flight when the input ends, a second with two concurrent ones",
     )
-    signals: Final[tuple[Signal, ...]] = ()
+    hours_without: float = limit(
+        2.0, "hours", "intervals above an hour exist, above two hours they are rare"
+    )
 
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """At most one finding per job."""
-        for job in facts.jobs:
-            triggered = [c for c in in_order(job.checkpoints) if c.triggered_us is not None]
-            ended = any(c.status is Status.COMPLETED or failed(c, job) for c in job.checkpoints)
-            pending = [c for c in triggered if c.status is Status.IN_FLIGHT]
-            stuck = _stuck(job, pending)
-            if not ended and len(pending) >= thresholds["triggers"]:
-                yield _never(job, pending)
-            elif stuck is not None:
-                yield _in_progress(job, *stuck)
-            elif not job.checkpoints and facts.has_jobmanager_log:
-                hours = _hours_running(job)
-                if hours is not None and hours >= thresholds["hours-without"]:
-                    yield _off(job, hours, thresholds)
+
+def judge(job: Job, limits: CheckpointNeverCompletesLimits) -> Iterator[Finding | Inconclusive]:
+    """At most one finding per job."""
+    triggered = [c for c in in_order(job.checkpoints) if c.triggered_us is not None]
+    ended = any(c.status is Status.COMPLETED or failed(c, job) for c in job.checkpoints)
+    pending = [c for c in triggered if c.status is Status.IN_FLIGHT]
+    stuck = _stuck(job, pending)
+    if not ended and len(pending) >= limits.triggers:
+        yield _never(job, pending)
+    elif stuck is not None:
+        yield _in_progress(job, *stuck)
+    elif not job.checkpoints and job.cluster.has_jobmanager_log:
+        hours = _hours_running(job)
+        if hours is not None and hours >= limits.hours_without:
+            yield _off(job, hours, limits)
 
 
 def _over(job: JobFacts, after_us: int) -> bool:
@@ -147,7 +137,7 @@ def _actions(job: JobFacts) -> tuple[Action, ...]:
 
 
 def _never(job: JobFacts, pending: list[Checkpoint]) -> Finding:
-    cited = j.cite((c.trigger_ref, c.triggered_us) for c in pending)
+    cited = cite((c.trigger_ref, c.triggered_us) for c in pending)
     return Finding(
         job=job.key,
         severity=Severity.CRITICAL,
@@ -167,7 +157,7 @@ def _never(job: JobFacts, pending: list[Checkpoint]) -> Finding:
             Measurement(name="triggered-checkpoints", value=len(pending), unit="checkpoints"),
             Measurement(name="completed-checkpoints", value=0, unit="checkpoints"),
         ),
-        evidence=j.spread(cited),
+        evidence=spread(cited),
         evidence_total=len(cited),
         actions=_actions(job),
     )
@@ -192,12 +182,12 @@ def _in_progress(job: JobFacts, checkpoint: Checkpoint, age: float) -> Finding:
         measurements=(
             Measurement(name="in-progress", value=age, unit="ms", threshold=2 * timeout),
         ),
-        evidence=j.cite([(checkpoint.trigger_ref, checkpoint.triggered_us)]),
+        evidence=cite([(checkpoint.trigger_ref, checkpoint.triggered_us)]),
         actions=_actions(job),
     )
 
 
-def _off(job: JobFacts, hours: float, thresholds: Thresholds) -> Finding:
+def _off(job: JobFacts, hours: float, limits: CheckpointNeverCompletesLimits) -> Finding:
     deployed = [a for a in job.attempts if a.deployed_us is not None]
     return Finding(
         job=job.key,
@@ -217,10 +207,10 @@ def _off(job: JobFacts, hours: float, thresholds: Thresholds) -> Finding:
                 name="hours-running",
                 value=hours,
                 unit="hours",
-                threshold=thresholds["hours-without"],
+                threshold=limits.hours_without,
             ),
         ),
-        evidence=j.cite((a.ref, a.deployed_us) for a in deployed[:3]),
+        evidence=cite((a.ref, a.deployed_us) for a in deployed[:3]),
         actions=(
             Action(
                 text="Switch periodic checkpoints on, if the job has state",
@@ -234,4 +224,4 @@ def _off(job: JobFacts, hours: float, thresholds: Thresholds) -> Finding:
     )
 
 
-RULE: Final = CheckpointNeverCompletes()
+RULE: Final = Rule("CP106", judge, CheckpointNeverCompletesLimits)

@@ -43,46 +43,40 @@ from flowdiag.analyses.finding import (
     Measurement,
     Rank,
     State,
+    cite,
     grade,
+    spread,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.crises import crises
 from flowdiag.analyses.flink.episodes import finished_us, incidents
-from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
+from flowdiag.analyses.flink.job import Incident, JobFacts, Status
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 from flowdiag.parsers.flink.failures import reason_kind
 
 _TEN_MINUTES_US: Final = 600_000_000
 
 
-class CheckpointNotTriggered:
-    """CP107."""
+class CheckpointNotTriggeredLimits(Limits):
+    """What CP107 compares with."""
 
-    code: Final = "CP107"
-    name: Final = "checkpoint-not-triggered"
-    title: Final = "Checkpoints are not triggered any more"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("attempts", 5, "attempts", "a start or a restart refuses one to three"),
-        Threshold("silence", 20.0, "intervals", "pauses stretch a gap to two or three intervals"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    attempts: float = limit(5, "attempts", "a start or a restart refuses one to three")
+    silence: float = limit(20.0, "intervals", "pauses stretch a gap to two or three intervals")
 
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """At most one finding per job."""
-        for job in facts.jobs:
-            if finished_us(job) is not None:
-                continue
-            refused = _refused(job)
-            if len(refused) >= thresholds["attempts"]:
-                yield _finding(job, refused, thresholds)
-                continue
-            silence = _silence(job, thresholds)
-            if silence is not None:
-                yield _silent(job, silence, thresholds)
+
+def judge(job: Job, limits: CheckpointNotTriggeredLimits) -> Iterator[Finding | Inconclusive]:
+    """At most one finding per job."""
+    if finished_us(job) is not None:
+        return
+    refused = _refused(job)
+    if len(refused) >= limits.attempts:
+        yield _finding(job, refused, limits)
+        return
+    silence = _silence(job, limits)
+    if silence is not None:
+        yield _silent(job, silence, limits)
 
 
 def _refused(job: JobFacts) -> list[Incident]:
@@ -101,7 +95,7 @@ def _refused(job: JobFacts) -> list[Incident]:
     return after
 
 
-def _silence(job: JobFacts, thresholds: Thresholds) -> float | None:
+def _silence(job: JobFacts, limits: CheckpointNotTriggeredLimits) -> float | None:
     """Milliseconds since the last trigger, if that is much too long; None if all is well."""
     interval = j.interval_ms(job)
     triggered = [c for c in job.checkpoints if c.triggered_us is not None]
@@ -128,16 +122,18 @@ def _silence(job: JobFacts, thresholds: Thresholds) -> float | None:
     ):
         return None
     silent = job.last_us - last
-    limit = max(_TEN_MINUTES_US, thresholds["silence"] * interval * 1000)
+    limit = max(_TEN_MINUTES_US, limits.silence * interval * 1000)
     return silent / 1000 if silent > limit else None
 
 
-def _finding(job: JobFacts, refused: list[Incident], thresholds: Thresholds) -> Finding:
+def _finding(
+    job: JobFacts, refused: list[Incident], limits: CheckpointNotTriggeredLimits
+) -> Finding:
     kinds = Counter(reason_kind(i.cause or "") or "unknown" for i in refused)
     kind = kinds.most_common(1)[0][0]
     span = ((refused[-1].time_us or 0) - (refused[0].time_us or 0)) / 1000
-    many = len(refused) >= 10 * thresholds["attempts"]
-    cited = j.cite((i.ref, i.time_us) for i in refused)
+    many = len(refused) >= 10 * limits.attempts
+    cited = cite((i.ref, i.time_us) for i in refused)
     reason = " ".join((refused[-1].cause or "").split())
     finish = option("after-finish", job.version)
     finished = kind == "finished" or "finished" in reason
@@ -164,11 +160,11 @@ def _finding(job: JobFacts, refused: list[Incident], thresholds: Thresholds) -> 
                 name="refused-triggers",
                 value=len(refused),
                 unit="attempts",
-                threshold=thresholds["attempts"],
+                threshold=limits.attempts,
                 population="since the last checkpoint that was triggered",
             ),
         ),
-        evidence=j.spread(cited),
+        evidence=spread(cited),
         evidence_total=len(cited),
         actions=(
             Action(
@@ -189,7 +185,7 @@ def _finding(job: JobFacts, refused: list[Incident], thresholds: Thresholds) -> 
     )
 
 
-def _silent(job: JobFacts, silence: float, thresholds: Thresholds) -> Finding:
+def _silent(job: JobFacts, silence: float, limits: CheckpointNotTriggeredLimits) -> Finding:
     last = max(
         (c for c in job.checkpoints if c.triggered_us is not None),
         key=lambda c: c.triggered_us or 0,
@@ -213,7 +209,7 @@ def _silent(job: JobFacts, silence: float, thresholds: Thresholds) -> Finding:
                 name="silence",
                 value=silence,
                 unit="ms",
-                threshold=thresholds["silence"] * interval,
+                threshold=limits.silence * interval,
             ),
         ),
         evidence=j.ends([last]),
@@ -226,4 +222,4 @@ def _silent(job: JobFacts, silence: float, thresholds: Thresholds) -> Finding:
     )
 
 
-RULE: Final = CheckpointNotTriggered()
+RULE: Final = Rule("CP107", judge, CheckpointNotTriggeredLimits)

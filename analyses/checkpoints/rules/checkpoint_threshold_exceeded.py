@@ -1,4 +1,4 @@
-"""Too many checkpoints failed, so Flink failed the job.
+"""The job was failed for its failed checkpoints.
 
 What it reports
 ---------------
@@ -33,39 +33,29 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
     Measurement,
     Rank,
+    cite,
     grade,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.crises import Crisis, crises
 from flowdiag.analyses.flink.episodes import concluded, failed, in_order
-from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
+from flowdiag.analyses.flink.job import JobFacts
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule
 
 
-class ThresholdExceeded:
-    """CP304."""
-
-    code: Final = "CP304"
-    name: Final = "checkpoint-threshold-exceeded"
-    title: Final = "The job was failed for its failed checkpoints"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding per job."""
-        for job in facts.jobs:
-            hit = [c for c in crises(job, facts) if c.of_kind("checkpoint-failures")]
-            if hit:
-                yield _finding(job, hit)
+def judge(job: Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding per job."""
+    hit = [c for c in crises(job, job.cluster) if c.of_kind("checkpoint-failures")]
+    if hit:
+        yield _finding(job, hit)
 
 
 def _finding(job: JobFacts, hit: list[Crisis]) -> Finding:
@@ -80,7 +70,7 @@ def _finding(job: JobFacts, hit: list[Crisis]) -> Finding:
     words = Counter(str(c.status) for c in before[-5:])
     listed = ", ".join(f"{count} {word}" for word, count in words.most_common())
     records = [f for crisis in reversed(hit) for f in crisis.of_kind("checkpoint-failures")]
-    cited = j.cite((f.incident.ref, f.incident.time_us) for f in records)
+    cited = cite((f.incident.ref, f.incident.time_us) for f in records)
     name = option("tolerable", job.version)
     times = f" {len(hit)} times" if len(hit) > 1 else ""
     return Finding(
@@ -102,7 +92,7 @@ def _finding(job: JobFacts, hit: list[Crisis]) -> Finding:
         last_us=last.last_us,
         count=len(hit),
         measurements=(Measurement(name="exceeded", value=len(hit), unit="times"),),
-        evidence=cited[: j.MAX_CITED],
+        evidence=cited[:MAX_CITED],
         evidence_total=len(cited),
         actions=(
             Action(
@@ -121,4 +111,4 @@ def _finding(job: JobFacts, hit: list[Crisis]) -> Finding:
     )
 
 
-RULE: Final = ThresholdExceeded()
+RULE: Final = Rule("CP304", judge)

@@ -1,4 +1,4 @@
-"""Checkpoints get longer, or larger, without end.
+"""Checkpoints get longer or larger.
 
 What it reports
 ---------------
@@ -45,75 +45,65 @@ from flowdiag.analyses.finding import (
     Rank,
     State,
     grade,
+    spread,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import settled
-from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts
+from flowdiag.analyses.flink.job import Checkpoint, JobFacts
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 _SAMPLE: Final = 200
 _DAY_MS: Final = 86_400_000.0
 
 
-class GrowingCheckpoint:
-    """CP105."""
+class GrowingCheckpointLimits(Limits):
+    """What CP105 compares with."""
 
-    code: Final = "CP105"
-    name: Final = "growing-checkpoint"
-    title: Final = "Checkpoints get longer or larger"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("checkpoints", 30, "checkpoints", "fewer points show no trend against noise"),
-        Threshold(
-            "span", 1_800_000.0, "ms", "what happens within half an hour is an event, not a trend"
-        ),
-        Threshold(
-            "factor", 2.0, "ratio", "a daily rhythm or a larger input seldom doubles a checkpoint"
-        ),
-        Threshold("tau", 0.6, "ratio", "four of five pairs of checkpoints are in rising order"),
-        Threshold(
-            "still",
-            1.15,
-            "ratio",
-            "a straight line that doubles rises by a third in its second half, one that levels off "
-            "does not",
-        ),
-        Threshold(
-            "straight",
-            0.7,
-            "ratio",
-            "rise of the second half by that of the first: a straight line gives 1, filling up "
-            "towards a level at most 0.67 once its time constant has passed",
-        ),
-        Threshold(
-            "daily-factor",
-            3.0,
-            "ratio",
-            "a load that is half as large again by day and half by night triples in half a day",
-        ),
-        Threshold("floor-duration", 2000.0, "ms", "growth that nobody would notice"),
-        Threshold("floor-size", 67_108_864.0, "bytes", "64 MiB: less is nobody's problem"),
+    checkpoints: float = limit(30, "checkpoints", "fewer points show no trend against noise")
+    span: float = limit(
+        1_800_000.0, "ms", "what happens within half an hour is an event, not a trend"
     )
-    signals: Final[tuple[Signal, ...]] = ()
+    factor: float = limit(
+        2.0, "ratio", "a daily rhythm or a larger input seldom doubles a checkpoint"
+    )
+    tau: float = limit(0.6, "ratio", "four of five pairs of checkpoints are in rising order")
+    still: float = limit(
+        1.15,
+        "ratio",
+        "a straight line that doubles rises by a third in its second half, one that levels off "
+        "does not",
+    )
+    straight: float = limit(
+        0.7,
+        "ratio",
+        "rise of the second half by that of the first: a straight line gives 1, filling up "
+        "towards a level at most 0.67 once its time constant has passed",
+    )
+    daily_factor: float = limit(
+        3.0,
+        "ratio",
+        "a load that is half as large again by day and half by night triples in half a day",
+    )
+    floor_duration: float = limit(2000.0, "ms", "growth that nobody would notice")
+    floor_size: float = limit(67_108_864.0, "bytes", "64 MiB: less is nobody's problem")
 
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """At most one finding for the duration and one for the size, per job."""
-        for job in facts.jobs:
-            stretches = settled(job, j.WARM_UP)
-            if not stretches:
-                continue
-            last = stretches[-1]
-            durations = [(c, lasted) for c in last if (lasted := lasted_ms(c)) is not None]
-            sizes = [(c, float(c.bytes)) for c in last if c.bytes is not None]
-            grown = Growth.of(durations, thresholds, thresholds["floor-duration"])
-            if grown is not None:
-                yield _finding(job, grown, "duration", "ms", thresholds)
-            grown = Growth.of(sizes, thresholds, thresholds["floor-size"])
-            if grown is not None:
-                yield _finding(job, grown, "size", "bytes", thresholds)
+
+def judge(job: Job, limits: GrowingCheckpointLimits) -> Iterator[Finding | Inconclusive]:
+    """At most one finding for the duration and one for the size, per job."""
+    stretches = settled(job, j.WARM_UP)
+    if not stretches:
+        return
+    last = stretches[-1]
+    durations = [(c, lasted) for c in last if (lasted := lasted_ms(c)) is not None]
+    sizes = [(c, float(c.bytes)) for c in last if c.bytes is not None]
+    grown = Growth.of(durations, limits, limits.floor_duration)
+    if grown is not None:
+        yield _finding(job, grown, "duration", "ms", limits)
+    grown = Growth.of(sizes, limits, limits.floor_size)
+    if grown is not None:
+        yield _finding(job, grown, "size", "bytes", limits)
 
 
 class Growth:
@@ -136,18 +126,18 @@ class Growth:
     def of(
         cls,
         points: Sequence[tuple[Checkpoint, float]],
-        thresholds: Thresholds,
+        limits: GrowingCheckpointLimits,
         floor: float,
     ) -> Growth | None:
         """The growth in a stretch, None when there is none worth the name."""
         values = [value for _, value in points]
         first, last = (points[0][0], points[-1][0]) if points else (None, None)
-        if first is None or last is None or len(values) < thresholds["checkpoints"]:
+        if first is None or last is None or len(values) < limits.checkpoints:
             return None
         if first.triggered_us is None or last.triggered_us is None:
             return None
         span_ms = (last.triggered_us - first.triggered_us) / 1000
-        if span_ms < thresholds["span"]:
+        if span_ms < limits.span:
             return None
         flank = _DAY_MS / 4 <= span_ms <= _DAY_MS
         fifth, half = max(1, len(values) // 5), len(values) // 2
@@ -155,11 +145,11 @@ class Growth:
         middle = median(values[half - fifth // 2 : half + fifth // 2 + 1])
         grown = cls(points, before, after, kendall(thin(values, _SAMPLE)))
         if (
-            grown.factor >= thresholds["daily-factor" if flank else "factor"]
+            grown.factor >= (limits.daily_factor if flank else limits.factor)
             and after - before >= floor
-            and after >= middle * thresholds["still"]
-            and after - middle >= (middle - before) * thresholds["straight"]
-            and grown.tau >= thresholds["tau"]
+            and after >= middle * limits.still
+            and after - middle >= (middle - before) * limits.straight
+            and grown.tau >= limits.tau
         ):
             return grown
         return None
@@ -195,7 +185,9 @@ def kendall(values: Sequence[float]) -> float:
     return score / pairs if pairs else 0.0
 
 
-def _finding(job: JobFacts, grown: Growth, what: str, unit: str, thresholds: Thresholds) -> Finding:
+def _finding(
+    job: JobFacts, grown: Growth, what: str, unit: str, limits: GrowingCheckpointLimits
+) -> Finding:
     first, last = grown.points[0][0], grown.points[-1][0]
     say = j.duration_text if unit == "ms" else j.bytes_text
     span = ((last.triggered_us or 0) - (first.triggered_us or 0)) / 1000
@@ -231,14 +223,10 @@ def _finding(job: JobFacts, grown: Growth, what: str, unit: str, thresholds: Thr
                 name=f"{what}-before", value=grown.before, unit=unit, population="first fifth"
             ),
             Measurement(name=f"{what}-now", value=grown.after, unit=unit, population="last fifth"),
-            Measurement(
-                name="growth", value=grown.factor, unit="ratio", threshold=thresholds["factor"]
-            ),
-            Measurement(
-                name="kendall-tau", value=grown.tau, unit="ratio", threshold=thresholds["tau"]
-            ),
+            Measurement(name="growth", value=grown.factor, unit="ratio", threshold=limits.factor),
+            Measurement(name="kendall-tau", value=grown.tau, unit="ratio", threshold=limits.tau),
         ),
-        evidence=j.spread(j.ends([c for c, _ in grown.points])),
+        evidence=spread(j.ends([c for c, _ in grown.points])),
         evidence_total=len(grown.points),
         actions=(
             Action(
@@ -264,4 +252,4 @@ def _finding(job: JobFacts, grown: Growth, what: str, unit: str, thresholds: Thr
     )
 
 
-RULE: Final = GrowingCheckpoint()
+RULE: Final = Rule("CP105", judge, GrowingCheckpointLimits)

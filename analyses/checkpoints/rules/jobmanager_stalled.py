@@ -41,6 +41,7 @@ from typing import Final
 
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -49,60 +50,41 @@ from flowdiag.analyses.finding import (
     State,
     Subject,
     Vote,
+    cite,
     grade,
     weigh,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import beginnings, in_order, incidents
 from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, Incident, JobFacts, Status
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 
 
-class JobManagerStalled:
-    """CP305."""
+class JobmanagerStalledLimits(Limits):
+    """What CP305 compares with."""
 
-    code: Final = "CP305"
-    name: Final = "jobmanager-stalled"
-    title: Final = "The JobManager stood still"
-    core: Final = False
-    thresholds: Final = (
-        Threshold(
-            "taskmanagers", 3, "taskmanagers", "two can fail together by chance or by a rack"
-        ),
-        Threshold("share", 0.6, "share", "most of the cluster"),
-        Threshold("together", 10_000.0, "ms", "the heartbeat interval: one round of heartbeats"),
-        Threshold(
-            "overdue",
-            10_000.0,
-            "ms",
-            "timers of a healthy JobManager are late by milliseconds, in a long collection by seconds",
-        ),
-        Threshold(
-            "gap",
-            10.0,
-            "intervals",
-            "a pause between checkpoints stretches a gap to two or three intervals",
-        ),
+    taskmanagers: float = limit(3, "taskmanagers", "two can fail together by chance or by a rack")
+    share: float = limit(0.6, "share", "most of the cluster")
+    together: float = limit(10_000.0, "ms", "the heartbeat interval: one round of heartbeats")
+    overdue: float = limit(
+        10_000.0,
+        "ms",
+        "timers of a healthy JobManager are late by milliseconds, in a long collection by seconds",
     )
-    signals: Final = (
-        Signal("heartbeats-together", 2, "most heartbeats lapse within one round"),
-        Signal("registered-again", 1, "the same TaskManagers register again soon after"),
-        Signal(
-            "gap-in-triggers", 1, "no checkpoint was triggered for many intervals, without cause"
-        ),
+    gap: float = limit(
+        10.0, "intervals", "a pause between checkpoints stretches a gap to two or three intervals"
     )
 
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """At most one finding per job."""
-        for job in facts.jobs:
-            lapses = _lapses(job, facts, thresholds)
-            overdue = _overdue(job, thresholds)
-            if lapses or overdue:
-                gaps = _gaps(job, thresholds)
-                yield _finding(job, facts, lapses, overdue, gaps, thresholds)
+
+def judge(job: Job, limits: JobmanagerStalledLimits) -> Iterator[Finding | Inconclusive]:
+    """At most one finding per job."""
+    lapses = _lapses(job, job.cluster, limits)
+    overdue = _overdue(job, limits)
+    if lapses or overdue:
+        gaps = _gaps(job, limits)
+        yield _finding(job, job.cluster, lapses, overdue, gaps, limits)
 
 
 def _taskmanagers(job: JobFacts, facts: ClusterFacts) -> int:
@@ -151,16 +133,18 @@ def _strangers(facts: ClusterFacts) -> Strangers:
     )
 
 
-def _lapses(job: JobFacts, facts: ClusterFacts, thresholds: Thresholds) -> list[list[Incident]]:
+def _lapses(
+    job: JobFacts, facts: ClusterFacts, limits: JobmanagerStalledLimits
+) -> list[list[Incident]]:
     """Groups of heartbeats that lapsed together."""
     lost = sorted([*_lost(job.incidents), *_strangers(facts).lost], key=lambda i: i.time_us or 0)
-    if len(lost) < thresholds["taskmanagers"]:
+    if len(lost) < limits.taskmanagers:
         return []
     everybody = _taskmanagers(job, facts)
     found: list[list[Incident]] = []
     for incident in lost:
         if found and (incident.time_us or 0) - (found[-1][0].time_us or 0) <= (
-            thresholds["together"] * 1000
+            limits.together * 1000
         ):
             found[-1].append(incident)
         else:
@@ -168,17 +152,17 @@ def _lapses(job: JobFacts, facts: ClusterFacts, thresholds: Thresholds) -> list[
     return [
         group
         for group in found
-        if len({i.taskmanager for i in group}) >= thresholds["taskmanagers"]
-        and len({i.taskmanager for i in group}) >= thresholds["share"] * everybody
+        if len({i.taskmanager for i in group}) >= limits.taskmanagers
+        and len({i.taskmanager for i in group}) >= limits.share * everybody
     ]
 
 
-def _overdue(job: JobFacts, thresholds: Thresholds) -> list[Checkpoint]:
+def _overdue(job: JobFacts, limits: JobmanagerStalledLimits) -> list[Checkpoint]:
     """Checkpoints that expired too late."""
     timeout = j.timeout_ms(job)
     if timeout is None:
         return []
-    limit = timeout + max(thresholds["overdue"], timeout / 4)
+    limit = timeout + max(limits.overdue, timeout / 4)
     return [
         c
         for c in in_order(job.checkpoints)
@@ -189,7 +173,7 @@ def _overdue(job: JobFacts, thresholds: Thresholds) -> list[Checkpoint]:
     ]
 
 
-def _gaps(job: JobFacts, thresholds: Thresholds) -> list[tuple[Checkpoint, Checkpoint]]:
+def _gaps(job: JobFacts, limits: JobmanagerStalledLimits) -> list[tuple[Checkpoint, Checkpoint]]:
     """Pairs of checkpoints with an unexplained pause between."""
     interval = j.interval_ms(job)
     if not interval:
@@ -203,9 +187,7 @@ def _gaps(job: JobFacts, thresholds: Thresholds) -> list[tuple[Checkpoint, Check
         high = after.triggered_us or 0
         if before.run != after.run or after.id != before.id + 1:
             continue
-        if before.status is not Status.COMPLETED or (high - low) / 1000 < (
-            thresholds["gap"] * interval
-        ):
+        if before.status is not Status.COMPLETED or (high - low) / 1000 < (limits.gap * interval):
             continue
         if bisect_left(breaks, low) >= bisect(breaks, high):
             found.append((before, after))
@@ -223,7 +205,7 @@ def _finding(
     lapses: Sequence[Sequence[Incident]],
     overdue: Sequence[Checkpoint],
     gaps: Sequence[tuple[Checkpoint, Checkpoint]],
-    thresholds: Thresholds,
+    limits: JobmanagerStalledLimits,
 ) -> Finding:
     votes = []
     if lapses:
@@ -231,7 +213,7 @@ def _finding(
         votes.append(
             Vote(
                 signal="heartbeats-together",
-                says=f"{count} heartbeats lapsed within {thresholds['together'] / 1000:.0f} s",
+                says=f"{count} heartbeats lapsed within {limits.together / 1000:.0f} s",
                 weight=2,
             )
         )
@@ -277,7 +259,7 @@ def _finding(
     )
     state = State.RECOVERED if recovered else State.ONGOING
     times = len(lapses) + len(overdue)
-    cited = j.cite(
+    cited = cite(
         [(i.ref, i.time_us) for group in lapses for i in group]
         + [(c.end_ref, c.ended_us) for c in overdue]
         + [(c.trigger_ref, c.triggered_us) for pair in gaps for c in pair]
@@ -295,7 +277,7 @@ def _finding(
         cause="jobmanager-stalled",
         confidence=weigh(votes),
         # Nearer to the root than the TaskManagers that seem to be lost.
-        rank=Rank.ROOT_CAUSE - 2,
+        rank=Rank.STANDSTILL,
         first_us=min(moments, default=None),
         last_us=max(moments, default=None),
         count=times,
@@ -310,12 +292,12 @@ def _finding(
                 name="heartbeats-together",
                 value=max((len(group) for group in lapses), default=0),
                 unit="taskmanagers",
-                threshold=thresholds["taskmanagers"],
+                threshold=limits.taskmanagers,
                 population=f"{_taskmanagers(job, facts)} TaskManagers",
             ),
             Measurement(name="unexplained-gaps", value=len(gaps), unit="gaps"),
         ),
-        evidence=cited[: j.MAX_CITED],
+        evidence=cited[:MAX_CITED],
         evidence_total=len(cited),
         actions=(
             Action(
@@ -336,4 +318,15 @@ def _finding(
     )
 
 
-RULE: Final = JobManagerStalled()
+RULE: Final = Rule(
+    "CP305",
+    judge,
+    JobmanagerStalledLimits,
+    signals=(
+        Signal("heartbeats-together", 2, "most heartbeats lapse within one round"),
+        Signal("registered-again", 1, "the same TaskManagers register again soon after"),
+        Signal(
+            "gap-in-triggers", 1, "no checkpoint was triggered for many intervals, without cause"
+        ),
+    ),
+)

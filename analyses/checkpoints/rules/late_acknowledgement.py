@@ -1,4 +1,4 @@
-"""Acknowledgements arrive after their checkpoint has expired.
+"""Acknowledgements arrive after the expiry.
 
 What it reports
 ---------------
@@ -36,31 +36,28 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import Action, Finding, Inconclusive, Measurement, Rank, State
+from flowdiag.analyses.finding import (
+    Action,
+    Finding,
+    Inconclusive,
+    Measurement,
+    Rank,
+    State,
+    cite,
+    spread,
+)
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import concluded, episodes
-from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, LateAcknowledgement, Status
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.flink.job import JobFacts, LateAcknowledgement, Status
+from flowdiag.analyses.flink.kit import Job
+from flowdiag.analyses.rule import Limits, Rule
 
 
-class LateAcknowledgements:
-    """CP102."""
-
-    code: Final = "CP102"
-    name: Final = "late-acknowledgement"
-    title: Final = "Acknowledgements arrive after the expiry"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding per job."""
-        for job in facts.jobs:
-            late = [item for item in job.late if item.expired]
-            if late:
-                yield _finding(job, late)
+def judge(job: Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding per job."""
+    late = [item for item in job.late if item.expired]
+    if late:
+        yield _finding(job, late)
 
 
 def _finding(job: JobFacts, late: list[LateAcknowledgement]) -> Finding:
@@ -112,7 +109,7 @@ def _finding(job: JobFacts, late: list[LateAcknowledgement]) -> Finding:
                 population="attempt ids that no deployment line explains",
             )
         )
-    cited = j.cite((item.ref, item.received_us) for item in late)
+    cited = cite((item.ref, item.received_us) for item in late)
     listed = ", ".join(
         f"{j.subtask_text(task, index, _parallelism(late, task, index))} {count}×"
         for (task, index), count in sorted(
@@ -137,7 +134,7 @@ def _finding(job: JobFacts, late: list[LateAcknowledgement]) -> Finding:
         last_us=max((i.received_us for i in late if i.received_us is not None), default=None),
         count=len(late),
         measurements=tuple(measurements),
-        evidence=j.spread(cited),
+        evidence=spread(cited),
         evidence_total=len(cited),
         actions=(
             Action(
@@ -162,4 +159,4 @@ def _parallelism(
     )
 
 
-RULE: Final = LateAcknowledgements()
+RULE: Final = Rule("CP102", judge)

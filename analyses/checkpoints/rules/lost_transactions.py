@@ -1,4 +1,4 @@
-"""Transactions were fenced or timed out: committed data may be lost.
+"""Transactions were fenced or timed out.
 
 What it reports
 ---------------
@@ -39,6 +39,7 @@ from typing import Final
 
 from flowdiag.analyses.checkpoints.rules.task_failure import short, subject_of
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -47,12 +48,14 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Vote,
+    cite,
     weigh,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import concluded, in_order
-from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.flink.job import Incident, JobFacts, Status
+from flowdiag.analyses.flink.kit import Job
+from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 
 _TRANSACTIONS: Final = frozenset(
     {
@@ -69,40 +72,26 @@ _SURE: Final = frozenset({"transaction-fenced", "transaction-given-up"})
 _WARNING: Final = "transaction-old"
 
 
-class LostTransactions:
-    """CP308."""
+class LostTransactionsLimits(Limits):
+    """What CP308 compares with."""
 
-    code: Final = "CP308"
-    name: Final = "lost-transactions"
-    title: Final = "Transactions were fenced or timed out"
-    core: Final = False
-    thresholds: Final = (
-        Threshold(
-            "transaction-timeout",
-            900_000.0,
-            "ms",
-            "transaction.max.timeout.ms of a broker, 15 minutes by default; used where the input "
-            "prints no other",
-        ),
-    )
-    signals: Final = (
-        Signal("commit-given-up", 3, "Flink says that it gives the commit up"),
-        Signal("fenced-producer", 2, "the producer was fenced or its transaction is invalid"),
-        Signal("gap-exceeds-timeout", 2, "no checkpoint completed for longer than the time-out"),
+    transaction_timeout: float = limit(
+        900_000.0,
+        "ms",
+        "transaction.max.timeout.ms of a broker, 15 minutes by default; used where the input "
+        "prints no other",
     )
 
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """At most one finding per job."""
-        for job in facts.jobs:
-            hit = [
-                i
-                for i in job.incidents
-                if i.kind == "external-failure" and i.text.get("template") in _TRANSACTIONS
-            ]
-            if hit:
-                yield _finding(job, hit, thresholds)
+
+def judge(job: Job, limits: LostTransactionsLimits) -> Iterator[Finding | Inconclusive]:
+    """At most one finding per job."""
+    hit = [
+        i
+        for i in job.incidents
+        if i.kind == "external-failure" and i.text.get("template") in _TRANSACTIONS
+    ]
+    if hit:
+        yield _finding(job, hit, limits)
 
 
 def longest_gap_ms(job: JobFacts) -> tuple[float, int | None]:
@@ -118,18 +107,18 @@ def longest_gap_ms(job: JobFacts) -> tuple[float, int | None]:
     return max(gaps, default=(0.0, None))
 
 
-def _timeout(job: JobFacts, hit: list[Incident], thresholds: Thresholds) -> float:
+def _timeout(job: JobFacts, hit: list[Incident], limits: LostTransactionsLimits) -> float:
     for incident in job.incidents:
         printed = j.milliseconds(incident.text.get("timeout_ms"))
         if incident.kind == "external-failure" and printed:
             return printed
     known = j.setting(job, "transaction.timeout.ms", "properties.transaction.timeout.ms")
     value = j.milliseconds(known.value) if known is not None else None
-    return value or thresholds["transaction-timeout"]
+    return value or limits.transaction_timeout
 
 
-def _finding(job: JobFacts, hit: list[Incident], thresholds: Thresholds) -> Finding:
-    timeout = _timeout(job, hit, thresholds)
+def _finding(job: JobFacts, hit: list[Incident], limits: LostTransactionsLimits) -> Finding:
+    timeout = _timeout(job, hit, limits)
     gap, _ = longest_gap_ms(job)
     sure = [i for i in hit if i.text.get("template") in _SURE]
     votes = []
@@ -166,7 +155,7 @@ def _finding(job: JobFacts, hit: list[Incident], thresholds: Thresholds) -> Find
         for c in job.checkpoints
     )
     critical = bool(sure) or exceeded
-    cited = j.cite((i.ref, i.time_us) for i in (*sure, *hit))
+    cited = cite((i.ref, i.time_us) for i in (*sure, *hit))
     tasks = {i.task for i in hit if i.task}
     return Finding(
         job=job.key,
@@ -204,7 +193,7 @@ def _finding(job: JobFacts, hit: list[Incident], thresholds: Thresholds) -> Find
                 population=f"{len(concluded(job))} checkpoints",
             ),
         ),
-        evidence=cited[: j.MAX_CITED],
+        evidence=cited[:MAX_CITED],
         evidence_total=len(hit),
         actions=(
             Action(text="Find out why no checkpoint completed in that time (the other findings)"),
@@ -223,4 +212,13 @@ def _finding(job: JobFacts, hit: list[Incident], thresholds: Thresholds) -> Find
     )
 
 
-RULE: Final = LostTransactions()
+RULE: Final = Rule(
+    "CP308",
+    judge,
+    LostTransactionsLimits,
+    signals=(
+        Signal("commit-given-up", 3, "Flink says that it gives the commit up"),
+        Signal("fenced-producer", 2, "the producer was fenced or its transaction is invalid"),
+        Signal("gap-exceeds-timeout", 2, "no checkpoint completed for longer than the time-out"),
+    ),
+)

@@ -43,59 +43,46 @@ from flowdiag.analyses.finding import (
     Rank,
     Subject,
     Vote,
+    spread,
     weigh,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import concluded, episodes
-from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts, Status
+from flowdiag.analyses.flink.job import Checkpoint, JobFacts, Status
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.flink.pressure import PRESSED
 from flowdiag.analyses.flink.topology import Topology, topology_of
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 
 
-class NoSourceAcknowledged:
-    """CP309."""
+class NoSourceAcknowledgedLimits(Limits):
+    """What CP309 compares with."""
 
-    code: Final = "CP309"
-    name: Final = "no-source-acknowledged"
-    title: Final = "No source acknowledged the checkpoint"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("checkpoints", 2, "checkpoints", "once may be a busy moment"),
-        Threshold("share", 0.8, "share", "a held lock holds every checkpoint up"),
-    )
-    signals: Final = (
-        Signal("sources-missing", 2, "no subtask of any source acknowledged"),
-        Signal("sources-not-back-pressured", 2, "their metrics show no back pressure"),
-    )
+    checkpoints: float = limit(2, "checkpoints", "once may be a busy moment")
+    share: float = limit(0.8, "share", "a held lock holds every checkpoint up")
 
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """At most one finding per job."""
-        for job in facts.jobs:
-            topology = topology_of(job)
-            silent, telling = silent_checkpoints(job, topology)
-            if (
-                len(silent) < thresholds["checkpoints"]
-                or len(silent) < thresholds["share"] * telling
-            ):
-                continue
-            loads = pressures(job).loads
-            pressed = [
-                load.pressed
-                for key, load in loads.items()
-                if key.task in topology.sources and load.wait_measured and load.pressed is not None
-            ]
-            if not pressed:
-                yield Inconclusive(
-                    reason="no source acknowledged, and no input says whether they are back-pressured",
-                    remedy="TaskManager logs with metric reports (back-pressured time, 1.13+)",
-                    job=job.key,
-                )
-            elif max(pressed) < PRESSED:
-                yield _finding(job, topology, silent, telling, max(pressed), thresholds)
+
+def judge(job: Job, limits: NoSourceAcknowledgedLimits) -> Iterator[Finding | Inconclusive]:
+    """At most one finding per job."""
+    topology = topology_of(job)
+    silent, telling = silent_checkpoints(job, topology)
+    if len(silent) < limits.checkpoints or len(silent) < limits.share * telling:
+        return
+    loads = pressures(job).loads
+    pressed = [
+        load.pressed
+        for key, load in loads.items()
+        if key.task in topology.sources and load.wait_measured and load.pressed is not None
+    ]
+    if not pressed:
+        yield Inconclusive(
+            reason="no source acknowledged, and no input says whether they are back-pressured",
+            remedy="TaskManager logs with metric reports (back-pressured time, 1.13+)",
+            job=job.key,
+        )
+    elif max(pressed) < PRESSED:
+        yield _finding(job, topology, silent, telling, max(pressed), limits)
 
 
 def silent_checkpoints(job: JobFacts, topology: Topology) -> tuple[list[Checkpoint], int]:
@@ -119,7 +106,7 @@ def _finding(
     silent: list[Checkpoint],
     telling: int,
     pressed: float,
-    thresholds: Thresholds,
+    limits: NoSourceAcknowledgedLimits,
 ) -> Finding:
     series = [e for e in episodes(job) if e.count(Status.EXPIRED)]
     sources = [task for task in topology.tasks if task in topology.sources]
@@ -155,7 +142,7 @@ def _finding(
         f"back-pressured {pressed * 100:.0f} % at most",
         cause="checkpoint-lock-held",
         confidence=weigh(votes),
-        rank=Rank.MECHANISM - 2,
+        rank=Rank.FIRST_MECHANISM,
         first_us=series[0].first_us,
         last_us=series[-1].last_us,
         count=len(silent),
@@ -168,12 +155,12 @@ def _finding(
                 name="checkpoints-without-source",
                 value=len(silent),
                 unit="checkpoints",
-                threshold=thresholds["checkpoints"],
+                threshold=limits.checkpoints,
                 population=f"{telling} expired ones with details",
             ),
             Measurement(name="sources-back-pressured", value=round(pressed, 3), unit="share"),
         ),
-        evidence=j.spread(cited),
+        evidence=spread(cited),
         evidence_total=len(cited),
         actions=(
             Action(
@@ -193,4 +180,12 @@ def _finding(
     )
 
 
-RULE: Final = NoSourceAcknowledged()
+RULE: Final = Rule(
+    "CP309",
+    judge,
+    NoSourceAcknowledgedLimits,
+    signals=(
+        Signal("sources-missing", 2, "no subtask of any source acknowledged"),
+        Signal("sources-not-back-pressured", 2, "their metrics show no back pressure"),
+    ),
+)

@@ -1,4 +1,4 @@
-"""Memory ran out, or a container was killed for it.
+"""Memory ran out.
 
 What it reports
 ---------------
@@ -33,6 +33,7 @@ from typing import Final
 
 from flowdiag.analyses.checkpoints.rules.task_failure import short
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -41,15 +42,17 @@ from flowdiag.analyses.finding import (
     State,
     Subject,
     Vote,
+    cite,
     grade,
     weigh,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.crises import Crisis, Failure, crises
 from flowdiag.analyses.flink.episodes import concluded
-from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
+from flowdiag.analyses.flink.job import Incident, JobFacts
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, Signal
 
 # Kind of memory, what says so, name of the option, what the option is good for.
 _KINDS: Final = (
@@ -65,32 +68,16 @@ _KINDS: Final = (
 )
 
 
-class OutOfMemory:
-    """CP303."""
-
-    code: Final = "CP303"
-    name: Final = "out-of-memory"
-    title: Final = "Memory ran out"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final = (
-        Signal("memory-error", 3, "the error or the container's diagnostics say it"),
-        Signal("taskmanager-lost-after", 1, "the same TaskManager was lost right afterwards"),
-    )
-
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding per job and TaskManager."""
-        for job in facts.jobs:
-            groups: dict[tuple[str | None, str], list[Crisis]] = {}
-            for crisis in crises(job, facts):
-                if crisis.kind == "out-of-memory":
-                    root = crisis.root.incident
-                    key = (root.taskmanager or root.host, memory_kind(root))
-                    groups.setdefault(key, []).append(crisis)
-            for (_, kind), group in groups.items():
-                yield _finding(job, kind, group)
+def judge(job: Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding per job and TaskManager."""
+    groups: dict[tuple[str | None, str], list[Crisis]] = {}
+    for crisis in crises(job, job.cluster):
+        if crisis.kind == "out-of-memory":
+            root = crisis.root.incident
+            key = (root.taskmanager or root.host, memory_kind(root))
+            groups.setdefault(key, []).append(crisis)
+    for (_, kind), group in groups.items():
+        yield _finding(job, kind, group)
 
 
 def memory_kind(incident: Incident) -> str:
@@ -119,7 +106,7 @@ def _finding(job: JobFacts, kind: str, group: list[Crisis]) -> Finding:
                 weight=1,
             )
         )
-    cited = j.cite(ref for crisis in reversed(group) for ref in crisis.refs)
+    cited = cite(ref for crisis in reversed(group) for ref in crisis.refs)
     known = root.taskmanager is not None or root.host is not None
     return Finding(
         job=job.key,
@@ -142,7 +129,7 @@ def _finding(job: JobFacts, kind: str, group: list[Crisis]) -> Finding:
         why=f"{where}: {j.shorten(text, 120)}" if known else None,
         cause="out-of-memory",
         confidence=weigh(votes),
-        rank=Rank.ROOT_CAUSE - 1,
+        rank=Rank.FATAL,
         option=key,
         first_us=group[0].first_us,
         last_us=last.last_us,
@@ -151,7 +138,7 @@ def _finding(job: JobFacts, kind: str, group: list[Crisis]) -> Finding:
         measurements=(
             Measurement(name="memory-errors", value=len(group), unit="times", population=kind),
         ),
-        evidence=cited[: j.MAX_CITED],
+        evidence=cited[:MAX_CITED],
         evidence_total=len(cited),
         actions=(
             Action(
@@ -194,4 +181,11 @@ def _lost_with(failure: Failure, root: Incident) -> bool:
     )
 
 
-RULE: Final = OutOfMemory()
+RULE: Final = Rule(
+    "CP303",
+    judge,
+    signals=(
+        Signal("memory-error", 3, "the error or the container's diagnostics say it"),
+        Signal("taskmanager-lost-after", 1, "the same TaskManager was lost right afterwards"),
+    ),
+)

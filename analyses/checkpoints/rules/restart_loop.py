@@ -30,49 +30,40 @@ from typing import Final
 
 from flowdiag.analyses.checkpoints.rules.task_failure import short
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
     Measurement,
     Rank,
     State,
+    cite,
     grade,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.crises import LOOP, Crisis, crises
-from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
+from flowdiag.analyses.flink.job import JobFacts
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class RestartLoop:
-    """CP311."""
+class RestartLoopLimits(Limits):
+    """What CP311 compares with."""
 
-    code: Final = "CP311"
-    name: Final = "restart-loop"
-    title: Final = "The job restarts again and again"
-    core: Final = False
-    thresholds: Final = (
-        Threshold(
-            "restarts",
-            LOOP,
-            "restarts",
-            "twice happens when the first restart meets the same broken thing",
-        ),
+    restarts: float = limit(
+        LOOP, "restarts", "twice happens when the first restart meets the same broken thing"
     )
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding per job, of its last loop."""
-        for job in facts.jobs:
-            loops = [c for c in crises(job, facts) if c.bursts >= thresholds["restarts"]]
-            if loops:
-                yield _finding(job, loops, thresholds)
 
 
-def _finding(job: JobFacts, loops: list[Crisis], thresholds: Thresholds) -> Finding:
+def judge(job: Job, limits: RestartLoopLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per job, of its last loop."""
+    loops = [c for c in crises(job, job.cluster) if c.bursts >= limits.restarts]
+    if loops:
+        yield _finding(job, loops, limits)
+
+
+def _finding(job: JobFacts, loops: list[Crisis], limits: RestartLoopLimits) -> Finding:
     last = loops[-1]
     root = last.root.incident
     text = j.shorten(short(root.cause), 120)
@@ -83,7 +74,7 @@ def _finding(job: JobFacts, loops: list[Crisis], thresholds: Thresholds) -> Find
     )
     span = ((last.last_us or 0) - (last.first_us or 0)) / 1000
     restarts = sum(crisis.bursts for crisis in loops)
-    cited = j.cite(ref for crisis in reversed(loops) for ref in crisis.refs)
+    cited = cite(ref for crisis in reversed(loops) for ref in crisis.refs)
     return Finding(
         job=job.key,
         severity=grade(
@@ -95,7 +86,7 @@ def _finding(job: JobFacts, loops: list[Crisis], thresholds: Thresholds) -> Find
             f"{last.bursts} failures within {j.duration_text(span)} without a completed checkpoint"
             + (f"; the first: {name}, {text}" if text else "")
         ),
-        rank=Rank.CONSEQUENCE - 5,
+        rank=Rank.REPETITION,
         first_us=loops[0].first_us,
         last_us=last.last_us,
         count=restarts,
@@ -108,11 +99,11 @@ def _finding(job: JobFacts, loops: list[Crisis], thresholds: Thresholds) -> Find
                 name="failures",
                 value=last.bursts,
                 unit="restarts",
-                threshold=thresholds["restarts"],
+                threshold=limits.restarts,
                 population="since the last completed checkpoint",
             ),
         ),
-        evidence=cited[: j.MAX_CITED],
+        evidence=cited[:MAX_CITED],
         evidence_total=len(cited),
         actions=(
             Action(text="Mend the first cause (CP301, CP302, CP303)"),
@@ -130,4 +121,4 @@ def _finding(job: JobFacts, loops: list[Crisis], thresholds: Thresholds) -> Find
     )
 
 
-RULE: Final = RestartLoop()
+RULE: Final = Rule("CP311", judge, RestartLoopLimits)

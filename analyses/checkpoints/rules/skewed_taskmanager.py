@@ -44,54 +44,45 @@ from flowdiag.analyses.finding import (
     Rank,
     Subject,
     Vote,
+    cite,
+    spread,
     weigh,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import concluded, episodes
-from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
+from flowdiag.analyses.flink.job import JobFacts, Status
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.placement import Pattern, Placement, Share, place_all, subtask_key
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 
 
-class SkewedTaskManager:
-    """CP202."""
+class SkewedTaskmanagerLimits(Limits):
+    """What CP202 compares with."""
 
-    code: Final = "CP202"
-    name: Final = "skewed-taskmanager"
-    title: Final = "Late subtasks gather on one TaskManager"
-    core: Final = False
-    thresholds: Final = (
-        Threshold(
-            "ratio", 1.5, "ratio", "half as many again as its share of the subtasks explains"
-        ),
-        Threshold(
-            "p", 0.05, "probability", "one in twenty healthy jobs at most, corrected for the table"
-        ),
-    )
-    signals: Final = (
-        Signal("placement-p-value", 2, "the exact p-value is below the threshold"),
-        Signal("all-its-subtasks", 1, "(nearly) all subtasks of the vertices there are late"),
+    ratio: float = limit(1.5, "ratio", "half as many again as its share of the subtasks explains")
+    p: float = limit(
+        0.05, "probability", "one in twenty healthy jobs at most, corrected for the table"
     )
 
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """At most one finding per job."""
-        for job in facts.jobs:
-            placed = place_all(job)
-            if placed.pattern is not Pattern.ONE_TASKMANAGER:
-                continue
-            share = next(s for s in placed.shares if s.taskmanager == placed.taskmanager)
-            if (
-                share.ratio is not None
-                and share.ratio >= thresholds["ratio"]
-                and share.p_value is not None
-                and share.p_value <= thresholds["p"]
-            ):
-                yield _finding(job, placed, share, thresholds)
+
+def judge(job: Job, limits: SkewedTaskmanagerLimits) -> Iterator[Finding | Inconclusive]:
+    """At most one finding per job."""
+    placed = place_all(job)
+    if placed.pattern is not Pattern.ONE_TASKMANAGER:
+        return
+    share = next(s for s in placed.shares if s.taskmanager == placed.taskmanager)
+    if (
+        share.ratio is not None
+        and share.ratio >= limits.ratio
+        and share.p_value is not None
+        and share.p_value <= limits.p
+    ):
+        yield _finding(job, placed, share, limits)
 
 
-def _finding(job: JobFacts, placed: Placement, share: Share, thresholds: Thresholds) -> Finding:
+def _finding(
+    job: JobFacts, placed: Placement, share: Share, limits: SkewedTaskmanagerLimits
+) -> Finding:
     series = [e for e in episodes(job) if e.count(Status.EXPIRED)]
     expired = sum(e.count(Status.EXPIRED) for e in series)
     votes = (
@@ -113,7 +104,7 @@ def _finding(job: JobFacts, placed: Placement, share: Share, thresholds: Thresho
         and subtask_key(item.attempt) is not None
         and (item.attempt.taskmanager or item.attempt.host) == share.taskmanager
     ]
-    cited = j.cite((item.ref, item.received_us) for item in late)
+    cited = cite((item.ref, item.received_us) for item in late)
     where = j.place_text(share.taskmanager, share.host)
     return Finding(
         job=job.key,
@@ -130,7 +121,7 @@ def _finding(job: JobFacts, placed: Placement, share: Share, thresholds: Thresho
         why=f"{where}: {share.ratio} times the late subtasks its share explains (p = {share.p_value})",
         cause="slow-taskmanager",
         confidence=weigh(votes),
-        rank=Rank.MECHANISM + 1,
+        rank=Rank.PLACE,
         first_us=series[0].first_us if series else None,
         last_us=series[-1].last_us if series else None,
         count=share.late,
@@ -145,18 +136,18 @@ def _finding(job: JobFacts, placed: Placement, share: Share, thresholds: Thresho
                 name="late-ratio",
                 value=share.ratio,
                 unit="ratio",
-                threshold=thresholds["ratio"],
+                threshold=limits.ratio,
                 population="late subtasks permuted within each vertex",
             ),
             Measurement(
                 name="p-value",
                 value=share.p_value,
                 unit="probability",
-                threshold=thresholds["p"],
+                threshold=limits.p,
                 population=f"{len(placed.shares)} TaskManagers",
             ),
         ),
-        evidence=j.spread(cited),
+        evidence=spread(cited),
         evidence_total=len(cited),
         actions=(
             Action(
@@ -171,4 +162,12 @@ def _finding(job: JobFacts, placed: Placement, share: Share, thresholds: Thresho
     )
 
 
-RULE: Final = SkewedTaskManager()
+RULE: Final = Rule(
+    "CP202",
+    judge,
+    SkewedTaskmanagerLimits,
+    signals=(
+        Signal("placement-p-value", 2, "the exact p-value is below the threshold"),
+        Signal("all-its-subtasks", 1, "(nearly) all subtasks of the vertices there are late"),
+    ),
+)

@@ -1,4 +1,4 @@
-"""Checkpoints complete, but take most of the time there is.
+"""Checkpoints take most of the interval.
 
 What it reports
 ---------------
@@ -36,6 +36,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -46,67 +47,50 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import settled
-from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts
+from flowdiag.analyses.flink.job import Checkpoint, JobFacts
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 DEFAULT_TIMEOUT_MS: Final = 600_000  # execution.checkpointing.timeout, 1.4 to 2.3
 _AT_THE_END: Final = 3  # slow ones in a row that make a present state
 
 
-class SlowCheckpoint:
-    """CP104."""
+class SlowCheckpointLimits(Limits):
+    """What CP104 compares with."""
 
-    code: Final = "CP104"
-    name: Final = "slow-checkpoint"
-    title: Final = "Checkpoints take most of the interval"
-    core: Final = False
-    thresholds: Final = (
-        Threshold(
-            "interval-share",
-            0.75,
-            "share",
-            "beyond three quarters of the interval ordinary variation (a factor of 1.3) makes a "
-            "checkpoint run into the next one",
-        ),
-        Threshold(
-            "timeout-share",
-            0.5,
-            "share",
-            "twice as slow, which back pressure does easily, and it expires",
-        ),
-        Threshold(
-            "floor",
-            2000.0,
-            "ms",
-            "faster checkpoints are nobody's problem, however short the interval",
-        ),
-        Threshold(
-            "slow-share", 0.05, "share", "single slow checkpoints happen (a compaction, a pause)"
-        ),
+    interval_share: float = limit(
+        0.75,
+        "share",
+        "beyond three quarters of the interval ordinary variation (a factor of 1.3) makes a "
+        "checkpoint run into the next one",
     )
-    signals: Final[tuple[Signal, ...]] = ()
+    timeout_share: float = limit(
+        0.5, "share", "twice as slow, which back pressure does easily, and it expires"
+    )
+    floor: float = limit(
+        2000.0, "ms", "faster checkpoints are nobody's problem, however short the interval"
+    )
+    slow_share: float = limit(
+        0.05, "share", "single slow checkpoints happen (a compaction, a pause)"
+    )
 
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """At most one finding per job."""
-        for job in facts.jobs:
-            usual = [c for stretch in settled(job, j.WARM_UP) for c in stretch]
-            timed = [(c, duration) for c in usual if (duration := lasted_ms(c)) is not None]
-            interval = j.interval_ms(job)
-            timeout = j.timeout_ms(job) or DEFAULT_TIMEOUT_MS
-            limit = timeout * thresholds["timeout-share"]
-            if interval is not None:
-                limit = min(limit, interval * thresholds["interval-share"])
-            limit = max(limit, thresholds["floor"])
-            slow = [c for c, duration in timed if duration >= limit]
-            tail = [c for c, _ in timed[-_AT_THE_END:]]
-            at_the_end = len(tail) == _AT_THE_END and all(c in slow for c in tail)
-            if at_the_end or (
-                len(slow) >= _AT_THE_END and len(slow) >= len(timed) * thresholds["slow-share"]
-            ):
-                yield _finding(job, slow, timed, interval, timeout, limit, at_the_end)
+
+def judge(job: Job, limits: SlowCheckpointLimits) -> Iterator[Finding | Inconclusive]:
+    """At most one finding per job."""
+    usual = [c for stretch in settled(job, j.WARM_UP) for c in stretch]
+    timed = [(c, duration) for c in usual if (duration := lasted_ms(c)) is not None]
+    interval = j.interval_ms(job)
+    timeout = j.timeout_ms(job) or DEFAULT_TIMEOUT_MS
+    limit = timeout * limits.timeout_share
+    if interval is not None:
+        limit = min(limit, interval * limits.interval_share)
+    limit = max(limit, limits.floor)
+    slow = [c for c, duration in timed if duration >= limit]
+    tail = [c for c, _ in timed[-_AT_THE_END:]]
+    at_the_end = len(tail) == _AT_THE_END and all(c in slow for c in tail)
+    if at_the_end or (len(slow) >= _AT_THE_END and len(slow) >= len(timed) * limits.slow_share):
+        yield _finding(job, slow, timed, interval, timeout, limit, at_the_end)
 
 
 def lasted_ms(checkpoint: Checkpoint) -> float | None:
@@ -138,7 +122,7 @@ def _finding(
         if interval is not None and interval <= timeout
         else f"the time-out is {j.duration_text(timeout)}"
     )
-    cited = j.ends(sorted(slow, key=lambda c: (-(lasted_ms(c) or 0.0), c.run, c.id))[: j.MAX_CITED])
+    cited = j.ends(sorted(slow, key=lambda c: (-(lasted_ms(c) or 0.0), c.run, c.id))[:MAX_CITED])
     measurements = [
         Measurement(
             name="slow-checkpoints",
@@ -214,4 +198,4 @@ def _actions(job: JobFacts, interval: float | None) -> tuple[Action, ...]:
     )
 
 
-RULE: Final = SlowCheckpoint()
+RULE: Final = Rule("CP104", judge, SlowCheckpointLimits)

@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -42,55 +43,44 @@ from flowdiag.analyses.finding import (
     State,
     Subject,
     Vote,
+    cite,
     grade,
     weigh,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import concluded, episodes
-from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status, SubtaskCheckpoint
+from flowdiag.analyses.flink.job import JobFacts, Status, SubtaskCheckpoint
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.flink.pressure import median
 from flowdiag.analyses.keys import Ref
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 
 
-class StorageThrottled:
-    """CP306."""
+class SlowCheckpointStorageLimits(Limits):
+    """What CP306 compares with."""
 
-    code: Final = "CP306"
-    name: Final = "slow-checkpoint-storage"
-    title: Final = "Writing the state is slow everywhere, or on one host"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("async", 5000.0, "ms", "a healthy store takes seconds only for gigabytes"),
-        Threshold("share", 0.5, "share", "writing, not waiting, must be what takes the time"),
-        Threshold(
-            "throughput",
-            5_242_880.0,
-            "bytes per s",
-            "5 MiB/s per subtask is far below what any disk or object store gives one stream",
-        ),
-        Threshold("times", 5.0, "ratio", "hosts differ by a factor of two when all is well"),
-        Threshold("checkpoints", 2, "checkpoints", "one slow write is an accident"),
+    async_: float = limit(5000.0, "ms", "a healthy store takes seconds only for gigabytes")
+    share: float = limit(0.5, "share", "writing, not waiting, must be what takes the time")
+    throughput: float = limit(
+        5_242_880.0,
+        "bytes per s",
+        "5 MiB/s per subtask is far below what any disk or object store gives one stream",
     )
-    signals: Final = (
-        Signal("slow-everywhere", 3, "nearly all subtasks with state write slowly"),
-        Signal("slow-on-one-host", 3, "all subtasks on one host write slowly, all others fast"),
-    )
-
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """At most one finding per job."""
-        for job in facts.jobs:
-            if j.unaligned(job, job.checkpoints):
-                continue
-            found = _judge(job, thresholds)
-            if found is not None:
-                yield found
+    times: float = limit(5.0, "ratio", "hosts differ by a factor of two when all is well")
+    checkpoints: float = limit(2, "checkpoints", "one slow write is an accident")
 
 
-def _judge(job: JobFacts, thresholds: Thresholds) -> Finding | None:
+def judge(job: Job, limits: SlowCheckpointStorageLimits) -> Iterator[Finding | Inconclusive]:
+    """At most one finding per job."""
+    if j.unaligned(job, job.checkpoints):
+        return
+    found = _judge(job, limits)
+    if found is not None:
+        yield found
+
+
+def _judge(job: JobFacts, limits: SlowCheckpointStorageLimits) -> Finding | None:
     everywhere: list[tuple[int, float, float]] = []  # checkpoint, median ms, median bytes per s
     hosts: dict[str, list[tuple[int, float]]] = defaultdict(list)
     refs: list[Ref] = []
@@ -103,7 +93,7 @@ def _judge(job: JobFacts, thresholds: Thresholds) -> Finding | None:
         if len(rows) < 3:
             continue
         seen += 1
-        slow = [row for row in rows if (row.async_ms or 0) >= thresholds["async"]]
+        slow = [row for row in rows if (row.async_ms or 0) >= limits.async_]
         middle = median(float(row.async_ms or 0) for row in rows) or 0.0
         share = median(
             (row.async_ms or 0) / max(1, row.end_to_end_ms or row.async_ms or 1) for row in rows
@@ -111,18 +101,18 @@ def _judge(job: JobFacts, thresholds: Thresholds) -> Finding | None:
         rate = median((row.bytes or 0) * 1000 / max(1, row.async_ms or 1) for row in rows) or 0.0
         if (
             len(slow) * 5 >= len(rows) * 4
-            and middle >= thresholds["async"]
-            and (share or 0.0) >= thresholds["share"]
-            and rate <= thresholds["throughput"]
+            and middle >= limits.async_
+            and (share or 0.0) >= limits.share
+            and rate <= limits.throughput
         ):
             everywhere.append((number, middle, rate))
             refs += [row.ref for row in slow if row.ref is not None]
             continue
-        host = _one_host(rows, thresholds)
+        host = _one_host(rows, limits)
         if host is not None:
             hosts[host].append((number, middle))
             refs += [row.ref for row in slow if row.ref is not None and row.taskmanager == host]
-    need = thresholds["checkpoints"]
+    need = limits.checkpoints
     if len(everywhere) >= need and len(everywhere) * 2 >= seen:
         return _finding(job, None, [n for n, _, _ in everywhere], refs, everywhere[-1][1], seen)
     for host, members in hosts.items():
@@ -131,7 +121,7 @@ def _judge(job: JobFacts, thresholds: Thresholds) -> Finding | None:
     return None
 
 
-def _one_host(rows: list[SubtaskCheckpoint], thresholds: Thresholds) -> str | None:
+def _one_host(rows: list[SubtaskCheckpoint], limits: SlowCheckpointStorageLimits) -> str | None:
     places: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         if row.taskmanager is not None:
@@ -142,9 +132,9 @@ def _one_host(rows: list[SubtaskCheckpoint], thresholds: Thresholds) -> str | No
     worst = ranked[0]
     others = [value for name in ranked[1:] for value in places[name]]
     # Two subtasks at least: one alone is a slow snapshot (CP201), not a slow host.
-    if len(places[worst]) < 2 or min(places[worst]) < thresholds["async"]:
+    if len(places[worst]) < 2 or min(places[worst]) < limits.async_:
         return None
-    return worst if min(places[worst]) >= thresholds["times"] * max(1.0, max(others)) else None
+    return worst if min(places[worst]) >= limits.times * max(1.0, max(others)) else None
 
 
 def _finding(
@@ -177,7 +167,7 @@ def _finding(
             weight=3,
         )
     )
-    cited = j.cite((ref, None) for ref in refs)
+    cited = cite((ref, None) for ref in refs)
     fatal = j.fatal_at_end(job, series) and any(
         c.id in checkpoints for e in series[-1:] for c in e.checkpoints
     )
@@ -204,7 +194,7 @@ def _finding(
         why=vote.says if manager is None else f"{place}: {vote.says}",
         cause="slow-checkpoint-storage" if manager is None else "slow-taskmanager",
         confidence=weigh([vote]),
-        rank=Rank.MECHANISM - 1,
+        rank=Rank.SHARED_MECHANISM,
         count=len(checkpoints),
         explain=(
             "Synchronous parts and barriers are fast; the time goes into writing, and little is written."
@@ -222,7 +212,7 @@ def _finding(
                 else ()
             ),
         ),
-        evidence=cited[: j.MAX_CITED],
+        evidence=cited[:MAX_CITED],
         evidence_total=len(cited),
         actions=(
             Action(
@@ -243,4 +233,12 @@ def _finding(
     )
 
 
-RULE: Final = StorageThrottled()
+RULE: Final = Rule(
+    "CP306",
+    judge,
+    SlowCheckpointStorageLimits,
+    signals=(
+        Signal("slow-everywhere", 3, "nearly all subtasks with state write slowly"),
+        Signal("slow-on-one-host", 3, "all subtasks on one host write slowly, all others fast"),
+    ),
+)

@@ -39,56 +39,49 @@ from flowdiag.analyses.finding import (
     Rank,
     State,
     grade,
+    spread,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import in_order
-from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts, Status
+from flowdiag.analyses.flink.job import Checkpoint, JobFacts, Status
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class MetadataWrite:
-    """CP307."""
+class SlowFinalizationLimits(Limits):
+    """What CP307 compares with."""
 
-    code: Final = "CP307"
-    name: Final = "slow-finalization"
-    title: Final = "Checkpoints wait for the JobManager's last step"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("finalization", 3000.0, "ms", "writing one small file takes milliseconds"),
-        Threshold("share", 0.25, "share", "a quarter of the checkpoint or of the interval"),
-        Threshold("checkpoints", 3, "checkpoints", "single slow writes happen"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """At most one finding per job."""
-        for job in facts.jobs:
-            known = [
-                c
-                for c in in_order(job.checkpoints)
-                if c.status is Status.COMPLETED and c.finalization_ms is not None
-            ]
-            interval = j.interval_ms(job)
-            slow = [c for c in known if _slow(c, interval, thresholds)]
-            if len(slow) >= thresholds["checkpoints"]:
-                yield _finding(job, slow, known, thresholds)
+    finalization: float = limit(3000.0, "ms", "writing one small file takes milliseconds")
+    share: float = limit(0.25, "share", "a quarter of the checkpoint or of the interval")
+    checkpoints: float = limit(3, "checkpoints", "single slow writes happen")
 
 
-def _slow(checkpoint: Checkpoint, interval: float | None, thresholds: Thresholds) -> bool:
+def judge(job: Job, limits: SlowFinalizationLimits) -> Iterator[Finding | Inconclusive]:
+    """At most one finding per job."""
+    known = [
+        c
+        for c in in_order(job.checkpoints)
+        if c.status is Status.COMPLETED and c.finalization_ms is not None
+    ]
+    interval = j.interval_ms(job)
+    slow = [c for c in known if _slow(c, interval, limits)]
+    if len(slow) >= limits.checkpoints:
+        yield _finding(job, slow, known, limits)
+
+
+def _slow(checkpoint: Checkpoint, interval: float | None, limits: SlowFinalizationLimits) -> bool:
     took = checkpoint.finalization_ms or 0
-    if took < thresholds["finalization"]:
+    if took < limits.finalization:
         return False
     whole = (checkpoint.duration_ms or 0) + took
-    return took >= thresholds["share"] * whole or (
-        interval is not None and took >= thresholds["share"] * interval
+    return took >= limits.share * whole or (
+        interval is not None and took >= limits.share * interval
     )
 
 
 def _finding(
-    job: JobFacts, slow: list[Checkpoint], known: list[Checkpoint], thresholds: Thresholds
+    job: JobFacts, slow: list[Checkpoint], known: list[Checkpoint], limits: SlowFinalizationLimits
 ) -> Finding:
     longest = max(c.finalization_ms or 0 for c in slow)
     state = State.ONGOING if slow[-1] in known[-3:] else State.RECOVERED
@@ -116,11 +109,11 @@ def _finding(
                 name="longest-finalization",
                 value=longest,
                 unit="ms",
-                threshold=thresholds["finalization"],
+                threshold=limits.finalization,
                 population=f"{len(known)} completed checkpoints",
             ),
         ),
-        evidence=j.spread(cited),
+        evidence=spread(cited),
         evidence_total=len(cited),
         actions=(
             Action(
@@ -138,4 +131,4 @@ def _finding(
     )
 
 
-RULE: Final = MetadataWrite()
+RULE: Final = Rule("CP307", judge, SlowFinalizationLimits)

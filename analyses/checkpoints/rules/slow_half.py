@@ -1,4 +1,4 @@
-"""Which half of a checkpoint is slow: waiting for barriers, or taking the snapshot.
+"""Which half of the checkpoint is slow.
 
 What it reports
 ---------------
@@ -36,7 +36,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from flowdiag.analyses.checkpoints.culprit import conviction_of
@@ -49,21 +48,23 @@ from flowdiag.analyses.finding import (
     Measurement,
     Rank,
     State,
+    cite,
     grade,
+    spread,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import all_spells, concluded, episodes, settled
 from flowdiag.analyses.flink.job import (
     Checkpoint,
-    ClusterFacts,
     Incident,
     JobFacts,
     Status,
     SubtaskCheckpoint,
 )
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.flink.topology import topology_of
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 _NAMES: Final = {
     "barrier": "waiting for barriers",
@@ -72,53 +73,42 @@ _NAMES: Final = {
 }
 
 
-class SlowHalf:
-    """CP203."""
+class SlowHalfLimits(Limits):
+    """What CP203 compares with."""
 
-    code: Final = "CP203"
-    name: Final = "slow-half"
-    title: Final = "Which half of the checkpoint is slow"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("share", 0.5, "share", "a half that holds most of the time is the one to mend"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding, or one reason why not, per sick job."""
-        for job in facts.jobs:
-            series = [e for e in episodes(job) if e.count(Status.EXPIRED)]
-            expired = [c for e in series for c in e.checkpoints if c.status is Status.EXPIRED]
-            slow = [] if expired else _slow(job, facts)
-            sick = expired or slow
-            if not sick:
-                continue
-            measured = _measured(job, sick)
-            if measured is not None and measured.share >= thresholds["share"]:
-                yield _finding(job, sick, measured.half, measured, bool(expired))
-                continue
-            half = _half_by_shape(job) if expired else None
-            warned = _warnings(job, sick)
-            if half is not None:
-                yield _finding(job, sick, half, None, bool(expired))
-            elif warned:
-                yield _finding(job, sick, "barrier", None, bool(expired), warned)
-            else:
-                yield Inconclusive(
-                    reason="no input says how long barriers, synchronous and asynchronous parts took",
-                    remedy="save /jobs/:id/checkpoints/details/:checkpoint/subtasks/:vertex, or log "
-                    "org.apache.flink.streaming.runtime.tasks at DEBUG"
-                    " (from 1.18 also org.apache.flink.runtime.checkpoint.CheckpointStatsTracker)",
-                    job=job.key,
-                )
+    share: float = limit(0.5, "share", "a half that holds most of the time is the one to mend")
 
 
-def _slow(job: JobFacts, facts: ClusterFacts) -> list[Checkpoint]:
-    values = {threshold.name: threshold.value for threshold in SLOW.thresholds}
-    alone = replace(facts, jobs=(job,))
-    if not any(isinstance(finding, Finding) for finding in SLOW.judge(alone, values)):
+def judge(job: Job, limits: SlowHalfLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding, or one reason why not, per sick job."""
+    series = [e for e in episodes(job) if e.count(Status.EXPIRED)]
+    expired = [c for e in series for c in e.checkpoints if c.status is Status.EXPIRED]
+    slow = [] if expired else _slow(job)
+    sick = expired or slow
+    if not sick:
+        return
+    measured = _measured(job, sick)
+    if measured is not None and measured.share >= limits.share:
+        yield _finding(job, sick, measured.half, measured, bool(expired))
+        return
+    half = _half_by_shape(job) if expired else None
+    warned = _warnings(job, sick)
+    if half is not None:
+        yield _finding(job, sick, half, None, bool(expired))
+    elif warned:
+        yield _finding(job, sick, "barrier", None, bool(expired), warned)
+    else:
+        yield Inconclusive(
+            reason="no input says how long barriers, synchronous and asynchronous parts took",
+            remedy="save /jobs/:id/checkpoints/details/:checkpoint/subtasks/:vertex, or log "
+            "org.apache.flink.streaming.runtime.tasks at DEBUG"
+            " (from 1.18 also org.apache.flink.runtime.checkpoint.CheckpointStatsTracker)",
+            job=job.key,
+        )
+
+
+def _slow(job: Job) -> list[Checkpoint]:
+    if not any(isinstance(finding, Finding) for finding in SLOW.judge(job, SLOW.limits())):
         return []
     usual = [c for stretch in settled(job, j.WARM_UP) for c in stretch]
     return sorted(usual, key=lambda c: -(c.duration_ms or 0))[:10]
@@ -243,9 +233,9 @@ def _finding(
             "No durations were found; which subtasks acknowledged and which did not says it: "
             "a stuck barrier is missing everywhere downstream, a slow snapshot in one place only."
         )
-    cited = (*j.cite((i.ref, i.time_us) for i in warned), *j.ends(sick))
+    cited = (*cite((i.ref, i.time_us) for i in warned), *j.ends(sick))
     if measured is not None and measured.worst.ref is not None:
-        cited = (*j.cite([(measured.worst.ref, None)]), *cited)
+        cited = (*cite([(measured.worst.ref, None)]), *cited)
     return Finding(
         job=job.key,
         severity=(
@@ -263,7 +253,7 @@ def _finding(
         last_us=sick[-1].ended_us,
         count=len(sick),
         measurements=tuple(measurements),
-        evidence=j.spread(cited),
+        evidence=spread(cited),
         evidence_total=len(cited),
         actions=_actions(job, half),
     )
@@ -308,4 +298,4 @@ def _actions(job: JobFacts, half: str) -> tuple[Action, ...]:
     )
 
 
-RULE: Final = SlowHalf()
+RULE: Final = Rule("CP203", judge, SlowHalfLimits)

@@ -33,6 +33,7 @@ from typing import Final
 
 from flowdiag.analyses.checkpoints.rules.task_failure import subject_of
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -40,44 +41,36 @@ from flowdiag.analyses.finding import (
     Rank,
     State,
     Vote,
+    cite,
     grade,
     weigh,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import concluded
-from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
+from flowdiag.analyses.flink.job import Incident, JobFacts, Status
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 
 
-class StuckTask:
-    """CP310."""
+class StuckTaskLimits(Limits):
+    """What CP310 compares with."""
 
-    code: Final = "CP310"
-    name: Final = "stuck-task"
-    title: Final = "A task does not react to being cancelled"
-    core: Final = False
-    thresholds: Final = (
-        Threshold(
-            "repeats",
-            2,
-            "records",
-            "Flink repeats the message every 30 seconds; once may be an orderly but slow close",
-        ),
+    repeats: float = limit(
+        2,
+        "records",
+        "Flink repeats the message every 30 seconds; once may be an orderly but slow close",
     )
-    signals: Final = (Signal("stuck-stack", 3, "the stack of the task's thread"),)
 
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding per subtask."""
-        for job in facts.jobs:
-            groups: dict[tuple[str | None, int | None], list[Incident]] = {}
-            for incident in job.incidents:
-                if incident.kind == "task-stuck" and incident.task is not None:
-                    groups.setdefault((incident.task, incident.subtask_index), []).append(incident)
-            for group in groups.values():
-                yield _finding(job, group, thresholds)
+
+def judge(job: Job, limits: StuckTaskLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per subtask."""
+    groups: dict[tuple[str | None, int | None], list[Incident]] = {}
+    for incident in job.incidents:
+        if incident.kind == "task-stuck" and incident.task is not None:
+            groups.setdefault((incident.task, incident.subtask_index), []).append(incident)
+    for group in groups.values():
+        yield _finding(job, group, limits)
 
 
 def method_of(incident: Incident) -> str:
@@ -86,7 +79,7 @@ def method_of(incident: Incident) -> str:
     return j.shorten(lines[0].removeprefix("at "), 120) if lines else "an unknown method"
 
 
-def _finding(job: JobFacts, group: list[Incident], thresholds: Thresholds) -> Finding:
+def _finding(job: JobFacts, group: list[Incident], limits: StuckTaskLimits) -> Finding:
     last = group[-1]
     name = j.subtask_text(last.task, last.subtask_index, last.parallelism)
     method = method_of(last)
@@ -94,11 +87,11 @@ def _finding(job: JobFacts, group: list[Incident], thresholds: Thresholds) -> Fi
         c.status is Status.COMPLETED and (c.ended_us or 0) > (last.time_us or 0)
         for c in job.checkpoints
     )
-    serious = len(group) >= thresholds["repeats"]
+    serious = len(group) >= limits.repeats
     state = State.ONGOING if serious and not ended else State.RECOVERED
     share = len(group) / max(1, len(concluded(job))) if serious else 0.0
     vote = Vote(signal="stuck-stack", says=f"stuck in {method} ({len(group)}×)", weight=3)
-    cited = j.cite((i.ref, i.time_us) for i in reversed(group))
+    cited = cite((i.ref, i.time_us) for i in reversed(group))
     return Finding(
         job=job.key,
         severity=grade(state=state, share=share),
@@ -108,7 +101,7 @@ def _finding(job: JobFacts, group: list[Incident], thresholds: Thresholds) -> Fi
         why=f"{name}: stuck in {method}" if serious else None,
         cause="task-hangs" if serious else None,
         confidence=weigh([vote]),
-        rank=Rank.MECHANISM - 1,
+        rank=Rank.SHARED_MECHANISM,
         first_us=group[0].time_us,
         last_us=last.time_us,
         count=len(group),
@@ -121,10 +114,10 @@ def _finding(job: JobFacts, group: list[Incident], thresholds: Thresholds) -> Fi
                 name="repeated",
                 value=len(group),
                 unit="records",
-                threshold=thresholds["repeats"],
+                threshold=limits.repeats,
             ),
         ),
-        evidence=cited[: j.MAX_CITED],
+        evidence=cited[:MAX_CITED],
         evidence_total=len(cited),
         actions=(
             Action(
@@ -142,4 +135,9 @@ def _finding(job: JobFacts, group: list[Incident], thresholds: Thresholds) -> Fi
     )
 
 
-RULE: Final = StuckTask()
+RULE: Final = Rule(
+    "CP310",
+    judge,
+    StuckTaskLimits,
+    signals=(Signal("stuck-stack", 3, "the stack of the task's thread"),),
+)

@@ -1,4 +1,4 @@
-"""A task failed, or threw while it took a snapshot.
+"""A task failed, or threw in a snapshot.
 
 What it reports
 ---------------
@@ -41,6 +41,7 @@ from typing import Final, NamedTuple
 
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Confidence,
     Finding,
@@ -50,7 +51,9 @@ from flowdiag.analyses.finding import (
     State,
     Subject,
     Vote,
+    cite,
     grade,
+    spread,
     weigh,
 )
 from flowdiag.analyses.flink import judging as j
@@ -58,16 +61,16 @@ from flowdiag.analyses.flink.crises import Crisis, crises
 from flowdiag.analyses.flink.episodes import blameless, concluded, episodes, incidents
 from flowdiag.analyses.flink.job import (
     Attempt,
-    ClusterFacts,
     Decline,
     Incident,
     JobFacts,
     Status,
     SubtaskCheckpoint,
 )
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.keys import Ref
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, Signal
 from flowdiag.parsers.flink.failures import failure_kind
 
 _CAUSES: Final = {
@@ -85,41 +88,16 @@ _CAUSES: Final = {
 _REPEATED: Final = 3
 
 
-class TaskFailure:
-    """CP301."""
-
-    code: Final = "CP301"
-    name: Final = "task-failure"
-    title: Final = "A task failed, or threw in a snapshot"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final = (
-        Signal("exception", 3, "the subtask's own exception, with a cause that is no consequence"),
-        Signal("first-failure", 1, "it failed before all others of its crisis"),
-        Signal("every-time", 1, "the same task failed with the same exception in most restarts"),
-        Signal(
-            "always-missing",
-            2,
-            "it is the only subtask that acknowledged none of the declined checkpoints",
-        ),
-        Signal(
-            "other-decliners", -1, "other subtasks declined the same checkpoints with other causes"
-        ),
-    )
-
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding per task and cause."""
-        for job in facts.jobs:
-            groups: dict[tuple[str, str | None], list[Crisis]] = {}
-            for crisis in crises(job, facts):
-                if crisis.kind in _CAUSES:
-                    key = (_CAUSES[crisis.kind], crisis.root.incident.task)
-                    groups.setdefault(key, []).append(crisis)
-            for group in groups.values():
-                yield _failed(job, group)
-            yield from _declined(job) if job.declines or job.checkpoints else _told(job)
+def judge(job: Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding per task and cause."""
+    groups: dict[tuple[str, str | None], list[Crisis]] = {}
+    for crisis in crises(job, job.cluster):
+        if crisis.kind in _CAUSES:
+            key = (_CAUSES[crisis.kind], crisis.root.incident.task)
+            groups.setdefault(key, []).append(crisis)
+    for group in groups.values():
+        yield _failed(job, group)
+    yield from _declined(job) if job.declines or job.checkpoints else _told(job)
 
 
 def _failed(job: JobFacts, group: list[Crisis]) -> Finding:
@@ -153,7 +131,7 @@ def _failed(job: JobFacts, group: list[Crisis]) -> Finding:
         )
     accusable = cause not in ("insufficient-network-buffers", "not-enough-slots")
     share = len(group) / max(1, len(concluded(job)))
-    cited = j.cite(ref for crisis in reversed(group) for ref in crisis.refs)
+    cited = cite(ref for crisis in reversed(group) for ref in crisis.refs)
     return Finding(
         job=job.key,
         severity=grade(state=last.state, share=share, fatal=last.fatal),
@@ -174,7 +152,7 @@ def _failed(job: JobFacts, group: list[Crisis]) -> Finding:
                 name="failures-of-this-task", value=len(alike), unit="failures", population=text
             ),
         ),
-        evidence=cited[: j.MAX_CITED],
+        evidence=cited[:MAX_CITED],
         evidence_total=len(cited),
         actions=_actions(job, cause),
         votes=tuple(votes),
@@ -324,7 +302,7 @@ def _declined(job: JobFacts) -> Iterator[Finding]:
         name = j.subtask_text(first.task, first.subtask_index, first.parallelism)
     else:
         subject, name = _common_subject(job, who.attempts), f"{len(who.attempts)} subtasks"
-    cited = j.cite(who.records)
+    cited = cite(who.records)
     yield Finding(
         job=job.key,
         severity=j.severity_of(job, series, len(ids), len(concluded(job))),
@@ -352,7 +330,7 @@ def _declined(job: JobFacts) -> Iterator[Finding]:
                 population=f"{len(ids)} failed ones",
             ),
         ),
-        evidence=j.spread(cited),
+        evidence=spread(cited),
         evidence_total=len(cited),
         actions=_actions(job, "snapshot-exception"),
         votes=who.votes,
@@ -375,7 +353,7 @@ def _told(job: JobFacts) -> Iterator[Finding]:
             continue
         text = short(last.cause)
         vote = Vote(signal="exception", says=f"{len(members)} snapshots failed: {text}", weight=3)
-        cited = j.cite((i.ref, i.time_us) for i in members)
+        cited = cite((i.ref, i.time_us) for i in members)
         yield Finding(
             job=job.key,
             severity=grade(state=State.ONGOING, share=1.0),
@@ -396,7 +374,7 @@ def _told(job: JobFacts) -> Iterator[Finding]:
             measurements=(
                 Measurement(name="failed-snapshots", value=len(members), unit="checkpoints"),
             ),
-            evidence=j.spread(cited),
+            evidence=spread(cited),
             evidence_total=len(cited),
             actions=_actions(job, "snapshot-exception"),
             votes=(vote,),
@@ -541,4 +519,20 @@ def _common_subject(job: JobFacts, attempts: list[Attempt]) -> Subject:
     return j.job_subject(job)
 
 
-RULE: Final = TaskFailure()
+RULE: Final = Rule(
+    "CP301",
+    judge,
+    signals=(
+        Signal("exception", 3, "the subtask's own exception, with a cause that is no consequence"),
+        Signal("first-failure", 1, "it failed before all others of its crisis"),
+        Signal("every-time", 1, "the same task failed with the same exception in most restarts"),
+        Signal(
+            "always-missing",
+            2,
+            "it is the only subtask that acknowledged none of the declined checkpoints",
+        ),
+        Signal(
+            "other-decliners", -1, "other subtasks declined the same checkpoints with other causes"
+        ),
+    ),
+)

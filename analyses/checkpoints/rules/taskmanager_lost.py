@@ -40,6 +40,7 @@ from typing import Final
 
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Confidence,
     Finding,
@@ -49,49 +50,32 @@ from flowdiag.analyses.finding import (
     State,
     Subject,
     Vote,
+    cite,
     grade,
     weigh,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.crises import Crisis, crises
 from flowdiag.analyses.flink.episodes import concluded
-from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
+from flowdiag.analyses.flink.job import Incident, JobFacts
+from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.keys import Ref
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, Signal
 
 # Tasks fail with this on the TaskManager that goes, when it is told to (an eviction, a drained node).
 _LEAVES: Final = "The TaskExecutor is shutting down"
 _NOBODY: Final = frozenset({"", "null", "unknown"})
 
 
-class TaskManagerLost:
-    """CP302."""
-
-    code: Final = "CP302"
-    name: Final = "taskmanager-lost"
-    title: Final = "A TaskManager was lost"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final = (
-        Signal("heartbeat", 3, "its heartbeat timed out, or it is no longer reachable"),
-        Signal("named-peer", 3, "tasks on other TaskManagers lost their connection to it"),
-        Signal("worker-ended", 3, "the cluster reports that its container or pod ended"),
-        Signal("shut-down", 3, "its own tasks say that it is shutting down"),
-        Signal("other-peers", -1, "other TaskManagers are named as well"),
-    )
-
-    def judge(
-        self, facts: ClusterFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding per job and lost TaskManager."""
-        for job in facts.jobs:
-            groups: dict[Lost, list[Crisis]] = {}
-            for crisis in crises(job, facts):
-                if crisis.kind == "taskmanager-lost":
-                    groups.setdefault(lost_of(job, crisis), []).append(crisis)
-            for lost, group in groups.items():
-                yield _finding(job, lost, group)
+def judge(job: Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding per job and lost TaskManager."""
+    groups: dict[Lost, list[Crisis]] = {}
+    for crisis in crises(job, job.cluster):
+        if crisis.kind == "taskmanager-lost":
+            groups.setdefault(lost_of(job, crisis), []).append(crisis)
+    for lost, group in groups.items():
+        yield _finding(job, lost, group)
 
 
 Lost = tuple[str | None, str | None]  # resource id, host
@@ -184,7 +168,7 @@ def _finding(job: JobFacts, lost: Lost, group: list[Crisis]) -> Finding:
     restarts = sum(crisis.bursts for crisis in group)
     slots = sum(len(crisis.of_kind("no-resource")) for crisis in group)
     share = len(group) / max(1, len(concluded(job)))
-    cited = j.cite(ref for crisis in reversed(group) for ref in _refs(crisis))
+    cited = cite(ref for crisis in reversed(group) for ref in _refs(crisis))
     tail = (
         "; the job failed for good"
         if last.final
@@ -233,7 +217,7 @@ def _finding(job: JobFacts, lost: Lost, group: list[Crisis]) -> Finding:
                 else ()
             ),
         ),
-        evidence=cited[: j.MAX_CITED],
+        evidence=cited[:MAX_CITED],
         evidence_total=len(cited),
         actions=(
             Action(
@@ -312,4 +296,14 @@ def _votes(job: JobFacts, lost: Lost, crisis: Crisis) -> list[Vote]:
     return votes
 
 
-RULE: Final = TaskManagerLost()
+RULE: Final = Rule(
+    "CP302",
+    judge,
+    signals=(
+        Signal("heartbeat", 3, "its heartbeat timed out, or it is no longer reachable"),
+        Signal("named-peer", 3, "tasks on other TaskManagers lost their connection to it"),
+        Signal("worker-ended", 3, "the cluster reports that its container or pod ended"),
+        Signal("shut-down", 3, "its own tasks say that it is shutting down"),
+        Signal("other-peers", -1, "other TaskManagers are named as well"),
+    ),
+)

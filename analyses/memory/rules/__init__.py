@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from flowdiag.analyses.memory.rules import (
     filling_heap,
@@ -17,7 +17,7 @@ from flowdiag.analyses.memory.rules import (
 )
 from flowdiag.analyses.rule import Rule
 
-MEMORY_RULES: Final[tuple[Rule[Any], ...]] = (
+MEMORY_RULES: Final[tuple[Rule, ...]] = (
     # MM1xx: the configuration
     rejected_memory_options.RULE,
     misread_options.RULE,

@@ -1,4 +1,4 @@
-"""The heap fills up: what garbage collection leaves grows, or is close to everything.
+"""The heap fills up.
 
 What it reports
 ---------------
@@ -44,41 +44,31 @@ from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess, Usage
 from flowdiag.analyses.memory.words import process_subject, process_text
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class FillingHeap:
-    """MM304."""
+class FillingHeapLimits(Limits):
+    """What MM304 compares with."""
 
-    code: Final = "MM304"
-    name: Final = "filling-heap"
-    title: Final = "The heap fills up"
-    core: Final = False
-    thresholds: Final = (
-        Threshold(
-            "full", 0.85, "share", "what is left after collections; above it they run on end"
-        ),
-        Threshold("growth", 0.1, "share", "of the heap, from the first quarter to the last"),
-        Threshold("samples", 20, "samples", "four quarters with five samples each"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    full: float = limit(0.85, "share", "what is left after collections; above it they run on end")
+    growth: float = limit(0.1, "share", "of the heap, from the first quarter to the last")
+    samples: float = limit(20, "samples", "four quarters with five samples each")
 
-    def judge(self, facts: MemoryFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per process."""
-        for process in facts.processes:
-            usage = process.usage
-            if usage is None or not usage.heap_max or not usage.floors:
-                continue
-            if usage.samples < thresholds["samples"] and not usage.full_pauses:
-                continue
-            left = (usage.left_after_full or usage.floors[-1]) / usage.heap_max
-            growth = (usage.floors[-1] - usage.floors[0]) / usage.heap_max
-            rising = (
-                all(a <= b for a, b in pairwise(usage.floors)) and growth >= thresholds["growth"]
-            )
-            full = left >= thresholds["full"]
-            if full or rising:
-                yield _finding(process, usage, left, full=full)
+
+def judge(facts: MemoryFacts, limits: FillingHeapLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per process."""
+    for process in facts.processes:
+        usage = process.usage
+        if usage is None or not usage.heap_max or not usage.floors:
+            continue
+        if usage.samples < limits.samples and not usage.full_pauses:
+            continue
+        left = (usage.left_after_full or usage.floors[-1]) / usage.heap_max
+        growth = (usage.floors[-1] - usage.floors[0]) / usage.heap_max
+        rising = all(a <= b for a, b in pairwise(usage.floors)) and growth >= limits.growth
+        full = left >= limits.full
+        if full or rising:
+            yield _finding(process, usage, left, full=full)
 
 
 def _finding(process: MemoryProcess, usage: Usage, left: float, *, full: bool) -> Finding:
@@ -125,4 +115,4 @@ def _finding(process: MemoryProcess, usage: Usage, left: float, *, full: bool) -
     )
 
 
-RULE: Final = FillingHeap()
+RULE: Final = Rule("MM304", judge, FillingHeapLimits, whole=True)

@@ -1,4 +1,4 @@
-"""A pool ran out, or a container was killed for its memory: which one, and how much more it needs.
+"""A pool ran out, or a container was killed for its memory.
 
 What it reports
 ---------------
@@ -32,6 +32,7 @@ from typing import Final
 
 from flowdiag.analyses.checkpoints.rules.out_of_memory import memory_kind
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Evidence,
     Finding,
@@ -41,6 +42,7 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.job import Incident, JobFacts
@@ -54,7 +56,7 @@ from flowdiag.analyses.memory.advice import (
     more_overhead,
 )
 from flowdiag.analyses.memory.facts import Kill, MemoryFacts, MemoryProcess
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 _POOL: Final = {
     "heap": "The heap",
@@ -70,42 +72,32 @@ _USE: Final = {
 }
 
 
-class MemoryRanOut:
-    """MM301."""
+class MemoryRanOutLimits(Limits):
+    """What MM301 compares with."""
 
-    code: Final = "MM301"
-    name: Final = "memory-ran-out"
-    title: Final = "A pool ran out, or a container was killed for its memory"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("heap-step", 0.25, "ratio", "a quarter more heap, then measure again"),
-        Threshold("metaspace-step", 0.5, "ratio", "metaspace is small: half as much again"),
-        Threshold("direct-step", 128, "MiB", "the size that Flink's framework itself gets"),
-        Threshold(
-            "overhead-step", 0.5, "ratio", "native memory is not measured: half as much again"
-        ),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    heap_step: float = limit(0.25, "ratio", "a quarter more heap, then measure again")
+    metaspace_step: float = limit(0.5, "ratio", "metaspace is small: half as much again")
+    direct_step: float = limit(128, "MiB", "the size that Flink's framework itself gets")
+    overhead_step: float = limit(0.5, "ratio", "native memory is not measured: half as much again")
 
-    def judge(self, facts: MemoryFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per place and pool."""
-        groups: dict[tuple[str | None, str], list[tuple[JobFacts | None, Incident]]] = {}
-        for job in facts.jobs:
-            for incident in job.incidents:
-                if _ran_out(incident):
-                    key = (incident.taskmanager or incident.host, memory_kind(incident))
-                    groups.setdefault(key, []).append((job, incident))
-        for (place, kind), members in sorted(
-            groups.items(), key=lambda g: (g[0][0] or "", g[0][1])
-        ):
-            yield _finding(facts, place, kind, members, (), thresholds)
-        by_pod: dict[str | None, list[Kill]] = {}
-        for kill in facts.kills:
-            if kill.reason in ("OOMKilled", "OOMKilling", "SystemOOM", "Evicted"):
-                by_pod.setdefault(kill.pod, []).append(kill)
-        for pod, kills in by_pod.items():
-            if (pod, "container") not in groups:
-                yield _finding(facts, pod, "container", [], kills, thresholds)
+
+def judge(facts: MemoryFacts, limits: MemoryRanOutLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per place and pool."""
+    groups: dict[tuple[str | None, str], list[tuple[JobFacts | None, Incident]]] = {}
+    for job in facts.jobs:
+        for incident in job.incidents:
+            if _ran_out(incident):
+                key = (incident.taskmanager or incident.host, memory_kind(incident))
+                groups.setdefault(key, []).append((job, incident))
+    for (place, kind), members in sorted(groups.items(), key=lambda g: (g[0][0] or "", g[0][1])):
+        yield _finding(facts, place, kind, members, (), limits)
+    by_pod: dict[str | None, list[Kill]] = {}
+    for kill in facts.kills:
+        if kill.reason in ("OOMKilled", "OOMKilling", "SystemOOM", "Evicted"):
+            by_pod.setdefault(kill.pod, []).append(kill)
+    for pod, kills in by_pod.items():
+        if (pod, "container") not in groups:
+            yield _finding(facts, pod, "container", [], kills, limits)
 
 
 def _ran_out(incident: Incident) -> bool:
@@ -121,7 +113,7 @@ def _finding(
     kind: str,
     members: Sequence[tuple[JobFacts | None, Incident]],
     kills: Sequence[Kill],
-    thresholds: Thresholds,
+    limits: MemoryRanOutLimits,
 ) -> Finding:
     job = members[0][0] if members else None
     incidents = [incident for _, incident in members]
@@ -131,10 +123,10 @@ def _finding(
     )
     times = [i.time_us for i in incidents if i.time_us is not None]
     said = incidents[-1].cause if incidents else kills[-1].text
-    evidence = j.cite((i.ref, i.time_us) for i in incidents) + tuple(
+    evidence = cite((i.ref, i.time_us) for i in incidents) + tuple(
         Evidence(*kill.ref, None) for kill in kills
     )
-    proposal = _proposal(facts, process, kind, thresholds)
+    proposal = _proposal(facts, process, kind, limits)
     host = incidents[0].host if incidents else None
     where = j.place_text(place, host) if place or host else "a TaskManager"
     count = len(incidents) + len(kills)
@@ -154,32 +146,32 @@ def _finding(
         f"{j.shorten(said or killed, 80)}",
         why=f"{where}: {j.shorten(said or killed, 120)}",
         cause="out-of-memory",
-        rank=Rank.ROOT_CAUSE - 1,
+        rank=Rank.FATAL,
         option=next(iter(proposal.options), None) if proposal else None,
         first_us=min(times, default=None),
         last_us=max(times, default=None),
         count=count,
         explain=f"This memory holds {_USE[kind]}.",
         measurements=tuple(_measured(process, kind, kills)),
-        evidence=evidence[: j.MAX_CITED],
+        evidence=evidence[:MAX_CITED],
         evidence_total=len(evidence),
         actions=tuple(_actions(process, kind, proposal)),
     )
 
 
 def _proposal(
-    facts: MemoryFacts, process: MemoryProcess | None, kind: str, thresholds: Thresholds
+    facts: MemoryFacts, process: MemoryProcess | None, kind: str, limits: MemoryRanOutLimits
 ) -> Proposal | None:
     if process is None or process.role != "taskmanager":
         return None
     if kind == "heap":
         free = set(facts.backends.values()) == {"heap"}
-        return more_heap(process, thresholds["heap-step"], managed_is_free=free)
+        return more_heap(process, limits.heap_step, managed_is_free=free)
     if kind == "metaspace":
-        return more_metaspace(process, thresholds["metaspace-step"])
+        return more_metaspace(process, limits.metaspace_step)
     if kind == "direct":
-        return more_direct(process, int(thresholds["direct-step"] * m.MIB))
-    return more_overhead(process, thresholds["overhead-step"])
+        return more_direct(process, int(limits.direct_step * m.MIB))
+    return more_overhead(process, limits.overhead_step)
 
 
 def _measured(
@@ -230,4 +222,4 @@ def _actions(
     yield Action(text=hints[kind])
 
 
-RULE: Final = MemoryRanOut()
+RULE: Final = Rule("MM301", judge, MemoryRanOutLimits, whole=True)

@@ -1,4 +1,4 @@
-"""Options stand in the configuration that Flink does not read, or not as they are written.
+"""Options are not read as they are written.
 
 What it reports
 ---------------
@@ -29,13 +29,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import Action, Finding, Inconclusive, Rank, Severity, State
+from flowdiag.analyses.finding import Action, Finding, Inconclusive, Rank, Severity, State, cite
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.memory.facts import ConfigFile, MemoryFacts
 from flowdiag.analyses.memory.words import process_subject
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule
 
 # Removed in 2.0: key and what took its place (catalogue 7.1, 8.1).
 _REMOVED: Final = {
@@ -61,23 +61,13 @@ _IGNORED: Final = {
 }
 
 
-class MisreadOptions:
-    """MM102."""
-
-    code: Final = "MM102"
-    name: Final = "misread-options"
-    title: Final = "Options are not read as they are written"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(self, facts: MemoryFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per file and kind of trouble, one per removed option."""
-        for file in facts.files:
-            if file.read.dialect == "flat":
-                yield from _twice(file)
-                yield from _skipped(file)
-        yield from _removed(facts)
+def judge(facts: MemoryFacts, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding per file and kind of trouble, one per removed option."""
+    for file in facts.files:
+        if file.read.dialect == "flat":
+            yield from _twice(file)
+            yield from _skipped(file)
+    yield from _removed(facts)
 
 
 def _twice(file: ConfigFile) -> Iterator[Finding]:
@@ -96,7 +86,7 @@ def _twice(file: ConfigFile) -> Iterator[Finding]:
             option=duplicate.key,
             explain="Flink's flat parser takes the last value and says nothing; config.yaml of 1.19 and "
             "later is refused with a key that stands twice.",
-            evidence=j.cite([(Ref(file.source, duplicate.offset), None)]),
+            evidence=cite([(Ref(file.source, duplicate.offset), None)]),
             actions=(
                 Action(
                     text="Keep one line",
@@ -124,7 +114,7 @@ def _skipped(file: ConfigFile) -> Iterator[Finding]:
         rank=Rank.MECHANISM,
         explain="A pair needs a colon with a blank behind it, and a value; a tab is no blank.",
         count=len(skipped),
-        evidence=j.cite((Ref(file.source, line.offset), None) for line in skipped[:10]),
+        evidence=cite((Ref(file.source, line.offset), None) for line in skipped[:10]),
         actions=(Action(text="Write key: value, with a blank behind the colon"),),
     )
 
@@ -150,7 +140,7 @@ def _removed(facts: MemoryFacts) -> Iterator[Finding]:
                 rank=Rank.MECHANISM,
                 option=key,
                 explain="The option was removed; Flink ignores it without a word.",
-                evidence=j.cite([(process.refs.get(key), None)]),
+                evidence=cite([(process.refs.get(key), None)]),
                 actions=(
                     Action(
                         text="Replace it",
@@ -163,4 +153,4 @@ def _removed(facts: MemoryFacts) -> Iterator[Finding]:
             )
 
 
-RULE: Final = MisreadOptions()
+RULE: Final = Rule("MM102", judge, whole=True)

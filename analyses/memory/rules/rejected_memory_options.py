@@ -1,4 +1,4 @@
-"""Flink refuses to start with these memory options.
+"""Flink refuses these memory options.
 
 What it reports
 ---------------
@@ -40,40 +40,31 @@ from flowdiag.analyses.finding import (
     Rank,
     Severity,
     State,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.facts import ConfigFile, MemoryFacts, MemoryProcess
 from flowdiag.analyses.memory.options import derive
 from flowdiag.analyses.memory.words import process_subject, process_text
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule
 
 
-class RejectedMemoryOptions:
-    """MM101."""
-
-    code: Final = "MM101"
-    name: Final = "rejected-memory-options"
-    title: Final = "Flink refuses these memory options"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(self, facts: MemoryFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per process whose options do not fit, and per file that cannot be read."""
-        for file in facts.files:
-            if file.read.error is not None:
-                yield _unreadable(file)
-        for process in facts.processes:
-            derived = process.derived
-            # What runs was not refused: its options are only known in part.
-            if derived is not None and derived.error and not process.observed:
-                yield _refused(process, derived)
+def judge(facts: MemoryFacts, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding per process whose options do not fit, and per file that cannot be read."""
+    for file in facts.files:
+        if file.read.error is not None:
+            yield _unreadable(file)
+    for process in facts.processes:
+        derived = process.derived
+        # What runs was not refused: its options are only known in part.
+        if derived is not None and derived.error and not process.observed:
+            yield _refused(process, derived)
 
 
 def _unreadable(file: ConfigFile) -> Finding:
     error = file.read.error or ""
-    cited = j.cite(
+    cited = cite(
         [((file.source, duplicate.offset), None) for duplicate in file.read.duplicates]  # type: ignore[misc]
     )
     return Finding(
@@ -95,7 +86,7 @@ def _unreadable(file: ConfigFile) -> Finding:
 def _refused(process: MemoryProcess, derived: m.Derivation) -> Finding:
     said = derived.error[0]
     keys = [key for key in process.configured if key in m.MEMORY_KEYS]
-    cited = j.cite((process.refs.get(key), None) for key in keys)
+    cited = cite((process.refs.get(key), None) for key in keys)
     return Finding(
         job=None,
         severity=Severity.CRITICAL,
@@ -187,4 +178,4 @@ def _accepted(process: MemoryProcess, options: dict[str, str]) -> bool:
     return derived is not None and derived.memory is not None
 
 
-RULE: Final = RejectedMemoryOptions()
+RULE: Final = Rule("MM101", judge, whole=True)

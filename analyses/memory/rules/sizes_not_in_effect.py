@@ -1,4 +1,4 @@
-"""A process runs with other sizes than its configuration asks for.
+"""A process runs with other sizes than configured.
 
 What it reports
 ---------------
@@ -37,35 +37,30 @@ from flowdiag.analyses.finding import (
     Rank,
     Severity,
     State,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess
 from flowdiag.analyses.memory.words import process_subject, process_text
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class SizesNotInEffect:
-    """MM103."""
+class SizesNotInEffectLimits(Limits):
+    """What MM103 compares with."""
 
-    code: Final = "MM103"
-    name: Final = "sizes-not-in-effect"
-    title: Final = "A process runs with other sizes than configured"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("difference", 1, "MiB", "the arithmetic is exact; less is rounding in a report"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    difference: float = limit(1, "MiB", "the arithmetic is exact; less is rounding in a report")
 
-    def judge(self, facts: MemoryFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per process, and one per container that is smaller than its process."""
-        allowed = int(thresholds["difference"] * m.MIB)
-        for process in facts.processes:
-            yield from _differs(process, allowed)
-            yield from _container(facts, process.container_limit, process.taskmanager)
-        for kill in facts.kills:
-            yield from _container(facts, kill.limit, kill.pod)
+
+def judge(facts: MemoryFacts, limits: SizesNotInEffectLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per process, and one per container that is smaller than its process."""
+    allowed = int(limits.difference * m.MIB)
+    for process in facts.processes:
+        yield from _differs(process, allowed)
+        yield from _container(facts, process.container_limit, process.taskmanager)
+    for kill in facts.kills:
+        yield from _container(facts, kill.limit, kill.pod)
 
 
 def _differs(process: MemoryProcess, allowed: int) -> Iterator[Finding]:
@@ -97,7 +92,7 @@ def _differs(process: MemoryProcess, allowed: int) -> Iterator[Finding]:
             Measurement(name=pool, value=got, unit="bytes", threshold=want, population="in effect")
             for pool, (want, got) in sorted(different.items())
         ),
-        evidence=j.cite((process.refs.get(f"observed:{pool}"), None) for pool in different),
+        evidence=cite((process.refs.get(f"observed:{pool}"), None) for pool in different),
         actions=(
             Action(
                 text="Find the source of the value in effect: the log's 'Loading (dynamic) "
@@ -146,4 +141,4 @@ def _container(facts: MemoryFacts, limit: int | None, pod: str | None) -> Iterat
     )
 
 
-RULE: Final = SizesNotInEffect()
+RULE: Final = Rule("MM103", judge, SizesNotInEffectLimits, whole=True)

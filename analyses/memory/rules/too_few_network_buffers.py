@@ -1,4 +1,4 @@
-"""The network memory has fewer segments than the job's gates and partitions require.
+"""Fewer network buffers than the job requires.
 
 What it reports
 ---------------
@@ -45,6 +45,7 @@ from flowdiag.analyses.finding import (
     State,
     Subject,
     Vote,
+    cite,
     weigh,
 )
 from flowdiag.analyses.flink import judging as j
@@ -52,7 +53,7 @@ from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.advice import enough_buffers
 from flowdiag.analyses.memory.facts import BufferNeeds, MemoryFacts
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, Signal
 
 _SAID: Final = re.compile(
     r"Insufficient number of network buffers: required ([0-9]{1,9}), but only ([0-9]{1,9}) available"
@@ -60,27 +61,12 @@ _SAID: Final = re.compile(
 )
 
 
-class TooFewNetworkBuffers:
-    """MM201."""
-
-    code: Final = "MM201"
-    name: Final = "too-few-network-buffers"
-    title: Final = "Fewer network buffers than the job requires"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final = (
-        Signal("error", 3, "a task failed with Insufficient number of network buffers"),
-        Signal(
-            "arithmetic", 3, "the pools placed on a TaskManager require more segments than exist"
-        ),
-    )
-
-    def judge(self, facts: MemoryFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding for all TaskManagers that are short, the worst named."""
-        errors = [(job, i) for job in facts.jobs for i in job.incidents if _is_error(i)]
-        short = [needs for needs in facts.buffers if needs.missing]
-        if errors or short:
-            yield _finding(facts, errors, short)
+def judge(facts: MemoryFacts, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding for all TaskManagers that are short, the worst named."""
+    errors = [(job, i) for job in facts.jobs for i in job.incidents if _is_error(i)]
+    short = [needs for needs in facts.buffers if needs.missing]
+    if errors or short:
+        yield _finding(facts, errors, short)
 
 
 def _is_error(incident: Incident) -> bool:
@@ -110,7 +96,7 @@ def _finding(
         )
     running_after = bool(errors) and job is not None and _recovered(job, errors[-1][1])
     times = [i.time_us for _, i in errors if i.time_us is not None]
-    cited = j.cite(
+    cited = cite(
         [(i.ref, i.time_us) for _, i in errors[:8]]
         + [(n.process.refs.get("segments"), None) for n in short[:2] if n.process]
     )
@@ -249,4 +235,14 @@ def _advice(
     ]
 
 
-RULE: Final = TooFewNetworkBuffers()
+RULE: Final = Rule(
+    "MM201",
+    judge,
+    signals=(
+        Signal("error", 3, "a task failed with Insufficient number of network buffers"),
+        Signal(
+            "arithmetic", 3, "the pools placed on a TaskManager require more segments than exist"
+        ),
+    ),
+    whole=True,
+)

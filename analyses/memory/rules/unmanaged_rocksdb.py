@@ -1,4 +1,4 @@
-"""RocksDB runs without a bound on its memory, or with none to use.
+"""RocksDB without a bound on its memory.
 
 What it reports
 ---------------
@@ -36,13 +36,14 @@ from flowdiag.analyses.finding import (
     Rank,
     Severity,
     State,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.advice import current
 from flowdiag.analyses.memory.facts import MemoryFacts
 from flowdiag.analyses.memory.words import process_subject
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 _SWITCH: Final = "state.backend.rocksdb.memory.managed"
 _FIXED: Final = (
@@ -51,68 +52,62 @@ _FIXED: Final = (
 )
 
 
-class UnmanagedRocksDb:
-    """MM303."""
+class UnmanagedRocksdbLimits(Limits):
+    """What MM303 compares with."""
 
-    code: Final = "MM303"
-    name: Final = "unmanaged-rocksdb"
-    title: Final = "RocksDB without a bound on its memory"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("least", 64, "MiB", "per slot; below it write buffers alone take everything"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    least: float = limit(64, "MiB", "per slot; below it write buffers alone take everything")
 
-    def judge(self, facts: MemoryFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding for the cluster."""
-        if "rocksdb" not in facts.backends.values():
-            return
-        for process in facts.processes:
-            if process.role != "taskmanager" or any(key in process.configured for key in _FIXED):
-                continue
-            off = process.configured.get(_SWITCH, "true").strip().lower() == "false"
-            memory = current(process)
-            text = process.configured.get("taskmanager.numberOfTaskSlots", "1").strip()
-            slots = max(1, int(text)) if text.isdecimal() and len(text) < 6 else 1
-            small = memory is not None and memory.managed < thresholds["least"] * m.MIB * slots
-            if not off and not small:
-                continue
-            size = memory.managed if memory is not None else None
-            yield Finding(
-                job=None,
-                severity=Severity.WARNING,
-                state=State.ONGOING,
-                subject=process_subject(process),
-                title="RocksDB is not bound by managed memory"
+
+def judge(facts: MemoryFacts, limits: UnmanagedRocksdbLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding for the cluster."""
+    if "rocksdb" not in facts.backends.values():
+        return
+    for process in facts.processes:
+        if process.role != "taskmanager" or any(key in process.configured for key in _FIXED):
+            continue
+        off = process.configured.get(_SWITCH, "true").strip().lower() == "false"
+        memory = current(process)
+        text = process.configured.get("taskmanager.numberOfTaskSlots", "1").strip()
+        slots = max(1, int(text)) if text.isdecimal() and len(text) < 6 else 1
+        small = memory is not None and memory.managed < limits.least * m.MIB * slots
+        if not off and not small:
+            continue
+        size = memory.managed if memory is not None else None
+        yield Finding(
+            job=None,
+            severity=Severity.WARNING,
+            state=State.ONGOING,
+            subject=process_subject(process),
+            title="RocksDB is not bound by managed memory"
+            if off
+            else f"RocksDB has {j.bytes_text(size)} of managed memory for "
+            f"{j.count_text(slots, 'slot')}",
+            cause="unmanaged-rocksdb",
+            rank=Rank.MECHANISM,
+            option=_SWITCH if off else m.MANAGED_FRACTION,
+            explain="Its block cache and write buffers lie outside of the JVM and of every pool.",
+            measurements=(Measurement(name="managed-memory", value=size, unit="bytes"),),
+            evidence=cite([(process.refs.get(_SWITCH if off else m.MANAGED), None)]),
+            actions=(
+                Action(
+                    text="Let managed memory bound it",
+                    option=_SWITCH,
+                    current="false",
+                    proposed="true",
+                    restart_needed=True,
+                )
                 if off
-                else f"RocksDB has {j.bytes_text(size)} of managed memory for "
-                f"{j.count_text(slots, 'slot')}",
-                cause="unmanaged-rocksdb",
-                rank=Rank.MECHANISM,
-                option=_SWITCH if off else m.MANAGED_FRACTION,
-                explain="Its block cache and write buffers lie outside of the JVM and of every pool.",
-                measurements=(Measurement(name="managed-memory", value=size, unit="bytes"),),
-                evidence=j.cite([(process.refs.get(_SWITCH if off else m.MANAGED), None)]),
-                actions=(
-                    Action(
-                        text="Let managed memory bound it",
-                        option=_SWITCH,
-                        current="false",
-                        proposed="true",
-                        restart_needed=True,
-                    )
-                    if off
-                    else Action(
-                        text="Give managed memory its share",
-                        option=m.MANAGED_FRACTION,
-                        current=process.configured.get(m.MANAGED)
-                        or process.configured.get(m.MANAGED_FRACTION),
-                        proposed="0.4",
-                        restart_needed=True,
-                    ),
+                else Action(
+                    text="Give managed memory its share",
+                    option=m.MANAGED_FRACTION,
+                    current=process.configured.get(m.MANAGED)
+                    or process.configured.get(m.MANAGED_FRACTION),
+                    proposed="0.4",
+                    restart_needed=True,
                 ),
-            )
-            return
+            ),
+        )
+        return
 
 
-RULE: Final = UnmanagedRocksDb()
+RULE: Final = Rule("MM303", judge, UnmanagedRocksdbLimits, whole=True)

@@ -1,4 +1,4 @@
-"""Managed memory lies idle, since the state backend keeps its state on the heap.
+"""Managed memory that nobody uses.
 
 What it reports
 ---------------
@@ -35,77 +35,72 @@ from flowdiag.analyses.finding import (
     Rank,
     Severity,
     State,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.advice import current, tried
 from flowdiag.analyses.memory.facts import MemoryFacts
 from flowdiag.analyses.memory.words import process_subject
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class UnusedManagedMemory:
-    """MM302."""
+class UnusedManagedMemoryLimits(Limits):
+    """What MM302 compares with."""
 
-    code: Final = "MM302"
-    name: Final = "unused-managed-memory"
-    title: Final = "Managed memory that nobody uses"
-    core: Final = False
-    thresholds: Final = (
-        Threshold(
-            "share", 0.1, "share", "below a tenth of Flink's memory it is not worth a restart"
+    share: float = limit(0.1, "share", "below a tenth of Flink's memory it is not worth a restart")
+
+
+def judge(
+    facts: MemoryFacts, limits: UnusedManagedMemoryLimits
+) -> Iterator[Finding | Inconclusive]:
+    """One finding for all TaskManagers together."""
+    if set(facts.backends.values()) != {"heap"}:
+        return
+    idle = []
+    for process in facts.processes:
+        memory = current(process) if process.role == "taskmanager" else None
+        if memory is not None and memory.managed > limits.share * memory.flink:
+            idle.append((process, memory))
+    if not idle:
+        return
+    process, memory = max(idle, key=lambda pair: pair[1].managed)
+    option = m.MANAGED if m.MANAGED in process.configured else m.MANAGED_FRACTION
+    proposed = "0" if option == m.MANAGED else "0.0"
+    after = tried(process, {option: proposed})
+    gain = f"; the heap grows to {j.bytes_text(after.heap)}" if after else ""
+    yield Finding(
+        job=None,
+        severity=Severity.INFO,
+        state=State.ONGOING,
+        subject=process_subject(process if len(idle) == 1 else None),
+        title=f"{j.bytes_text(memory.managed)} of managed memory per TaskManager lie idle: "
+        "the state is on the heap",
+        cause="unused-memory",
+        rank=Rank.CONSEQUENCE,
+        option=option,
+        count=len(idle),
+        explain="The heap state backend does not use managed memory.",
+        measurements=(
+            Measurement(
+                name="managed-memory",
+                value=memory.managed,
+                unit="bytes",
+                population=j.count_text(len(idle), "TaskManager"),
+            ),
+        ),
+        evidence=cite([(process.refs.get(f"observed:{m.MANAGED}"), None)]),
+        actions=(
+            Action(
+                text=f"Give it to the heap{gain}",
+                option=option,
+                current=process.configured.get(option),
+                proposed=proposed,
+                risk="batch jobs and Python functions in the same cluster need managed memory",
+                restart_needed=True,
+            ),
         ),
     )
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(self, facts: MemoryFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding for all TaskManagers together."""
-        if set(facts.backends.values()) != {"heap"}:
-            return
-        idle = []
-        for process in facts.processes:
-            memory = current(process) if process.role == "taskmanager" else None
-            if memory is not None and memory.managed > thresholds["share"] * memory.flink:
-                idle.append((process, memory))
-        if not idle:
-            return
-        process, memory = max(idle, key=lambda pair: pair[1].managed)
-        option = m.MANAGED if m.MANAGED in process.configured else m.MANAGED_FRACTION
-        proposed = "0" if option == m.MANAGED else "0.0"
-        after = tried(process, {option: proposed})
-        gain = f"; the heap grows to {j.bytes_text(after.heap)}" if after else ""
-        yield Finding(
-            job=None,
-            severity=Severity.INFO,
-            state=State.ONGOING,
-            subject=process_subject(process if len(idle) == 1 else None),
-            title=f"{j.bytes_text(memory.managed)} of managed memory per TaskManager lie idle: "
-            "the state is on the heap",
-            cause="unused-memory",
-            rank=Rank.CONSEQUENCE,
-            option=option,
-            count=len(idle),
-            explain="The heap state backend does not use managed memory.",
-            measurements=(
-                Measurement(
-                    name="managed-memory",
-                    value=memory.managed,
-                    unit="bytes",
-                    population=j.count_text(len(idle), "TaskManager"),
-                ),
-            ),
-            evidence=j.cite([(process.refs.get(f"observed:{m.MANAGED}"), None)]),
-            actions=(
-                Action(
-                    text=f"Give it to the heap{gain}",
-                    option=option,
-                    current=process.configured.get(option),
-                    proposed=proposed,
-                    risk="batch jobs and Python functions in the same cluster need managed memory",
-                    restart_needed=True,
-                ),
-            ),
-        )
 
 
-RULE: Final = UnusedManagedMemory()
+RULE: Final = Rule("MM302", judge, UnusedManagedMemoryLimits, whole=True)

@@ -1,4 +1,4 @@
-"""Tasks wait for those downstream of them.
+"""Tasks wait for those downstream.
 
 What it reports
 ---------------
@@ -32,6 +32,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Confidence,
     Finding,
     Inconclusive,
@@ -39,10 +40,11 @@ from flowdiag.analyses.finding import (
     Rank,
     Severity,
     State,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.pressure import KNOWN_SIBLINGS, unseen_end
-from flowdiag.analyses.queues.facts import JobQueues, QueueFacts
+from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.judging import serious, waiting_tasks
 from flowdiag.analyses.queues.root import (
     ENOUGH_SAMPLES,
@@ -53,7 +55,7 @@ from flowdiag.analyses.queues.root import (
     pressed_windows,
     sampled,
 )
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 _COLLECT: Final = (
     "save metrics: `flowdiag collect` from a live cluster, metric reports in the logs (Slf4jReporter), or "
@@ -61,31 +63,24 @@ _COLLECT: Final = (
 )
 
 
-class BackPressure:
-    """BP101."""
+class BackPressureLimits(Limits):
+    """What BP101 compares with."""
 
-    code: Final = "BP101"
-    name: Final = "back-pressure"
-    title: Final = "Tasks wait for those downstream"
-    core: Final = True
-    thresholds: Final = (
-        Threshold("lasted", 60, "s", "shorter waits are bursts, and starts that warm up"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    lasted: float = limit(60, "s", "shorter waits are bursts, and starts that warm up")
 
-    def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per job, or why it cannot be judged."""
-        for job in facts.jobs:
-            found = serious(job)
-            missing = _missing(job)
-            if missing is not None and not found:
-                yield Inconclusive(reason=missing, remedy=_COLLECT, job=job.job.key)
-                continue
-            if found and waiting_tasks(job):
-                yield _finding(job, found[0].first_us, found[0].last_us, found[0].state, None)
-            if found:
-                continue
-            yield from _without_end(job, thresholds["lasted"])
+
+def judge(job: JobQueues, limits: BackPressureLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per job, or why it cannot be judged."""
+    found = serious(job)
+    missing = _missing(job)
+    if missing is not None and not found:
+        yield Inconclusive(reason=missing, remedy=_COLLECT, job=job.job.key)
+        return
+    if found and waiting_tasks(job):
+        yield _finding(job, found[0].first_us, found[0].last_us, found[0].state, None)
+    if found:
+        return
+    yield from _without_end(job, limits.lasted)
 
 
 def _missing(job: JobQueues) -> str | None:
@@ -196,8 +191,8 @@ def _finding(
             )
             for name, share in waiting[:6]
         ),
-        evidence=j.cite(refs)[: j.MAX_CITED],
+        evidence=cite(refs)[:MAX_CITED],
     )
 
 
-RULE: Final = BackPressure()
+RULE: Final = Rule("BP101", judge, BackPressureLimits, core=True)

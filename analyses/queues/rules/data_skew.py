@@ -1,4 +1,4 @@
-"""Some subtasks get far more data than their siblings, and those before them wait.
+"""Back pressure starts at subtasks that get more data than their siblings.
 
 What it reports
 ---------------
@@ -30,27 +30,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import Action, Finding, Inconclusive
-from flowdiag.analyses.queues.facts import JobQueues, QueueFacts
+from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.judging import barriers_meanwhile, finding, spells_of, who
 from flowdiag.analyses.queues.root import SIGNALS, Spell
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, Signal
 
 
-class DataSkew:
-    """SK101."""
-
-    code: Final = "SK101"
-    name: Final = "data-skew"
-    title: Final = "Back pressure starts at subtasks that get more data than their siblings"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final = tuple(Signal(*signal) for signal in SIGNALS)
-
-    def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per task and spell."""
-        for job in facts.jobs:
-            for spell in spells_of(job, "data-skew"):
-                yield _finding(job, spell)
+def judge(job: JobQueues, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding per task and spell."""
+    for spell in spells_of(job, "data-skew"):
+        yield _finding(job, spell)
 
 
 def _finding(job: JobQueues, spell: Spell) -> Finding:
@@ -72,4 +61,4 @@ def _finding(job: JobQueues, spell: Spell) -> Finding:
     )
 
 
-RULE: Final = DataSkew()
+RULE: Final = Rule("SK101", judge, signals=tuple(Signal(*signal) for signal in SIGNALS))

@@ -36,49 +36,43 @@ from flowdiag.analyses.finding import (
     Rank,
     Severity,
     State,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.queues.data import gc_share
-from flowdiag.analyses.queues.facts import JobQueues, QueueFacts, joined
+from flowdiag.analyses.queues.facts import JobQueues, joined
 from flowdiag.analyses.queues.judging import host_of, machine
 from flowdiag.analyses.queues.root import ENOUGH_SAMPLES, loads_in
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class GarbageCollection:
-    """SK104."""
+class GarbageCollectionLimits(Limits):
+    """What SK104 compares with."""
 
-    code: Final = "SK104"
-    name: Final = "garbage-collection"
-    title: Final = "A TaskManager spends much of its time collecting garbage"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("share", 0.2, "share", "of the time; a few per cent are usual"),
-        Threshold("heavy", 0.4, "share", "of the time: worth a warning whoever waits"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    share: float = limit(0.2, "share", "of the time; a few per cent are usual")
+    heavy: float = limit(0.4, "share", "of the time: worth a warning whoever waits")
 
-    def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per TaskManager."""
-        for job in facts.jobs:
-            waits = any(load.waits and load.wait_measured for load in loads_in(job).values())
-            for name, each in job.machines.items():
-                share = gc_share(each)
-                samples = sum(m.samples for m in each)
-                if share is None or share < thresholds["share"] or samples < ENOUGH_SAMPLES:
-                    continue
-                yield _finding(job, name, share, thresholds, waits)
+
+def judge(job: JobQueues, limits: GarbageCollectionLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per TaskManager."""
+    waits = any(load.waits and load.wait_measured for load in loads_in(job).values())
+    for name, each in job.machines.items():
+        share = gc_share(each)
+        samples = sum(m.samples for m in each)
+        if share is None or share < limits.share or samples < ENOUGH_SAMPLES:
+            continue
+        yield _finding(job, name, share, limits, waits)
 
 
 def _finding(
-    job: JobQueues, name: str, share: float, thresholds: Thresholds, waits: bool
+    job: JobQueues, name: str, share: float, limits: GarbageCollectionLimits, waits: bool
 ) -> Finding:
     each = job.machines[name]
     used = joined(m.gauges.get("heap_used") for m in each)
     most = joined(m.gauges.get("heap_max") for m in each)
     place = j.place_text(name, host_of(job, name))
-    serious = share >= thresholds["heavy"] or waits
+    serious = share >= limits.heavy or waits
     key = option("task-heap", job.job.version)
     return Finding(
         job=job.job.key,
@@ -89,11 +83,11 @@ def _finding(
         why=f"{place}: {100 * share:.0f} % of its time went into garbage collection",
         cause="garbage-collection",
         confidence=Confidence.MEDIUM,
-        rank=Rank.ROOT_CAUSE + 6,
+        rank=Rank.BOTTLENECK_SIGN,
         explain="Its tasks stand still meanwhile; what looks like slow subtasks or late barriers may be this.",
         measurements=(
             Measurement(
-                name="gc-share", value=round(share, 4), unit="share", threshold=thresholds["share"]
+                name="gc-share", value=round(share, 4), unit="share", threshold=limits.share
             ),
             *(
                 [
@@ -108,7 +102,7 @@ def _finding(
                 else []
             ),
         ),
-        evidence=j.cite((m.ref, m.first_us) for m in (*each[:1], *each[-1:])),
+        evidence=cite((m.ref, m.first_us) for m in (*each[:1], *each[-1:])),
         actions=(
             Action(
                 text="Give its tasks more heap, keep less state on it (RocksDB), or run fewer slots in it",
@@ -121,4 +115,4 @@ def _finding(
     )
 
 
-RULE: Final = GarbageCollection()
+RULE: Final = Rule("SK104", judge, GarbageCollectionLimits)

@@ -1,4 +1,4 @@
-"""Output buffers are full, and the inputs that they go to are empty: it is the way between.
+"""Output buffers are full and the inputs behind them empty.
 
 What it reports
 ---------------
@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -39,11 +40,12 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Vote,
+    cite,
     weigh,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.pressure import BUSY, FULL, Load, by_task
-from flowdiag.analyses.queues.facts import JobQueues, QueueFacts, joined
+from flowdiag.analyses.queues.facts import JobQueues, joined
 from flowdiag.analyses.queues.judging import host_of, machine, serious, task
 from flowdiag.analyses.queues.root import (
     ENOUGH_SAMPLES,
@@ -52,34 +54,23 @@ from flowdiag.analyses.queues.root import (
     pressed_windows,
     samples_in,
 )
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 
 
-class NetworkBetween:
-    """BP201."""
+class NetworkBottleneckLimits(Limits):
+    """What BP201 compares with."""
 
-    code: Final = "BP201"
-    name: Final = "network-bottleneck"
-    title: Final = "Output buffers are full and the inputs behind them empty"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("empty", 0.3, "share", "of the input buffers; half full is their usual state"),
-    )
-    signals: Final = (
-        Signal("outputs-full", 1, "a sender waits, and its output buffers are in use"),
-        Signal("inputs-empty", 1, "all receivers have free buffers, and time"),
-        Signal("one-taskmanager", 1, "all the senders that wait are on one TaskManager"),
-    )
+    empty: float = limit(0.3, "share", "of the input buffers; half full is their usual state")
 
-    def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per job and edge."""
-        for job in facts.jobs:
-            windows = pressed_windows(job)
-            if not windows or not linked(job) or (job.version or (9, 0)) < (1, 9):
-                continue
-            if serious(job):
-                continue  # a slow task explains what waits before it
-            yield from _edges(job, windows, thresholds["empty"])
+
+def judge(job: JobQueues, limits: NetworkBottleneckLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per job and edge."""
+    windows = pressed_windows(job)
+    if not windows or not linked(job) or (job.version or (9, 0)) < (1, 9):
+        return
+    if serious(job):
+        return  # a slow task explains what waits before it
+    yield from _edges(job, windows, limits.empty)
 
 
 def _edges(job: JobQueues, windows: list[int], empty: float) -> Iterator[Finding]:
@@ -171,7 +162,7 @@ def _finding(
                 population=f"fullest subtask of {j.shorten(name)}",
             ),
         ),
-        evidence=j.cite((load.ref, None) for load in (*senders, *receivers))[: j.MAX_CITED],
+        evidence=cite((load.ref, None) for load in (*senders, *receivers))[:MAX_CITED],
         actions=(
             Action(
                 text="Measure the network between these TaskManagers: bandwidth, retransmissions, limits "
@@ -183,4 +174,13 @@ def _finding(
     )
 
 
-RULE: Final = NetworkBetween()
+RULE: Final = Rule(
+    "BP201",
+    judge,
+    NetworkBottleneckLimits,
+    signals=(
+        Signal("outputs-full", 1, "a sender waits, and its output buffers are in use"),
+        Signal("inputs-empty", 1, "all receivers have free buffers, and time"),
+        Signal("one-taskmanager", 1, "all the senders that wait are on one TaskManager"),
+    ),
+)

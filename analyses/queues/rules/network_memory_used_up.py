@@ -1,4 +1,4 @@
-"""A TaskManager has too little network memory for what its tasks would use.
+"""Tasks would use more network buffers than there are.
 
 What it reports
 ---------------
@@ -30,6 +30,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Confidence,
     Finding,
@@ -38,13 +39,14 @@ from flowdiag.analyses.finding import (
     Rank,
     Severity,
     State,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.queues.facts import JobQueues, Machine, QueueFacts, joined
+from flowdiag.analyses.queues.facts import JobQueues, Machine, joined
 from flowdiag.analyses.queues.judging import machine, serious
 from flowdiag.analyses.queues.root import ENOUGH_SAMPLES, loads_in
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 _WAITS: Final = 0.1
 """Flink's own limit between no and low back pressure."""
@@ -52,28 +54,21 @@ _HARDLY: Final = 0.05
 """Of the segments."""
 
 
-class NetworkMemory:
-    """BP202."""
+class NetworkMemoryUsedUpLimits(Limits):
+    """What BP202 compares with."""
 
-    code: Final = "BP202"
-    name: Final = "network-memory-used-up"
-    title: Final = "Tasks would use more network buffers than there are"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("requested", 1.0, "share", "of the network memory; Flink warns above 100 %"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    requested: float = limit(1.0, "share", "of the network memory; Flink warns above 100 %")
 
-    def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per job."""
-        for job in facts.jobs:
-            tight = [
-                found
-                for name, each in job.machines.items()
-                if (found := _tight(name, each, thresholds["requested"])) is not None
-            ]
-            if tight:
-                yield _finding(job, tight)
+
+def judge(job: JobQueues, limits: NetworkMemoryUsedUpLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per job."""
+    tight = [
+        found
+        for name, each in job.machines.items()
+        if (found := _tight(name, each, limits.requested)) is not None
+    ]
+    if tight:
+        yield _finding(job, tight)
 
 
 def _tight(
@@ -147,9 +142,9 @@ def _finding(
             )
             if item is not None
         ),
-        evidence=j.cite(
+        evidence=cite(
             (m.ref, m.first_us) for name, *_ in tight for m in job.machines.get(name, ())[-1:]
-        )[: j.MAX_CITED],
+        )[:MAX_CITED],
         actions=(
             Action(
                 text="Give TaskManagers more network memory; `flowdiag memory` counts what the job needs",
@@ -168,4 +163,4 @@ def _number(name: str, value: float | None, unit: str, place: str) -> Measuremen
     return Measurement(name=name, value=round(value, 3), unit=unit, population=f"mean on {place}")
 
 
-RULE: Final = NetworkMemory()
+RULE: Final = Rule("BP202", judge, NetworkMemoryUsedUpLimits)

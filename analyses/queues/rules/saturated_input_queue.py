@@ -1,4 +1,4 @@
-"""Inputs are full: every buffer for the remote channels is taken, and senders have no credit.
+"""The input of a subtask is full.
 
 What it reports
 ---------------
@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Confidence,
     Finding,
     Inconclusive,
@@ -41,36 +42,27 @@ from flowdiag.analyses.finding import (
     Rank,
     Severity,
     State,
+    cite,
 )
-from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.queues.facts import JobQueues, QueueFacts
+from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.judging import serious, subtask
 from flowdiag.analyses.queues.root import name_of
 from flowdiag.analyses.queues.saturation import OLD_POOL, Full, full_inputs
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class SaturatedInput:
-    """BP103."""
+class SaturatedInputQueueLimits(Limits):
+    """What BP103 compares with."""
 
-    code: Final = "BP103"
-    name: Final = "saturated-input-queue"
-    title: Final = "The input of a subtask is full"
-    core: Final = False
-    thresholds: Final = (
-        Threshold(
-            "share", 0.5, "share", "of the samples; single ones are racy and bursts are usual"
-        ),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    share: float = limit(0.5, "share", "of the samples; single ones are racy and bursts are usual")
 
-    def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per job."""
-        for job in facts.jobs:
-            full = full_inputs(job, thresholds["share"])
-            if full:
-                yield _finding(job, full, thresholds["share"])
+
+def judge(job: JobQueues, limits: SaturatedInputQueueLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per job."""
+    full = full_inputs(job, limits.share)
+    if full:
+        yield _finding(job, full, limits.share)
 
 
 def _finding(job: JobQueues, full: list[Full], share: float) -> Finding:
@@ -96,7 +88,7 @@ def _finding(job: JobQueues, full: list[Full], share: float) -> Finding:
         explain="Its exclusive and floating buffers are in use: its senders have no credit left."
         + ("" if first.upstream else " Nobody waits for it yet; that may come."),
         measurements=tuple(_measured(job, item, share) for item in ranked[:8]),
-        evidence=j.cite((item.ref, None) for item in ranked)[: j.MAX_CITED],
+        evidence=cite((item.ref, None) for item in ranked)[:MAX_CITED],
     )
 
 
@@ -117,4 +109,4 @@ def _population(job: JobQueues, key: SubtaskKey, item: Full) -> str:
     return text
 
 
-RULE: Final = SaturatedInput()
+RULE: Final = Rule("BP103", judge, SaturatedInputQueueLimits)

@@ -1,4 +1,4 @@
-"""Without credits one slow subtask blocks everybody on the same connection.
+"""A slow subtask may block others on the same connection.
 
 What it reports
 ---------------
@@ -39,55 +39,42 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.buffers import Settings
-from flowdiag.analyses.queues.facts import QueueFacts, options_of
+from flowdiag.analyses.queues.facts import JobQueues, options_of
 from flowdiag.analyses.queues.judging import evidence, serious, who
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule
 
 
-class SharedConnection:
-    """BP203."""
-
-    code: Final = "BP203"
-    name: Final = "shared-connection"
-    title: Final = "A slow subtask may block others on the same connection"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One remark per job."""
-        for job in facts.jobs:
-            spells = serious(job)
-            if job.version is None or not spells:
-                continue
-            if Settings.of(options_of(job.job), job.version).credit:
-                continue
-            yield Finding(
-                job=job.job.key,
-                severity=Severity.INFO,
-                state=spells[0].state,
-                subject=j.job_subject(job.job),
-                title=f"Without credits {who(job, spells[0])} may block all that shares its connections",
-                confidence=Confidence.LOW,
-                rank=Rank.CONSEQUENCE,
-                first_us=spells[0].first_us,
-                last_us=spells[0].last_us,
-                explain="One TCP connection per pair of TaskManagers carries all their channels; a gate "
-                "without buffers stops it. Waiting tasks may be victims that send nothing to the slow one.",
-                evidence=evidence(job, spells[0]),
-                actions=(
-                    Action(
-                        text="Turn credit-based flow control on",
-                        option="taskmanager.network.credit-model",
-                        proposed="true",
-                        restart_needed=True,
-                    )
-                    if job.version >= (1, 5)
-                    else Action(
-                        text="Move to a version with credit-based flow control (1.5 and later)"
-                    ),
-                ),
+def judge(job: JobQueues, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One remark per job."""
+    spells = serious(job)
+    if job.version is None or not spells:
+        return
+    if Settings.of(options_of(job.job), job.version).credit:
+        return
+    yield Finding(
+        job=job.job.key,
+        severity=Severity.INFO,
+        state=spells[0].state,
+        subject=j.job_subject(job.job),
+        title=f"Without credits {who(job, spells[0])} may block all that shares its connections",
+        confidence=Confidence.LOW,
+        rank=Rank.CONSEQUENCE,
+        first_us=spells[0].first_us,
+        last_us=spells[0].last_us,
+        explain="One TCP connection per pair of TaskManagers carries all their channels; a gate "
+        "without buffers stops it. Waiting tasks may be victims that send nothing to the slow one.",
+        evidence=evidence(job, spells[0]),
+        actions=(
+            Action(
+                text="Turn credit-based flow control on",
+                option="taskmanager.network.credit-model",
+                proposed="true",
+                restart_needed=True,
             )
+            if job.version >= (1, 5)
+            else Action(text="Move to a version with credit-based flow control (1.5 and later)"),
+        ),
+    )
 
 
-RULE: Final = SharedConnection()
+RULE: Final = Rule("BP203", judge)

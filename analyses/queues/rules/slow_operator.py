@@ -1,4 +1,4 @@
-"""All subtasks of a task are too slow for its input.
+"""Back pressure starts at a task that is slow in all its subtasks.
 
 What it reports
 ---------------
@@ -35,28 +35,17 @@ from typing import Final
 from flowdiag.analyses.finding import Action, Finding, Inconclusive
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.options import at_least
-from flowdiag.analyses.queues.facts import JobQueues, QueueFacts
+from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.judging import barriers_meanwhile, finding
 from flowdiag.analyses.queues.root import SIGNALS, Spell, find_spells
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, Signal
 
 
-class SlowOperator:
-    """BP102."""
-
-    code: Final = "BP102"
-    name: Final = "slow-operator"
-    title: Final = "Back pressure starts at a task that is slow in all its subtasks"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final = tuple(Signal(*signal) for signal in SIGNALS)
-
-    def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per task and spell."""
-        for job in facts.jobs:
-            for spell in find_spells(job):
-                if spell.whole and spell.taskmanager is None:
-                    yield _finding(job, spell)
+def judge(job: JobQueues, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding per task and spell."""
+    for spell in find_spells(job):
+        if spell.whole and spell.taskmanager is None:
+            yield _finding(job, spell)
 
 
 def _finding(job: JobQueues, spell: Spell) -> Finding:
@@ -98,4 +87,4 @@ def _finding(job: JobQueues, spell: Spell) -> Finding:
     )
 
 
-RULE: Final = SlowOperator()
+RULE: Final = Rule("BP102", judge, signals=tuple(Signal(*signal) for signal in SIGNALS))

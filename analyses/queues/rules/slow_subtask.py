@@ -1,4 +1,4 @@
-"""Some subtasks of a task are slow, though they get no more data than their siblings.
+"""Back pressure starts at single subtasks that get no more data.
 
 What it reports
 ---------------
@@ -33,28 +33,17 @@ from typing import Final
 
 from flowdiag.analyses.finding import Action, Finding, Inconclusive
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.queues.facts import JobQueues, QueueFacts
+from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.judging import barriers_meanwhile, finding, host_of, spells_of, who
 from flowdiag.analyses.queues.root import SIGNALS, Spell
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, Signal
 
 
-class SlowSubtask:
-    """BP104."""
-
-    code: Final = "BP104"
-    name: Final = "slow-subtask"
-    title: Final = "Back pressure starts at single subtasks that get no more data"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final = tuple(Signal(*signal) for signal in SIGNALS)
-
-    def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per task and spell."""
-        for job in facts.jobs:
-            for spell in spells_of(job, "task-hangs", "slow-sync-snapshot", "slow-subtask", None):
-                if not spell.whole:
-                    yield _finding(job, spell)
+def judge(job: JobQueues, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding per task and spell."""
+    for spell in spells_of(job, "task-hangs", "slow-sync-snapshot", "slow-subtask", None):
+        if not spell.whole:
+            yield _finding(job, spell)
 
 
 _TITLE: Final = {
@@ -102,4 +91,4 @@ def _finding(job: JobQueues, spell: Spell) -> Finding:
     )
 
 
-RULE: Final = SlowSubtask()
+RULE: Final = Rule("BP104", judge, signals=tuple(Signal(*signal) for signal in SIGNALS))

@@ -1,4 +1,4 @@
-"""All that runs on one TaskManager is slow, with no more records than elsewhere.
+"""Everything on one TaskManager is slow.
 
 What it reports
 ---------------
@@ -29,27 +29,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import Action, Finding, Inconclusive
-from flowdiag.analyses.queues.facts import JobQueues, QueueFacts
+from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.judging import finding, spells_of, who
 from flowdiag.analyses.queues.root import SIGNALS, Spell
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, Signal
 
 
-class SlowMachine:
-    """SK102."""
-
-    code: Final = "SK102"
-    name: Final = "slow-taskmanager"
-    title: Final = "Everything on one TaskManager is slow"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final = tuple(Signal(*signal) for signal in SIGNALS)
-
-    def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per TaskManager."""
-        for job in facts.jobs:
-            for spell in spells_of(job, "slow-taskmanager"):
-                yield _finding(job, spell)
+def judge(job: JobQueues, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding per TaskManager."""
+    for spell in spells_of(job, "slow-taskmanager"):
+        yield _finding(job, spell)
 
 
 def _finding(job: JobQueues, spell: Spell) -> Finding:
@@ -72,4 +61,4 @@ def _finding(job: JobQueues, spell: Spell) -> Finding:
     )
 
 
-RULE: Final = SlowMachine()
+RULE: Final = Rule("SK102", judge, signals=tuple(Signal(*signal) for signal in SIGNALS))

@@ -1,4 +1,4 @@
-"""Of a subtask's channels one is full, and the others are not.
+"""One input channel is full and the others are not.
 
 What it reports
 ---------------
@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Confidence,
     Finding,
     Inconclusive,
@@ -36,10 +37,10 @@ from flowdiag.analyses.finding import (
     Rank,
     Severity,
     State,
+    cite,
 )
-from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.pressure import FULL
-from flowdiag.analyses.queues.facts import GateQueue, JobQueues, QueueFacts, joined
+from flowdiag.analyses.queues.facts import GateQueue, JobQueues, joined
 from flowdiag.analyses.queues.judging import subtask
 from flowdiag.analyses.queues.root import (
     ENOUGH_SAMPLES,
@@ -48,38 +49,31 @@ from flowdiag.analyses.queues.root import (
     pressed_windows,
     samples_in,
 )
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class UnevenChannels:
-    """BP204."""
+class UnevenChannelsLimits(Limits):
+    """What BP204 compares with."""
 
-    code: Final = "BP204"
-    name: Final = "uneven-channels"
-    title: Final = "One input channel is full and the others are not"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("longest", 5, "buffers", "shorter queues come and go between two samples"),
-        Threshold("ratio", 4, "ratio", "of the longest channel to the mean of its gate"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    longest: float = limit(5, "buffers", "shorter queues come and go between two samples")
+    ratio: float = limit(4, "ratio", "of the longest channel to the mean of its gate")
 
-    def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One remark per job."""
-        for job in facts.jobs:
-            uneven = [
-                gate
-                for gate in job.gates
-                if gate.longest is not None
-                and gate.mean is not None
-                and gate.samples >= ENOUGH_SAMPLES
-                and gate.longest >= thresholds["longest"]
-                and gate.longest >= thresholds["ratio"] * max(gate.mean, 0.5)
-            ]
-            if uneven:
-                yield _by_gates(job, uneven)
-            elif not job.gates:
-                yield from _by_pools(job)
+
+def judge(job: JobQueues, limits: UnevenChannelsLimits) -> Iterator[Finding | Inconclusive]:
+    """One remark per job."""
+    uneven = [
+        gate
+        for gate in job.gates
+        if gate.longest is not None
+        and gate.mean is not None
+        and gate.samples >= ENOUGH_SAMPLES
+        and gate.longest >= limits.longest
+        and gate.longest >= limits.ratio * max(gate.mean, 0.5)
+    ]
+    if uneven:
+        yield _by_gates(job, uneven)
+    elif not job.gates:
+        yield from _by_pools(job)
 
 
 def _by_gates(job: JobQueues, uneven: list[GateQueue]) -> Finding:
@@ -100,7 +94,7 @@ def _by_gates(job: JobQueues, uneven: list[GateQueue]) -> Finding:
             Measurement(name="longest-channel", value=round(worst.longest or 0, 2), unit="buffers"),
             Measurement(name="mean-channel", value=round(worst.mean or 0, 2), unit="buffers"),
         ),
-        evidence=j.cite((gate.ref, None) for gate in uneven)[: j.MAX_CITED],
+        evidence=cite((gate.ref, None) for gate in uneven)[:MAX_CITED],
     )
 
 
@@ -138,9 +132,9 @@ def _by_pools(job: JobQueues) -> Iterator[Finding]:
                         name="exclusive-in-use", value=round(exclusive.mean, 4), unit="share"
                     ),
                 ),
-                evidence=j.cite([(each[-1].ref, each[-1].first_us)]),
+                evidence=cite([(each[-1].ref, each[-1].first_us)]),
             )
             return
 
 
-RULE: Final = UnevenChannels()
+RULE: Final = Rule("BP204", judge, UnevenChannelsLimits)

@@ -1,4 +1,4 @@
-"""Subtasks share their task's records unevenly, without anybody waiting for it yet.
+"""One subtask takes in far more records than its siblings.
 
 What it reports
 ---------------
@@ -35,47 +35,38 @@ from flowdiag.analyses.finding import (
     Rank,
     Severity,
     State,
+    cite,
 )
-from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.pressure import IDLE, Load, by_task, records_ratio
-from flowdiag.analyses.queues.facts import JobQueues, QueueFacts
+from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.judging import subtask
 from flowdiag.analyses.queues.root import find_spells, loads_in, name_of
 from flowdiag.analyses.queues.skew import skew_score
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class UnevenLoad:
-    """SK103."""
+class UnevenLoadLimits(Limits):
+    """What SK103 compares with."""
 
-    code: Final = "SK103"
-    name: Final = "uneven-load"
-    title: Final = "One subtask takes in far more records than its siblings"
-    core: Final = False
-    thresholds: Final = (
-        Threshold(
-            "ratio", 3, "ratio", "of the mean of its siblings; key groups alone give up to 1.5"
-        ),
-        Threshold("records", 1000, "records", "fewer say nothing about a ratio"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    ratio: float = limit(3, "ratio", "of the mean of its siblings; key groups alone give up to 1.5")
+    records: float = limit(1000, "records", "fewer say nothing about a ratio")
 
-    def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One remark per task of a job in which nobody is slow."""
-        for job in facts.jobs:
-            if find_spells(job):
-                continue  # what is uneven there follows from it, or is said with it
-            for task, members in by_task(loads_in(job)).items():
-                worst = max(members, key=lambda load: (load.records or 0.0, load.key))
-                size = max(job.topology.parallelism.get(task, 0), len(members))
-                ratio = records_ratio(worst, members, size)
-                if ratio is None or ratio < thresholds["ratio"]:
-                    continue
-                if (worst.records or 0.0) < thresholds["records"]:
-                    continue
-                if worst.busy is not None and worst.measured and worst.busy < IDLE:
-                    continue
-                yield _finding(job, worst, members, ratio, thresholds["ratio"])
+
+def judge(job: JobQueues, limits: UnevenLoadLimits) -> Iterator[Finding | Inconclusive]:
+    """One remark per task of a job in which nobody is slow."""
+    if find_spells(job):
+        return  # what is uneven there follows from it, or is said with it
+    for task, members in by_task(loads_in(job)).items():
+        worst = max(members, key=lambda load: (load.records or 0.0, load.key))
+        size = max(job.topology.parallelism.get(task, 0), len(members))
+        ratio = records_ratio(worst, members, size)
+        if ratio is None or ratio < limits.ratio:
+            continue
+        if (worst.records or 0.0) < limits.records:
+            continue
+        if worst.busy is not None and worst.measured and worst.busy < IDLE:
+            continue
+        yield _finding(job, worst, members, ratio, limits.ratio)
 
 
 def _finding(
@@ -101,8 +92,8 @@ def _finding(
                 population="Flink's own: 0 is even, 100 the most",
             ),
         ),
-        evidence=j.cite([(worst.ref, None)]),
+        evidence=cite([(worst.ref, None)]),
     )
 
 
-RULE: Final = UnevenLoad()
+RULE: Final = Rule("SK103", judge, UnevenLoadLimits)

@@ -1,4 +1,4 @@
-"""Busy subtasks sit together on one TaskManager while others have room.
+"""One TaskManager runs too much of the job.
 
 What it reports
 ---------------
@@ -37,56 +37,50 @@ from flowdiag.analyses.finding import (
     Rank,
     Severity,
     State,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.flink.pressure import WORKING, median
-from flowdiag.analyses.queues.facts import JobQueues, QueueFacts, joined
+from flowdiag.analyses.queues.facts import JobQueues, joined
 from flowdiag.analyses.queues.judging import host_of, machine
 from flowdiag.analyses.queues.root import ENOUGH_SAMPLES, loads_in
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class UnevenPlacement:
-    """SK105."""
+class UnevenPlacementLimits(Limits):
+    """What SK105 compares with."""
 
-    code: Final = "SK105"
-    name: Final = "uneven-placement"
-    title: Final = "One TaskManager runs too much of the job"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("ratio", 2, "ratio", "of the mean of the other TaskManagers"),
-        Threshold("cpu", 0.9, "share", "of the machine's processors: nothing is left"),
-        Threshold("others-cpu", 0.6, "share", "others have room"),
+    ratio: float = limit(2, "ratio", "of the mean of the other TaskManagers")
+    cpu: float = limit(0.9, "share", "of the machine's processors: nothing is left")
+    others_cpu: float = limit(0.6, "share", "others have room")
+
+
+def judge(job: JobQueues, limits: UnevenPlacementLimits) -> Iterator[Finding | Inconclusive]:
+    """At most one finding per job."""
+    working = Counter(
+        load.taskmanager
+        for load in loads_in(job).values()
+        if load.taskmanager is not None and load.measured and (load.busy or 0) >= WORKING
     )
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """At most one finding per job."""
-        for job in facts.jobs:
-            working = Counter(
-                load.taskmanager
-                for load in loads_in(job).values()
-                if load.taskmanager is not None and load.measured and (load.busy or 0) >= WORKING
-            )
-            cpu = {
-                name: gauge.mean
-                for name, each in job.machines.items()
-                if (gauge := joined(m.gauges.get("cpu") for m in each)) is not None
-                and gauge.n >= ENOUGH_SAMPLES
-            }
-            for name, count in working.most_common(1):
-                others = [working.get(other, 0) for other in cpu if other != name]
-                rest = median(load for other, load in cpu.items() if other != name)
-                if not others or rest is None or name not in cpu:
-                    continue
-                mean = sum(others) / len(others)
-                if (
-                    count >= thresholds["ratio"] * max(mean, 1.0)
-                    and cpu[name] >= thresholds["cpu"]
-                    and rest <= thresholds["others-cpu"]
-                ):
-                    yield _finding(job, name, count, mean, cpu[name], rest, thresholds)
+    cpu = {
+        name: gauge.mean
+        for name, each in job.machines.items()
+        if (gauge := joined(m.gauges.get("cpu") for m in each)) is not None
+        and gauge.n >= ENOUGH_SAMPLES
+    }
+    for name, count in working.most_common(1):
+        others = [working.get(other, 0) for other in cpu if other != name]
+        rest = median(load for other, load in cpu.items() if other != name)
+        if not others or rest is None or name not in cpu:
+            continue
+        mean = sum(others) / len(others)
+        if (
+            count >= limits.ratio * max(mean, 1.0)
+            and cpu[name] >= limits.cpu
+            and rest <= limits.others_cpu
+        ):
+            yield _finding(job, name, count, mean, cpu[name], rest, limits)
 
 
 def _finding(
@@ -96,7 +90,7 @@ def _finding(
     mean: float,
     cpu: float,
     rest: float,
-    thresholds: Thresholds,
+    limits: UnevenPlacementLimits,
 ) -> Finding:
     place = j.place_text(name, host_of(job, name))
     waits = any(load.waits and load.wait_measured for load in loads_in(job).values())
@@ -117,13 +111,11 @@ def _finding(
                 name="working-subtasks",
                 value=count,
                 unit="subtasks",
-                threshold=round(thresholds["ratio"] * mean, 1),
+                threshold=round(limits.ratio * mean, 1),
             ),
-            Measurement(
-                name="cpu-load", value=round(cpu, 3), unit="share", threshold=thresholds["cpu"]
-            ),
+            Measurement(name="cpu-load", value=round(cpu, 3), unit="share", threshold=limits.cpu),
         ),
-        evidence=j.cite((m.ref, m.first_us) for m in job.machines[name][-1:]),
+        evidence=cite((m.ref, m.first_us) for m in job.machines[name][-1:]),
         actions=(
             Action(
                 text="Spread slots evenly over the TaskManagers",
@@ -137,4 +129,4 @@ def _finding(
     )
 
 
-RULE: Final = UnevenPlacement()
+RULE: Final = Rule("SK105", judge, UnevenPlacementLimits)

@@ -1,4 +1,4 @@
-"""The watermark of one subtask stays far behind its siblings'.
+"""The watermark of one subtask is far behind its siblings'.
 
 What it reports
 ---------------
@@ -37,35 +37,29 @@ from flowdiag.analyses.finding import (
     Rank,
     Severity,
     State,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import median
-from flowdiag.analyses.queues.facts import JobQueues, QueueFacts
+from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.judging import subtask
 from flowdiag.analyses.queues.root import ENOUGH_SAMPLES, name_of
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class WatermarkLag:
-    """SK106."""
+class WatermarkLagLimits(Limits):
+    """What SK106 compares with."""
 
-    code: Final = "SK106"
-    name: Final = "watermark-lag"
-    title: Final = "The watermark of one subtask is far behind its siblings'"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("behind", 60, "s", "windows of a minute are the shortest that people care about"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    behind: float = limit(60, "s", "windows of a minute are the shortest that people care about")
 
-    def judge(self, facts: QueueFacts, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One remark per task."""
-        for job in facts.jobs:
-            for task in job.topology.tasks:
-                found = _behind(job, task)
-                if found is not None and found[1] >= thresholds["behind"] * 1000:
-                    yield _finding(job, *found, thresholds["behind"])
+
+def judge(job: JobQueues, limits: WatermarkLagLimits) -> Iterator[Finding | Inconclusive]:
+    """One remark per task."""
+    for task in job.topology.tasks:
+        found = _behind(job, task)
+        if found is not None and found[1] >= limits.behind * 1000:
+            yield _finding(job, *found, limits.behind)
 
 
 def _behind(job: JobQueues, task: str) -> tuple[SubtaskKey, float] | None:
@@ -118,7 +112,7 @@ def _finding(job: JobQueues, key: SubtaskKey, lag_ms: float, limit_s: float) -> 
                 population="the smallest difference to the median sibling in any window",
             ),
         ),
-        evidence=j.cite((s.ref, s.first_us) for s in (*each[:1], *each[-1:])),
+        evidence=cite((s.ref, s.first_us) for s in (*each[:1], *each[-1:])),
         actions=(
             Action(
                 text="Look for idle partitions or splits that feed it, and mark them idle (withIdleness)"
@@ -127,4 +121,4 @@ def _finding(job: JobQueues, key: SubtaskKey, lag_ms: float, limit_s: float) -> 
     )
 
 
-RULE: Final = WatermarkLag()
+RULE: Final = Rule("SK106", judge, WatermarkLagLimits)

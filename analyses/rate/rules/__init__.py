@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from flowdiag.analyses.rate.rules import (
     abandoned_batches,
@@ -41,7 +41,7 @@ from flowdiag.analyses.rate.rules import (
 )
 from flowdiag.analyses.rule import Rule
 
-RATE_RULES: Final[tuple[Rule[Any], ...]] = (
+RATE_RULES: Final[tuple[Rule, ...]] = (
     # RT1xx: what happens
     overloaded_batches.RULE,
     failing_batches.RULE,

@@ -40,54 +40,42 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink.judging import count_text
 from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate.state import Assessment, abandoned
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed, abandoned
+from flowdiag.analyses.rule import Limits, Rule
 
 
-class AbandonedBatches:
-    """RT107."""
-
-    code: Final = "RT107"
-    name: Final = "abandoned-batches"
-    title: Final = "Batches were begun and never ended"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One note per application with such batches."""
-        for assessed, _ in j.dstreams(facts):
-            left = abandoned(assessed.app)
-            if not left:
-                continue
-            told = count_text(len(left), "batch", "batches")
-            yield Finding(
-                job=assessed.key,
-                severity=Severity.INFO,
-                state=State.RECOVERED,
-                subject=j.application_subject(assessed.app),
-                title=f"{told} of {len(assessed.app.batches)} never ended, and later ones did",
-                explain=(
-                    "Listener events were lost, which may be all there is to it."
-                    if assessed.app.lost
-                    else "The driver was restarted, or the input has a gap."
+def judge(assessed: Assessed, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One note per application with such batches."""
+    for _ in assessed.dstreams:
+        left = abandoned(assessed.app)
+        if not left:
+            continue
+        told = count_text(len(left), "batch", "batches")
+        yield Finding(
+            job=assessed.key,
+            severity=Severity.INFO,
+            state=State.RECOVERED,
+            subject=j.application_subject(assessed.app),
+            title=f"{told} of {len(assessed.app.batches)} never ended, and later ones did",
+            explain=(
+                "Listener events were lost, which may be all there is to it."
+                if assessed.app.lost
+                else "The driver was restarted, or the input has a gap."
+            ),
+            cause=None,
+            rank=Rank.CONSEQUENCE,
+            first_us=left[0].time_ms * 1000,
+            last_us=left[-1].time_ms * 1000,
+            count=len(left),
+            measurements=(Measurement(name="abandoned-batches", value=len(left), unit="batches"),),
+            evidence=j.of_batches(left),
+            actions=(
+                Action(
+                    text="See what happened then, and whether their records were processed later",
+                    verify="every batch has an end",
                 ),
-                cause=None,
-                rank=Rank.CONSEQUENCE,
-                first_us=left[0].time_ms * 1000,
-                last_us=left[-1].time_ms * 1000,
-                count=len(left),
-                measurements=(
-                    Measurement(name="abandoned-batches", value=len(left), unit="batches"),
-                ),
-                evidence=j.of_batches(left),
-                actions=(
-                    Action(
-                        text="See what happened then, and whether their records were processed later",
-                        verify="every batch has an end",
-                    ),
-                ),
-            )
+            ),
+        )
 
 
-RULE: Final = AbandonedBatches()
+RULE: Final = Rule("RT107", judge)

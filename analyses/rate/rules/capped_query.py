@@ -42,27 +42,21 @@ from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.facts import QueryFacts
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed, StreamState
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class CappedQuery:
-    """RT403."""
+class CappedQueryLimits(Limits):
+    """What RT403 compares with."""
 
-    code: Final = "RT403"
-    name: Final = "capped-query"
-    title: Final = "A limit per trigger lets through less than comes in"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("share", rate_state.NARROW, "share", "of the late triggers, filled up"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    share: float = limit(rate_state.NARROW, "share", "of the late triggers, filled up")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per query that a limit holds back."""
-        for assessed, query, state in j.queries(facts):
-            if state.caps and state.stability is Stability.THROTTLED:
-                yield _finding(assessed, query, state)
+
+def judge(assessed: Assessed, limits: CappedQueryLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per query that a limit holds back."""
+    for query, state in assessed.queries:
+        if state.caps and state.stability is Stability.THROTTLED:
+            yield _finding(assessed, query, state)
 
 
 def _option(query: QueryFacts, kind: str) -> str | None:
@@ -126,4 +120,4 @@ def _finding(assessed: Assessed, query: QueryFacts, state: StreamState) -> Findi
     )
 
 
-RULE: Final = CappedQuery()
+RULE: Final = Rule("RT403", judge, CappedQueryLimits)

@@ -41,36 +41,26 @@ from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.advice import what_if
-from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed, StreamState
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 _OPTIONS: Final = {"max-rate": pid.MAX_RATE, "max-per-partition": pid.MAX_PER_PARTITION}
 
 
-class CappedRate:
-    """RT204."""
+class CappedRateLimits(Limits):
+    """What RT204 compares with."""
 
-    code: Final = "RT204"
-    name: Final = "capped-rate"
-    title: Final = "A fixed limit lets through less than comes in"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("share", rate_state.NARROW, "share", "of the late batches, filled up"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    share: float = limit(rate_state.NARROW, "share", "of the late batches, filled up")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per option that limits an application."""
-        for assessed, state in j.dstreams(facts):
-            seen = set()
-            for cap in state.caps:
-                if (
-                    cap.kind in _OPTIONS
-                    and cap.kind not in seen
-                    and not rate_state.overloaded(state)
-                ):
-                    seen.add(cap.kind)
-                    yield _finding(assessed, state, cap)
+
+def judge(assessed: Assessed, limits: CappedRateLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per option that limits an application."""
+    for state in assessed.dstreams:
+        seen = set()
+        for cap in state.caps:
+            if cap.kind in _OPTIONS and cap.kind not in seen and not rate_state.overloaded(state):
+                seen.add(cap.kind)
+                yield _finding(assessed, state, cap)
 
 
 def _finding(assessed: Assessed, state: StreamState, cap: rate_state.Cap) -> Finding:
@@ -132,4 +122,4 @@ def _finding(assessed: Assessed, state: StreamState, cap: rate_state.Cap) -> Fin
     )
 
 
-RULE: Final = CappedRate()
+RULE: Final = Rule("RT204", judge, CappedRateLimits)

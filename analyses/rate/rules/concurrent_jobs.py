@@ -42,34 +42,28 @@ from flowdiag.analyses.finding import (
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.replay import Replay
-from flowdiag.analyses.rate.state import Assessed, Assessment
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 OPTION: Final = "spark.streaming.concurrentJobs"
 
 
-class ConcurrentJobs:
-    """RT208."""
+class ConcurrentJobsLimits(Limits):
+    """What RT208 compares with."""
 
-    code: Final = "RT208"
-    name: Final = "concurrent-jobs"
-    title: Final = "Batches overtake each other, and the estimator misses them"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("share", 0.1, "share", "of the batches; a few that tie change no rate"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    share: float = limit(0.1, "share", "of the batches; a few that tie change no rate")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per application whose estimators miss batches."""
-        for assessed, _ in j.dstreams(facts):
-            if rate_state.concurrent(assessed.app) < 2:
-                continue
-            for estimator in assessed.estimators:
-                missed, counted = overtaken(assessed, estimator)
-                if missed and missed >= thresholds["share"] * counted:
-                    yield _finding(assessed, missed, counted, thresholds["share"])
-                    break
+
+def judge(assessed: Assessed, limits: ConcurrentJobsLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per application whose estimators miss batches."""
+    for _ in assessed.dstreams:
+        if rate_state.concurrent(assessed.app) < 2:
+            continue
+        for estimator in assessed.estimators:
+            missed, counted = overtaken(assessed, estimator)
+            if missed and missed >= limits.share * counted:
+                yield _finding(assessed, missed, counted, limits.share)
+                break
 
 
 def overtaken(assessed: Assessed, estimator: Replay) -> tuple[int, int]:
@@ -134,4 +128,4 @@ def _finding(assessed: Assessed, missed: int, counted: int, share: float) -> Fin
     )
 
 
-RULE: Final = ConcurrentJobs()
+RULE: Final = Rule("RT208", judge, ConcurrentJobsLimits)

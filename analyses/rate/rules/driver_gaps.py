@@ -37,6 +37,7 @@ from flowdiag.analyses.finding import (
     Finding,
     Inconclusive,
     Measurement,
+    Rank,
     Severity,
     State,
     Subject,
@@ -45,63 +46,53 @@ from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.facts import Batch, Trigger
-from flowdiag.analyses.rate.state import Assessed, Assessment
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
-
-_RANK: Final = 25  # explains the symptom; a setting that causes it is nearer to the root
+from flowdiag.analyses.rate.state import Assessed
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class DriverGaps:
-    """RT308."""
+class DriverGapsLimits(Limits):
+    """What RT308 compares with."""
 
-    code: Final = "RT308"
-    name: Final = "driver-gaps"
-    title: Final = "The driver works while no job runs"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("share", 0.5, "share", "of the batch: more than all its jobs together"),
-        Threshold("floor", 500, "ms", "to start and end jobs takes tens of milliseconds"),
-        Threshold("batches", 0.6, "share", "of the present batches"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    share: float = limit(0.5, "share", "of the batch: more than all its jobs together")
+    floor: float = limit(500, "ms", "to start and end jobs takes tens of milliseconds")
+    batches: float = limit(0.6, "share", "of the present batches")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per application or query whose driver holds batches up."""
-        for assessed, state in j.dstreams(facts):
-            if not j.short_of_time(state) or assessed.app.lost:
-                continue
-            late = [
-                b
-                for b in rate_state.late_window(assessed.app.completed)
-                if batch_gap(b) is not None
-            ]
-            pairs = [(batch_gap(b) or 0, b.processing_ms or 0) for b in late]
-            found = _finding(
-                assessed,
-                j.application_subject(assessed.app),
-                pairs,
-                j.of_batches(late),
-                thresholds,
-            )
-            if found is not None:
-                yield found
-        for assessed, query, state in j.queries(facts):
-            if not j.short_of_time(state) or assessed.app.lost:
-                continue
-            triggers = [
-                t
-                for t in rate_state.late_triggers(query.triggers)
-                if trigger_gap(t) is not None and t.rows
-            ]
-            found = _finding(
-                assessed,
-                j.query_subject(assessed.app, query),
-                [(trigger_gap(t) or 0, t.duration_ms or 0) for t in triggers],
-                j.of_triggers(triggers),
-                thresholds,
-            )
-            if found is not None:
-                yield found
+
+def judge(assessed: Assessed, limits: DriverGapsLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per application or query whose driver holds batches up."""
+    for state in assessed.dstreams:
+        if not j.short_of_time(state) or assessed.app.lost:
+            continue
+        late = [
+            b for b in rate_state.late_window(assessed.app.completed) if batch_gap(b) is not None
+        ]
+        pairs = [(batch_gap(b) or 0, b.processing_ms or 0) for b in late]
+        found = _finding(
+            assessed,
+            j.application_subject(assessed.app),
+            pairs,
+            j.of_batches(late),
+            limits,
+        )
+        if found is not None:
+            yield found
+    for query, state in assessed.queries:
+        if not j.short_of_time(state) or assessed.app.lost:
+            continue
+        triggers = [
+            t
+            for t in rate_state.late_triggers(query.triggers)
+            if trigger_gap(t) is not None and t.rows
+        ]
+        found = _finding(
+            assessed,
+            j.query_subject(assessed.app, query),
+            [(trigger_gap(t) or 0, t.duration_ms or 0) for t in triggers],
+            j.of_triggers(triggers),
+            limits,
+        )
+        if found is not None:
+            yield found
 
 
 def batch_gap(batch: Batch) -> int | None:
@@ -124,16 +115,12 @@ def _finding(
     subject: Subject,
     pairs: list[tuple[int, int]],
     cited: tuple[Evidence, ...],
-    thresholds: Thresholds,
+    limits: DriverGapsLimits,
 ) -> Finding | None:
     if len(pairs) < rate_state.FEW:
         return None
-    over = [
-        gap
-        for gap, lasted in pairs
-        if gap >= thresholds["floor"] and gap >= thresholds["share"] * lasted
-    ]
-    if len(over) < thresholds["batches"] * len(pairs):
+    over = [gap for gap, lasted in pairs if gap >= limits.floor and gap >= limits.share * lasted]
+    if len(over) < limits.batches * len(pairs):
         return None
     gap = median(one for one, _ in pairs)
     share = median(one / max(1, lasted) for one, lasted in pairs)
@@ -150,7 +137,7 @@ def _finding(
         explain="The driver alone works then: more cores do not make it shorter.",
         why=f"no job runs for {duration_text(gap)} of each batch",
         cause="driver-gaps",
-        rank=_RANK,
+        rank=Rank.EXPLANATION,
         last_us=assessed.app.last_us,
         count=len(over),
         measurements=(
@@ -158,12 +145,10 @@ def _finding(
                 name="without-a-job",
                 value=round(gap),
                 unit="ms",
-                threshold=thresholds["floor"],
+                threshold=limits.floor,
                 population=f"median of {len(pairs)} {units}",
             ),
-            Measurement(
-                name="share", value=round(share, 3), unit="share", threshold=thresholds["share"]
-            ),
+            Measurement(name="share", value=round(share, 3), unit="share", threshold=limits.share),
         ),
         evidence=cited,
         actions=(
@@ -175,4 +160,4 @@ def _finding(
     )
 
 
-RULE: Final = DriverGaps()
+RULE: Final = Rule("RT308", judge, DriverGapsLimits)

@@ -43,13 +43,14 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    cite,
 )
-from flowdiag.analyses.flink.judging import cite, shorten
+from flowdiag.analyses.flink.judging import shorten
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate.causes import BLOCK, Trouble, troubles
 from flowdiag.analyses.rate.facts import Executor
-from flowdiag.analyses.rate.state import Assessed, Assessment
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 _BENIGN: Final = (
     "idle",
@@ -67,37 +68,30 @@ _BENIGN: Final = (
 )
 
 
-class ExecutorTrouble:
-    """RT304."""
+class ExecutorTroubleLimits(Limits):
+    """What RT304 compares with."""
 
-    code: Final = "RT304"
-    name: Final = "executor-trouble"
-    title: Final = "Executors are slow, or were lost"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("ratio", 2.0, "ratio", "machines of one kind differ by a fifth"),
-        Threshold("stages", 10, "stages", "fewer are chance"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    ratio: float = limit(2.0, "ratio", "machines of one kind differ by a fifth")
+    stages: float = limit(10, "stages", "fewer are chance")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per slow executor, one for all that were lost."""
-        for assessed in facts.applications:
-            if assessed.app.kind == "other":
-                continue
-            for executor in assessed.app.executors:
-                if (
-                    executor.ratio is not None
-                    and executor.stages >= thresholds["stages"]
-                    and executor.ratio >= thresholds["ratio"]
-                ):
-                    yield _slow(assessed, executor, thresholds["ratio"])
-            lost = [one for one in assessed.app.executors if _lost(assessed, one)]
-            blocks = [one for one in troubles(assessed.app) if one.kind == BLOCK]
-            if lost:
-                yield _gone(assessed, lost, blocks)
-            elif blocks:
-                yield _blocks(assessed, blocks)
+
+def judge(assessed: Assessed, limits: ExecutorTroubleLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per slow executor, one for all that were lost."""
+    if assessed.app.kind == "other":
+        return
+    for executor in assessed.app.executors:
+        if (
+            executor.ratio is not None
+            and executor.stages >= limits.stages
+            and executor.ratio >= limits.ratio
+        ):
+            yield _slow(assessed, executor, limits.ratio)
+    lost = [one for one in assessed.app.executors if _lost(assessed, one)]
+    blocks = [one for one in troubles(assessed.app) if one.kind == BLOCK]
+    if lost:
+        yield _gone(assessed, lost, blocks)
+    elif blocks:
+        yield _blocks(assessed, blocks)
 
 
 def _lost(assessed: Assessed, executor: Executor) -> bool:
@@ -281,4 +275,4 @@ def _gone(assessed: Assessed, lost: list[Executor], gone: list[Trouble]) -> Find
     )
 
 
-RULE: Final = ExecutorTrouble()
+RULE: Final = Rule("RT304", judge, ExecutorTroubleLimits)

@@ -43,40 +43,33 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    cite,
     grade,
+    spread,
 )
-from flowdiag.analyses.flink.judging import cite, shorten, spread
+from flowdiag.analyses.flink.judging import shorten
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.causes import trouble_in
 from flowdiag.analyses.rate.facts import Batch, Output
-from flowdiag.analyses.rate.state import Assessed, Assessment
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class FailingBatches:
-    """RT103."""
+class FailingBatchesLimits(Limits):
+    """What RT103 compares with."""
 
-    code: Final = "RT103"
-    name: Final = "failing-batches"
-    title: Final = "Output operations of batches fail"
-    core: Final = False
-    thresholds: Final = (
-        Threshold(
-            "failed-share",
-            rate_state.FAILED_SHARE,
-            "share",
-            "one in twenty batches lost is data loss, not an incident",
-        ),
+    failed_share: float = limit(
+        rate_state.FAILED_SHARE, "share", "one in twenty batches lost is data loss, not an incident"
     )
-    signals: Final[tuple[Signal, ...]] = ()
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per application with failed batches."""
-        for assessed, _ in j.dstreams(facts):
-            failed = rate_state.failed_batches(assessed.app)
-            if failed:
-                yield _finding(assessed, failed, thresholds["failed-share"])
+
+def judge(assessed: Assessed, limits: FailingBatchesLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per application with failed batches."""
+    for _ in assessed.dstreams:
+        failed = rate_state.failed_batches(assessed.app)
+        if failed:
+            yield _finding(assessed, failed, limits.failed_share)
 
 
 def error_of(text: str | None) -> str:
@@ -183,4 +176,4 @@ def _subject(assessed: Assessed, output: int | None, name: str | None) -> Subjec
     )
 
 
-RULE: Final = FailingBatches()
+RULE: Final = Rule("RT103", judge, FailingBatchesLimits)

@@ -42,34 +42,24 @@ from flowdiag.analyses.flink.judging import shorten
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate.facts import QueryFacts, Record
 from flowdiag.analyses.rate.rules.failing_batches import error_of, rank_of
-from flowdiag.analyses.rate.state import Assessed, Assessment, harmless_failure
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed, harmless_failure
+from flowdiag.analyses.rule import Limits, Rule
 
 
-class FailingQuery:
-    """RT402."""
-
-    code: Final = "RT402"
-    name: Final = "failing-query"
-    title: Final = "A streaming query ends with an exception"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per query that failed."""
-        for assessed, query, _ in j.queries(facts):
-            ended: dict[str, Record] = {}
-            for record in query.events:
-                run = record.fields.get("run_id", "")
-                told = record.what == "terminated" and record.cause
-                if told and not harmless_failure(record.cause):
-                    # The longest text names the cause; the log and the listener both tell of it.
-                    before = ended.get(run)
-                    if before is None or len(before.cause or "") < len(record.cause or ""):
-                        ended[run] = record
-            if ended:
-                yield _finding(assessed, query, list(ended.values()))
+def judge(assessed: Assessed, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding per query that failed."""
+    for query, _ in assessed.queries:
+        ended: dict[str, Record] = {}
+        for record in query.events:
+            run = record.fields.get("run_id", "")
+            told = record.what == "terminated" and record.cause
+            if told and not harmless_failure(record.cause):
+                # The longest text names the cause; the log and the listener both tell of it.
+                before = ended.get(run)
+                if before is None or len(before.cause or "") < len(record.cause or ""):
+                    ended[run] = record
+        if ended:
+            yield _finding(assessed, query, list(ended.values()))
 
 
 def _finding(assessed: Assessed, query: QueryFacts, ended: list[Record]) -> Finding:
@@ -114,4 +104,4 @@ def _finding(assessed: Assessed, query: QueryFacts, ended: list[Record]) -> Find
     )
 
 
-RULE: Final = FailingQuery()
+RULE: Final = Rule("RT402", judge)

@@ -49,76 +49,70 @@ from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.cores import cores_of, free_cores
 from flowdiag.analyses.rate.facts import ApplicationFacts, StageLoad
-from flowdiag.analyses.rate.state import Assessed, Assessment
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 BLOCK_INTERVAL: Final = "spark.streaming.blockInterval"
 SHORTEST_MS: Final = 50  # blocks of less cost more to schedule than they bring
 BESIDE: Final = 35  # behind the symptom: more tasks help, but may not be all that is wrong
 
 
-class FewTasks:
-    """RT306."""
+class FewTasksLimits(Limits):
+    """What RT306 compares with."""
 
-    code: Final = "RT306"
-    name: Final = "few-tasks"
-    title: Final = "Batches use fewer tasks than there are cores"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("part", 0.5, "share", "of the free cores: with more of them, little is won"),
-        Threshold("share", 0.6, "share", "of the present batches"),
-        Threshold("few", 0.25, "share", "of the free cores: below it, this alone explains it"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    part: float = limit(0.5, "share", "of the free cores: with more of them, little is won")
+    share: float = limit(0.6, "share", "of the present batches")
+    few: float = limit(0.25, "share", "of the free cores: below it, this alone explains it")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per application or query that leaves cores idle."""
-        for assessed, state in j.dstreams(facts):
-            cores = free_cores(assessed.app)
-            if cores is None or not j.short_of_time(state):
-                continue
-            late = rate_state.late_window(assessed.app.completed)
-            units = [(b.processing_ms or 0, b.stage) for b in late]
-            few = _few(units, cores, thresholds)
-            if few:
-                yield _finding(
-                    assessed,
-                    j.application_subject(assessed.app),
-                    few,
-                    (len(late), cores),
-                    j.of_batches(b for b in late if b.stage in few),
-                    thresholds,
-                    _for_batches(assessed.app, cores),
-                )
-        for assessed, query, state in j.queries(facts):
-            cores = cores_of(assessed.app)
-            if cores is None or not j.short_of_time(state):
-                continue
-            triggers = [t for t in rate_state.late_triggers(query.triggers) if t.rows]
-            few = _few([(t.duration_ms or 0, t.stage) for t in triggers], cores, thresholds)
-            if few:
-                yield _finding(
-                    assessed,
-                    j.query_subject(assessed.app, query),
-                    few,
-                    (len(triggers), cores),
-                    j.of_triggers(t for t in triggers if t.stage in few),
-                    thresholds,
-                    _for_queries(assessed.app, cores),
-                )
+
+def judge(assessed: Assessed, limits: FewTasksLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per application or query that leaves cores idle."""
+    for state in assessed.dstreams:
+        cores = free_cores(assessed.app)
+        if cores is None or not j.short_of_time(state):
+            continue
+        late = rate_state.late_window(assessed.app.completed)
+        units = [(b.processing_ms or 0, b.stage) for b in late]
+        few = _few(units, cores, limits)
+        if few:
+            yield _finding(
+                assessed,
+                j.application_subject(assessed.app),
+                few,
+                (len(late), cores),
+                j.of_batches(b for b in late if b.stage in few),
+                limits,
+                _for_batches(assessed.app, cores),
+            )
+    for query, state in assessed.queries:
+        cores = cores_of(assessed.app)
+        if cores is None or not j.short_of_time(state):
+            continue
+        triggers = [t for t in rate_state.late_triggers(query.triggers) if t.rows]
+        few = _few([(t.duration_ms or 0, t.stage) for t in triggers], cores, limits)
+        if few:
+            yield _finding(
+                assessed,
+                j.query_subject(assessed.app, query),
+                few,
+                (len(triggers), cores),
+                j.of_triggers(t for t in triggers if t.stage in few),
+                limits,
+                _for_queries(assessed.app, cores),
+            )
 
 
 def _few(
-    units: Sequence[tuple[int, StageLoad | None]], cores: int, thresholds: Thresholds
+    units: Sequence[tuple[int, StageLoad | None]], cores: int, limits: FewTasksLimits
 ) -> list[StageLoad]:
     found = [
         stage
         for lasted, stage in units
         if stage is not None
-        and stage.tasks <= thresholds["part"] * cores
+        and stage.tasks <= limits.part * cores
         and stage.longest_ms >= 0.5 * lasted
     ]
-    return found if found and len(found) >= thresholds["share"] * len(units) else []
+    return found if found and len(found) >= limits.share * len(units) else []
 
 
 def _for_batches(app: ApplicationFacts, cores: int) -> Action:
@@ -159,13 +153,13 @@ def _finding(
     few: list[StageLoad],
     population: tuple[int, int],
     cited: tuple[Evidence, ...],
-    thresholds: Thresholds,
+    limits: FewTasksLimits,
     action: Action,
 ) -> Finding:
     count, cores = population
     tasks = median(stage.tasks for stage in few)
     longest = median(stage.longest_ms for stage in few)
-    alone = tasks <= thresholds["few"] * cores
+    alone = tasks <= limits.few * cores
     units = "triggers" if subject.query else "batches"
     return Finding(
         job=assessed.key,
@@ -187,7 +181,7 @@ def _finding(
                 name="tasks",
                 value=tasks,
                 unit="tasks",
-                threshold=round(thresholds["part"] * cores, 1),
+                threshold=round(limits.part * cores, 1),
                 population=f"median of the longest stage; {cores} free cores",
             ),
         ),
@@ -196,4 +190,4 @@ def _finding(
     )
 
 
-RULE: Final = FewTasks()
+RULE: Final = Rule("RT306", judge, FewTasksLimits)

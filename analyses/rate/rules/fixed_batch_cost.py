@@ -45,28 +45,18 @@ from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.rules.rate_floor import fixed_cost, floor_share
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed, StreamState
+from flowdiag.analyses.rule import Limits, Rule
 
 
-class FixedBatchCost:
-    """RT202."""
-
-    code: Final = "RT202"
-    name: Final = "fixed-batch-cost"
-    title: Final = "A batch costs an interval whatever it holds"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per application whose empty batches are too long."""
-        for assessed, state in j.dstreams(facts):
-            if state.stability not in (Stability.OVERLOADED, Stability.BORDERLINE):
-                continue
-            cost = fixed_cost(assessed, state)
-            if cost is not None:
-                yield _finding(assessed, state, cost)
+def judge(assessed: Assessed, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding per application whose empty batches are too long."""
+    for state in assessed.dstreams:
+        if state.stability not in (Stability.OVERLOADED, Stability.BORDERLINE):
+            continue
+        cost = fixed_cost(assessed, state)
+        if cost is not None:
+            yield _finding(assessed, state, cost)
 
 
 def _finding(assessed: Assessed, state: StreamState, cost: float) -> Finding:
@@ -124,4 +114,4 @@ def _finding(assessed: Assessed, state: StreamState, cost: float) -> Finding:
     )
 
 
-RULE: Final = FixedBatchCost()
+RULE: Final = Rule("RT202", judge)

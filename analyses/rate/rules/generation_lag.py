@@ -44,32 +44,26 @@ from flowdiag.analyses.finding import (
 from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate.stability import trend
-from flowdiag.analyses.rate.state import Assessed, Assessment, late_window
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed, late_window
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class GenerationLag:
-    """RT105."""
+class GenerationLagLimits(Limits):
+    """What RT105 compares with."""
 
-    code: Final = "RT105"
-    name: Final = "generation-lag"
-    title: Final = "The driver makes batches late"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("share", 0.5, "share", "half an interval spent before the job begins"),
-        Threshold("floor", 500, "ms", "a busy driver is late by tens of milliseconds"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per application whose driver is late."""
-        for assessed, _ in j.dstreams(facts):
-            found = _finding(assessed, thresholds)
-            if found is not None:
-                yield found
+    share: float = limit(0.5, "share", "half an interval spent before the job begins")
+    floor: float = limit(500, "ms", "a busy driver is late by tens of milliseconds")
 
 
-def _finding(assessed: Assessed, thresholds: Thresholds) -> Finding | None:
+def judge(assessed: Assessed, limits: GenerationLagLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per application whose driver is late."""
+    for _ in assessed.dstreams:
+        found = _finding(assessed, limits)
+        if found is not None:
+            yield found
+
+
+def _finding(assessed: Assessed, limits: GenerationLagLimits) -> Finding | None:
     app = assessed.app
     late = [b for b in late_window(app.completed) if b.generation_lag_ms is not None]
     lags = [float(b.generation_lag_ms or 0) for b in late]
@@ -77,7 +71,7 @@ def _finding(assessed: Assessed, thresholds: Thresholds) -> Finding | None:
     if len(lags) < 5 or not interval:
         return None
     middle = median(lags)
-    limit = max(thresholds["share"] * interval, thresholds["floor"])
+    limit = max(limits.share * interval, limits.floor)
     slope = trend([float(b.time_ms) for b in late], lags)
     if middle < limit or (slope is not None and slope.falls):
         return None
@@ -108,4 +102,4 @@ def _finding(assessed: Assessed, thresholds: Thresholds) -> Finding | None:
     )
 
 
-RULE: Final = GenerationLag()
+RULE: Final = Rule("RT105", judge, GenerationLagLimits)

@@ -46,41 +46,35 @@ from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.facts import QueryFacts, Trigger
 from flowdiag.analyses.rate.stability import Trend, trend
-from flowdiag.analyses.rate.state import Assessed, Assessment
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class GrowingState:
-    """RT406."""
+class GrowingStateLimits(Limits):
+    """What RT406 compares with."""
 
-    code: Final = "RT406"
-    name: Final = "growing-state"
-    title: Final = "The state of a query grows without end"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("triggers", 12, "triggers", "the first ones of any query fill its state"),
-        Threshold("rise", 0.1, "share", "of the state, within the present"),
-        Threshold("floor", 10_000, "rows", "less fits anywhere"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    triggers: float = limit(12, "triggers", "the first ones of any query fill its state")
+    rise: float = limit(0.1, "share", "of the state, within the present")
+    floor: float = limit(10_000, "rows", "less fits anywhere")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per query whose state grows."""
-        for assessed, query, _ in j.queries(facts):
-            late = [
-                t
-                for t in rate_state.late_triggers(query.triggers)
-                if t.rows and t.state_rows is not None
-            ]
-            if len(late) < thresholds["triggers"] or removed(late):
-                continue
-            last = late[-1].state_rows or 0
-            slope = trend([t.time_us / 1e6 for t in late], [float(t.state_rows or 0) for t in late])
-            if slope is None or not slope.rises or last < thresholds["floor"]:
-                continue
-            if slope.rise < thresholds["rise"] * (last - slope.rise) or not may_leave(late):
-                continue
-            yield _finding(assessed, query, late, slope, thresholds["rise"])
+
+def judge(assessed: Assessed, limits: GrowingStateLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per query whose state grows."""
+    for query, _ in assessed.queries:
+        late = [
+            t
+            for t in rate_state.late_triggers(query.triggers)
+            if t.rows and t.state_rows is not None
+        ]
+        if len(late) < limits.triggers or removed(late):
+            continue
+        last = late[-1].state_rows or 0
+        slope = trend([t.time_us / 1e6 for t in late], [float(t.state_rows or 0) for t in late])
+        if slope is None or not slope.rises or last < limits.floor:
+            continue
+        if slope.rise < limits.rise * (last - slope.rise) or not may_leave(late):
+            continue
+        yield _finding(assessed, query, late, slope, limits.rise)
 
 
 def removed(triggers: Sequence[Trigger]) -> bool:
@@ -160,4 +154,4 @@ def _finding(
     )
 
 
-RULE: Final = GrowingState()
+RULE: Final = Rule("RT406", judge, GrowingStateLimits)

@@ -41,32 +41,26 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate.state import Assessed, Assessment, unfinished
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed, unfinished
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class HangingBatch:
-    """RT104."""
+class HangingBatchLimits(Limits):
+    """What RT104 compares with."""
 
-    code: Final = "RT104"
-    name: Final = "hanging-batch"
-    title: Final = "A batch does not end"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("intervals", 10.0, "intervals", "shorter stalls end by themselves"),
-        Threshold("ratio", 3.0, "ratio", "against the longest batch before it"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per application with a batch that hangs at the end."""
-        for assessed, _ in j.dstreams(facts):
-            found = _finding(assessed, thresholds)
-            if found is not None:
-                yield found
+    intervals: float = limit(10.0, "intervals", "shorter stalls end by themselves")
+    ratio: float = limit(3.0, "ratio", "against the longest batch before it")
 
 
-def _finding(assessed: Assessed, thresholds: Thresholds) -> Finding | None:
+def judge(assessed: Assessed, limits: HangingBatchLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per application with a batch that hangs at the end."""
+    for _ in assessed.dstreams:
+        found = _finding(assessed, limits)
+        if found is not None:
+            yield found
+
+
+def _finding(assessed: Assessed, limits: HangingBatchLimits) -> Finding | None:
     app = assessed.app
     running = [b for b in unfinished(app) if b.state == "processing" and b.start_ms is not None]
     if not running or not app.interval_ms or app.last_us is None:
@@ -74,7 +68,7 @@ def _finding(assessed: Assessed, thresholds: Thresholds) -> Finding | None:
     oldest = min(running, key=lambda b: b.start_ms or 0)
     since = app.last_us // 1000 - (oldest.start_ms or 0)
     usual = max((b.processing_ms or 0 for b in app.completed), default=0)
-    if since < thresholds["intervals"] * app.interval_ms or since < thresholds["ratio"] * usual:
+    if since < limits.intervals * app.interval_ms or since < limits.ratio * usual:
         return None
     return Finding(
         job=assessed.key,
@@ -104,4 +98,4 @@ def _finding(assessed: Assessed, thresholds: Thresholds) -> Finding | None:
     )
 
 
-RULE: Final = HangingBatch()
+RULE: Final = Rule("RT104", judge, HangingBatchLimits)

@@ -39,69 +39,63 @@ from flowdiag.analyses.finding import (
     grade,
 )
 from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate.state import Assessment
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class LateRows:
-    """RT404."""
+class LateRowsLimits(Limits):
+    """What RT404 compares with."""
 
-    code: Final = "RT404"
-    name: Final = "late-rows"
-    title: Final = "Rows come too late for the watermark"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("share", 0.001, "share", "one in a thousand rows missing is worth knowing"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    share: float = limit(0.001, "share", "one in a thousand rows missing is worth knowing")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per query that drops rows."""
-        for assessed, query, _ in j.queries(facts):
-            dropped = [t for t in query.triggers if t.dropped]
-            rows = sum(t.rows or 0 for t in query.triggers)
-            lost = sum(t.dropped for t in dropped)
-            if not lost or lost < thresholds["share"] * max(rows, 1):
-                continue
-            share = min(1.0, lost / max(rows, 1))
-            ongoing = any(t.dropped for t in query.triggers[-5:])
-            state = State.ONGOING if ongoing else State.RECOVERED
-            yield Finding(
-                job=assessed.key,
-                severity=grade(state=state, share=share),
-                state=state,
-                subject=j.query_subject(assessed.app, query),
-                title=(
-                    f"Query {query.name or query.id} dropped {lost} of {rows} rows ({share:.1%}) that "
-                    "came later than the watermark allows"
+
+def judge(assessed: Assessed, limits: LateRowsLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per query that drops rows."""
+    for query, _ in assessed.queries:
+        dropped = [t for t in query.triggers if t.dropped]
+        rows = sum(t.rows or 0 for t in query.triggers)
+        lost = sum(t.dropped for t in dropped)
+        if not lost or lost < limits.share * max(rows, 1):
+            continue
+        share = min(1.0, lost / max(rows, 1))
+        ongoing = any(t.dropped for t in query.triggers[-5:])
+        state = State.ONGOING if ongoing else State.RECOVERED
+        yield Finding(
+            job=assessed.key,
+            severity=grade(state=state, share=share),
+            state=state,
+            subject=j.query_subject(assessed.app, query),
+            title=(
+                f"Query {query.name or query.id} dropped {lost} of {rows} rows ({share:.1%}) that "
+                "came later than the watermark allows"
+            ),
+            explain="They are missing from the results; the query goes on without an error.",
+            why=f"dropped {lost} of {rows} rows as too late",
+            cause="late-rows",
+            rank=Rank.ROOT_CAUSE,
+            first_us=dropped[0].time_us,
+            last_us=dropped[-1].time_us,
+            count=len(dropped),
+            measurements=(
+                Measurement(name="dropped-rows", value=lost, unit="rows"),
+                Measurement(
+                    name="dropped-share",
+                    value=round(share, 5),
+                    unit="share",
+                    threshold=limits.share,
                 ),
-                explain="They are missing from the results; the query goes on without an error.",
-                why=f"dropped {lost} of {rows} rows as too late",
-                cause="late-rows",
-                rank=Rank.ROOT_CAUSE,
-                first_us=dropped[0].time_us,
-                last_us=dropped[-1].time_us,
-                count=len(dropped),
-                measurements=(
-                    Measurement(name="dropped-rows", value=lost, unit="rows"),
-                    Measurement(
-                        name="dropped-share",
-                        value=round(share, 5),
-                        unit="share",
-                        threshold=thresholds["share"],
-                    ),
+            ),
+            evidence=j.of_triggers(dropped),
+            evidence_total=len(dropped),
+            actions=(
+                Action(
+                    text="Allow for more lateness in withWatermark",
+                    risk="more state is kept, and results come later",
+                    restart_needed=True,
+                    verify="numRowsDroppedByWatermark stays at zero",
                 ),
-                evidence=j.of_triggers(dropped),
-                evidence_total=len(dropped),
-                actions=(
-                    Action(
-                        text="Allow for more lateness in withWatermark",
-                        risk="more state is kept, and results come later",
-                        restart_needed=True,
-                        verify="numRowsDroppedByWatermark stays at zero",
-                    ),
-                ),
-            )
+            ),
+        )
 
 
-RULE: Final = LateRows()
+RULE: Final = Rule("RT404", judge, LateRowsLimits)

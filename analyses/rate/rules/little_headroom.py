@@ -42,88 +42,80 @@ from flowdiag.analyses.finding import (
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import Assessment, late_triggers, late_window
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed, late_triggers, late_window
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class LittleHeadroom:
-    """RT106."""
+class LittleHeadroomLimits(Limits):
+    """What RT106 compares with."""
 
-    code: Final = "RT106"
-    name: Final = "little-headroom"
-    title: Final = "Processing takes almost the whole interval"
-    core: Final = False
-    thresholds: Final = (
-        Threshold(
-            "use", rate_state.NARROW, "share", "a fifth is what single batches vary by anyway"
-        ),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    use: float = limit(rate_state.NARROW, "share", "a fifth is what single batches vary by anyway")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per application or query that is just able to keep up."""
-        for assessed, state in j.dstreams(facts):
-            if state.stability is not Stability.BORDERLINE:
-                continue
-            late = late_window(assessed.app.completed)
-            yield Finding(
-                job=assessed.key,
-                severity=Severity.WARNING,
-                state=State.ONGOING,
-                subject=j.application_subject(assessed.app),
-                title=f"The application keeps up with little room: {state.because}",
-                explain="The delay does not grow, but the next burst has nowhere to go.",
-                cause=None,
-                rank=Rank.SYMPTOM,
-                last_us=assessed.app.last_us,
-                measurements=(
-                    Measurement(
-                        name="use",
-                        value=None if state.use is None else round(state.use, 3),
-                        unit="share",
-                        threshold=thresholds["use"],
-                        population=f"median of {len(late)} batches",
-                    ),
+
+def judge(assessed: Assessed, limits: LittleHeadroomLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per application or query that is just able to keep up."""
+    for state in assessed.dstreams:
+        if state.stability is not Stability.BORDERLINE:
+            continue
+        late = late_window(assessed.app.completed)
+        yield Finding(
+            job=assessed.key,
+            severity=Severity.WARNING,
+            state=State.ONGOING,
+            subject=j.application_subject(assessed.app),
+            title=f"The application keeps up with little room: {state.because}",
+            explain="The delay does not grow, but the next burst has nowhere to go.",
+            cause=None,
+            rank=Rank.SYMPTOM,
+            last_us=assessed.app.last_us,
+            measurements=(
+                Measurement(
+                    name="use",
+                    value=None if state.use is None else round(state.use, 3),
+                    unit="share",
+                    threshold=limits.use,
+                    population=f"median of {len(late)} batches",
                 ),
-                evidence=j.of_batches(j.slowest(late, 5)),
-                actions=(
-                    Action(
-                        text="More cores, or fewer records per batch",
-                        verify="processing time below four fifths of the interval",
-                    ),
+            ),
+            evidence=j.of_batches(j.slowest(late, 5)),
+            actions=(
+                Action(
+                    text="More cores, or fewer records per batch",
+                    verify="processing time below four fifths of the interval",
                 ),
-            )
-        for assessed, query, state in j.queries(facts):
-            if state.stability is not Stability.BORDERLINE:
-                continue
-            triggers = late_triggers(query.triggers)
-            yield Finding(
-                job=assessed.key,
-                severity=Severity.WARNING,
-                state=State.ONGOING,
-                subject=j.query_subject(assessed.app, query),
-                title=f"Query {query.name or query.id} keeps up with little room: {state.because}",
-                explain="Triggers are in time, but the next burst has nowhere to go.",
-                cause=None,
-                rank=Rank.SYMPTOM,
-                last_us=assessed.app.last_us,
-                measurements=(
-                    Measurement(
-                        name="use",
-                        value=None if state.use is None else round(state.use, 3),
-                        unit="share",
-                        threshold=thresholds["use"],
-                        population=f"median of {len(triggers)} triggers",
-                    ),
+            ),
+        )
+    for query, state in assessed.queries:
+        if state.stability is not Stability.BORDERLINE:
+            continue
+        triggers = late_triggers(query.triggers)
+        yield Finding(
+            job=assessed.key,
+            severity=Severity.WARNING,
+            state=State.ONGOING,
+            subject=j.query_subject(assessed.app, query),
+            title=f"Query {query.name or query.id} keeps up with little room: {state.because}",
+            explain="Triggers are in time, but the next burst has nowhere to go.",
+            cause=None,
+            rank=Rank.SYMPTOM,
+            last_us=assessed.app.last_us,
+            measurements=(
+                Measurement(
+                    name="use",
+                    value=None if state.use is None else round(state.use, 3),
+                    unit="share",
+                    threshold=limits.use,
+                    population=f"median of {len(triggers)} triggers",
                 ),
-                evidence=j.of_triggers(sorted(triggers, key=lambda t: -(t.duration_ms or 0))[:5]),
-                actions=(
-                    Action(
-                        text="More cores and partitions, or a longer trigger interval",
-                        verify="triggerExecution below four fifths of the interval",
-                    ),
+            ),
+            evidence=j.of_triggers(sorted(triggers, key=lambda t: -(t.duration_ms or 0))[:5]),
+            actions=(
+                Action(
+                    text="More cores and partitions, or a longer trigger interval",
+                    verify="triggerExecution below four fifths of the interval",
                 ),
-            )
+            ),
+        )
 
 
-RULE: Final = LittleHeadroom()
+RULE: Final = Rule("RT106", judge, LittleHeadroomLimits)

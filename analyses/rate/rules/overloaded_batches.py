@@ -51,38 +51,31 @@ from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.cores import free_cores
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed, StreamState
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class OverloadedBatches:
-    """RT101."""
+class OverloadedBatchesLimits(Limits):
+    """What RT101 compares with."""
 
-    code: Final = "RT101"
-    name: Final = "overloaded-batches"
-    title: Final = "Batches wait longer and longer"
-    core: Final = True
-    thresholds: Final = (
-        Threshold(
-            "failing",
-            rate_state.FAILING_DELAY,
-            "intervals",
-            "ten intervals of delay are ten batches in memory, and no burst any more",
-        ),
+    failing: float = limit(
+        rate_state.FAILING_DELAY,
+        "intervals",
+        "ten intervals of delay are ten batches in memory, and no burst any more",
     )
-    signals: Final[tuple[Signal, ...]] = ()
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per application whose delay grows."""
-        for assessed, state in j.dstreams(facts):
-            if state.stability is Stability.INCONCLUSIVE:
-                yield Inconclusive(
-                    reason=state.because,
-                    remedy="flowdiag listener export DIR writes what records batches",
-                    job=assessed.key,
-                )
-            elif rate_state.overloaded(state):
-                yield _finding(assessed, state, thresholds["failing"])
+
+def judge(assessed: Assessed, limits: OverloadedBatchesLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per application whose delay grows."""
+    for state in assessed.dstreams:
+        if state.stability is Stability.INCONCLUSIVE:
+            yield Inconclusive(
+                reason=state.because,
+                remedy="flowdiag listener export DIR writes what records batches",
+                job=assessed.key,
+            )
+        elif rate_state.overloaded(state):
+            yield _finding(assessed, state, limits.failing)
 
 
 def _finding(assessed: Assessed, state: StreamState, failing: float) -> Finding:
@@ -231,4 +224,4 @@ def _actions(assessed: Assessed, state: StreamState) -> tuple[Action, ...]:
     return tuple(actions)
 
 
-RULE: Final = OverloadedBatches()
+RULE: Final = Rule("RT101", judge, OverloadedBatchesLimits, core=True)

@@ -51,43 +51,36 @@ from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.cores import cores_of
 from flowdiag.analyses.rate.facts import ApplicationFacts, QueryFacts, Trigger
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed, StreamState
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class OverloadedQuery:
-    """RT401."""
+class OverloadedQueryLimits(Limits):
+    """What RT401 compares with."""
 
-    code: Final = "RT401"
-    name: Final = "overloaded-query"
-    title: Final = "A streaming query cannot keep up"
-    core: Final = True
-    thresholds: Final = (
-        Threshold(
-            "failing",
-            rate_state.FAILING_DELAY,
-            "intervals",
-            "a trigger that takes ten intervals is no burst any more",
-        ),
+    failing: float = limit(
+        rate_state.FAILING_DELAY,
+        "intervals",
+        "a trigger that takes ten intervals is no burst any more",
     )
-    signals: Final[tuple[Signal, ...]] = ()
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per query that falls behind."""
-        for assessed, query, state in j.queries(facts):
-            if state.stability is Stability.INCONCLUSIVE:
-                real_time = query.real_time is None and "real-time" in state.because
-                yield Inconclusive(
-                    reason=f"{state.because} of query {query.name or query.id}"
-                    if not real_time
-                    else f"query {query.name or query.id}: {state.because}",
-                    remedy="--real-time or --no-real-time"
-                    if real_time
-                    else "a longer event log or driver log",
-                    job=assessed.key,
-                )
-            elif state.stability is Stability.OVERLOADED:
-                yield _finding(assessed, query, state, thresholds["failing"])
+
+def judge(assessed: Assessed, limits: OverloadedQueryLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per query that falls behind."""
+    for query, state in assessed.queries:
+        if state.stability is Stability.INCONCLUSIVE:
+            real_time = query.real_time is None and "real-time" in state.because
+            yield Inconclusive(
+                reason=f"{state.because} of query {query.name or query.id}"
+                if not real_time
+                else f"query {query.name or query.id}: {state.because}",
+                remedy="--real-time or --no-real-time"
+                if real_time
+                else "a longer event log or driver log",
+                job=assessed.key,
+            )
+        elif state.stability is Stability.OVERLOADED:
+            yield _finding(assessed, query, state, limits.failing)
 
 
 def eaten_by(triggers: tuple[Trigger, ...]) -> tuple[str, float] | None:
@@ -217,4 +210,4 @@ def count_of(triggers: tuple[Trigger, ...]) -> str:
     return "1 trigger" if len(triggers) == 1 else f"{len(triggers)} triggers"
 
 
-RULE: Final = OverloadedQuery()
+RULE: Final = Rule("RT401", judge, OverloadedQueryLimits, core=True)

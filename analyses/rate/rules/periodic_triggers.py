@@ -44,29 +44,25 @@ from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.facts import ApplicationFacts, QueryFacts
-from flowdiag.analyses.rate.state import Assessed, Assessment, Periodic
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed, Periodic
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 _SINK: Final = "spark.sql.streaming.fileSink.log.compactInterval"
 _SOURCE: Final = "spark.sql.streaming.fileSource.log.compactInterval"
 _DEFAULT: Final = "10"
 
 
-class PeriodicTriggers:
-    """RT408."""
+class PeriodicTriggersLimits(Limits):
+    """What RT408 compares with."""
 
-    code: Final = "RT408"
-    name: Final = "periodic-triggers"
-    title: Final = "Every so many batches one takes longer"
-    core: Final = False
-    thresholds: Final = (Threshold("ratio", rate_state.PERIODIC, "ratio", "of the usual length"),)
-    signals: Final[tuple[Signal, ...]] = ()
+    ratio: float = limit(rate_state.PERIODIC, "ratio", "of the usual length")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One note per query with such batches."""
-        for assessed, query, state in j.queries(facts):
-            if state.periodic is not None:
-                yield _finding(assessed, query, state.periodic, thresholds["ratio"])
+
+def judge(assessed: Assessed, limits: PeriodicTriggersLimits) -> Iterator[Finding | Inconclusive]:
+    """One note per query with such batches."""
+    for query, state in assessed.queries:
+        if state.periodic is not None:
+            yield _finding(assessed, query, state.periodic, limits.ratio)
 
 
 def merging(app: ApplicationFacts, query: QueryFacts, found: Periodic) -> str | None:
@@ -127,4 +123,4 @@ def _finding(assessed: Assessed, query: QueryFacts, found: Periodic, limit: floa
     )
 
 
-RULE: Final = PeriodicTriggers()
+RULE: Final = Rule("RT408", judge, PeriodicTriggersLimits)

@@ -48,34 +48,26 @@ from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed, StreamState
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class RateFloor:
-    """RT201."""
+class RateFloorLimits(Limits):
+    """What RT201 compares with."""
 
-    code: Final = "RT201"
-    name: Final = "rate-floor"
-    title: Final = "The rate may not go as low as it would have to"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("share", rate_state.MOSTLY, "share", "of the late updates, held at the floor"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    share: float = limit(rate_state.MOSTLY, "share", "of the late updates, held at the floor")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per application whose floor is above what it processes."""
-        for assessed, state in j.dstreams(facts):
-            if state.stability is not Stability.OVERLOADED or fixed_cost(assessed, state):
-                continue
-            held = [
-                one
-                for one in assessed.estimators
-                if floor_share(one) >= thresholds["share"] and too_high(one)
-            ]
-            if held:
-                yield _finding(assessed, state, held)
+
+def judge(assessed: Assessed, limits: RateFloorLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per application whose floor is above what it processes."""
+    for state in assessed.dstreams:
+        if state.stability is not Stability.OVERLOADED or fixed_cost(assessed, state):
+            continue
+        held = [
+            one for one in assessed.estimators if floor_share(one) >= limits.share and too_high(one)
+        ]
+        if held:
+            yield _finding(assessed, state, held)
 
 
 def floor_share(estimator: Replay) -> float:
@@ -183,4 +175,4 @@ def _finding(assessed: Assessed, state: StreamState, held: list[Replay]) -> Find
     )
 
 
-RULE: Final = RateFloor()
+RULE: Final = Rule("RT201", judge, RateFloorLimits)

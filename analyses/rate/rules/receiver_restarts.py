@@ -42,35 +42,28 @@ from flowdiag.analyses.finding import (
 from flowdiag.analyses.flink.judging import shorten
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate.facts import Record
-from flowdiag.analyses.rate.state import Assessed, Assessment
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 AT_THE_END_US: Final = 10 * 60 * 1_000_000  # what is over for so long has recovered
 
 
-class ReceiverRestarts:
-    """RT302."""
+class ReceiverRestartsLimits(Limits):
+    """What RT302 compares with."""
 
-    code: Final = "RT302"
-    name: Final = "receiver-restarts"
-    title: Final = "A receiver stops and is started again"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("restarts", 1, "restarts", "a receiver that works is started once"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    restarts: float = limit(1, "restarts", "a receiver that works is started once")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per stream whose receiver was started more than once."""
-        for assessed in facts.applications:
-            streams: dict[str, list[Record]] = defaultdict(list)
-            for record in assessed.app.receivers:
-                if record.what in ("started", "stopped", "error"):
-                    streams[record.fields.get("stream", "")].append(record)
-            for stream in sorted(streams):
-                starts = started(streams[stream])
-                if len(starts) - 1 >= thresholds["restarts"]:
-                    yield _finding(assessed, stream, starts, streams[stream])
+
+def judge(assessed: Assessed, limits: ReceiverRestartsLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per stream whose receiver was started more than once."""
+    streams: dict[str, list[Record]] = defaultdict(list)
+    for record in assessed.app.receivers:
+        if record.what in ("started", "stopped", "error"):
+            streams[record.fields.get("stream", "")].append(record)
+    for stream in sorted(streams):
+        starts = started(streams[stream])
+        if len(starts) - 1 >= limits.restarts:
+            yield _finding(assessed, stream, starts, streams[stream])
 
 
 def started(records: list[Record]) -> list[Record]:
@@ -130,4 +123,4 @@ def _finding(
     )
 
 
-RULE: Final = ReceiverRestarts()
+RULE: Final = Rule("RT302", judge, ReceiverRestartsLimits)

@@ -34,34 +34,29 @@ from flowdiag.analyses.finding import (
     Finding,
     Inconclusive,
     Measurement,
+    Rank,
     Severity,
     State,
 )
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate.facts import QueryFacts
-from flowdiag.analyses.rate.state import Assessed, Assessment
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
-
-_RANK: Final = 25  # the exception is nearer to the root
+from flowdiag.analyses.rate.state import Assessed
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class RepeatedBatch:
-    """RT409."""
+class RepeatedBatchLimits(Limits):
+    """What RT409 compares with."""
 
-    code: Final = "RT409"
-    name: Final = "repeated-batch"
-    title: Final = "A batch is begun again and again"
-    core: Final = False
-    thresholds: Final = (Threshold("tries", 3, "runs", "one restart repeats one batch once"),)
-    signals: Final[tuple[Signal, ...]] = ()
+    tries: float = limit(3, "runs", "one restart repeats one batch once")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per query with such a batch: the last one of them."""
-        for assessed, query, _ in j.queries(facts):
-            again = {b: runs for b, runs in query.tries.items() if runs >= thresholds["tries"]}
-            if again:
-                batch = max(again)
-                yield _finding(assessed, query, batch, again[batch], thresholds["tries"])
+
+def judge(assessed: Assessed, limits: RepeatedBatchLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per query with such a batch: the last one of them."""
+    for query, _ in assessed.queries:
+        again = {b: runs for b, runs in query.tries.items() if runs >= limits.tries}
+        if again:
+            batch = max(again)
+            yield _finding(assessed, query, batch, again[batch], limits.tries)
 
 
 def _finding(assessed: Assessed, query: QueryFacts, batch: int, runs: int, limit: float) -> Finding:
@@ -83,7 +78,7 @@ def _finding(assessed: Assessed, query: QueryFacts, batch: int, runs: int, limit
         ),
         why=f"batch {batch} was begun in {runs} runs",
         cause="failing-batches",
-        rank=_RANK,
+        rank=Rank.EXPLANATION,
         last_us=assessed.app.last_us,
         count=runs,
         measurements=(
@@ -105,4 +100,4 @@ def _finding(assessed: Assessed, query: QueryFacts, batch: int, runs: int, limit
     )
 
 
-RULE: Final = RepeatedBatch()
+RULE: Final = Rule("RT409", judge, RepeatedBatchLimits)

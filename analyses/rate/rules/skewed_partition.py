@@ -43,15 +43,15 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    cite,
 )
-from flowdiag.analyses.flink.judging import cite
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.facts import Partition
 from flowdiag.analyses.rate.model import kafka_ranges
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import Assessed, Assessment
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,67 +66,59 @@ class _Uneven:
     of: int
 
 
-class SkewedPartition:
-    """RT310."""
+class SkewedPartitionLimits(Limits):
+    """What RT310 compares with."""
 
-    code: Final = "RT310"
-    name: Final = "skewed-partition"
-    title: Final = "One partition of a topic has most of the records"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("ratio", 3.0, "ratio", "keys spread partitions by less"),
-        Threshold("floor", 1000, "records", "a task reads as many in no time"),
-        Threshold("partitions", 3, "partitions", "of two, one has more"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per application or query with such a partition."""
-        for assessed, state in j.dstreams(facts):
-            if not j.limited(state) and not j.short_of_time(state):
-                continue
-            late = rate_state.late_window(assessed.app.completed)
-            counts = []
-            for batch in late:
-                by: dict[str, int] = defaultdict(int)
-                for stream in batch.streams:
-                    for one in kafka_ranges(stream.description):
-                        by[f"{one.topic}-{one.partition}"] += one.count
-                counts.append(by)
-            found = uneven(counts, thresholds)
-            cited = j.of_batches(late)
-            if found is None and not any(counts):
-                # Nothing describes the batches: what the tasks of executors say of all of them.
-                found, cited = _read_by_tasks(assessed.app.partitions, thresholds), ()
-            if found is not None:
-                cited = cited or cite(
-                    (one.ref, None)
-                    for one in assessed.app.partitions
-                    if one.name == found.partition
-                )
-                yield _finding(assessed, None, found, thresholds["ratio"], cited)
-        for assessed, query, state in j.queries(facts):
-            waiting = state.stability in (Stability.OVERLOADED, Stability.THROTTLED)
-            if not waiting or state.backlog is None or not state.backlog.rises:
-                continue
-            triggers = rate_state.late_triggers(query.triggers)
-            waits: list[Mapping[str, int]] = []
-            for trigger in triggers:
-                behind: dict[str, int] = {}
-                for source in trigger.sources:
-                    behind |= _unseen(source)
-                    behind |= source.get("partitions") or {}
-                waits.append(behind)
-            found = uneven(waits, thresholds)
-            if found is not None:
-                name = query.name or query.id
-                yield _finding(assessed, name, found, thresholds["ratio"], j.of_triggers(triggers))
+    ratio: float = limit(3.0, "ratio", "keys spread partitions by less")
+    floor: float = limit(1000, "records", "a task reads as many in no time")
+    partitions: float = limit(3, "partitions", "of two, one has more")
 
 
-def _read_by_tasks(told: Sequence[Partition], thresholds: Thresholds) -> _Uneven | None:
+def judge(assessed: Assessed, limits: SkewedPartitionLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per application or query with such a partition."""
+    for state in assessed.dstreams:
+        if not j.limited(state) and not j.short_of_time(state):
+            continue
+        late = rate_state.late_window(assessed.app.completed)
+        counts = []
+        for batch in late:
+            by: dict[str, int] = defaultdict(int)
+            for stream in batch.streams:
+                for one in kafka_ranges(stream.description):
+                    by[f"{one.topic}-{one.partition}"] += one.count
+            counts.append(by)
+        found = uneven(counts, limits)
+        cited = j.of_batches(late)
+        if found is None and not any(counts):
+            # Nothing describes the batches: what the tasks of executors say of all of them.
+            found, cited = _read_by_tasks(assessed.app.partitions, limits), ()
+        if found is not None:
+            cited = cited or cite(
+                (one.ref, None) for one in assessed.app.partitions if one.name == found.partition
+            )
+            yield _finding(assessed, None, found, limits.ratio, cited)
+    for query, state in assessed.queries:
+        waiting = state.stability in (Stability.OVERLOADED, Stability.THROTTLED)
+        if not waiting or state.backlog is None or not state.backlog.rises:
+            continue
+        triggers = rate_state.late_triggers(query.triggers)
+        waits: list[Mapping[str, int]] = []
+        for trigger in triggers:
+            behind: dict[str, int] = {}
+            for source in trigger.sources:
+                behind |= _unseen(source)
+                behind |= source.get("partitions") or {}
+            waits.append(behind)
+        found = uneven(waits, limits)
+        if found is not None:
+            name = query.name or query.id
+            yield _finding(assessed, name, found, limits.ratio, j.of_triggers(triggers))
+
+
+def _read_by_tasks(told: Sequence[Partition], limits: SkewedPartitionLimits) -> _Uneven | None:
     """The same from the mean of what the tasks read of each partition."""
     means = {one.name: round(one.records / max(1, one.tasks)) for one in told}
-    found = uneven([means] * rate_state.FEW, thresholds)
+    found = uneven([means] * rate_state.FEW, limits)
     if found is None:
         return None
     tasks = max(one.tasks for one in told)
@@ -150,7 +142,7 @@ def _unseen(source: Mapping[str, object]) -> dict[str, int]:
     return {f"?{number}": least for number in range(max(0, min(count, 10_000) - len(kept)))}
 
 
-def uneven(counts: Sequence[Mapping[str, int]], thresholds: Thresholds) -> _Uneven | None:
+def uneven(counts: Sequence[Mapping[str, int]], limits: SkewedPartitionLimits) -> _Uneven | None:
     """The partition that has more than its part in most of the units, if one has."""
     known = [by for by in counts if by and any(by.values())]
     if len(known) < rate_state.FEW:
@@ -159,10 +151,10 @@ def uneven(counts: Sequence[Mapping[str, int]], thresholds: Thresholds) -> _Unev
     for by in known:
         first = max(sorted(by), key=lambda name: by[name])
         others = [count for name, count in by.items() if name != first]
-        if len(by) < thresholds["partitions"] or not others:
+        if len(by) < limits.partitions or not others:
             continue
         mean = sum(others) / len(others)
-        if by[first] >= thresholds["ratio"] * mean and by[first] - mean >= thresholds["floor"]:
+        if by[first] >= limits.ratio * mean and by[first] - mean >= limits.floor:
             times[first] += 1
     if not times:
         return None
@@ -243,4 +235,4 @@ def _finding(
     )
 
 
-RULE: Final = SkewedPartition()
+RULE: Final = Rule("RT310", judge, SkewedPartitionLimits)

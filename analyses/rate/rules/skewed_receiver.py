@@ -42,29 +42,23 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
-from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed, StreamState
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class SkewedReceiver:
-    """RT301."""
+class SkewedReceiverLimits(Limits):
+    """What RT301 compares with."""
 
-    code: Final = "RT301"
-    name: Final = "skewed-receiver"
-    title: Final = "One receiver brings most of the records"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("ratio", 3.0, "ratio", "below it the others have about as much to do"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    ratio: float = limit(3.0, "ratio", "below it the others have about as much to do")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per application with such a stream."""
-        for assessed, state in j.dstreams(facts):
-            if j.limited(state):
-                found = _finding(assessed, state, thresholds["ratio"])
-                if found is not None:
-                    yield found
+
+def judge(assessed: Assessed, limits: SkewedReceiverLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per application with such a stream."""
+    for state in assessed.dstreams:
+        if j.limited(state):
+            found = _finding(assessed, state, limits.ratio)
+            if found is not None:
+                yield found
 
 
 def _finding(assessed: Assessed, state: StreamState, ratio: float) -> Finding | None:
@@ -133,4 +127,4 @@ def _finding(assessed: Assessed, state: StreamState, ratio: float) -> Finding | 
     )
 
 
-RULE: Final = SkewedReceiver()
+RULE: Final = Rule("RT301", judge, SkewedReceiverLimits)

@@ -45,47 +45,39 @@ from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.cores import cores_of
 from flowdiag.analyses.rate.facts import ApplicationFacts, QueryFacts, Trigger
-from flowdiag.analyses.rate.state import Assessed, Assessment
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG: Final = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
-class SlowCommits:
-    """RT407."""
+class SlowCommitsLimits(Limits):
+    """What RT407 compares with."""
 
-    code: Final = "RT407"
-    name: Final = "slow-commits"
-    title: Final = "Triggers spend their time on state commits or on metadata"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("share", 0.3, "share", "of the trigger"),
-        Threshold("floor", 500, "ms", "a commit to an object store takes some hundred"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    share: float = limit(0.3, "share", "of the trigger")
+    floor: float = limit(500, "ms", "a commit to an object store takes some hundred")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """At most one finding for the state and one for the metadata of a query."""
-        for assessed, query, state in j.queries(facts):
-            if not j.short_of_time(state):
-                continue
-            late = [t for t in rate_state.late_triggers(query.triggers) if t.rows and t.duration_ms]
-            if len(late) < rate_state.FEW:
-                continue
-            for kind, took in (
-                ("state", [commit_ms(t, assessed.app) for t in late]),
-                ("metadata", [metadata_ms(t) for t in late]),
-            ):
-                # Commits run while other tasks compute: they never are more than the trigger.
-                shares = [
-                    min(1.0, ms / (t.duration_ms or 1)) for ms, t in zip(took, late, strict=True)
-                ]
-                over = median(took) >= thresholds["floor"]
-                if over and median(shares) >= thresholds["share"]:
-                    told = (kind, median(took), median(shares))
-                    yield _finding(assessed, query, late, told, thresholds["share"])
+
+def judge(assessed: Assessed, limits: SlowCommitsLimits) -> Iterator[Finding | Inconclusive]:
+    """At most one finding for the state and one for the metadata of a query."""
+    for query, state in assessed.queries:
+        if not j.short_of_time(state):
+            continue
+        late = [t for t in rate_state.late_triggers(query.triggers) if t.rows and t.duration_ms]
+        if len(late) < rate_state.FEW:
+            continue
+        for kind, took in (
+            ("state", [commit_ms(t, assessed.app) for t in late]),
+            ("metadata", [metadata_ms(t) for t in late]),
+        ):
+            # Commits run while other tasks compute: they never are more than the trigger.
+            shares = [min(1.0, ms / (t.duration_ms or 1)) for ms, t in zip(took, late, strict=True)]
+            over = median(took) >= limits.floor
+            if over and median(shares) >= limits.share:
+                told = (kind, median(took), median(shares))
+                yield _finding(assessed, query, late, told, limits.share)
 
 
 def commit_ms(trigger: Trigger, app: ApplicationFacts) -> float:
@@ -171,4 +163,4 @@ def _action(app: ApplicationFacts, last: Trigger, kind: str) -> Action:
     )
 
 
-RULE: Final = SlowCommits()
+RULE: Final = Rule("RT407", judge, SlowCommitsLimits)

@@ -33,6 +33,7 @@ from flowdiag.analyses.finding import (
     Finding,
     Inconclusive,
     Measurement,
+    Rank,
     Severity,
     State,
     Subject,
@@ -41,35 +42,27 @@ from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.facts import Operation
-from flowdiag.analyses.rate.state import Assessed, Assessment
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
-
-_RANK: Final = 25
+from flowdiag.analyses.rate.state import Assessed
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class SlowOutput:
-    """RT309."""
+class SlowOutputLimits(Limits):
+    """What RT309 compares with."""
 
-    code: Final = "RT309"
-    name: Final = "slow-output"
-    title: Final = "One output operation takes most of the batches"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("share", 0.7, "share", "of the time of all output operations"),
-        Threshold("batches", 10, "batches", "fewer are chance"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    share: float = limit(0.7, "share", "of the time of all output operations")
+    batches: float = limit(10, "batches", "fewer are chance")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per application with such an operation."""
-        for assessed, state in j.dstreams(facts):
-            told = [one for one in assessed.app.operations if one.batches >= thresholds["batches"]]
-            total = sum(one.total_ms for one in told)
-            if len(told) < 2 or not total or not j.short_of_time(state):
-                continue
-            slow = max(told, key=lambda one: (one.total_ms, -one.output))
-            if slow.total_ms >= thresholds["share"] * total:
-                yield _finding(assessed, slow, told, thresholds["share"])
+
+def judge(assessed: Assessed, limits: SlowOutputLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per application with such an operation."""
+    for state in assessed.dstreams:
+        told = [one for one in assessed.app.operations if one.batches >= limits.batches]
+        total = sum(one.total_ms for one in told)
+        if len(told) < 2 or not total or not j.short_of_time(state):
+            continue
+        slow = max(told, key=lambda one: (one.total_ms, -one.output))
+        if slow.total_ms >= limits.share * total:
+            yield _finding(assessed, slow, told, limits.share)
 
 
 def _finding(assessed: Assessed, slow: Operation, told: list[Operation], limit: float) -> Finding:
@@ -95,7 +88,7 @@ def _finding(assessed: Assessed, slow: Operation, told: list[Operation], limit: 
         explain="They run one after the other: a batch is little else than this one.",
         why=f"takes {share:.0%} of the time of {len(told)} output operations",
         cause="slow-output",
-        rank=_RANK,
+        rank=Rank.EXPLANATION,
         last_us=app.last_us,
         count=slow.batches,
         measurements=(
@@ -118,4 +111,4 @@ def _finding(assessed: Assessed, slow: Operation, told: list[Operation], limit: 
     )
 
 
-RULE: Final = SlowOutput()
+RULE: Final = Rule("RT309", judge, SlowOutputLimits)

@@ -36,6 +36,7 @@ from statistics import median
 from typing import Final
 
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -43,15 +44,17 @@ from flowdiag.analyses.finding import (
     Rank,
     State,
     Subject,
+    cite,
     grade,
+    spread,
 )
-from flowdiag.analyses.flink.judging import MAX_CITED, cite, count_text, duration_text, spread
+from flowdiag.analyses.flink.judging import count_text, duration_text
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate.causes import GONE, POLL, Trouble, troubles
 from flowdiag.analyses.rate.facts import Record
 from flowdiag.analyses.rate.limits import RETENTION_MS
-from flowdiag.analyses.rate.state import Assessed, Assessment
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 _POLL_OPTION: Final = {
     "dstream": "spark.streaming.kafka.consumer.poll.ms",
@@ -60,32 +63,25 @@ _POLL_OPTION: Final = {
 _AT_THE_END_US: Final = 60_000_000
 
 
-class SlowOutside:
-    """RT305."""
+class SlowOutsideLimits(Limits):
+    """What RT305 compares with."""
 
-    code: Final = "RT305"
-    name: Final = "slow-outside"
-    title: Final = "Kafka or metadata writes hold batches up"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("share", 0.5, "share", "of the interval, for one checkpoint of the driver"),
-        Threshold("writes", 3, "checkpoints", "fewer are chance"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    share: float = limit(0.5, "share", "of the interval, for one checkpoint of the driver")
+    writes: float = limit(3, "checkpoints", "fewer are chance")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per kind of trouble and application."""
-        for assessed in facts.applications:
-            if assessed.app.kind == "other":
-                continue
-            all_of_them = troubles(assessed.app)
-            polls = [one for one in all_of_them if one.kind == POLL]
-            gone = [one for one in all_of_them if one.kind == GONE]
-            if polls:
-                yield _polls(assessed, polls)
-            if gone:
-                yield _gone(assessed, gone)
-            yield from _writes(assessed, thresholds)
+
+def judge(assessed: Assessed, limits: SlowOutsideLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per kind of trouble and application."""
+    if assessed.app.kind == "other":
+        return
+    all_of_them = troubles(assessed.app)
+    polls = [one for one in all_of_them if one.kind == POLL]
+    gone = [one for one in all_of_them if one.kind == GONE]
+    if polls:
+        yield _polls(assessed, polls)
+    if gone:
+        yield _gone(assessed, gone)
+    yield from _writes(assessed, limits)
 
 
 def _polls(assessed: Assessed, polls: list[Trouble]) -> Finding:
@@ -146,15 +142,15 @@ def _mostly(of: Sequence[Trouble]) -> tuple[str | None, str]:
     return (name, told) if times >= 0.8 * len(of) else (None, f", of {len(named)} partitions")
 
 
-def _writes(assessed: Assessed, thresholds: Thresholds) -> Iterator[Finding]:
+def _writes(assessed: Assessed, limits: SlowOutsideLimits) -> Iterator[Finding]:
     app = assessed.app
     by: dict[str, list[Record]] = {}
     for record in app.incidents:
         by.setdefault(record.template or "", []).append(record)
     writes = by.get("graph-checkpoint", [])
     took = [r.duration_ms for r in writes if r.duration_ms is not None]
-    enough = len(took) >= thresholds["writes"]
-    if app.interval_ms and enough and median(took) >= thresholds["share"] * app.interval_ms:
+    enough = len(took) >= limits.writes
+    if app.interval_ms and enough and median(took) >= limits.share * app.interval_ms:
         yield _finding(
             assessed,
             [_as_trouble(r) for r in writes],
@@ -165,7 +161,7 @@ def _writes(assessed: Assessed, thresholds: Thresholds) -> Iterator[Finding]:
                 name="median-write",
                 value=round(median(took)),
                 unit="ms",
-                threshold=round(thresholds["share"] * app.interval_ms),
+                threshold=round(limits.share * app.interval_ms),
                 population=f"{len(took)} checkpoints",
             ),
             action=Action(
@@ -258,4 +254,4 @@ def _finding(
     )
 
 
-RULE: Final = SlowOutside()
+RULE: Final = Rule("RT305", judge, SlowOutsideLimits)

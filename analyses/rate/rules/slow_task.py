@@ -51,48 +51,42 @@ from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.facts import StageLoad
-from flowdiag.analyses.rate.state import Assessed, Assessment
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class SlowTask:
-    """RT303."""
+class SlowTaskLimits(Limits):
+    """What RT303 compares with."""
 
-    code: Final = "RT303"
-    name: Final = "slow-task"
-    title: Final = "One task of a batch takes much longer than the others"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("ratio", 3.0, "ratio", "sibling tasks of one size differ by a factor of two"),
-        Threshold("floor", 500, "ms", "shorter differences are those of starting tasks"),
-        Threshold("share", 0.6, "share", "of the present batches; single ones are hiccups"),
-        Threshold("part", 0.5, "share", "of the batch's time: other stages matter more"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per application or query whose batches wait for one task."""
-        for assessed, _ in j.dstreams(facts):
-            late = rate_state.late_window(assessed.app.completed)
-            units = [(b.processing_ms or 0, b.stage) for b in late]
-            slow = _slow(units, thresholds)
-            if slow and len(slow) >= thresholds["share"] * len(late):
-                cited = j.of_batches(b for b in late if b.stage in slow)
-                yield _finding(
-                    assessed, j.application_subject(assessed.app), slow, len(late), cited, None
-                )
-        for assessed, query, _ in j.queries(facts):
-            triggers = rate_state.late_triggers(query.triggers)
-            units = [(t.duration_ms or 0, t.stage) for t in triggers if t.rows]
-            slow = _slow(units, thresholds)
-            if slow and len(slow) >= thresholds["share"] * len(units):
-                cited = j.of_triggers(t for t in triggers if t.stage in slow)
-                subject = j.query_subject(assessed.app, query)
-                name = query.name or query.id
-                yield _finding(assessed, subject, slow, len(units), cited, name)
+    ratio: float = limit(3.0, "ratio", "sibling tasks of one size differ by a factor of two")
+    floor: float = limit(500, "ms", "shorter differences are those of starting tasks")
+    share: float = limit(0.6, "share", "of the present batches; single ones are hiccups")
+    part: float = limit(0.5, "share", "of the batch's time: other stages matter more")
 
 
-def _slow(units: Sequence[tuple[int, StageLoad | None]], thresholds: Thresholds) -> list[StageLoad]:
+def judge(assessed: Assessed, limits: SlowTaskLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per application or query whose batches wait for one task."""
+    for _ in assessed.dstreams:
+        late = rate_state.late_window(assessed.app.completed)
+        units = [(b.processing_ms or 0, b.stage) for b in late]
+        slow = _slow(units, limits)
+        if slow and len(slow) >= limits.share * len(late):
+            cited = j.of_batches(b for b in late if b.stage in slow)
+            yield _finding(
+                assessed, j.application_subject(assessed.app), slow, len(late), cited, None
+            )
+    for query, _ in assessed.queries:
+        triggers = rate_state.late_triggers(query.triggers)
+        units = [(t.duration_ms or 0, t.stage) for t in triggers if t.rows]
+        slow = _slow(units, limits)
+        if slow and len(slow) >= limits.share * len(units):
+            cited = j.of_triggers(t for t in triggers if t.stage in slow)
+            subject = j.query_subject(assessed.app, query)
+            name = query.name or query.id
+            yield _finding(assessed, subject, slow, len(units), cited, name)
+
+
+def _slow(units: Sequence[tuple[int, StageLoad | None]], limits: SlowTaskLimits) -> list[StageLoad]:
     slow = []
     for lasted, stage in units:
         others = stage.others_ms if stage is not None else None
@@ -100,9 +94,9 @@ def _slow(units: Sequence[tuple[int, StageLoad | None]], thresholds: Thresholds)
             continue
         longer = stage.longest_ms - others
         if (
-            stage.longest_ms >= thresholds["ratio"] * others
-            and longer >= thresholds["floor"]
-            and stage.longest_ms >= thresholds["part"] * lasted
+            stage.longest_ms >= limits.ratio * others
+            and longer >= limits.floor
+            and stage.longest_ms >= limits.part * lasted
         ):
             slow.append(stage)
     return slow
@@ -200,4 +194,4 @@ def _finding(
     )
 
 
-RULE: Final = SlowTask()
+RULE: Final = Rule("RT303", judge, SlowTaskLimits)

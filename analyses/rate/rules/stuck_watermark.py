@@ -45,82 +45,76 @@ from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.facts import QueryFacts, Trigger
 from flowdiag.analyses.rate.stability import Trend, trend
-from flowdiag.analyses.rate.state import Assessed, Assessment
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class StuckWatermark:
-    """RT405."""
+class StuckWatermarkLimits(Limits):
+    """What RT405 compares with."""
 
-    code: Final = "RT405"
-    name: Final = "stuck-watermark"
-    title: Final = "The watermark does not advance, or falls behind"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("triggers", 10, "triggers", "a watermark moves with the next trigger"),
-        Threshold("lag", 60_000, "ms", "within the present; less is jitter of the sources"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    triggers: float = limit(10, "triggers", "a watermark moves with the next trigger")
+    lag: float = limit(60_000, "ms", "within the present; less is jitter of the sources")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per query whose watermark stands still."""
-        for assessed, query, _ in j.queries(facts):
-            late = [
-                t
-                for t in rate_state.late_triggers(query.triggers)
-                if t.watermark_us is not None and t.rows
-            ]
-            if len(late) < thresholds["triggers"]:
-                continue
-            marks = {t.watermark_us for t in late}
-            newest = [t.max_event_us for t in late if t.max_event_us is not None]
-            if len(marks) > 1:
-                behind = _lagging(late, thresholds["lag"])
-                if behind is not None:
-                    yield _finding(assessed, query, late, behind, thresholds["lag"])
-                continue
-            if len(set(newest)) < 3:
-                continue
-            span = (late[-1].time_us - late[0].time_us) / 1e6
-            yield Finding(
-                job=assessed.key,
-                severity=Severity.WARNING,
-                state=State.ONGOING,
-                subject=j.query_subject(assessed.app, query),
-                title=(
-                    f"The watermark of query {query.name or query.id} has not moved for {len(late)} "
-                    f"triggers ({span:.0f} s)"
+
+def judge(assessed: Assessed, limits: StuckWatermarkLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per query whose watermark stands still."""
+    for query, _ in assessed.queries:
+        late = [
+            t
+            for t in rate_state.late_triggers(query.triggers)
+            if t.watermark_us is not None and t.rows
+        ]
+        if len(late) < limits.triggers:
+            continue
+        marks = {t.watermark_us for t in late}
+        newest = [t.max_event_us for t in late if t.max_event_us is not None]
+        if len(marks) > 1:
+            behind = _lagging(late, limits.lag)
+            if behind is not None:
+                yield _finding(assessed, query, late, behind, limits.lag)
+            continue
+        if len(set(newest)) < 3:
+            continue
+        span = (late[-1].time_us - late[0].time_us) / 1e6
+        yield Finding(
+            job=assessed.key,
+            severity=Severity.WARNING,
+            state=State.ONGOING,
+            subject=j.query_subject(assessed.app, query),
+            title=(
+                f"The watermark of query {query.name or query.id} has not moved for {len(late)} "
+                f"triggers ({span:.0f} s)"
+            ),
+            explain="What waits for it is not written, and its state is kept.",
+            why=f"its watermark stands still for {span:.0f} s",
+            cause="stuck-watermark",
+            rank=Rank.ROOT_CAUSE,
+            first_us=late[0].time_us,
+            last_us=late[-1].time_us,
+            count=len(late),
+            measurements=(
+                Measurement(
+                    name="triggers",
+                    value=len(late),
+                    unit="triggers",
+                    threshold=limits.triggers,
                 ),
-                explain="What waits for it is not written, and its state is kept.",
-                why=f"its watermark stands still for {span:.0f} s",
-                cause="stuck-watermark",
-                rank=Rank.ROOT_CAUSE,
-                first_us=late[0].time_us,
-                last_us=late[-1].time_us,
-                count=len(late),
-                measurements=(
-                    Measurement(
-                        name="triggers",
-                        value=len(late),
-                        unit="triggers",
-                        threshold=thresholds["triggers"],
+            ),
+            evidence=j.of_triggers(late),
+            actions=(
+                Action(
+                    text="Find the input that is idle, or let the fastest one decide",
+                    option="spark.sql.streaming.multipleWatermarkPolicy",
+                    current=assessed.app.settings.get(
+                        "spark.sql.streaming.multipleWatermarkPolicy"
                     ),
+                    proposed="max",
+                    risk="rows of slower inputs may be dropped as late",
+                    restart_needed=True,
+                    verify="eventTime.watermark advances",
                 ),
-                evidence=j.of_triggers(late),
-                actions=(
-                    Action(
-                        text="Find the input that is idle, or let the fastest one decide",
-                        option="spark.sql.streaming.multipleWatermarkPolicy",
-                        current=assessed.app.settings.get(
-                            "spark.sql.streaming.multipleWatermarkPolicy"
-                        ),
-                        proposed="max",
-                        risk="rows of slower inputs may be dropped as late",
-                        restart_needed=True,
-                        verify="eventTime.watermark advances",
-                    ),
-                ),
-            )
+            ),
+        )
 
 
 def _lagging(late: Sequence[Trigger], least_ms: float) -> Trend | None:
@@ -184,4 +178,4 @@ def _finding(
     )
 
 
-RULE: Final = StuckWatermark()
+RULE: Final = Rule("RT405", judge, StuckWatermarkLimits)

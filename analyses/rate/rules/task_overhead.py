@@ -48,8 +48,8 @@ from flowdiag.analyses.finding import (
 from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.facts import StageLoad
-from flowdiag.analyses.rate.state import Assessed, Assessment
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,37 +106,31 @@ _KINDS: Final = (
 )
 
 
-class TaskOverhead:
-    """RT307."""
+class TaskOverheadLimits(Limits):
+    """What RT307 compares with."""
 
-    code: Final = "RT307"
-    name: Final = "task-overhead"
-    title: Final = "Tasks collect garbage, spill, or wait for a shuffle"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("gc", 0.2, "share", "Spark's own page marks a tenth; it counts per task"),
-        Threshold("fetch", 0.3, "share", "of the tasks' time"),
-        Threshold("spill", 1_000_000, "bytes", "of a stage: less costs nothing"),
-        Threshold("share", 0.6, "share", "of the present batches"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    gc: float = limit(0.2, "share", "Spark's own page marks a tenth; it counts per task")
+    fetch: float = limit(0.3, "share", "of the tasks' time")
+    spill: float = limit(1_000_000, "bytes", "of a stage: less costs nothing")
+    share: float = limit(0.6, "share", "of the present batches")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per kind of overhead and application or query."""
-        for assessed, state in j.dstreams(facts):
-            if j.short_of_time(state):
-                late = rate_state.late_window(assessed.app.completed)
-                stages = [b.stage for b in late if b.stage is not None]
-                cited = j.of_batches(b for b in late if b.stage is not None)
-                subject = j.application_subject(assessed.app)
-                yield from _findings(assessed, subject, stages, cited, thresholds)
-        for assessed, query, state in j.queries(facts):
-            if j.short_of_time(state):
-                triggers = rate_state.late_triggers(query.triggers)
-                stages = [t.stage for t in triggers if t.stage is not None]
-                cited = j.of_triggers(t for t in triggers if t.stage is not None)
-                subject = j.query_subject(assessed.app, query)
-                yield from _findings(assessed, subject, stages, cited, thresholds)
+
+def judge(assessed: Assessed, limits: TaskOverheadLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per kind of overhead and application or query."""
+    for state in assessed.dstreams:
+        if j.short_of_time(state):
+            late = rate_state.late_window(assessed.app.completed)
+            stages = [b.stage for b in late if b.stage is not None]
+            cited = j.of_batches(b for b in late if b.stage is not None)
+            subject = j.application_subject(assessed.app)
+            yield from _findings(assessed, subject, stages, cited, limits)
+    for query, state in assessed.queries:
+        if j.short_of_time(state):
+            triggers = rate_state.late_triggers(query.triggers)
+            stages = [t.stage for t in triggers if t.stage is not None]
+            cited = j.of_triggers(t for t in triggers if t.stage is not None)
+            subject = j.query_subject(assessed.app, query)
+            yield from _findings(assessed, subject, stages, cited, limits)
 
 
 def _findings(
@@ -144,15 +138,15 @@ def _findings(
     subject: Subject,
     stages: Sequence[StageLoad],
     cited: tuple[Evidence, ...],
-    thresholds: Thresholds,
+    limits: TaskOverheadLimits,
 ) -> Iterator[Finding]:
     if len(stages) < rate_state.FEW:
         return
     for kind in _KINDS:
-        limit = thresholds[kind.threshold]
+        least: float = getattr(limits, kind.threshold)
         values = [kind.of(stage) for stage in stages]
-        over = [value for value in values if value >= limit]
-        if len(over) < thresholds["share"] * len(values):
+        over = [value for value in values if value >= least]
+        if len(over) < limits.share * len(values):
             continue
         middle = median(values)
         words = kind.words.format(middle)
@@ -174,7 +168,7 @@ def _findings(
                     name=kind.cause,
                     value=round(middle, 3),
                     unit=kind.unit,
-                    threshold=limit,
+                    threshold=least,
                     population=f"median of {len(values)} {units}, all tasks of the longest stage",
                 ),
             ),
@@ -183,4 +177,4 @@ def _findings(
         )
 
 
-RULE: Final = TaskOverhead()
+RULE: Final = Rule("RT307", judge, TaskOverheadLimits)

@@ -47,28 +47,22 @@ from flowdiag.analyses.rate.advice import poor, predict, what_if
 from flowdiag.analyses.rate.cores import free_cores
 from flowdiag.analyses.rate.holding import term
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed, StreamState
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class Throttled:
-    """RT203."""
+class ThrottledLimits(Limits):
+    """What RT203 compares with."""
 
-    code: Final = "RT203"
-    name: Final = "throttled"
-    title: Final = "Back pressure holds the source back"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("share", rate_state.MOSTLY, "share", "of the late batches, filled up"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    share: float = limit(rate_state.MOSTLY, "share", "of the late batches, filled up")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per application whose estimators hold the source back."""
-        for assessed, state in j.dstreams(facts):
-            caps = [cap for cap in state.caps if cap.kind == "pid"]
-            if caps and state.stability is Stability.THROTTLED:
-                yield _finding(assessed, state)
+
+def judge(assessed: Assessed, limits: ThrottledLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per application whose estimators hold the source back."""
+    for state in assessed.dstreams:
+        caps = [cap for cap in state.caps if cap.kind == "pid"]
+        if caps and state.stability is Stability.THROTTLED:
+            yield _finding(assessed, state)
 
 
 def _finding(assessed: Assessed, state: StreamState) -> Finding:
@@ -167,4 +161,4 @@ def _actions(assessed: Assessed, state: StreamState, held: str) -> Iterator[Acti
     )
 
 
-RULE: Final = Throttled()
+RULE: Final = Rule("RT203", judge, ThrottledLimits)

@@ -47,45 +47,35 @@ from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch
 from flowdiag.analyses.rate.replay import Replay
-from flowdiag.analyses.rate.state import Assessed, Assessment
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class UnheededRate:
-    """RT206."""
+class UnheededRateLimits(Limits):
+    """What RT206 compares with."""
 
-    code: Final = "RT206"
-    name: Final = "unheeded-rate"
-    title: Final = "The published rate is not heeded"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("ratio", 2.0, "ratio", "a late batch may hold two intervals' worth, not more"),
-        Threshold("share", rate_state.MOSTLY, "share", "of the late batches"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    ratio: float = limit(2.0, "ratio", "a late batch may hold two intervals' worth, not more")
+    share: float = limit(rate_state.MOSTLY, "share", "of the late batches")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per application whose receivers take what they like."""
-        for assessed, state in j.dstreams(facts):
-            if pid.enabled(assessed.app) is not True or not rate_state.overloaded(state):
-                continue
-            late = rate_state.late_window(assessed.app.completed)
-            if late and all(b.records == 0 for b in assessed.app.completed):
-                yield _finding(
-                    assessed, late, "no batch counts a record, so that no rate is computed"
-                )
-                continue
-            # The batches that wait are newer than the rates, those that completed may be older.
-            counted = [b for b in assessed.app.batches if b.records is not None]
-            late = tuple(counted[-max(rate_state.LATE, len(counted) // 3) :])
-            for estimator in assessed.estimators:
-                over = [b for b in late if beyond(b, estimator, assessed.app, thresholds["ratio"])]
-                if late and len(over) >= thresholds["share"] * len(late):
-                    said = (
-                        f"{len(over)} of {len(late)} batches hold more than twice what it permits"
-                    )
-                    yield _finding(assessed, over, said, estimator.stream)
-                    break
+
+def judge(assessed: Assessed, limits: UnheededRateLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per application whose receivers take what they like."""
+    for state in assessed.dstreams:
+        if pid.enabled(assessed.app) is not True or not rate_state.overloaded(state):
+            continue
+        late = rate_state.late_window(assessed.app.completed)
+        if late and all(b.records == 0 for b in assessed.app.completed):
+            yield _finding(assessed, late, "no batch counts a record, so that no rate is computed")
+            continue
+        # The batches that wait are newer than the rates, those that completed may be older.
+        counted = [b for b in assessed.app.batches if b.records is not None]
+        late = tuple(counted[-max(rate_state.LATE, len(counted) // 3) :])
+        for estimator in assessed.estimators:
+            over = [b for b in late if beyond(b, estimator, assessed.app, limits.ratio)]
+            if late and len(over) >= limits.share * len(late):
+                said = f"{len(over)} of {len(late)} batches hold more than twice what it permits"
+                yield _finding(assessed, over, said, estimator.stream)
+                break
 
 
 def beyond(batch: Batch, estimator: Replay, app: ApplicationFacts, ratio: float) -> bool:
@@ -139,4 +129,4 @@ def _finding(
     )
 
 
-RULE: Final = UnheededRate()
+RULE: Final = Rule("RT206", judge, UnheededRateLimits)

@@ -46,35 +46,33 @@ from flowdiag.analyses.rate import judging as j
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.model import kafka_ranges
-from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed, StreamState
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class UnlimitedFirstBatch:
-    """RT207."""
+class UnlimitedFirstBatchLimits(Limits):
+    """What RT207 compares with."""
 
-    code: Final = "RT207"
-    name: Final = "unlimited-first-batch"
-    title: Final = "The first batch takes a whole backlog"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("ratio", 5.0, "ratio", "more than any burst between two batches"),
-        Threshold("intervals", 5.0, "intervals", "shorter ones are a cold start"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per application that begins so."""
-        for assessed, state in j.dstreams(facts):
-            found = _finding(assessed, state, thresholds)
-            if found is not None:
-                yield found
+    ratio: float = limit(5.0, "ratio", "more than any burst between two batches")
+    intervals: float = limit(5.0, "intervals", "shorter ones are a cold start")
 
 
-def _finding(assessed: Assessed, state: StreamState, thresholds: Thresholds) -> Finding | None:
+def judge(
+    assessed: Assessed, limits: UnlimitedFirstBatchLimits
+) -> Iterator[Finding | Inconclusive]:
+    """One finding per application that begins so."""
+    for state in assessed.dstreams:
+        found = _finding(assessed, state, limits)
+        if found is not None:
+            yield found
+
+
+def _finding(
+    assessed: Assessed, state: StreamState, limits: UnlimitedFirstBatchLimits
+) -> Finding | None:
     app = assessed.app
-    limits = (pid.INITIAL_RATE, pid.MAX_PER_PARTITION)
-    if not app.interval_ms or any(pid.number(app.settings.get(key)) for key in limits):
+    options = (pid.INITIAL_RATE, pid.MAX_PER_PARTITION)
+    if not app.interval_ms or any(pid.number(app.settings.get(key)) for key in options):
         return None
     filled = [b for b in app.completed if b.records]
     if len(filled) < 5 or filled[0].processing_ms is None:
@@ -83,8 +81,8 @@ def _finding(assessed: Assessed, state: StreamState, thresholds: Thresholds) -> 
     direct = any(kafka_ranges(stream.description) for stream in first.streams)
     if (
         not direct
-        or (first.records or 0) < thresholds["ratio"] * later
-        or filled[0].processing_ms < thresholds["intervals"] * app.interval_ms
+        or (first.records or 0) < limits.ratio * later
+        or filled[0].processing_ms < limits.intervals * app.interval_ms
     ):
         return None
     lasting = rate_state.overloaded(state)
@@ -122,4 +120,4 @@ def _finding(assessed: Assessed, state: StreamState, thresholds: Thresholds) -> 
     )
 
 
-RULE: Final = UnlimitedFirstBatch()
+RULE: Final = Rule("RT207", judge, UnlimitedFirstBatchLimits)

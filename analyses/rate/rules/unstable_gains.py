@@ -47,31 +47,25 @@ from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import quantile
-from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rate.state import Assessed, StreamState
+from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class UnstableGains:
-    """RT205."""
+class UnstableGainsLimits(Limits):
+    """What RT205 compares with."""
 
-    code: Final = "RT205"
-    name: Final = "unstable-gains"
-    title: Final = "The gains make the rate swing"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("swing", 0.5, "share", "the rate of a steady job varies by a tenth or two"),
-        Threshold("turns", 0.45, "share", "of the updates; noise alone turns at two thirds"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    swing: float = limit(0.5, "share", "the rate of a steady job varies by a tenth or two")
+    turns: float = limit(0.45, "share", "of the updates; noise alone turns at two thirds")
 
-    def judge(self, facts: Assessment, thresholds: Thresholds) -> Iterator[Finding | Inconclusive]:
-        """One finding per application whose rate swings."""
-        for assessed, state in j.dstreams(facts):
-            for estimator in assessed.estimators:
-                found = _finding(assessed, state, estimator, thresholds)
-                if found is not None:
-                    yield found
-                    break
+
+def judge(assessed: Assessed, limits: UnstableGainsLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per application whose rate swings."""
+    for state in assessed.dstreams:
+        for estimator in assessed.estimators:
+            found = _finding(assessed, state, estimator, limits)
+            if found is not None:
+                yield found
+                break
 
 
 def swing(estimator: Replay) -> tuple[float, float] | None:
@@ -88,11 +82,11 @@ def swing(estimator: Replay) -> tuple[float, float] | None:
 
 
 def _finding(
-    assessed: Assessed, state: StreamState, estimator: Replay, thresholds: Thresholds
+    assessed: Assessed, state: StreamState, estimator: Replay, limits: UnstableGainsLimits
 ) -> Finding | None:
     app, gains = assessed.app, estimator.gains
     found = swing(estimator)
-    if found is None or found[0] < thresholds["swing"] or found[1] < thresholds["turns"]:
+    if found is None or found[0] < limits.swing or found[1] < limits.turns:
         return None
     name, value = "proportional", gains.proportional
     if gains.proportional <= 1.0:
@@ -124,10 +118,10 @@ def _finding(
         count=len(estimator.updates),
         measurements=(
             Measurement(
-                name="swing", value=round(found[0], 3), unit="share", threshold=thresholds["swing"]
+                name="swing", value=round(found[0], 3), unit="share", threshold=limits.swing
             ),
             Measurement(
-                name="turns", value=round(found[1], 3), unit="share", threshold=thresholds["turns"]
+                name="turns", value=round(found[1], 3), unit="share", threshold=limits.turns
             ),
         ),
         evidence=j.of_batches(app.completed[-10:]),
@@ -145,4 +139,4 @@ def _finding(
     )
 
 
-RULE: Final = UnstableGains()
+RULE: Final = Rule("RT205", judge, UnstableGainsLimits)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from flowdiag.analyses.rule import Rule
-from flowdiag.analyses.startup.rules import class_loading_failed as class_loading
 from flowdiag.analyses.startup.rules import (
+    class_loading_failed,
     crowded_taskmanager,
+    frame_too_large,
     held_start,
     late_taskmanager,
     leadership_lost,
@@ -21,14 +22,13 @@ from flowdiag.analyses.startup.rules import (
     start_loop,
     submission_failed,
 )
-from flowdiag.analyses.startup.rules import frame_too_large as large_frames
 
-STARTUP_RULES: Final[tuple[Rule[Any], ...]] = (
+STARTUP_RULES: Final[tuple[Rule, ...]] = (
     # ST1xx: what happens
     held_start.RULE,
     start_loop.RULE,
     submission_failed.RULE,
-    class_loading.RULE,
+    class_loading_failed.RULE,
     operator_refusal.RULE,
     # ST2xx: slots and workers
     missing_slots.RULE,
@@ -42,5 +42,5 @@ STARTUP_RULES: Final[tuple[Rule[Any], ...]] = (
     # ST305 on: processes that do not answer each other
     missed_heartbeats.RULE,
     rpc_trouble.RULE,
-    large_frames.RULE,
+    frame_too_large.RULE,
 )

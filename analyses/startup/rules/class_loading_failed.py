@@ -1,4 +1,4 @@
-"""Classes are missing, or there are two versions of them.
+"""A class is missing, or of another version.
 
 What it reports
 ---------------
@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -39,11 +40,12 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.keys import Ref
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule
 from flowdiag.analyses.startup.facts import StartupFacts
 
 _MISSING: Final = re.compile(
@@ -87,25 +89,13 @@ def linkage(text: str) -> tuple[str, str] | None:
     return None
 
 
-class ClassLoading:
-    """ST104."""
-
-    code: Final = "ST104"
-    name: Final = "class-loading-failed"
-    title: Final = "A class is missing, or of another version"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(
-        self, facts: StartupFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding for each class."""
-        groups: dict[tuple[str, str], list[_Hit]] = {}
-        for hit in _hits(facts):
-            groups.setdefault((hit.kind, hit.what), []).append(hit)
-        for hits in groups.values():
-            yield _finding(facts, hits)
+def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding for each class."""
+    groups: dict[tuple[str, str], list[_Hit]] = {}
+    for hit in _hits(facts):
+        groups.setdefault((hit.kind, hit.what), []).append(hit)
+    for hits in groups.values():
+        yield _finding(facts, hits)
 
 
 def _hits(facts: StartupFacts) -> Iterator[_Hit]:
@@ -153,16 +143,16 @@ def _finding(facts: StartupFacts, hits: list[_Hit]) -> Finding:
         title=words,
         why=words,
         cause="class-loading",
-        rank=Rank.ROOT_CAUSE - 1,
+        rank=Rank.FATAL,
         first_us=min(times, default=None),
         last_us=max(times, default=None),
         count=len(hits),
         explain="Every task that needs it fails, on whichever TaskManager it runs.",
         measurements=(Measurement(name="failures", value=len(hits), unit="failures"),),
-        evidence=j.cite((hit.ref, hit.time_us) for hit in hits)[: j.MAX_CITED],
+        evidence=cite((hit.ref, hit.time_us) for hit in hits)[:MAX_CITED],
         evidence_total=len(hits),
         actions=(Action(text=_ADVICE[first.kind], restart_needed=True),),
     )
 
 
-RULE: Final = ClassLoading()
+RULE: Final = Rule("ST104", judge, whole=True)

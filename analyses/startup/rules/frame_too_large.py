@@ -1,4 +1,4 @@
-"""An RPC message is larger than the processes may send.
+"""An RPC message was larger than allowed.
 
 What it reports
 ---------------
@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -39,10 +40,11 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.options import version_of
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule
 from flowdiag.analyses.startup.facts import StartupFacts, Trouble
 
 _KINDS: Final = ("rpc-oversized", "rpc-frame-exceeded", "rpc-result-too-large")
@@ -51,23 +53,11 @@ _DEFAULT: Final = 10 * 1024 * 1024
 _MOST: Final = 1 << 30
 
 
-class LargeFrames:
-    """ST307."""
-
-    code: Final = "ST307"
-    name: Final = "frame-too-large"
-    title: Final = "An RPC message was larger than allowed"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(
-        self, facts: StartupFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding for the cluster."""
-        troubles = oversized(facts)
-        if troubles:
-            yield _finding(facts, troubles)
+def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding for the cluster."""
+    troubles = oversized(facts)
+    if troubles:
+        yield _finding(facts, troubles)
 
 
 _IN_CAUSE: Final = re.compile(
@@ -149,7 +139,7 @@ def _finding(facts: StartupFacts, troubles: tuple[Trouble, ...]) -> Finding:
         title=told,
         why=told,
         cause="frame-too-large",
-        rank=Rank.ROOT_CAUSE - 1,
+        rank=Rank.FATAL,
         option=option,
         first_us=min(times, default=None),
         last_us=max((t.last_us for t in troubles if t.last_us is not None), default=None),
@@ -158,7 +148,7 @@ def _finding(facts: StartupFacts, troubles: tuple[Trouble, ...]) -> Finding:
         measurements=(
             Measurement(name="message", value=worst.size, unit="bytes", threshold=limit),
         ),
-        evidence=j.cite((t.ref, t.first_us) for t in troubles)[: j.MAX_CITED],
+        evidence=cite((t.ref, t.first_us) for t in troubles)[:MAX_CITED],
         actions=(
             Action(
                 text="Raise the frame size, the same on all processes and on clients",
@@ -175,4 +165,4 @@ def _finding(facts: StartupFacts, troubles: tuple[Trouble, ...]) -> Finding:
     )
 
 
-RULE: Final = LargeFrames()
+RULE: Final = Rule("ST307", judge, whole=True)

@@ -1,4 +1,4 @@
-"""The job does not get to RUNNING: the step that holds it.
+"""A job does not get to RUNNING.
 
 What it reports
 ---------------
@@ -39,53 +39,44 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 from flowdiag.analyses.startup.facts import JobStarts, Start, StartupFacts
 from flowdiag.analyses.startup.words import CAUSES_BY_FAILURE, STEP_WORDS, step_of
 
 _STABLE_US: Final = 10_000_000  # who fails sooner never really ran
 
 
-class HeldStart:
-    """ST101."""
+class HeldStartLimits(Limits):
+    """What ST101 compares with."""
 
-    code: Final = "ST101"
-    name: Final = "held-start"
-    title: Final = "A job does not get to RUNNING"
-    core: Final = True
-    thresholds: Final = (
-        Threshold(
-            "grace", 60, "s", "starting processes and downloading state take this long at times"
-        ),
-        Threshold(
-            "cancelled", 30, "s", "who cancels a job that did not come back has waited for it"
-        ),
+    grace: float = limit(
+        60, "s", "starting processes and downloading state take this long at times"
     )
-    signals: Final[tuple[Signal, ...]] = ()
+    cancelled: float = limit(30, "s", "who cancels a job that did not come back has waited for it")
 
-    def judge(
-        self, facts: StartupFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding per job that does not run at the end."""
-        if not facts.jobs and facts.common.jobs == ():
-            return
-        for job in facts.jobs:
-            if not job.starts:
-                continue
-            last = _last_real(job)
-            ended = any(i.kind == "finished" for i in job.job.incidents)
-            if last is None or last.held is None or ended:
-                continue
-            waited = _waited_ms(facts, job)
-            failed = any(start.failed_us is not None for start in job.starts)
-            grace = thresholds["grace"] if not failed else 0.0
-            if job.cancelled and _ran(job) is not None:
-                grace = max(grace, thresholds["cancelled"])
-            if waited is None or waited < grace * 1000:
-                continue
-            yield _finding(facts, job, last, waited)
+
+def judge(facts: StartupFacts, limits: HeldStartLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per job that does not run at the end."""
+    if not facts.jobs and facts.common.jobs == ():
+        return
+    for job in facts.jobs:
+        if not job.starts:
+            continue
+        last = _last_real(job)
+        ended = any(i.kind == "finished" for i in job.job.incidents)
+        if last is None or last.held is None or ended:
+            continue
+        waited = _waited_ms(facts, job)
+        failed = any(start.failed_us is not None for start in job.starts)
+        grace = limits.grace if not failed else 0.0
+        if job.cancelled and _ran(job) is not None:
+            grace = max(grace, limits.cancelled)
+        if waited is None or waited < grace * 1000:
+            continue
+        yield _finding(facts, job, last, waited)
 
 
 def _last_real(job: JobStarts) -> Start | None:
@@ -157,7 +148,7 @@ def _finding(facts: StartupFacts, job: JobStarts, last: Start, waited: int | Non
                 population="last start",
             ),
         ),
-        evidence=j.cite((ref, None) for ref in (step.refs if step else ())),
+        evidence=cite((ref, None) for ref in (step.refs if step else ())),
         actions=(
             Action(
                 text="See the other findings for why; while it waits, a thread dump of the JobManager "
@@ -178,4 +169,4 @@ def _always(job: JobStarts, held: str | None) -> bool:
     return all(start.held == held for start in job.starts if start.tasks)
 
 
-RULE: Final = HeldStart()
+RULE: Final = Rule("ST101", judge, HeldStartLimits, core=True, whole=True)

@@ -1,4 +1,4 @@
-"""A TaskManager registered long after the others, and the job waited for it.
+"""A job waited for one TaskManager.
 
 What it reports
 ---------------
@@ -37,50 +37,40 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.keys import JobKey
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
-from flowdiag.analyses.startup.facts import StartupFacts, Worker
+from flowdiag.analyses.rule import Limits, Rule, limit
+from flowdiag.analyses.startup.facts import JobStarting, Worker
 from flowdiag.analyses.startup.words import step_of
 
 
-class LateTaskManager:
-    """ST203."""
+class LateTaskmanagerLimits(Limits):
+    """What ST203 compares with."""
 
-    code: Final = "ST203"
-    name: Final = "late-taskmanager"
-    title: Final = "A job waited for one TaskManager"
-    core: Final = False
-    thresholds: Final = (
-        Threshold(
-            "late", 15, "s", "processes of one cluster start within some seconds of each other"
-        ),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    late: float = limit(15, "s", "processes of one cluster start within some seconds of each other")
 
-    def judge(
-        self, facts: StartupFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding per start that waited."""
-        for job in facts.jobs:
-            for start in job.starts:
-                step = step_of(start, "slots")
-                if step is None or step.started_us is None or step.ended_us is None:
-                    continue
-                came = sorted(
-                    (
-                        w
-                        for w in facts.workers
-                        if w.registered_us and w.registered_us <= step.ended_us
-                    ),
-                    key=lambda w: w.registered_us or 0,
-                )
-                if len(came) < 2 or (came[-1].registered_us or 0) < step.started_us:
-                    continue
-                late = _late_ms(came)
-                if late >= thresholds["late"] * 1000:
-                    yield _finding(job.job.key, job.job.name, came[-1], late, start.started_us)
+
+def judge(job: JobStarting, limits: LateTaskmanagerLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per start that waited."""
+    for start in job.starts:
+        step = step_of(start, "slots")
+        if step is None or step.started_us is None or step.ended_us is None:
+            continue
+        came = sorted(
+            (
+                w
+                for w in job.cluster.workers
+                if w.registered_us and w.registered_us <= step.ended_us
+            ),
+            key=lambda w: w.registered_us or 0,
+        )
+        if len(came) < 2 or (came[-1].registered_us or 0) < step.started_us:
+            continue
+        late = _late_ms(came)
+        if late >= limits.late * 1000:
+            yield _finding(job.job.key, job.job.name, came[-1], late, start.started_us)
 
 
 def _late_ms(came: list[Worker]) -> float:
@@ -114,9 +104,9 @@ def _finding(key: JobKey, name: str | None, worker: Worker, late: float, begun: 
         last_us=worker.registered_us,
         explain="The tasks are deployed when the last slot is offered.",
         measurements=(Measurement(name="late", value=round(late), unit="ms"),),
-        evidence=j.cite([(worker.ref, worker.registered_us)]),
+        evidence=cite([(worker.ref, worker.registered_us)]),
         actions=(Action(text="Look at that node: image pull, disk, name resolution, load"),),
     )
 
 
-RULE: Final = LateTaskManager()
+RULE: Final = Rule("ST203", judge, LateTaskmanagerLimits)

@@ -1,4 +1,4 @@
-"""A component lost its leadership while jobs started or ran.
+"""A leadership was lost.
 
 What it reports
 ---------------
@@ -35,60 +35,47 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule
 from flowdiag.analyses.startup.facts import StartupFacts
 
 
-class LeadershipLost:
-    """ST304."""
-
-    code: Final = "ST304"
-    name: Final = "leadership-lost"
-    title: Final = "A leadership was lost"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(
-        self, facts: StartupFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding for the cluster."""
-        seen = {}
-        for incident in (
-            *facts.common.incidents,
-            *(i for job in facts.common.jobs for i in job.incidents),
-        ):
-            if incident.text.get("template") == "leadership-revoked" and incident.time_us:
-                seen[(incident.time_us, incident.ref)] = incident
-        revoked = [
-            i
-            for i in sorted(seen.values(), key=lambda i: i.time_us or 0)
-            if facts.last_us is None or facts.last_us - (i.time_us or 0) > 15_000_000
-        ]
-        if not revoked:
-            return
-        yield Finding(
-            job=None,
-            severity=Severity.WARNING,
-            state=State.RECOVERED,
-            subject=Subject(kind="process"),
-            title=f"Leadership was lost {j.count_text(len(revoked), 'time')}",
-            why=f"{revoked[0].text.get('component', 'a component')} lost its leadership",
-            cause="leadership-lost",
-            rank=Rank.ROOT_CAUSE,
-            first_us=revoked[0].time_us,
-            last_us=revoked[-1].time_us,
-            count=len(revoked),
-            explain="All jobs of a leader that is gone are started again by the next one.",
-            evidence=j.cite((i.ref, i.time_us) for i in revoked[:8]),
-            actions=(
-                Action(
-                    text="Look at ZooKeeper or the Kubernetes API server, and at pauses of the JVM"
-                ),
-            ),
-        )
+def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding for the cluster."""
+    seen = {}
+    for incident in (
+        *facts.common.incidents,
+        *(i for job in facts.common.jobs for i in job.incidents),
+    ):
+        if incident.text.get("template") == "leadership-revoked" and incident.time_us:
+            seen[(incident.time_us, incident.ref)] = incident
+    revoked = [
+        i
+        for i in sorted(seen.values(), key=lambda i: i.time_us or 0)
+        if facts.last_us is None or facts.last_us - (i.time_us or 0) > 15_000_000
+    ]
+    if not revoked:
+        return
+    yield Finding(
+        job=None,
+        severity=Severity.WARNING,
+        state=State.RECOVERED,
+        subject=Subject(kind="process"),
+        title=f"Leadership was lost {j.count_text(len(revoked), 'time')}",
+        why=f"{revoked[0].text.get('component', 'a component')} lost its leadership",
+        cause="leadership-lost",
+        rank=Rank.ROOT_CAUSE,
+        first_us=revoked[0].time_us,
+        last_us=revoked[-1].time_us,
+        count=len(revoked),
+        explain="All jobs of a leader that is gone are started again by the next one.",
+        evidence=cite((i.ref, i.time_us) for i in revoked[:8]),
+        actions=(
+            Action(text="Look at ZooKeeper or the Kubernetes API server, and at pauses of the JVM"),
+        ),
+    )
 
 
-RULE: Final = LeadershipLost()
+RULE: Final = Rule("ST304", judge, whole=True)

@@ -1,4 +1,4 @@
-"""A process missed its heartbeats: which one, and whether it stood still, was gone, or could not be reached.
+"""A process missed its heartbeats.
 
 What it reports
 ---------------
@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -43,12 +44,13 @@ from flowdiag.analyses.finding import (
     State,
     Subject,
     Vote,
+    cite,
     weigh,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.keys import Ref
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 from flowdiag.analyses.startup.facts import StartupFacts, Trouble
 
 _NEAR_US: Final = 60_000_000
@@ -84,46 +86,27 @@ _ADVICE: Final = {
 }
 
 
-class MissedHeartbeats:
-    """ST305."""
+class MissedHeartbeatsLimits(Limits):
+    """What ST305 compares with."""
 
-    code: Final = "ST305"
-    name: Final = "missed-heartbeats"
-    title: Final = "A process missed its heartbeats"
-    core: Final = False
-    thresholds: Final = (
-        Threshold(
-            "behind",
-            5,
-            "s",
-            "both sides count the same time-out: who notices it so much later did not run meanwhile",
-        ),
-    )
-    signals: Final = (
-        Signal("container-ended", 3, "the resource manager saw its container end"),
-        Signal("connections-broke", 2, "peers lost their connections to it before the heartbeat"),
-        Signal("noticed-late", 3, "its own log has the time-out much later than the JobManager's"),
-        Signal("noticed-together", 2, "both sides have it at the same time: both were alive"),
-        Signal(
-            "collected-garbage", 3, "its reports show garbage collection for much of that minute"
-        ),
+    behind: float = limit(
+        5,
+        "s",
+        "both sides count the same time-out: who notices it so much later did not run meanwhile",
     )
 
-    def judge(
-        self, facts: StartupFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding for each TaskManager, and one for the JobManager."""
-        by_worker: dict[str, list[Incident]] = defaultdict(list)
-        for incident in _losses(facts):
-            by_worker[incident.taskmanager or "?"].append(incident)
-        for name, incidents in sorted(by_worker.items()):
-            yield _of_worker(facts, name, incidents, thresholds["behind"] * 1_000_000)
-        masters = [
-            t for t in facts.of_kind("master-heartbeat-lost") if _in_a_life(facts, t.first_us)
-        ]
-        alone = [t for t in masters if t.taskmanager not in by_worker]
-        if alone:
-            yield _of_master(facts, alone)
+
+def judge(facts: StartupFacts, limits: MissedHeartbeatsLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding for each TaskManager, and one for the JobManager."""
+    by_worker: dict[str, list[Incident]] = defaultdict(list)
+    for incident in _losses(facts):
+        by_worker[incident.taskmanager or "?"].append(incident)
+    for name, incidents in sorted(by_worker.items()):
+        yield _of_worker(facts, name, incidents, limits.behind * 1_000_000)
+    masters = [t for t in facts.of_kind("master-heartbeat-lost") if _in_a_life(facts, t.first_us)]
+    alone = [t for t in masters if t.taskmanager not in by_worker]
+    if alone:
+        yield _of_master(facts, alone)
 
 
 def _in_a_life(facts: StartupFacts, time_us: int | None) -> bool:
@@ -182,13 +165,13 @@ def _of_worker(
         why=f"{name} {did}; {votes[0].says}" if votes else f"{name} {did}",
         cause=_CAUSE[why],
         confidence=weigh(votes),
-        rank=Rank.MECHANISM - 2,
+        rank=Rank.FIRST_MECHANISM,
         first_us=at,
         last_us=last,
         count=len(incidents),
         explain="Without an answer for heartbeat.timeout (50 s) a process counts as lost, whatever the reason.",
         measurements=(Measurement(name="losses", value=len(incidents), unit="times"),),
-        evidence=j.cite([(i.ref, i.time_us) for i in incidents[:4]] + refs)[: j.MAX_CITED],
+        evidence=cite([(i.ref, i.time_us) for i in incidents[:4]] + refs)[:MAX_CITED],
         actions=(Action(text=_ADVICE[why]),),
         votes=tuple(votes),
     )
@@ -320,7 +303,7 @@ def _of_master(facts: StartupFacts, troubles: list[Trouble]) -> Finding:
         last_us=max(times, default=None),
         count=sum(trouble.count for trouble in troubles),
         explain="Who loses its JobManager fails its tasks and registers anew.",
-        evidence=j.cite((t.ref, t.first_us) for t in troubles[:8]),
+        evidence=cite((t.ref, t.first_us) for t in troubles[:8]),
         actions=(
             Action(
                 text="Look at the JobManager's garbage collection and load at that time"
@@ -331,4 +314,18 @@ def _of_master(facts: StartupFacts, troubles: list[Trouble]) -> Finding:
     )
 
 
-RULE: Final = MissedHeartbeats()
+RULE: Final = Rule(
+    "ST305",
+    judge,
+    MissedHeartbeatsLimits,
+    signals=(
+        Signal("container-ended", 3, "the resource manager saw its container end"),
+        Signal("connections-broke", 2, "peers lost their connections to it before the heartbeat"),
+        Signal("noticed-late", 3, "its own log has the time-out much later than the JobManager's"),
+        Signal("noticed-together", 2, "both sides have it at the same time: both were alive"),
+        Signal(
+            "collected-garbage", 3, "its reports show garbage collection for much of that minute"
+        ),
+    ),
+    whole=True,
+)

@@ -1,4 +1,4 @@
-"""A start got fewer slots than it required.
+"""Fewer slots than the job requires.
 
 What it reports
 ---------------
@@ -40,38 +40,25 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.crises import crises
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
-from flowdiag.analyses.startup.facts import JobStarts, Start, StartupFacts
+from flowdiag.analyses.rule import Limits, Rule
+from flowdiag.analyses.startup.facts import JobStarting, JobStarts, Start, StartupFacts
 from flowdiag.parsers.flink.failures import failure_kind
 
 
-class MissingSlots:
-    """ST201."""
-
-    code: Final = "ST201"
-    name: Final = "missing-slots"
-    title: Final = "Fewer slots than the job requires"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(
-        self, facts: StartupFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding per job."""
-        for job in facts.jobs:
-            times = sorted(
-                i.time_us
-                for i in job.job.incidents
-                if i.time_us
-                and (i.kind == "no-resource" or failure_kind(i.cause or "") == "no-resource")
-            )
-            short = [s for s in job.starts if _is_short(s, times)]
-            if short:
-                yield _finding(facts, job, short)
+def judge(job: JobStarting, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding per job."""
+    times = sorted(
+        i.time_us
+        for i in job.job.incidents
+        if i.time_us and (i.kind == "no-resource" or failure_kind(i.cause or "") == "no-resource")
+    )
+    short = [s for s in job.starts if _is_short(s, times)]
+    if short:
+        yield _finding(job.cluster, job, short)
 
 
 def _is_short(start: Start, times: list[int]) -> bool:
@@ -107,7 +94,7 @@ def _finding(facts: StartupFacts, job: JobStarts, short: list[Start]) -> Finding
         for i in job.job.incidents
         if i.kind == "no-resource" or failure_kind(i.cause or "") == "no-resource"
     ]
-    cited = j.cite([*refs[:2], *causes[:6]])
+    cited = cite([*refs[:2], *causes[:6]])
     return Finding(
         job=job.job.key,
         severity=Severity.CRITICAL if ongoing else Severity.WARNING,
@@ -117,7 +104,7 @@ def _finding(facts: StartupFacts, job: JobStarts, short: list[Start]) -> Finding
         + (f", {j.count_text(taskmanagers, 'TaskManager')} registered" if taskmanagers else ""),
         why=f"slots: {numbers}",
         cause="not-enough-slots",
-        rank=Rank.CONSEQUENCE - 5 if lost else Rank.ROOT_CAUSE,
+        rank=Rank.REPETITION if lost else Rank.ROOT_CAUSE,
         option="taskmanager.numberOfTaskSlots",
         first_us=short[0].started_us,
         last_us=short[-1].started_us,
@@ -141,4 +128,4 @@ def _finding(facts: StartupFacts, job: JobStarts, short: list[Start]) -> Finding
     )
 
 
-RULE: Final = MissingSlots()
+RULE: Final = Rule("ST201", judge)

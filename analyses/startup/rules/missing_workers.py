@@ -1,4 +1,4 @@
-"""Workers that were asked for did not come.
+"""Workers were asked for and did not come.
 
 What it reports
 ---------------
@@ -39,37 +39,30 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.keys import Ref
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 from flowdiag.analyses.startup.facts import StartupFacts, Worker
 
 
-class MissingWorkers:
-    """ST202."""
+class MissingWorkersLimits(Limits):
+    """What ST202 compares with."""
 
-    code: Final = "ST202"
-    name: Final = "missing-workers"
-    title: Final = "Workers were asked for and did not come"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("wait", 60, "s", "containers of a cluster with room start within a minute"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    wait: float = limit(60, "s", "containers of a cluster with room start within a minute")
 
-    def judge(
-        self, facts: StartupFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding for open requests, one for workers that ended before they registered."""
-        waited = None
-        if facts.first_request_us is not None and facts.last_us is not None:
-            waited = (facts.last_us - facts.first_request_us) / 1000
-        if facts.wanted_workers and waited is not None and waited >= thresholds["wait"] * 1000:
-            yield _open(facts, waited)
-        dead = [w for w in facts.workers if w.ended_us is not None and w.registered_us is None]
-        if dead:
-            yield _dead(facts, dead)
+
+def judge(facts: StartupFacts, limits: MissingWorkersLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding for open requests, one for workers that ended before they registered."""
+    waited = None
+    if facts.first_request_us is not None and facts.last_us is not None:
+        waited = (facts.last_us - facts.first_request_us) / 1000
+    if facts.wanted_workers and waited is not None and waited >= limits.wait * 1000:
+        yield _open(facts, waited)
+    dead = [w for w in facts.workers if w.ended_us is not None and w.registered_us is None]
+    if dead:
+        yield _dead(facts, dead)
 
 
 def _running(facts: StartupFacts) -> bool:
@@ -97,7 +90,7 @@ def _open(facts: StartupFacts, waited: float) -> Finding:
         + (f": {j.shorten(refused, 90)}" if refused else ""),
         why=refused or f"{wanted} requests to {where} are open, {what}",
         cause="no-container",
-        rank=Rank.ROOT_CAUSE - 1,
+        rank=Rank.FATAL,
         first_us=facts.first_request_us,
         last_us=facts.last_us,
         count=wanted,
@@ -110,7 +103,7 @@ def _open(facts: StartupFacts, waited: float) -> Finding:
                 unit="workers",
             ),
         ),
-        evidence=j.cite([*refusal_refs, (facts.last_request_ref, None)]),
+        evidence=cite([*refusal_refs, (facts.last_request_ref, None)]),
         actions=(
             Action(
                 text="Ask the cluster why: yarn application -status and the queue's free resources, or "
@@ -162,7 +155,7 @@ def _dead(facts: StartupFacts, dead: list[Worker]) -> Finding:
         last_us=last.ended_us,
         count=len(dead),
         explain="The container was granted and ended before its TaskManager was known.",
-        evidence=j.cite((worker.ref, worker.ended_us) for worker in dead[:8]),
+        evidence=cite((worker.ref, worker.ended_us) for worker in dead[:8]),
         actions=(
             Action(text="Read the worker's own log (yarn logs, kubectl logs --previous)"),
             Action(text="Exit code 137 or 'physical memory': flowdiag memory with the same inputs"),
@@ -170,4 +163,4 @@ def _dead(facts: StartupFacts, dead: list[Worker]) -> Finding:
     )
 
 
-RULE: Final = MissingWorkers()
+RULE: Final = Rule("ST202", judge, MissingWorkersLimits, whole=True)

@@ -1,4 +1,4 @@
-"""The Flink Kubernetes Operator could not bring a deployment up.
+"""The Kubernetes Operator reports trouble with a deployment.
 
 What it reports
 ---------------
@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -39,9 +40,10 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule
 from flowdiag.analyses.startup.facts import StartupFacts, Trouble
 
 _BAD: Final = ("operator-event-warning", "operator-status-error")
@@ -50,28 +52,16 @@ _QUOTA: Final = re.compile(r"quota|forbidden|Insufficient", re.IGNORECASE)
 _IMAGE: Final = re.compile(r"ImagePull|ErrImage|pull", re.IGNORECASE)
 
 
-class OperatorRefusal:
-    """ST105."""
-
-    code: Final = "ST105"
-    name: Final = "operator-refusal"
-    title: Final = "The Kubernetes Operator reports trouble with a deployment"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(
-        self, facts: StartupFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding for each resource."""
-        groups: dict[str, list[Trouble]] = defaultdict(list)
-        for trouble in facts.troubles:
-            if trouble.kind.startswith("operator-"):
-                groups[trouble.resource or ""].append(trouble)
-        for resource, told in sorted(groups.items()):
-            bad = [trouble for trouble in told if _is_bad(trouble)]
-            if bad:
-                yield _finding(resource, told, bad)
+def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding for each resource."""
+    groups: dict[str, list[Trouble]] = defaultdict(list)
+    for trouble in facts.troubles:
+        if trouble.kind.startswith("operator-"):
+            groups[trouble.resource or ""].append(trouble)
+    for resource, told in sorted(groups.items()):
+        bad = [trouble for trouble in told if _is_bad(trouble)]
+        if bad:
+            yield _finding(resource, told, bad)
 
 
 def _is_bad(trouble: Trouble) -> bool:
@@ -116,7 +106,7 @@ def _finding(resource: str, told: list[Trouble], bad: list[Trouble]) -> Finding:
         title=f"{name}: {reason}: {j.shorten(said, 100)}",
         why=f"{reason}: {j.shorten(said, 120)}",
         cause="out-of-memory" if "OOMKILLED" in text.upper() else "deployment-failed",
-        rank=Rank.ROOT_CAUSE + 1,
+        rank=Rank.REPORTED_CAUSE,
         first_us=min((t.first_us for t in bad if t.first_us is not None), default=None),
         last_us=last.last_us,
         count=sum(trouble.count for trouble in bad),
@@ -124,7 +114,7 @@ def _finding(resource: str, told: list[Trouble], bad: list[Trouble]) -> Finding:
         measurements=(
             Measurement(name="warnings", value=sum(t.count for t in bad), unit="records"),
         ),
-        evidence=j.cite((t.ref, t.first_us) for t in bad)[: j.MAX_CITED],
+        evidence=cite((t.ref, t.first_us) for t in bad)[:MAX_CITED],
         evidence_total=len(bad),
         actions=(Action(text=_advice(text)),),
     )
@@ -142,4 +132,4 @@ def _advice(text: str) -> str:
     return "kubectl describe of the resource and of its pods shows the events behind it"
 
 
-RULE: Final = OperatorRefusal()
+RULE: Final = Rule("ST105", judge, whole=True)

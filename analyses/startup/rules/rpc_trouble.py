@@ -1,4 +1,4 @@
-"""Processes cannot talk to each other: quarantines and calls without an answer.
+"""Calls between processes fail.
 
 What it reports
 ---------------
@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -39,10 +40,11 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.options import version_of
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 from flowdiag.analyses.startup.facts import StartupFacts, Trouble
 from flowdiag.analyses.startup.rules.frame_too_large import oversized
 
@@ -50,34 +52,24 @@ _QUARANTINES: Final = ("remote-quarantined", "rpc-quarantined-by-peer", "rpc-unr
 _TIME_OUTS: Final = ("rpc-ask-timed-out", "rpc-invocation-timed-out")
 
 
-class RpcTrouble:
-    """ST306."""
+class RpcTroubleLimits(Limits):
+    """What ST306 compares with."""
 
-    code: Final = "ST306"
-    name: Final = "rpc-trouble"
-    title: Final = "Calls between processes fail"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("timeouts", 3, "calls", "one slow answer of a busy process is common"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    timeouts: float = limit(3, "calls", "one slow answer of a busy process is common")
 
-    def judge(
-        self, facts: StartupFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding for quarantines, one for time-outs."""
-        quarantined = [t for t in facts.of_kind(*_QUARANTINES) if _in_time(facts, t)]
-        if quarantined:
-            yield _finding(facts, quarantined, Severity.WARNING, "quarantined")
-        if oversized(facts):
-            return  # the messages never went out
-        timed_out = [t for t in facts.of_kind(*_TIME_OUTS) if _in_time(facts, t)]
-        count = sum(trouble.count for trouble in timed_out)
-        if timed_out:
-            many = count >= thresholds["timeouts"] or not facts.running
-            yield _finding(
-                facts, timed_out, Severity.WARNING if many else Severity.INFO, "timed out"
-            )
+
+def judge(facts: StartupFacts, limits: RpcTroubleLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding for quarantines, one for time-outs."""
+    quarantined = [t for t in facts.of_kind(*_QUARANTINES) if _in_time(facts, t)]
+    if quarantined:
+        yield _finding(facts, quarantined, Severity.WARNING, "quarantined")
+    if oversized(facts):
+        return  # the messages never went out
+    timed_out = [t for t in facts.of_kind(*_TIME_OUTS) if _in_time(facts, t)]
+    count = sum(trouble.count for trouble in timed_out)
+    if timed_out:
+        many = count >= limits.timeouts or not facts.running
+        yield _finding(facts, timed_out, Severity.WARNING if many else Severity.INFO, "timed out")
 
 
 def _in_time(facts: StartupFacts, trouble: Trouble) -> bool:
@@ -144,7 +136,7 @@ def _finding(
         title=title,
         why=title,
         cause="rpc-trouble",
-        rank=Rank.MECHANISM + 1,
+        rank=Rank.PLACE,
         option=option if what != "quarantined" else None,
         first_us=first,
         last_us=max((t.last_us for t in troubles if t.last_us is not None), default=None),
@@ -153,9 +145,9 @@ def _finding(
         measurements=(
             Measurement(name="calls" if what != "quarantined" else "records", value=count),
         ),
-        evidence=j.cite((t.ref, t.first_us) for t in troubles)[: j.MAX_CITED],
+        evidence=cite((t.ref, t.first_us) for t in troubles)[:MAX_CITED],
         actions=tuple(actions),
     )
 
 
-RULE: Final = RpcTrouble()
+RULE: Final = Rule("ST306", judge, RpcTroubleLimits, whole=True)

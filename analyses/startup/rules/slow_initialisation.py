@@ -1,4 +1,4 @@
-"""Tasks take long from deployment to RUNNING: open(), or reading state back.
+"""Tasks take long to open or to restore.
 
 What it reports
 ---------------
@@ -40,50 +40,30 @@ from flowdiag.analyses.finding import (
     State,
     Subject,
     Vote,
+    cite,
     weigh,
 )
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
-from flowdiag.analyses.startup.facts import JobStarts, Start, StartupFacts, TaskTimes
+from flowdiag.analyses.rule import Limits, Rule, Signal, limit
+from flowdiag.analyses.startup.facts import JobStarting, JobStarts, Start, TaskTimes
 
 
-class SlowInitialisation:
-    """ST301."""
+class SlowInitialisationLimits(Limits):
+    """What ST301 compares with."""
 
-    code: Final = "ST301"
-    name: Final = "slow-initialisation"
-    title: Final = "Tasks take long to open or to restore"
-    core: Final = False
-    thresholds: Final = (
-        Threshold(
-            "slow", 10, "s", "opening connections takes seconds; ten of them are worth a look"
-        ),
-        Threshold("ratio", 5, "ratio", "against the median of all tasks of the same start"),
-    )
-    signals: Final = (
-        Signal(
-            "far-above-the-others", 2, "the subtask is alone: it, its state or its node is slow"
-        ),
-        Signal("again", 2, "the same subtask or vertex was the slowest in another start too"),
-        Signal("alone-in-its-vertex", 1, "its siblings of the same vertex are fast"),
-        Signal(
-            "restore-lines", 2, "its TaskManager's log shows state being read for most of that time"
-        ),
-    )
+    slow: float = limit(10, "s", "opening connections takes seconds; ten of them are worth a look")
+    ratio: float = limit(5, "ratio", "against the median of all tasks of the same start")
 
-    def judge(
-        self, facts: StartupFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding per job, for the slowest start."""
-        for job in facts.jobs:
-            slow = [
-                (took[0], took[1], start)
-                for start in job.starts
-                if (took := _slowest(start, job)) is not None
-                and took[0] >= thresholds["slow"] * 1000
-            ]
-            if slow:
-                yield _finding(job, slow, thresholds["ratio"])
+
+def judge(job: JobStarting, limits: SlowInitialisationLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per job, for the slowest start."""
+    slow = [
+        (took[0], took[1], start)
+        for start in job.starts
+        if (took := _slowest(start, job)) is not None and took[0] >= limits.slow * 1000
+    ]
+    if slow:
+        yield _finding(job, slow, limits.ratio)
 
 
 def _took(task: TaskTimes, start: Start, job: JobStarts) -> int | None:
@@ -185,7 +165,7 @@ def _finding(job: JobStarts, slow: list[tuple[int, TaskTimes, Start]], ratio: fl
         + (f", the others {j.duration_text(median)}" if others else ""),
         cause=cause,
         confidence=weigh(votes),
-        rank=Rank.ROOT_CAUSE + 2,
+        rank=Rank.SLOW_CAUSE,
         first_us=task.initializing_us,
         last_us=task.running_us or start.ended_us,
         count=len(slow),
@@ -197,7 +177,7 @@ def _finding(job: JobStarts, slow: list[tuple[int, TaskTimes, Start]], ratio: fl
             Measurement(name="median", value=round(median), unit="ms", population="other tasks"),
             Measurement(name="share-as-slow", value=round(share, 3), unit="share"),
         ),
-        evidence=j.cite([(task.ref, task.initializing_us)]),
+        evidence=cite([(task.ref, task.initializing_us)]),
         actions=(
             Action(
                 text="Look at the state of that subtask and at the storage it comes from; turn on local "
@@ -216,4 +196,18 @@ def _finding(job: JobStarts, slow: list[tuple[int, TaskTimes, Start]], ratio: fl
     )
 
 
-RULE: Final = SlowInitialisation()
+RULE: Final = Rule(
+    "ST301",
+    judge,
+    SlowInitialisationLimits,
+    signals=(
+        Signal(
+            "far-above-the-others", 2, "the subtask is alone: it, its state or its node is slow"
+        ),
+        Signal("again", 2, "the same subtask or vertex was the slowest in another start too"),
+        Signal("alone-in-its-vertex", 1, "its siblings of the same vertex are fast"),
+        Signal(
+            "restore-lines", 2, "its TaskManager's log shows state being read for most of that time"
+        ),
+    ),
+)

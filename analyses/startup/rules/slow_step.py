@@ -1,4 +1,4 @@
-"""A step of the start takes long that is a matter of seconds elsewhere.
+"""A step of the start takes long.
 
 What it reports
 ---------------
@@ -38,10 +38,11 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.keys import JobKey
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule, limit
 from flowdiag.analyses.startup.facts import StartupFacts, Step
 from flowdiag.analyses.startup.words import STEP_WORDS
 
@@ -60,39 +61,31 @@ _ADVICE: Final = {
 }
 
 
-class SlowStep:
-    """ST302."""
+class SlowStepLimits(Limits):
+    """What ST302 compares with."""
 
-    code: Final = "ST302"
-    name: Final = "slow-step"
-    title: Final = "A step of the start takes long"
-    core: Final = False
-    thresholds: Final = (
-        Threshold(
-            "slow", 30, "s", "every one of these steps is a matter of seconds on a quiet cluster"
-        ),
+    slow: float = limit(
+        30, "s", "every one of these steps is a matter of seconds on a quiet cluster"
     )
-    signals: Final[tuple[Signal, ...]] = ()
 
-    def judge(
-        self, facts: StartupFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding per job and step, the longest of all starts."""
-        longest = thresholds["slow"] * 1000
-        for step in facts.cluster_steps:
-            if (_took(step) or 0) >= longest:
-                yield _finding(None, None, step, longest)
-        for job in facts.jobs:
-            for name in _JUDGED:
-                steps = [
-                    step
-                    for start in job.starts
-                    for step in start.steps
-                    if step.name == name and (step.duration_ms or 0) >= longest
-                ]
-                if steps:
-                    worst = max(steps, key=lambda step: step.duration_ms or 0)
-                    yield _finding(job.job.key, job.job.name, worst, longest)
+
+def judge(facts: StartupFacts, limits: SlowStepLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per job and step, the longest of all starts."""
+    longest = limits.slow * 1000
+    for step in facts.cluster_steps:
+        if (_took(step) or 0) >= longest:
+            yield _finding(None, None, step, longest)
+    for job in facts.jobs:
+        for name in _JUDGED:
+            steps = [
+                step
+                for start in job.starts
+                for step in start.steps
+                if step.name == name and (step.duration_ms or 0) >= longest
+            ]
+            if steps:
+                worst = max(steps, key=lambda step: step.duration_ms or 0)
+                yield _finding(job.job.key, job.job.name, worst, longest)
 
 
 def _took(step: Step) -> int | None:
@@ -127,9 +120,9 @@ def _finding(key: JobKey | None, name: str | None, step: Step, longest: float) -
                 name=f"{step.name}", value=_took(step), unit="ms", threshold=round(longest)
             ),
         ),
-        evidence=j.cite((ref, None) for ref in step.refs),
+        evidence=cite((ref, None) for ref in step.refs),
         actions=(Action(text=_ADVICE[step.name]),),
     )
 
 
-RULE: Final = SlowStep()
+RULE: Final = Rule("ST302", judge, SlowStepLimits, whole=True)

@@ -1,4 +1,4 @@
-"""The job restarts again and again: what made it fail the first time.
+"""A job restarts in vain, and what began it.
 
 What it reports
 ---------------
@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -39,35 +40,27 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.crises import Crisis, crises
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
-from flowdiag.analyses.startup.facts import JobStarts, StartupFacts
+from flowdiag.analyses.rule import Limits, Rule, limit
+from flowdiag.analyses.startup.facts import JobStarting, JobStarts
 from flowdiag.analyses.startup.words import CAUSES_BY_FAILURE
 
 
-class StartLoop:
-    """ST102."""
+class StartLoopLimits(Limits):
+    """What ST102 compares with."""
 
-    code: Final = "ST102"
-    name: Final = "start-loop"
-    title: Final = "A job restarts in vain, and what began it"
-    core: Final = False
-    thresholds: Final = (
-        Threshold("restarts", 3, "restarts", "once is a failure, three times in vain is a loop"),
-    )
-    signals: Final[tuple[Signal, ...]] = ()
+    restarts: float = limit(3, "restarts", "once is a failure, three times in vain is a loop")
 
-    def judge(
-        self, facts: StartupFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding per series."""
-        for job in facts.jobs:
-            for crisis in crises(job.job, facts.common):
-                restarts = max(crisis.bursts, _restarts(job, crisis))
-                if restarts >= thresholds["restarts"]:
-                    yield _finding(job, crisis, restarts)
+
+def judge(job: JobStarting, limits: StartLoopLimits) -> Iterator[Finding | Inconclusive]:
+    """One finding per series."""
+    for crisis in crises(job.job, job.cluster.common):
+        restarts = max(crisis.bursts, _restarts(job, crisis))
+        if restarts >= limits.restarts:
+            yield _finding(job, crisis, restarts)
 
 
 def _restarts(job: JobStarts, crisis: Crisis) -> int:
@@ -86,7 +79,7 @@ def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
     place = j.place_text(root.taskmanager, root.host) if root.taskmanager or root.host else None
     where = who or place or "the job"
     kind = "subtask" if root.subtask_index is not None else "taskmanager" if place else "job"
-    cited = j.cite(crisis.refs)
+    cited = cite(crisis.refs)
     tail = "; it failed for good" if crisis.final else ""
     # In a failure for buffers or slots the task that failed is arbitrary: nobody is accused.
     arbitrary = crisis.root.kind in ("network-buffers", "no-resource")
@@ -122,10 +115,10 @@ def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
             else ""
         ),
         measurements=(Measurement(name="restarts", value=restarts, unit="restarts"),),
-        evidence=cited[: j.MAX_CITED],
+        evidence=cited[:MAX_CITED],
         evidence_total=len(cited),
         actions=(Action(text="Mend the first failure; what comes after it will not come"),),
     )
 
 
-RULE: Final = StartLoop()
+RULE: Final = Rule("ST102", judge, StartLoopLimits)

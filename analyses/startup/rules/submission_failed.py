@@ -1,4 +1,4 @@
-"""A job, or the cluster for it, was refused before any task was scheduled.
+"""A submission failed before anything was scheduled.
 
 What it reports
 ---------------
@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
+    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -39,10 +40,11 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    cite,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.keys import Ref
-from flowdiag.analyses.rule import Signal, Threshold, Thresholds
+from flowdiag.analyses.rule import Limits, Rule
 from flowdiag.analyses.startup.facts import JobStarts, StartupFacts, Trouble
 
 # Nearest to the reason first: what the JobManager says before what a client was told.
@@ -66,33 +68,21 @@ _OF_YARN: Final = (
 )
 
 
-class SubmissionFailed:
-    """ST103."""
-
-    code: Final = "ST103"
-    name: Final = "submission-failed"
-    title: Final = "A submission failed before anything was scheduled"
-    core: Final = False
-    thresholds: Final[tuple[Threshold, ...]] = ()
-    signals: Final[tuple[Signal, ...]] = ()
-
-    def judge(
-        self, facts: StartupFacts, thresholds: Thresholds
-    ) -> Iterator[Finding | Inconclusive]:
-        """One finding for each job that was refused, else one for the submissions without a job."""
-        refused = [job for job in facts.jobs if _refused(job)]
-        for job in refused:
-            yield _of_job(facts, job)
-        if refused:
-            return
-        troubles = [
-            trouble
-            for kind in _KINDS
-            for trouble in facts.of_kind(kind)
-            if _is_submission(facts, trouble)
-        ]
-        if troubles:
-            yield _of_troubles(facts, troubles)
+def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding | Inconclusive]:
+    """One finding for each job that was refused, else one for the submissions without a job."""
+    refused = [job for job in facts.jobs if _refused(job)]
+    for job in refused:
+        yield _of_job(facts, job)
+    if refused:
+        return
+    troubles = [
+        trouble
+        for kind in _KINDS
+        for trouble in facts.of_kind(kind)
+        if _is_submission(facts, trouble)
+    ]
+    if troubles:
+        yield _of_troubles(facts, troubles)
 
 
 def _refused(job: JobStarts) -> bool:
@@ -192,7 +182,7 @@ def _finding(
         count=count,
         explain="No task was scheduled: the deepest cause of the stack trace is the reason.",
         measurements=(Measurement(name="submissions", value=count, unit="submissions"),),
-        evidence=j.cite(refs)[: j.MAX_CITED],
+        evidence=cite(refs)[:MAX_CITED],
         actions=tuple(_actions(said)),
     )
 
@@ -214,4 +204,4 @@ def _actions(said: str) -> Iterator[Action]:
     yield Action(text="Mend what the deepest cause says, then submit again")
 
 
-RULE: Final = SubmissionFailed()
+RULE: Final = Rule("ST103", judge, whole=True)

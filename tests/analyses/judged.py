@@ -1,0 +1,36 @@
+"""Letting rules judge facts as the flow does, without a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from flowdiag.analyses.finding import Finding, Inconclusive, RuleOutcome
+from flowdiag.analyses.flink.job import ClusterFacts
+from flowdiag.analyses.flink.kit import jobs_of
+from flowdiag.analyses.queues.facts import QueueFacts
+from flowdiag.analyses.rate.state import Assessment
+from flowdiag.analyses.rule import Rule, apply
+from flowdiag.analyses.startup.facts import JobStarting, StartupFacts
+
+
+def cases_of(facts: Any) -> Sequence[Any]:
+    """What rules judge one by one."""
+    if isinstance(facts, ClusterFacts):
+        return jobs_of(facts)
+    if isinstance(facts, QueueFacts):
+        return facts.jobs
+    if isinstance(facts, StartupFacts):
+        return [JobStarting.of(job, facts) for job in facts.jobs]
+    return facts.applications if isinstance(facts, Assessment) else ()
+
+
+def outcomes_of(rules: Iterable[Rule], facts: Any) -> tuple[RuleOutcome, ...]:
+    """What rules say, with their own limits."""
+    return apply(rules, facts, cases_of(facts))
+
+
+def said_by(rule: Rule, facts: Any) -> list[Finding | Inconclusive]:
+    """What one rule says, case by case, with its own limits."""
+    cases = (facts,) if rule.whole else cases_of(facts)
+    return [item for case in cases for item in rule.judge(case, rule.limits())]
