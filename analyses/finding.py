@@ -232,7 +232,9 @@ class Finding:
         cause: stable kebab-case word (`data-skew`, `task-hangs`, …) for what lies behind it.
         rank: nearness to the root, see `Rank`.
         option: the configuration key that the finding is about, where it is about one.
-        evidence: cited records, the most telling first; `evidence_total` counts what there is.
+        evidence: every record that proves it, in order; a report shows what there is room for.
+        ranked: the evidence stands with the strongest first, not in order of time.
+        evidence_total: where `evidence` is a choice of several kinds: of how many records.
         explain: what it means here, in a few sentences.
     """
 
@@ -251,10 +253,21 @@ class Finding:
     last_us: int | None = None
     count: int = 1
     measurements: tuple[Measurement, ...] = ()
-    evidence: tuple[Evidence, ...] = ()  # all of it: the report shows the first and the last
-    evidence_total: int | None = None  # only where `evidence` is a choice: of so many
+    evidence: tuple[Evidence, ...] = ()
+    ranked: bool = False
+    evidence_total: int | None = None
     actions: tuple[Action, ...] = ()
     votes: tuple[Vote, ...] = ()
+
+    @property
+    def shown(self) -> tuple[Evidence, ...]:
+        """The evidence that a report has room for: the strongest, or the first and the last."""
+        return self.evidence[:MAX_CITED] if self.ranked else spread(self.evidence)
+
+    @property
+    def cited(self) -> int:
+        """How many records there are for it, shown or not."""
+        return len(self.evidence) if self.evidence_total is None else self.evidence_total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from flowdiag.analyses.finding import MAX_CITED, Action, Evidence, Subject, cite, spread
+from flowdiag.analyses.finding import MAX_CITED, Action, Evidence, Subject, cite
 from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, Record, Trigger
 from flowdiag.analyses.rate.stability import Stability
@@ -71,19 +71,18 @@ def setting(app: ApplicationFacts, option: str) -> str | None:
 
 
 def of_batches(batches: Iterable[Batch]) -> tuple[Evidence, ...]:
-    """The records that tell of batches, each once, at most ten."""
-    cited = cite((b.ref, (b.end_ms or b.time_ms) * 1000) for b in batches)
-    return spread(cited, MAX_CITED)
+    """The records that tell of batches, each once."""
+    return cite((b.ref, (b.end_ms or b.time_ms) * 1000) for b in batches)
 
 
 def of_triggers(triggers: Iterable[Trigger]) -> tuple[Evidence, ...]:
-    """The records that tell of triggers, each once, at most ten."""
-    return spread(cite((t.ref, t.time_us) for t in triggers), MAX_CITED)
+    """The records that tell of triggers, each once."""
+    return cite((t.ref, t.time_us) for t in triggers)
 
 
 def of_records(records: Iterable[Record]) -> tuple[Evidence, ...]:
-    """The records themselves, at most ten."""
-    return spread(cite((r.ref, r.time_us) for r in records), MAX_CITED)
+    """The records themselves, each once."""
+    return cite((r.ref, r.time_us) for r in records)
 
 
 def slowest(batches: Iterable[Batch], most: int = MAX_CITED) -> list[Batch]:

@@ -49,7 +49,7 @@ def report_of(
     from flowdiag.analyses.report.inputs import describe_inputs, input_problems
     from flowdiag.parsers.sources.discover import open_source
 
-    cited = [item for outcome in outcomes for found in outcome.findings for item in found.evidence]
+    cited = [item for outcome in outcomes for found in outcome.findings for item in found.shown]
     say("citing the evidence")
     processes = tuple(processes)
     located, problems = locate(

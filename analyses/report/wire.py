@@ -29,7 +29,6 @@ from flowdiag.analyses.report.redact import clean, printable, pseudonymise, shor
 from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
 
 SCHEMA: Final = "flowdiag.report/1"
-MAX_EVIDENCE: Final = 10
 DOCUMENTS: Final = (
     "rest",
     "archive",
@@ -697,7 +696,6 @@ def _finding(
     privacy: Privacy,
 ) -> Finding:
     name = (names.get(finding.job) if finding.job else None) or finding.subject.job_name
-    total = finding.evidence_total
     return Finding(
         code=outcome.code,
         name=outcome.name,
@@ -727,10 +725,8 @@ def _finding(
             )
             for m in finding.measurements
         ],
-        evidence=[
-            _evidence(item, inputs, located, privacy) for item in finding.evidence[:MAX_EVIDENCE]
-        ],
-        evidence_total=len(finding.evidence) if total is None else total,
+        evidence=[_evidence(item, inputs, located, privacy) for item in finding.shown],
+        evidence_total=finding.cited,
         actions=[_action(action) for action in finding.actions],
     )
 

@@ -164,8 +164,8 @@ def _hot(job: JobFacts, found: Conviction) -> Finding:
         explain=explanation(found, subject)
         + " No checkpoint fails for it (yet), but the job cannot go faster than this.",
         measurements=_measurements(found),
-        evidence=cited[:MAX_CITED],
-        evidence_total=len(cited),
+        evidence=cited,
+        ranked=True,
         actions=actions(job, found, subject),
         votes=found.votes,
     )

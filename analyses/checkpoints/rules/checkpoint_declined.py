@@ -44,7 +44,6 @@ from flowdiag.analyses.finding import (
     Rank,
     State,
     cite,
-    spread,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, blameless, concluded, episodes
@@ -127,8 +126,7 @@ def _finding(job: JobFacts, series: list[Episode], limits: CheckpointDeclinedLim
             ),
             Measurement(name="declining-subtasks", value=len(who), unit="subtasks"),
         ),
-        evidence=spread(cited),
-        evidence_total=len(cited),
+        evidence=cited,
         actions=(
             Action(
                 text="Mend what the deepest cause names; it is the last 'Caused by' of the "

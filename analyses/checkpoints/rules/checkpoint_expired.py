@@ -44,7 +44,6 @@ from flowdiag.analyses.finding import (
     Measurement,
     Rank,
     State,
-    spread,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, concluded, episodes
@@ -129,8 +128,7 @@ def _finding(job: JobFacts, series: list[Episode], limits: CheckpointExpiredLimi
             Measurement(name="episodes", value=len(series), unit="episodes"),
             *((Measurement(name="timeout", value=timeout, unit="ms"),) if timeout else ()),
         ),
-        evidence=spread(cited),
-        evidence_total=len(cited),
+        evidence=cited,
         actions=_actions(job),
     )
 

@@ -44,7 +44,6 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     cite,
-    spread,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import failed, in_order, incidents
@@ -157,8 +156,7 @@ def _never(job: JobFacts, pending: list[Checkpoint]) -> Finding:
             Measurement(name="triggered-checkpoints", value=len(pending), unit="checkpoints"),
             Measurement(name="completed-checkpoints", value=0, unit="checkpoints"),
         ),
-        evidence=spread(cited),
-        evidence_total=len(cited),
+        evidence=cited,
         actions=_actions(job),
     )
 

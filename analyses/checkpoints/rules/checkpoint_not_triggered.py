@@ -45,7 +45,6 @@ from flowdiag.analyses.finding import (
     State,
     cite,
     grade,
-    spread,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.crises import crises
@@ -164,8 +163,7 @@ def _finding(
                 population="since the last checkpoint that was triggered",
             ),
         ),
-        evidence=spread(cited),
-        evidence_total=len(cited),
+        evidence=cited,
         actions=(
             Action(
                 text="Let checkpoints go on when tasks have finished",

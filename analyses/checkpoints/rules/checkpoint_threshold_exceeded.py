@@ -33,7 +33,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -92,8 +91,8 @@ def _finding(job: JobFacts, hit: list[Crisis]) -> Finding:
         last_us=last.last_us,
         count=len(hit),
         measurements=(Measurement(name="exceeded", value=len(hit), unit="times"),),
-        evidence=cited[:MAX_CITED],
-        evidence_total=len(cited),
+        evidence=cited,
+        ranked=True,
         actions=(
             Action(
                 text="Mend what fails the checkpoints: CP201 for expired, CP301 for declined ones"

@@ -41,7 +41,6 @@ from typing import Final
 
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -297,8 +296,8 @@ def _finding(
             ),
             Measurement(name="unexplained-gaps", value=len(gaps), unit="gaps"),
         ),
-        evidence=cited[:MAX_CITED],
-        evidence_total=len(cited),
+        evidence=cited,
+        ranked=True,
         actions=(
             Action(
                 text="Look at the JobManager's pauses: garbage collection log, memory, host, storage of "

@@ -44,7 +44,6 @@ from flowdiag.analyses.finding import (
     Rank,
     State,
     cite,
-    spread,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import concluded, episodes
@@ -134,8 +133,7 @@ def _finding(job: JobFacts, late: list[LateAcknowledgement]) -> Finding:
         last_us=max((i.received_us for i in late if i.received_us is not None), default=None),
         count=len(late),
         measurements=tuple(measurements),
-        evidence=spread(cited),
-        evidence_total=len(cited),
+        evidence=cited,
         actions=(
             Action(
                 text="Compare the listed subtasks with their siblings: records in, input queue, "

@@ -39,7 +39,6 @@ from typing import Final
 
 from flowdiag.analyses.checkpoints.rules.task_failure import short, subject_of
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -193,8 +192,8 @@ def _finding(job: JobFacts, hit: list[Incident], limits: LostTransactionsLimits)
                 population=f"{len(concluded(job))} checkpoints",
             ),
         ),
-        evidence=cited[:MAX_CITED],
-        evidence_total=len(hit),
+        evidence=cited,
+        ranked=True,
         actions=(
             Action(text="Find out why no checkpoint completed in that time (the other findings)"),
             Action(

@@ -43,7 +43,6 @@ from flowdiag.analyses.finding import (
     Rank,
     Subject,
     Vote,
-    spread,
     weigh,
 )
 from flowdiag.analyses.flink import judging as j
@@ -160,8 +159,7 @@ def _finding(
             ),
             Measurement(name="sources-back-pressured", value=round(pressed, 3), unit="share"),
         ),
-        evidence=spread(cited),
-        evidence_total=len(cited),
+        evidence=cited,
         actions=(
             Action(
                 text="If a snapshot phase is running: use the incremental snapshot that holds no lock, or "

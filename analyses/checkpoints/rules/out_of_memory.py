@@ -33,7 +33,6 @@ from typing import Final
 
 from flowdiag.analyses.checkpoints.rules.task_failure import short
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -138,8 +137,8 @@ def _finding(job: JobFacts, kind: str, group: list[Crisis]) -> Finding:
         measurements=(
             Measurement(name="memory-errors", value=len(group), unit="times", population=kind),
         ),
-        evidence=cited[:MAX_CITED],
-        evidence_total=len(cited),
+        evidence=cited,
+        ranked=True,
         actions=(
             Action(
                 text="Give that kind of memory more room",

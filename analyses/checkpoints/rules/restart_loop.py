@@ -30,7 +30,6 @@ from typing import Final
 
 from flowdiag.analyses.checkpoints.rules.task_failure import short
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -103,8 +102,8 @@ def _finding(job: JobFacts, loops: list[Crisis], limits: RestartLoopLimits) -> F
                 population="since the last completed checkpoint",
             ),
         ),
-        evidence=cited[:MAX_CITED],
-        evidence_total=len(cited),
+        evidence=cited,
+        ranked=True,
         actions=(
             Action(text="Mend the first cause (CP301, CP302, CP303)"),
             Action(

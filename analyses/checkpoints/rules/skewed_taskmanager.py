@@ -45,7 +45,6 @@ from flowdiag.analyses.finding import (
     Subject,
     Vote,
     cite,
-    spread,
     weigh,
 )
 from flowdiag.analyses.flink import judging as j
@@ -147,8 +146,7 @@ def _finding(
                 population=f"{len(placed.shares)} TaskManagers",
             ),
         ),
-        evidence=spread(cited),
-        evidence_total=len(cited),
+        evidence=cited,
         actions=(
             Action(
                 text=f"Look at the machine ({where}): CPU, throttling, disk, garbage collection, "

@@ -34,7 +34,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -212,8 +211,8 @@ def _finding(
                 else ()
             ),
         ),
-        evidence=cited[:MAX_CITED],
-        evidence_total=len(cited),
+        evidence=cited,
+        ranked=True,
         actions=(
             Action(
                 text="Look at the storage's own metrics: throttled requests, latency, bandwidth"

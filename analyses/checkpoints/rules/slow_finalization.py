@@ -39,7 +39,6 @@ from flowdiag.analyses.finding import (
     Rank,
     State,
     grade,
-    spread,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import in_order
@@ -113,8 +112,7 @@ def _finding(
                 population=f"{len(known)} completed checkpoints",
             ),
         ),
-        evidence=spread(cited),
-        evidence_total=len(cited),
+        evidence=cited,
         actions=(
             Action(
                 text="Measure the latency of the checkpoint storage from the JobManager's host; look at "

@@ -50,7 +50,6 @@ from flowdiag.analyses.finding import (
     State,
     cite,
     grade,
-    spread,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import all_spells, concluded, episodes, settled
@@ -253,8 +252,7 @@ def _finding(
         last_us=sick[-1].ended_us,
         count=len(sick),
         measurements=tuple(measurements),
-        evidence=spread(cited),
-        evidence_total=len(cited),
+        evidence=cited,
         actions=_actions(job, half),
     )
 

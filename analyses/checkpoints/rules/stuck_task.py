@@ -33,7 +33,6 @@ from typing import Final
 
 from flowdiag.analyses.checkpoints.rules.task_failure import subject_of
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -117,8 +116,8 @@ def _finding(job: JobFacts, group: list[Incident], limits: StuckTaskLimits) -> F
                 threshold=limits.repeats,
             ),
         ),
-        evidence=cited[:MAX_CITED],
-        evidence_total=len(cited),
+        evidence=cited,
+        ranked=True,
         actions=(
             Action(
                 text=f"Make {method} interruptible, or give it a time-out",

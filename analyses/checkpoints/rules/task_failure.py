@@ -41,7 +41,6 @@ from typing import Final, NamedTuple
 
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Confidence,
     Finding,
@@ -53,7 +52,6 @@ from flowdiag.analyses.finding import (
     Vote,
     cite,
     grade,
-    spread,
     weigh,
 )
 from flowdiag.analyses.flink import judging as j
@@ -152,8 +150,8 @@ def _failed(job: JobFacts, group: list[Crisis]) -> Finding:
                 name="failures-of-this-task", value=len(alike), unit="failures", population=text
             ),
         ),
-        evidence=cited[:MAX_CITED],
-        evidence_total=len(cited),
+        evidence=cited,
+        ranked=True,
         actions=_actions(job, cause),
         votes=tuple(votes),
     )
@@ -330,8 +328,7 @@ def _declined(job: JobFacts) -> Iterator[Finding]:
                 population=f"{len(ids)} failed ones",
             ),
         ),
-        evidence=spread(cited),
-        evidence_total=len(cited),
+        evidence=cited,
         actions=_actions(job, "snapshot-exception"),
         votes=who.votes,
     )
@@ -374,8 +371,7 @@ def _told(job: JobFacts) -> Iterator[Finding]:
             measurements=(
                 Measurement(name="failed-snapshots", value=len(members), unit="checkpoints"),
             ),
-            evidence=spread(cited),
-            evidence_total=len(cited),
+            evidence=cited,
             actions=_actions(job, "snapshot-exception"),
             votes=(vote,),
         )

@@ -40,7 +40,6 @@ from typing import Final
 
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Confidence,
     Finding,
@@ -217,8 +216,8 @@ def _finding(job: JobFacts, lost: Lost, group: list[Crisis]) -> Finding:
                 else ()
             ),
         ),
-        evidence=cited[:MAX_CITED],
-        evidence_total=len(cited),
+        evidence=cited,
+        ranked=True,
         actions=(
             Action(
                 text=f"Find out why {where} went: its log's end, the pod's or container's events, "

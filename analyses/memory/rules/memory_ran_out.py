@@ -32,7 +32,6 @@ from typing import Final
 
 from flowdiag.analyses.checkpoints.rules.out_of_memory import memory_kind
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Evidence,
     Finding,
@@ -153,8 +152,8 @@ def _finding(
         count=count,
         explain=f"This memory holds {_USE[kind]}.",
         measurements=tuple(_measured(process, kind, kills)),
-        evidence=evidence[:MAX_CITED],
-        evidence_total=len(evidence),
+        evidence=evidence,
+        ranked=True,
         actions=tuple(_actions(process, kind, proposal)),
     )
 

@@ -32,7 +32,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Confidence,
     Finding,
     Inconclusive,
@@ -191,7 +190,8 @@ def _finding(
             )
             for name, share in waiting[:6]
         ),
-        evidence=cite(refs)[:MAX_CITED],
+        evidence=cite(refs),
+        ranked=True,
     )
 
 

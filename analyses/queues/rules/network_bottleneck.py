@@ -31,7 +31,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -162,7 +161,8 @@ def _finding(
                 population=f"fullest subtask of {j.shorten(name)}",
             ),
         ),
-        evidence=cite((load.ref, None) for load in (*senders, *receivers))[:MAX_CITED],
+        evidence=cite((load.ref, None) for load in (*senders, *receivers)),
+        ranked=True,
         actions=(
             Action(
                 text="Measure the network between these TaskManagers: bandwidth, retransmissions, limits "

@@ -34,7 +34,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Confidence,
     Finding,
     Inconclusive,
@@ -88,7 +87,8 @@ def _finding(job: JobQueues, full: list[Full], share: float) -> Finding:
         explain="Its exclusive and floating buffers are in use: its senders have no credit left."
         + ("" if first.upstream else " Nobody waits for it yet; that may come."),
         measurements=tuple(_measured(job, item, share) for item in ranked[:8]),
-        evidence=cite((item.ref, None) for item in ranked)[:MAX_CITED],
+        evidence=cite((item.ref, None) for item in ranked),
+        ranked=True,
     )
 
 

@@ -29,7 +29,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Confidence,
     Finding,
     Inconclusive,
@@ -94,7 +93,8 @@ def _by_gates(job: JobQueues, uneven: list[GateQueue]) -> Finding:
             Measurement(name="longest-channel", value=round(worst.longest or 0, 2), unit="buffers"),
             Measurement(name="mean-channel", value=round(worst.mean or 0, 2), unit="buffers"),
         ),
-        evidence=cite((gate.ref, None) for gate in uneven)[:MAX_CITED],
+        evidence=cite((gate.ref, None) for gate in uneven),
+        ranked=True,
     )
 
 

@@ -31,7 +31,6 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -149,8 +148,8 @@ def _finding(facts: StartupFacts, hits: list[_Hit]) -> Finding:
         count=len(hits),
         explain="Every task that needs it fails, on whichever TaskManager it runs.",
         measurements=(Measurement(name="failures", value=len(hits), unit="failures"),),
-        evidence=cite((hit.ref, hit.time_us) for hit in hits)[:MAX_CITED],
-        evidence_total=len(hits),
+        evidence=cite((hit.ref, hit.time_us) for hit in hits),
+        ranked=True,
         actions=(Action(text=_ADVICE[first.kind], restart_needed=True),),
     )
 

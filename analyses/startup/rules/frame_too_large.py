@@ -31,7 +31,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -148,7 +147,8 @@ def _finding(facts: StartupFacts, troubles: tuple[Trouble, ...]) -> Finding:
         measurements=(
             Measurement(name="message", value=worst.size, unit="bytes", threshold=limit),
         ),
-        evidence=cite((t.ref, t.first_us) for t in troubles)[:MAX_CITED],
+        evidence=cite((t.ref, t.first_us) for t in troubles),
+        ranked=True,
         actions=(
             Action(
                 text="Raise the frame size, the same on all processes and on clients",

@@ -34,7 +34,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -171,7 +170,8 @@ def _of_worker(
         count=len(incidents),
         explain="Without an answer for heartbeat.timeout (50 s) a process counts as lost, whatever the reason.",
         measurements=(Measurement(name="losses", value=len(incidents), unit="times"),),
-        evidence=cite([(i.ref, i.time_us) for i in incidents[:4]] + refs)[:MAX_CITED],
+        evidence=cite([(i.ref, i.time_us) for i in incidents[:4]] + refs),
+        ranked=True,
         actions=(Action(text=_ADVICE[why]),),
         votes=tuple(votes),
     )

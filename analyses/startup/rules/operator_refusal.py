@@ -31,7 +31,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -114,8 +113,8 @@ def _finding(resource: str, told: list[Trouble], bad: list[Trouble]) -> Finding:
         measurements=(
             Measurement(name="warnings", value=sum(t.count for t in bad), unit="records"),
         ),
-        evidence=cite((t.ref, t.first_us) for t in bad)[:MAX_CITED],
-        evidence_total=len(bad),
+        evidence=cite((t.ref, t.first_us) for t in bad),
+        ranked=True,
         actions=(Action(text=_advice(text)),),
     )
 

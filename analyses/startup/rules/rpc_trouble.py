@@ -31,7 +31,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -145,7 +144,8 @@ def _finding(
         measurements=(
             Measurement(name="calls" if what != "quarantined" else "records", value=count),
         ),
-        evidence=cite((t.ref, t.first_us) for t in troubles)[:MAX_CITED],
+        evidence=cite((t.ref, t.first_us) for t in troubles),
+        ranked=True,
         actions=tuple(actions),
     )
 

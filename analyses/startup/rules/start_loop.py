@@ -31,7 +31,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -115,8 +114,8 @@ def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
             else ""
         ),
         measurements=(Measurement(name="restarts", value=restarts, unit="restarts"),),
-        evidence=cited[:MAX_CITED],
-        evidence_total=len(cited),
+        evidence=cited,
+        ranked=True,
         actions=(Action(text="Mend the first failure; what comes after it will not come"),),
     )
 

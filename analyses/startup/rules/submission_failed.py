@@ -31,7 +31,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Finding,
     Inconclusive,
@@ -182,7 +181,8 @@ def _finding(
         count=count,
         explain="No task was scheduled: the deepest cause of the stack trace is the reason.",
         measurements=(Measurement(name="submissions", value=count, unit="submissions"),),
-        evidence=cite(refs)[:MAX_CITED],
+        evidence=cite(refs),
+        ranked=True,
         actions=tuple(_actions(said)),
     )
 
