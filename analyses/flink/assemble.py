@@ -18,8 +18,9 @@ from operator import itemgetter
 from typing import Any, Final, Protocol, TypeVar
 
 from flowdiag.analyses.engine.collector import paused
-from flowdiag.analyses.flink.clocks.settle import ZERO_JOB, Writer
+from flowdiag.analyses.flink.clocks.settle import Writer
 from flowdiag.analyses.flink.job import (
+    ZERO_JOB,
     Attempt,
     Checkpoint,
     ClusterFacts,
@@ -105,7 +106,7 @@ def assemble(
     Args:
         rows: of `lifecycle.facts_frame`.
         load_rows: of `lifecycle.loads`.
-        writers: what `resolve.settle` decided.
+        writers: what `settle` decided.
 
     Returns:
         facts in a stable order: jobs by first event, everything else by time and place.

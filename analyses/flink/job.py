@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.keys import JobKey, Process, Ref
+
+ZERO_JOB: Final = "0" * 32
+"""The job id of every job in application mode with high availability."""
 
 
 class Status(StrEnum):

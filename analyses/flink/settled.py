@@ -23,7 +23,8 @@ from flowdiag.parsers.rows import Event
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from flowdiag.analyses.flink.clocks.settle import Survey, Writer
+    from flowdiag.analyses.flink.clocks.settle import Writer
+    from flowdiag.analyses.flink.clocks.survey import Survey
     from flowdiag.parsers.sources.discover import Source
 
 
@@ -36,11 +37,11 @@ class Settled:
     """Events with their instants and writers.
 
     Args:
-        events: what `resolve.resolve` returned; rows of metrics may be missing.
+        events: what `apply.resolve` returned; rows of metrics may be missing.
         metrics: gives a frame of the same columns that holds the rows of metrics, others perhaps as
             well; Spark is tuned for queries over them from then on.
         writers: who wrote what.
-        surveyed: the rows of `resolve.Survey`, splits among them.
+        surveyed: the rows of `survey.Survey`, splits among them.
     """
 
     events: DataFrame
@@ -79,10 +80,12 @@ def settled_events(
     Raises:
         FlowdiagError: Spark cannot start, or there is no room for what was parsed.
     """
-    from flowdiag.analyses.flink.clocks import settle as resolve
+    from flowdiag.analyses.flink.clocks.apply import resolve
+    from flowdiag.analyses.flink.clocks.settle import settle
+    from flowdiag.analyses.flink.clocks.survey import survey
 
     found = read(sources, means, metrics=metrics, say=say)
-    surveyed = None if found.tasks is not None else resolve.survey(*rare_of(found))
+    surveyed = None if found.tasks is not None else survey(*rare_of(found))
     say("starting Spark")
     spark = session()
     means.tune(found.rows)
@@ -91,44 +94,45 @@ def settled_events(
     raw = frame_of(found, spark, metrics)
     surveyed = surveyed or _survey_of(raw)
     say("settling clocks")
-    writers = resolve.settle(surveyed.rows, {source.index: source.group for source in sources}, tz)
+    writers = settle(surveyed.rows, {source.index: source.group for source in sources}, tz)
     apart = metrics_frame(found, spark)
     few_events = means.are_few(found.rows)
     if apart is not None and surveyed.has_times:
         # Which day a time of day belongs to is told by all rows of its source.
         raw, apart = raw.unionAll(apart.where(f"event = '{Event.METRIC}'")), None
         few_events = False
-    events = resolve.resolve(raw, writers, spark, surveyed, tz, few=few_events)
+    events = resolve(raw, writers, spark, surveyed, tz, few=few_events)
 
     def of_metrics() -> DataFrame:
         if apart is None or found.metrics is None:
             return events
         few = found.metrics.count <= FEW_METRICS
         means.tune(found.metrics.count if few else None)
-        return resolve.resolve(apart, writers, spark, surveyed, tz, few=few)
+        return resolve(apart, writers, spark, surveyed, tz, few=few)
 
     return Settled(events=events, metrics=of_metrics, writers=writers, surveyed=surveyed.rows)
 
 
 def _survey_of(events: DataFrame) -> Survey:
-    """What `resolve.survey` makes of events that executors parsed."""
-    from flowdiag.analyses.flink.clocks import settle as resolve
+    """What `survey` makes of events that executors parsed."""
+    from flowdiag.analyses.flink.clocks.apply import SQL
+    from flowdiag.analyses.flink.clocks.survey import survey
 
-    rare = rows_of(events.sparkSession.sql(resolve.RARE_SQL, events=events))
+    rare = rows_of(SQL.run("rare", events=events))
     marks = [decode(row["fields"]["marks"]) for row in rare if row["event"] == Event.MARKS]
-    return resolve.survey([row for row in rare if row["event"] != Event.MARKS], marks)
+    return survey([row for row in rare if row["event"] != Event.MARKS], marks)
 
 
 def rare_of(found: Read) -> tuple[list[dict[str, Any]], list[Marks]]:
-    """What `resolve.survey` wants, of events that were parsed here."""
-    from flowdiag.analyses.flink.clocks import settle as resolve
+    """What `survey` wants, of events that were parsed here."""
+    from flowdiag.analyses.flink.clocks.survey import RARE, RARE_COLUMNS
 
-    kinds = {kind.value for kind in resolve.RARE}
+    kinds = {kind.value for kind in RARE}
     if found.metrics is None and found.table is not None:
-        rare = found.of_kinds(kinds).select(resolve.RARE_COLUMNS)
+        rare = found.of_kinds(kinds).select(RARE_COLUMNS)
         return dictionaries(rare), marks_of(found.table)
     # Parsed in pieces, each of which was added up by itself.
-    told = found.of_kinds(kinds | {Event.MARKS.value}).select(resolve.RARE_COLUMNS)
+    told = found.of_kinds(kinds | {Event.MARKS.value}).select(RARE_COLUMNS)
     rows = dictionaries(told)
     marks = [decode(row["fields"]["marks"]) for row in rows if row["event"] == Event.MARKS]
     return [row for row in rows if row["event"] != Event.MARKS], marks

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from flowdiag.analyses.engine.frames import kept
+from flowdiag.analyses.engine.sql import Queries, words
 from flowdiag.parsers.rows import Event
 from flowdiag.parsers.spark.rest import application_in
 
@@ -46,8 +47,7 @@ SINGLE: Final = (
 )
 
 
-def _in(*events: Event) -> str:
-    return "(" + ", ".join(f"'{event.value}'" for event in events) + ")"
+SQL: Final = Queries("flowdiag.analyses.rate", {"single": words(*SINGLE)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,22 +248,12 @@ def owned(events: DataFrame, owners: Sequence[Owner]) -> DataFrame:
             }
         )
     )
-    return spark.sql(
-        """
-        SELECT /*+ BROADCAST(o) */ e.* EXCEPT (application),
-          coalesce(e.application, o.app) AS app,
-          coalesce(e.utc_us, e.local_us - o.shift_ms * 1000) AS time_us
-        FROM {events} AS e JOIN {owners} AS o
-          ON e.source = o.source AND e.offset >= o.low AND e.offset < o.high
-        WHERE e.event <> 'split'
-        """,
-        events=events,
-        owners=frame,
-    )
+    return SQL.run("owned", events=events, owners=frame)
 
 
-# The kinds of events that parts of the facts are made of; where there are none, Spark is not asked.
-_SAID_BY: Final[Mapping[str, AbstractSet[str]]] = {
+# The parts of the facts, and the kinds of events that each is made of: where there are none, Spark is not
+# asked. Nothing stands for one that is always asked for.
+_PARTS: Final[Mapping[str, AbstractSet[str]]] = {
     "batch": {Event.SPARK_BATCH, Event.SPARK_JOB},
     "output": {Event.SPARK_OUTPUT},
     "operation": {Event.SPARK_OUTPUT},
@@ -273,7 +263,18 @@ _SAID_BY: Final[Mapping[str, AbstractSet[str]]] = {
     "memory": {Event.SPARK_BLOCK},
     "stage": {Event.SPARK_TASKS},
     "executor": {Event.SPARK_TASKS},
+    "single": frozenset(),
 }
+# Kinds that a query does not look for where there are none.
+_ASKED_FOR: Final = (
+    Event.SPARK_BATCH,
+    Event.SPARK_BLOCK,
+    Event.SPARK_JOB,
+    Event.SPARK_OUTPUT,
+    Event.SPARK_RANGE,
+    Event.SPARK_STAGE,
+    Event.SPARK_TASKS,
+)
 
 
 def facts_frame(events: DataFrame, present: AbstractSet[str] | None = None) -> DataFrame:
@@ -288,193 +289,26 @@ def facts_frame(events: DataFrame, present: AbstractSet[str] | None = None) -> D
         events: what `owned` returned.
         present: kinds of events that there are, where that is known.
     """
-    number = "CAST(fields['{}'] AS BIGINT)".format
-
-    def only(event: Event) -> str:
-        """A condition, which is known to hold nowhere where there are no such events."""
-        return f"event = '{event}'" if present is None or event in present else "false"
-
-    # Read by several parts of the query: computed once.
-    jobs = _view(
-        events,
-        f"""
-        SELECT app, checkpoint AS job,
-          max(epoch_ms) AS batch,
-          max(fields['output']) AS output,
-          max(fields['run_id']) AS run_id,
-          max(fields['batch_id']) AS batch_id,
-          min(time_us) FILTER (WHERE fields['what'] = 'started') DIV 1000 AS start,
-          max(time_us) FILTER (WHERE fields['what'] = 'ended') DIV 1000 AS end,
-          max(fields['failed']) = 'true' AS failed,
-          max(cause) AS cause,
-          max(fields['stages']) AS stages,
-          min(struct(source, offset)) AS ref
-        FROM {{events}} WHERE {only(Event.SPARK_JOB)}
-        GROUP BY app, checkpoint
-        """,
-        Event.SPARK_JOB,
-        present,
-    )
-    tasks = _view(
-        events,
-        f"""
-        SELECT DISTINCT app, checkpoint AS stage, attempt, host, bytes, fields['executor'] AS executor,
-          {number("tasks")} AS tasks, {number("failed")} AS failed, {number("total_ms")} AS total,
-          {number("longest_ms")} AS longest, {number("index")} AS task,
-          {number("slowest_records")} AS slowest_records, {number("records")} AS records,
-          {number("gc_ms")} AS gc, {number("spilled")} AS spilled, {number("fetch_ms")} AS fetch,
-          time_us
-        FROM {{events}} WHERE {only(Event.SPARK_TASKS)}
-        """,
-        Event.SPARK_TASKS,
-        present,
-    )
-    views = f"""
-        WITH told AS (
-          SELECT app, epoch_ms, time_us, source, offset, duration_ms, cause, fields,
-            fields['origin'] AS origin, fields['state'] AS state
-          FROM {{events}} WHERE {only(Event.SPARK_BATCH)} AND epoch_ms IS NOT NULL
-        ), batches AS (
-          SELECT app, epoch_ms AS batch,
-            max({number("submission")}) AS submission,
-            max({number("start")}) AS start,
-            max({number("end")}) AS end,
-            coalesce(max(duration_ms) FILTER (WHERE origin = 'listener'),
-                     max(duration_ms) FILTER (WHERE origin = 'rest'), max(duration_ms)) AS processing,
-            coalesce(max({number("scheduling")}) FILTER (WHERE origin = 'listener'),
-                     max({number("scheduling")})) AS scheduling,
-            max({number("records")}) AS records,
-            max({number("failed")}) AS failed,
-            max({number("log_total")}) AS log_total,
-            max(cause) AS reason,
-            count_if(state = 'completed') > 0 AS completed,
-            count_if(state = 'started') > 0 AS begun,
-            max_by(fields['streams'], state = 'completed')
-              FILTER (WHERE fields['streams'] IS NOT NULL) AS streams,
-            sort_array(collect_set(origin)) AS origins,
-            max({number("interval_ms")}) AS interval_ms,
-            min_by(struct(source, offset),
-                   struct(state <> 'completed', origin <> 'listener', source, offset)) AS ref
-          FROM told GROUP BY app, epoch_ms
-        ), work AS (
-          SELECT app, batch, run_id, batch_id, count(*) AS jobs,
-            IF(count(end) = count(*), sum(end - start), NULL) AS busy
-          FROM {{jobs}} WHERE batch IS NOT NULL OR run_id IS NOT NULL
-          GROUP BY app, batch, run_id, batch_id
-        ), blocks AS (
-          SELECT DISTINCT app, fields['stream'] AS stream, fields['block'] AS block,
-            bytes, {number("time")} AS time
-          FROM {{events}} WHERE {only(Event.SPARK_BLOCK)}
-        ), jobs_of_batches AS (
-          SELECT app, batch, min(start) AS start, IF(count(end) = count(*), max(end), NULL) AS end,
-            count(*) AS jobs, count_if(failed) AS failed, max(cause) AS cause,
-            count(DISTINCT output) AS outputs, min(ref) AS ref
-          FROM {{jobs}} WHERE batch IS NOT NULL GROUP BY app, batch
-        ), outputs AS (
-          SELECT app, epoch_ms AS batch, fields['output'] AS output,
-            max(fields['name']) AS name, max(duration_ms) AS duration, max(cause) AS cause,
-            min_by(struct(source, offset), cause IS NULL) AS ref
-          FROM {{events}} WHERE {only(Event.SPARK_OUTPUT)}
-          GROUP BY app, epoch_ms, fields['output']
-        ), stage_of_job AS (
-          SELECT app, CAST(stage AS BIGINT) AS stage, min_by(struct(batch, run_id, batch_id), job) AS of
-          FROM (SELECT *, explode(from_json(stages, 'array<bigint>')) AS stage FROM {{jobs}}
-                WHERE batch IS NOT NULL OR run_id IS NOT NULL)
-          GROUP BY app, stage
-        ), names AS (
-          SELECT app, checkpoint AS stage, max(task) AS name
-          FROM {{events}} WHERE {only(Event.SPARK_STAGE)} GROUP BY app, checkpoint
-        ), stage_tasks AS (
-          SELECT app, stage, sum(tasks) AS tasks, sum(total) AS total, max(longest) AS longest,
-            max_by(struct(task, executor, host, slowest_records), struct(longest, task)) AS slowest,
-            sum(records) AS records, sum(gc) AS gc, sum(spilled) AS spilled, sum(fetch) AS fetch,
-            count(DISTINCT executor) AS executors
-          FROM {{tasks}} WHERE tasks > 0 GROUP BY app, stage
-        ), worst AS (
-          SELECT s.app, j.of.batch AS batch, j.of.run_id AS run_id, j.of.batch_id AS batch_id,
-            max_by(struct(s.*, n.name), struct(s.longest, s.stage)) AS worst
-          FROM stage_tasks AS s JOIN stage_of_job AS j ON s.app = j.app AND s.stage = j.stage
-          LEFT JOIN names AS n ON n.app = s.app AND n.stage = s.stage
-          GROUP BY ALL
-        ), per_executor AS (
-          SELECT r.app, r.executor, r.stage, max(r.host) AS host, sum(r.tasks) AS tasks,
-            sum(r.total) AS total, max(s.tasks) AS all_tasks, max(s.total) AS all_total
-          FROM {{tasks}} AS r JOIN stage_tasks AS s ON s.app = r.app AND s.stage = r.stage
-          JOIN stage_of_job AS j ON j.app = s.app AND j.stage = s.stage
-          WHERE r.tasks > 0 GROUP BY r.app, r.executor, r.stage
-        ), loads AS (
-          SELECT app, executor, max(host) AS host, sum(tasks) AS tasks, sum(total) AS total,
-            count_if(all_tasks > tasks) AS stages,
-            percentile(IF(all_tasks > tasks AND all_total > total,
-              (total / tasks) * (all_tasks - tasks) / (all_total - total), NULL), 0.5) AS ratio
-          FROM per_executor GROUP BY app, executor
-        )
-        """
-    parts = {
-        "batch": """
-          to_json(struct(coalesce(b.app, j.app) AS app,
-            coalesce(b.batch, j.batch) AS batch, b.submission, b.start, b.end, b.processing,
-            b.scheduling, b.records, b.failed, b.log_total, b.reason, b.completed, b.begun, b.streams,
-            b.origins, b.interval_ms, coalesce(b.ref, j.ref) AS ref, j.start AS job_start,
-            j.end AS job_end, j.jobs, j.failed AS failed_jobs, j.cause AS job_cause)) AS row
-          FROM batches AS b FULL JOIN jobs_of_batches AS j ON b.app = j.app AND b.batch = j.batch
-        """,
-        "output": """
-          to_json(struct(*)) AS row FROM outputs WHERE cause IS NOT NULL
-        """,
-        "operation": """
-          to_json(struct(*)) AS row FROM (
-          SELECT app, output, max(name) AS name, count(duration) AS batches, sum(duration) AS total
-          FROM outputs GROUP BY app, output)
-        """,
-        "work": """
-          to_json(struct(*)) AS row FROM work
-        """,
-        "blocks": """
-          to_json(struct(*)) AS row FROM (
-          SELECT app, stream, count(*) AS blocks, sum(bytes) AS bytes, min(time) AS first,
-            max(time) AS last, percentile(bytes, 0.5) AS usual, max(bytes) AS largest
-          FROM blocks GROUP BY app, stream)
-        """,
-        "range": f"""
-          to_json(struct(*)) AS row FROM (
-          SELECT app, partition, count(*) AS tasks, sum(high - low) AS records, min(ref) AS ref
-          FROM (SELECT app, concat(fields['topic'], '-', fields['number']) AS partition,
-                  {number("low")} AS low, {number("high")} AS high, min(struct(source, offset)) AS ref
-                FROM {{events}} WHERE {only(Event.SPARK_RANGE)} GROUP BY ALL)
-          WHERE high >= low GROUP BY app, partition)
-        """,
-        "memory": f"""
-          to_json(struct(*)) AS row FROM (
-          SELECT app, host, max_by({number("free")}, time_us) AS free, sum(bytes) AS bytes,
-            min(time_us) DIV 1000 AS first, max(time_us) DIV 1000 AS last
-          FROM {{events}} WHERE {only(Event.SPARK_BLOCK)} GROUP BY app, host)
-        """,
-        "stage": """
-          to_json(struct(app, batch, run_id, batch_id, worst)) AS row FROM worst
-        """,
-        "executor": """
-          to_json(struct(*)) AS row FROM loads
-        """,
-        "single": f"""
-          to_json(struct(app, event, template, time_us, source, offset,
-            epoch_ms, checkpoint, duration_ms, host, job_name, cause, fields)) AS row
-          FROM {{events}} WHERE event IN {_in(*SINGLE)}
-        """,
+    kinds = {
+        kind.value: f"event = '{kind}'" if present is None or kind in present else "false"
+        for kind in _ASKED_FOR
     }
+
+    def view(name: str, kind: Event) -> DataFrame:
+        """Read by several parts of the query: computed once, unless there is nothing of the kind."""
+        frame = SQL.run(name, events=events, **{kind.value: kinds[kind.value]})
+        return kept(frame) if present is None or kind in present else frame
+
     asked = [
-        f"SELECT '{what}' AS what, {part}"
-        for what, part in parts.items()
-        if present is None or what not in _SAID_BY or not present.isdisjoint(_SAID_BY[what])
+        SQL.text(part, **kinds)
+        for part, said_by in _PARTS.items()
+        if present is None or not said_by or not present.isdisjoint(said_by)
     ]
-    return events.sparkSession.sql(
-        views + " UNION ALL ".join(asked), events=events, jobs=jobs, tasks=tasks
+    return SQL.run(
+        "facts",
+        events=events,
+        jobs=view("jobs", Event.SPARK_JOB),
+        tasks=view("tasks", Event.SPARK_TASKS),
+        parts=" UNION ALL ".join(asked),
+        **kinds,
     )
-
-
-def _view(
-    events: DataFrame, query: str, kind: Event, present: AbstractSet[str] | None
-) -> DataFrame:
-    """What a query finds among events of a kind, kept unless there are none."""
-    frame = events.sparkSession.sql(query, events=events)
-    return kept(frame) if present is None or kind in present else frame

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flowdiag.analyses.engine.sql import Queries
 from flowdiag.analyses.flink.settled import dictionaries, rows_of
 from flowdiag.parsers.rows import Event
 
@@ -24,38 +25,15 @@ if TYPE_CHECKING:
 MOST: Final = 50
 """Runs and batch times of a source that are enough to find its kin."""
 
+SQL: Final = Queries("flowdiag.analyses.rate", {"most": str(MOST)})
+
 _RARE: Final = (Event.SPLIT, Event.SPARK_LOG_STARTED, Event.SPARK_APPLICATION, Event.SECTION)
 _RARE_COLUMNS: Final = ("source", "offset", "event", "job_name", "application", "fields")
 
 
 def survey(events: DataFrame) -> list[dict[str, Any]]:
     """The rows, of EVENTS in Spark."""
-    return rows_of(
-        events.sparkSession.sql(
-            f"""
-            SELECT 'stream' AS what, source, CAST(NULL AS LONG) AS offset, NULL AS event,
-              NULL AS job_name, NULL AS application, CAST(NULL AS MAP<STRING, STRING>) AS fields,
-              sort_array(collect_set(application)) AS applications,
-              slice(sort_array(collect_set(fields['run_id'])), 1, {MOST}) AS runs,
-              slice(sort_array(collect_set(epoch_ms)), 1, {MOST}) AS batches,
-              min(local_us DIV 1000 - coalesce(epoch_ms, utc_us DIV 1000)) AS shift_ms,
-              min(coalesce(utc_us, local_us)) AS first_us,
-              max(coalesce(utc_us, local_us)) AS last_us,
-              count(local_us) > 0 AS printed,
-              count(*) AS rows
-            FROM {{events}} WHERE event <> '{Event.SPLIT}'
-            GROUP BY source
-            UNION ALL
-            SELECT 'rare', source, offset, event, job_name, application, fields,
-              NULL, NULL, NULL, NULL, coalesce(utc_us, local_us), NULL, NULL, NULL
-            FROM {{events}}
-            WHERE event IN ('{Event.SPLIT}', '{Event.SPARK_LOG_STARTED}')
-              OR event = '{Event.SPARK_APPLICATION}' AND fields['what'] = 'started'
-              OR event = '{Event.SECTION}' AND application IS NOT NULL
-            """,
-            events=events,
-        )
-    )
+    return rows_of(SQL.run("survey", events=events))
 
 
 def survey_table(events: pa.Table) -> list[dict[str, Any]]:

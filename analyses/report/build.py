@@ -76,7 +76,7 @@ def report_of(
 def clocks_ahead(processes: Iterable[Process]) -> dict[int, int]:
     """By source what its clock is ahead of UTC, in milliseconds, where one number holds for all of it.
 
-    A drift counts only where the transitions of tasks gave the clock, as in `resolve.settle`.
+    A drift counts only where the transitions of tasks gave the clock, as in `settle`.
     """
     found: dict[int, set[int | None]] = {}
     for one in processes:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from flowdiag.analyses.engine.reading import Read
-from flowdiag.analyses.flink.clocks.settle import Survey, survey
+from flowdiag.analyses.flink.clocks.survey import Survey, survey
 from flowdiag.analyses.flink.settled import rare_of
 from flowdiag.parsers.rows import EVENTS, empty_row
 

@@ -8,7 +8,8 @@ import pytest
 
 from flowdiag.analyses.flink import lifecycle
 from flowdiag.analyses.flink.assemble import assemble, checkpoint_type
-from flowdiag.analyses.flink.clocks import settle as resolve
+from flowdiag.analyses.flink.clocks.apply import resolve
+from flowdiag.analyses.flink.clocks.settle import settle
 from flowdiag.analyses.flink.job import ClusterFacts, Status
 from flowdiag.analyses.flink.settled import rows_of
 
@@ -26,8 +27,8 @@ def facts(
 ) -> ClusterFacts:
     groups = groups or {source: f"logs/{source}.log" for source in range(9)}
     found = surveyed(frame)
-    writers = resolve.settle(found.rows, groups)
-    settled = resolve.resolve(frame, writers, spark, found)
+    writers = settle(found.rows, groups)
+    settled = resolve(frame, writers, spark, found)
     return assemble(rows_of(lifecycle.facts_frame(lifecycle.once(settled))), [], writers)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from flowdiag.analyses.engine.reading import Read
-from flowdiag.analyses.flink.clocks.settle import RARE, Stream, Survey, survey
+from flowdiag.analyses.flink.clocks.survey import RARE, Stream, Survey, survey
 from flowdiag.analyses.flink.settled import rare_of
 from flowdiag.parsers.flink import marks as marks_module
 from flowdiag.parsers.flink.marks import DAY_US, Marks, Transition, bounded, decode, with_marks

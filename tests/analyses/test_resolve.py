@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses.flink.clocks import settle as resolve
-from flowdiag.analyses.flink.clocks.settle import Clock, Segment, Stream, Writer
+from flowdiag.analyses.flink.clocks import settle as clocks
+from flowdiag.analyses.flink.clocks.apply import resolve
+from flowdiag.analyses.flink.clocks.settle import Clock, Segment, Writer
+from flowdiag.analyses.flink.clocks.survey import Stream
 
 from .conftest import Events, surveyed
 
@@ -49,13 +51,13 @@ def running(local: str, attempt: str, logger: str, **more: Any) -> dict[str, Any
 def settle(frame: Any, tz: str | None = None) -> dict[Stream, Writer]:
     rows = surveyed(frame).rows
     groups = {source: f"logs/{source}.log" for source in range(9)}
-    return {writer.stream: writer for writer in resolve.settle(rows, groups, tz)}
+    return {writer.stream: writer for writer in clocks.settle(rows, groups, tz)}
 
 
 def instants(
     frame: Any, writers: dict[Stream, Writer], spark: SparkSession, **how: Any
 ) -> list[Any]:
-    out = resolve.resolve(frame, list(writers.values()), spark, surveyed(frame), **how)
+    out = resolve(frame, list(writers.values()), spark, surveyed(frame), **how)
     return [row.time_us for row in out.orderBy("source", "offset").select("time_us").collect()]
 
 
@@ -206,7 +208,7 @@ def test_a_stray_zone_is_no_change_of_summer_time() -> None:
         {"source": 0, "owner": None, "zone": 0, "n": 500, "offset": 0, "shown_us": 1, "difference": 4, "printed": True},
         {"source": 0, "owner": None, "zone": 900_000, "n": 1, "offset": 50, "shown_us": 2, "difference": 900_000, "printed": True},
     ]  # fmt: skip
-    assert resolve._marked_clock(rows) == Clock(
+    assert clocks._marked_clock(rows) == Clock(
         segments=(Segment(0, -(2**62), 0),), known_from="trigger-timestamps"
     )
 

@@ -14,13 +14,12 @@ from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.clocks.settle import (
     Clock,
     Segment,
-    Stream,
     Writer,
-    _empty_stream,
     at_home,
     settle,
     told_by_siblings,
 )
+from flowdiag.analyses.flink.clocks.survey import Stream, _empty_stream
 from flowdiag.analyses.flink.job import ClusterFacts
 
 from .workbench import Bench

@@ -1,0 +1,146 @@
+"""Give every event its instant and its writer, as `settle` decided: with Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from flowdiag.analyses.engine.sql import Queries, words
+from flowdiag.analyses.flink.clocks.settle import Writer
+from flowdiag.analyses.flink.clocks.survey import RARE, RARE_COLUMNS, Survey
+from flowdiag.parsers.flink.marks import (
+    DAY_US,
+    JOBMANAGER_LOGGERS,
+    TASKMANAGER_LOGGERS,
+    TIME_OF_DAY,
+)
+from flowdiag.parsers.rows import Event
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SQL: Final = Queries(
+    "flowdiag.analyses.flink",
+    {
+        "rare": words(*RARE, Event.MARKS),
+        "rare_columns": ", ".join(RARE_COLUMNS),
+        "jobmanager_loggers": words(*JOBMANAGER_LOGGERS),
+        "taskmanager_loggers": words(*TASKMANAGER_LOGGERS),
+        "time_of_day": TIME_OF_DAY,
+        "day_us": str(DAY_US),
+        "half_day_us": str(DAY_US // 2),
+    },
+)
+
+# The carrier's label, else the last section header above the record.
+_HEADED: Final = """coalesce(process, last(IF(event = 'section', process, NULL), true) OVER (
+      PARTITION BY source ORDER BY offset ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW))"""
+_PRINTED: Final = "e.shown_us - w.shift_us"
+# A named zone with its summer time; not for clocks that lack a date, or count from their own start.
+_IN_ZONE: Final = f"""IF(e.clock IS NULL,
+      unix_micros(to_utc_timestamp(timestamp_micros(e.shown_us), :tz)), {_PRINTED})"""
+# Two windows that begin at an edge: one that begins at each row is quadratic in Spark.
+_WITH_JOB: Final = """* EXCEPT (job_id),
+  IF(checkpoint IS NOT NULL AND job_id IS NULL, coalesce(
+       last(job_id, true) OVER (
+         PARTITION BY source, owner ORDER BY offset
+         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW),
+       last(job_id, true) OVER (
+         PARTITION BY source, owner ORDER BY offset DESC
+         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), ''),
+     job_id) AS job_id"""
+
+
+def resolve(
+    events: DataFrame,
+    writers: Sequence[Writer],
+    spark: SparkSession,
+    surveyed: Survey,
+    tz: str | None = None,
+    *,
+    few: bool = False,
+) -> DataFrame:
+    """Give every event its instant and its writer.
+
+    Args:
+        events: EVENTS.
+        writers: what `settle` decided.
+        spark: the session, for the small frame of segments.
+        surveyed: what `survey` found.
+        tz: name of a zone that overrides every inferred one.
+        few: put all events into one partition, which spares every query over them its shuffles.
+
+    Returns:
+        EVENTS + (owner, shown_us, time_us, role, cluster, writer_taskmanager, writer_host), without
+        rows of marks; `job_id` is filled from the stream's last job line where the record lacks it
+        (Flink 1.4).
+    """
+    segments = spark.createDataFrame(pa.Table.from_pylist(_segment_rows(writers), schema=_SEGMENTS))
+    hint, join = (
+        ("/*+ COALESCE(1) */", "/*+ SHUFFLE_HASH(w) */") if few else ("", "/*+ BROADCAST(w) */")
+    )
+    located = "located_by_midnights" if surveyed.has_times else "located"
+    return SQL.run(
+        "resolve",
+        {"tz": tz} if tz is not None else None,
+        events=events,
+        segments=segments,
+        located=SQL.text(located, hint=hint, owner=_HEADED if surveyed.has_headers else "process"),
+        instant=_PRINTED if tz is None else _IN_ZONE,
+        columns=_WITH_JOB if any(writer.lacks_job for writer in writers) else "*",
+        join=join,
+        hint=hint,
+    )
+
+
+_SEGMENTS: Final = pa.schema(
+    [
+        ("source", pa.int32()),
+        ("owner", pa.string()),
+        ("low_offset", pa.int64()),
+        ("high_offset", pa.int64()),
+        ("low_us", pa.int64()),
+        ("high_us", pa.int64()),
+        ("shift_us", pa.int64()),
+        ("writer_role", pa.string()),
+        ("cluster", pa.string()),
+        ("writer_taskmanager", pa.string()),
+        ("writer_host", pa.string()),
+    ]
+)
+
+
+def _segment_rows(writers: Sequence[Writer]) -> list[dict[str, Any]]:
+    rows = []
+    for writer in writers:
+        segments = writer.clock.segments
+        by_offset = all(segment.from_offset >= 0 for segment in segments)
+        for index, segment in enumerate(segments):
+            following = segments[index + 1] if index + 1 < len(segments) else None
+            low_offset, high_offset = 0, 2**62
+            low_us, high_us = -(2**63) + 1, 2**63 - 1
+            if by_offset:
+                low_offset = segment.from_offset
+                high_offset = following.from_offset - 1 if following else 2**62
+            else:
+                low_us = segment.from_local_us
+                high_us = following.from_local_us - 1 if following else 2**63 - 1
+            role = writer.role if writer.role in ("jobmanager", "taskmanager") else None
+            rows.append(
+                {
+                    "source": writer.stream.source,
+                    "owner": writer.stream.owner,
+                    "low_offset": low_offset,
+                    "high_offset": high_offset,
+                    "low_us": low_us,
+                    "high_us": high_us,
+                    "shift_us": segment.shift_ms * 1000,
+                    "writer_role": role,
+                    "cluster": writer.cluster,
+                    "writer_taskmanager": writer.taskmanager,
+                    "writer_host": writer.host,
+                }
+            )
+    return rows

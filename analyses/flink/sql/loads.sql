@@ -1,0 +1,38 @@
+-- One row per subtask: what its metrics say over some spans of time.
+-- {events}: resolved events, rows of metrics among them. {inside}: whether a row lies in the spans.
+WITH rows AS (
+  SELECT cluster, job_name, task, subtask_index, taskmanager, host, time_us,
+    {place} AS place, metric.name AS name, CASE metric.name {load_keys} END AS key,
+    metric.count AS n, metric.first AS first, metric.last AS last,
+    -- Whole numbers of 1/1024: their sum is exact, so that no order of adding them matters.
+    rint(metric.sum * 1024) / 1024 AS total
+  FROM {events}
+  WHERE event = 'metric' AND subtask_index IS NOT NULL AND metric.scope = 'task'
+    AND metric.count > 0 AND metric.name IN ({load_names}) AND ({inside})
+), steps AS (
+  -- One number to sort by: comparing seven texts took longer than reading the logs.
+  SELECT *, lag(last) OVER (
+    PARTITION BY xxhash64(
+      cluster, job_name, task, subtask_index, taskmanager, host, name)
+    ORDER BY time_us, place) AS before
+  FROM rows WHERE key IN ({counters})
+), series AS (
+  SELECT cluster, job_name, task, subtask_index, taskmanager, host, key, name,
+    min(time_us) AS first_us, max(time_us) AS last_us,
+    sum(greatest(last - first, 0) + CASE
+      WHEN before IS NULL THEN 0 WHEN first >= before THEN first - before ELSE first
+    END) AS increase,
+    sum(total) AS total, sum(n) AS n, min(place) AS place
+  FROM steps
+  GROUP BY ALL
+  UNION ALL
+  SELECT cluster, job_name, task, subtask_index, taskmanager, host, key, name,
+    min(time_us), max(time_us), NULL, sum(total), sum(n), min(place)
+  FROM rows WHERE key NOT IN ({counters})
+  GROUP BY ALL
+)
+SELECT 'load' AS what, cluster, job_name, task, subtask_index, taskmanager, host,
+  max(n) AS samples, {load_means}, {load_increases}, min(first_us) AS first_us,
+  max(last_us) AS last_us, {first_place} AS ref
+FROM series
+GROUP BY ALL

@@ -1,0 +1,39 @@
+-- One row per subtask and window: a struct (n, total, low, high) per gauge, an increase per counter (one
+-- that fell counts from zero), samples, resets.
+-- {events}: see series.sql. {width_us}: length of the windows.
+WITH rows AS (
+  -- One row per series and report: the same log given twice counts once.
+  SELECT {subtask}, time_us, duration_ms, metric.name AS name, metric.count AS n,
+    metric.sum AS total, metric.min AS low, metric.max AS high, metric.first AS first,
+    metric.last AS last, min({place}) AS place
+  FROM {events}
+  WHERE event = 'metric' AND time_us IS NOT NULL AND metric.count > 0 AND subtask_index IS NOT NULL AND (
+    metric.scope = 'task' AND (metric.name IN ({task_metrics}) OR metric.name RLIKE '{per_gate}')
+    OR metric.scope IN ('task', 'operator') AND metric.name IN ({operator_metrics}))
+  GROUP BY ALL
+), steps AS (
+  SELECT *, lag(last) OVER (
+    PARTITION BY {subtask}, name ORDER BY time_us, place) AS before
+  FROM rows
+), folded AS (
+  SELECT {subtask}, time_us DIV {width_us} AS window, name,
+    CASE name {task_keys} ELSE
+      IF(endswith(name, 'Ms'), 'consume_ms', 'buffer_bytes') END AS key,
+    sum(n) AS n, sum(total) AS total, min(low) AS low, max(high) AS high,
+    sum(greatest(last - first, 0) + CASE
+      WHEN before IS NULL THEN 0 WHEN first >= before THEN first - before ELSE first END) AS increase,
+    count_if(first < before OR last < first) AS resets,
+    min(time_us) AS first_us,
+    max(time_us + coalesce(duration_ms, 0) * 1000) AS last_us, min(place) AS place
+  FROM steps
+  GROUP BY ALL
+)
+SELECT 'window' AS what, {subtask}, window,
+  {task_gauges},
+  {increases},
+  max(n) AS samples,
+  max(resets) FILTER (WHERE key IN ('records_in', 'records_out', 'bytes_in')) AS resets,
+  min(first_us) AS first_us, max(last_us) AS last_us,
+  {first_place}.source AS source, {first_place}.offset AS offset
+FROM folded
+GROUP BY ALL

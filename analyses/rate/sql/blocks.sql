@@ -1,0 +1,6 @@
+-- One row per receiver: the blocks that it stored. A part of facts.sql.
+SELECT 'blocks' AS what, to_json(struct(*)) AS row
+FROM (
+  SELECT app, stream, count(*) AS blocks, sum(bytes) AS bytes, min(time) AS first,
+    max(time) AS last, percentile(bytes, 0.5) AS usual, max(bytes) AS largest
+  FROM blocks GROUP BY app, stream)

@@ -1,0 +1,15 @@
+-- One row per Spark job: the batch or trigger it worked for, when it ran, how it ended.
+-- {events}: see owned.sql. {spark_job}: whether an event is of the kind, `false` where none is.
+SELECT app, checkpoint AS job,
+  max(epoch_ms) AS batch,
+  max(fields['output']) AS output,
+  max(fields['run_id']) AS run_id,
+  max(fields['batch_id']) AS batch_id,
+  min(time_us) FILTER (WHERE fields['what'] = 'started') DIV 1000 AS start,
+  max(time_us) FILTER (WHERE fields['what'] = 'ended') DIV 1000 AS end,
+  max(fields['failed']) = 'true' AS failed,
+  max(cause) AS cause,
+  max(fields['stages']) AS stages,
+  min(struct(source, offset)) AS ref
+FROM {events} WHERE {spark_job}
+GROUP BY app, checkpoint

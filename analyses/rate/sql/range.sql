@@ -1,0 +1,11 @@
+-- One row per partition of a topic that was read. A part of facts.sql.
+-- {events}: see owned.sql. {spark_range}: whether an event is of the kind, `false` where none is.
+SELECT 'range' AS what, to_json(struct(*)) AS row
+FROM (
+  SELECT app, partition, count(*) AS tasks, sum(high - low) AS records, min(ref) AS ref
+  FROM (
+    SELECT app, concat(fields['topic'], '-', fields['number']) AS partition,
+      CAST(fields['low'] AS BIGINT) AS low, CAST(fields['high'] AS BIGINT) AS high,
+      min(struct(source, offset)) AS ref
+    FROM {events} WHERE {spark_range} GROUP BY ALL)
+  WHERE high >= low GROUP BY app, partition)

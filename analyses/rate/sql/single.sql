@@ -1,0 +1,6 @@
+-- One row per record that is handed on as it is. A part of facts.sql.
+-- {events}: see owned.sql.
+SELECT 'single' AS what, to_json(struct(
+  app, event, template, time_us, source, offset,
+  epoch_ms, checkpoint, duration_ms, host, job_name, cause, fields)) AS row
+FROM {events} WHERE event IN ({single})

@@ -1,0 +1,12 @@
+-- One row per stage attempt and executor, as a source adds its tasks up.
+-- {events}: see owned.sql. {spark_tasks}: whether an event is of the kind, `false` where none is.
+SELECT DISTINCT app, checkpoint AS stage, attempt, host, bytes, fields['executor'] AS executor,
+  CAST(fields['tasks'] AS BIGINT) AS tasks, CAST(fields['failed'] AS BIGINT) AS failed,
+  CAST(fields['total_ms'] AS BIGINT) AS total,
+  CAST(fields['longest_ms'] AS BIGINT) AS longest, CAST(fields['index'] AS BIGINT) AS task,
+  CAST(fields['slowest_records'] AS BIGINT) AS slowest_records,
+  CAST(fields['records'] AS BIGINT) AS records,
+  CAST(fields['gc_ms'] AS BIGINT) AS gc, CAST(fields['spilled'] AS BIGINT) AS spilled,
+  CAST(fields['fetch_ms'] AS BIGINT) AS fetch,
+  time_us
+FROM {events} WHERE {spark_tasks}

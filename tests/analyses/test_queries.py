@@ -1,0 +1,153 @@
+"""The queries that stand in files: what they name exists, and nothing in them stays unfilled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowdiag.analyses.engine import sql
+from flowdiag.analyses.engine.sql import Queries
+from flowdiag.analyses.flink import lifecycle, settled
+from flowdiag.analyses.flink.clocks import apply, survey
+from flowdiag.analyses.flink.clocks.settle import Clock, Segment, Writer
+from flowdiag.analyses.memory import measure as memory
+from flowdiag.analyses.queues import measure as queues
+from flowdiag.analyses.rate import measure as rate
+from flowdiag.analyses.rate import survey as rate_survey
+from flowdiag.analyses.startup import measure as startup
+from flowdiag.parsers.rows import Event
+
+ROOT = Path(sql.__file__).parents[1]
+FILES = sorted(ROOT.rglob("sql/*.sql"))
+COMPARED = re.compile(r"\bevent\s*(?:=|<>|(?:NOT\s+)?IN)\s*(\([^)]*\)|'[^']*')")
+
+
+class Spark:
+    """Answers every query with an empty frame, and remembers the text."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, set[str]]] = []
+
+    def sql(self, text: str, args: object = None, **frames: object) -> Frame:
+        self.asked.append((text, set(frames)))
+        return Frame(self)
+
+    def createDataFrame(self, table: object) -> Frame:
+        return Frame(self)
+
+
+class Frame:
+    """A frame that no Spark holds."""
+
+    columns = ("event", "time_us")
+
+    def __init__(self, spark: Spark) -> None:
+        self.sparkSession: Any = spark
+
+    def unionByName(self, other: Frame, allowMissingColumns: bool = False) -> Frame:
+        return self
+
+
+def resolve(frame: Any, *, tz: str | None, **told: bool) -> None:
+    writer = Writer(
+        stream=survey.Stream(0, None),
+        role="unknown",
+        cluster="",
+        version=None,
+        wording=None,
+        taskmanager=None,
+        host=None,
+        job_ids=(),
+        lacks_job=told["lacks_job"],
+        clock=Clock(segments=(Segment(0, 0, 0),), known_from="assumed"),
+        events=1,
+        logged=True,
+        dated=True,
+    )
+    found = survey.Survey(rows=(), has_headers=told["headers"], has_times=told["times"])
+    apply.resolve(frame, [writer], frame.sparkSession, found, tz, few=told["few"])
+
+
+ASKED: dict[str, Callable[[Any], object]] = {
+    "once": lifecycle.once,
+    "facts": lifecycle.facts_frame,
+    "loads": lambda frame: lifecycle.loads(frame, [(1, 2)]),
+    "rare": settled._survey_of,
+    "resolve": lambda frame: resolve(
+        frame, tz=None, lacks_job=False, headers=False, times=False, few=False
+    ),
+    "resolve in a zone": lambda frame: resolve(
+        frame, tz="Asia/Shanghai", lacks_job=True, headers=True, times=True, few=True
+    ),
+    "queues": lambda frame: queues.queue_frame(frame, frame, 1_000_000),
+    "startup": lambda frame: startup.facts_frame(frame, frame),
+    "memory": memory.facts_frame,
+    "rate": rate.facts_frame,
+    "rate of batches": lambda frame: rate.facts_frame(frame, {Event.SPARK_BATCH.value}),
+    "owned": lambda frame: rate.owned(frame, []),
+    "survey": rate_survey.survey,
+}
+
+
+@pytest.fixture
+def spark(monkeypatch: pytest.MonkeyPatch) -> Spark:
+    for module in (lifecycle, queues, startup, memory, rate):
+        if hasattr(module, "kept"):
+            monkeypatch.setattr(module, "kept", lambda frame: frame)
+    for module in (settled, rate_survey):
+        monkeypatch.setattr(module, "rows_of", lambda frame: [])
+    return Spark()
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_every_name_in_braces_is_filled(what: str, spark: Spark) -> None:
+    ASKED[what](Frame(spark))
+    assert spark.asked
+    for text, frames in spark.asked:
+        assert set(re.findall(r"\{(\w*)\}", text)) == frames, text
+        assert text.count("{") == len(re.findall(r"\{\w+\}", text))
+
+
+def test_every_file_is_asked(spark: Spark) -> None:
+    for ask in ASKED.values():
+        ask(Frame(spark))
+    rooms = [
+        module.SQL for module in (lifecycle, apply, queues, startup, memory, rate, rate_survey)
+    ]
+    asked = {(queries.package, name) for queries in rooms for name in queries._texts}
+    there = {
+        (".".join(("flowdiag", "analyses", *file.relative_to(ROOT).parts[:-2])), file.stem)
+        for file in FILES
+    }
+    assert asked == there
+
+
+@pytest.mark.parametrize(
+    "queries",
+    [lifecycle.SQL, apply.SQL, queues.SQL, startup.SQL, memory.SQL, rate.SQL, rate_survey.SQL],
+)
+def test_what_is_fixed_is_used(queries: Queries) -> None:
+    folder = ROOT.joinpath(*queries.package.split(".")[2:], "sql")
+    used = {
+        name for file in folder.glob("*.sql") for name in re.findall(r"\{(\w+)\}", file.read_text())
+    }
+    assert set(queries.fixed) <= used
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parts[-3]}/{file.stem}")
+def test_a_file_says_what_a_row_is_and_names_known_events(file: Path) -> None:
+    text = file.read_text()
+    head = text[: len(text) - len(sql._HEAD.sub("", text))]
+    assert head.startswith("-- One row "), "a comment on top says what a row is"
+    body = text[len(head) :]
+    named = {name for found in COMPARED.findall(body) for name in re.findall(r"'(\w+)'", found)}
+    assert named <= {event.value for event in Event}
+
+
+def test_a_comparison_is_seen() -> None:
+    found = COMPARED.findall("event = 'a' OR event NOT IN ('b', 'c') AND e.event <> 'd'")
+    assert found == ["'a'", "('b', 'c')", "'d'"]
