@@ -1,4 +1,4 @@
-"""What the user asked of a command that diagnoses, in the terms of the analyses."""
+"""What the user asked of a diagnosis, in the terms of the analyses."""
 
 from __future__ import annotations
 
@@ -14,8 +14,51 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """What every command takes; commands with options of their own extend it.
+class QueueOptions:
+    """What only the topic `queues` takes.
+
+    Args:
+        what_if: whether to play the usual remedies in the credit model.
+    """
+
+    what_if: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryOptions:
+    """What only the topic `memory` takes.
+
+    Args:
+        given: memory options of the command line, by key; they win over files.
+        version: of Flink.
+        container: whether the processes run in containers; None: as the input says.
+    """
+
+    given: Mapping[str, str] = field(default_factory=dict)
+    version: str | None = None
+    container: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateOptions:
+    """What only the topic `rate` takes.
+
+    Args:
+        trigger_interval_ms: of the queries' triggers, which Spark records nowhere.
+        real_time: whether the queries run in real-time mode; None: take it from the input.
+        configuration: options of the application, as given.
+        retention_ms: of the topics that are read.
+    """
+
+    trigger_interval_ms: int | None = None
+    real_time: bool | None = None
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    retention_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What every topic takes, and what single ones do.
 
     Args:
         selection: which jobs (or applications) and which time are judged; joins always see everything.
@@ -30,3 +73,6 @@ class Wishes:
     thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
     privacy: Privacy = field(default_factory=Privacy)
     max_rows: int = 10_000
+    queues: QueueOptions = field(default_factory=QueueOptions)
+    memory: MemoryOptions = field(default_factory=MemoryOptions)
+    rate: RateOptions = field(default_factory=RateOptions)

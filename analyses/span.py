@@ -11,9 +11,11 @@ import fnmatch
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
+from zoneinfo import ZoneInfo
 
+from flowdiag.analyses.keys import Process
 from flowdiag.parsers.errors import FlowdiagError
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -35,19 +37,6 @@ class Moment:
     utc_us: int | None = None
     local_us: int | None = None
     before_end_us: int | None = None
-
-    def at(self, *, end_us: int, zone_offset_ms: int) -> int:
-        """The instant.
-
-        Args:
-            end_us: when the input ends.
-            zone_offset_ms: of the clock that the user reads: `--tz`, or the JobManager's log.
-        """
-        if self.utc_us is not None:
-            return self.utc_us
-        if self.local_us is not None:
-            return self.local_us - zone_offset_ms * 1000
-        return end_us - (self.before_end_us or 0)
 
 
 def parse_moment(text: str) -> Moment:
@@ -118,3 +107,90 @@ class Selection:
             return
         listed = ", ".join(f"{name or 'unnamed'} ({job_id or 'no id'})" for job_id, name in known)
         raise FlowdiagError(f"no job matches '{self.job}'", hint=f"the input holds: {listed[:300]}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """The time that is judged, in microseconds since the epoch; both ends belong to it.
+
+    Of a selection there is one span, whatever the topic: a wall clock without a zone is read in the zone
+    of `--tz`, else in the one that the report prints, and lengths count back from the input's end.
+    """
+
+    low_us: int
+    high_us: int
+
+    @classmethod
+    def of(cls, selection: Selection, *, end_us: int, zone: timezone | ZoneInfo) -> Span | None:
+        """The span of a selection; None where all of the input is judged.
+
+        Args:
+            selection: as given.
+            end_us: when the input ends.
+            zone: of wall clocks without one.
+        """
+        if selection.since is None and selection.until is None:
+            return None
+        return cls(
+            low_us=_FIRST_US if selection.since is None else instant(selection.since, end_us, zone),
+            high_us=_LAST_US if selection.until is None else instant(selection.until, end_us, zone),
+        )
+
+    def has(self, time_us: int | None) -> bool:
+        """Whether an instant lies in the span; what has no time is never left out."""
+        return time_us is None or self.low_us <= time_us <= self.high_us
+
+    def meets(self, first_us: int | None, last_us: int | None) -> bool:
+        """Whether something lies in the span at least in part; an unknown end is open."""
+        return (first_us is None or first_us <= self.high_us) and (
+            last_us is None or last_us >= self.low_us
+        )
+
+    def last(self, time_us: int | None) -> int | None:
+        """The instant, or the end of the span where that is earlier."""
+        return None if time_us is None else min(time_us, self.high_us)
+
+    def first(self, time_us: int | None) -> int | None:
+        """The instant, or the begin of the span where that is later."""
+        return None if time_us is None else max(time_us, self.low_us)
+
+
+_FIRST_US: Final = -(1 << 62)
+_LAST_US: Final = 1 << 62
+
+
+def instant(moment: Moment, end_us: int, zone: timezone | ZoneInfo) -> int:
+    """The instant that a user means.
+
+    Args:
+        moment: as given.
+        end_us: when the input ends.
+        zone: of wall clocks without one.
+
+    >>> noon = parse_moment("2026-01-31T12:00")
+    >>> (instant(noon, 0, UTC) - instant(noon, 0, timezone(timedelta(hours=8)))) // 3_600_000_000
+    8
+    """
+    if moment.utc_us is not None:
+        return moment.utc_us
+    if moment.local_us is not None:
+        local = _EPOCH + timedelta(microseconds=moment.local_us)
+        return (local.replace(tzinfo=zone) - _EPOCH) // timedelta(microseconds=1)
+    return end_us - (moment.before_end_us or 0)
+
+
+def zone_of(processes: Iterable[Process], tz: str | None) -> timezone | ZoneInfo:
+    """The zone of wall clocks: `--tz`, else the one that the report prints.
+
+    That is the zone of the JobManager's log, else of the first input that has one, else UTC.
+
+    Args:
+        processes: who wrote the inputs, in their order.
+        tz: name of a zone.
+    """
+    if tz is not None:
+        return ZoneInfo(tz)
+    dated = [p for p in processes if p.zone_offset_ms is not None]
+    managers = [p for p in dated if p.role in ("jobmanager", "mixed")]
+    offset_ms = next((p.zone_offset_ms or 0 for p in managers + dated), 0)
+    return timezone(timedelta(milliseconds=offset_ms))

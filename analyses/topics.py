@@ -1,13 +1,40 @@
-"""All rules of all commands, for documents and settings. Importing it must not import Spark."""
+"""The topics there are: one line each. Importing it imports none of them."""
 
 from __future__ import annotations
 
-from typing import Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.checkpoints.rules import CHECKPOINT_RULES
-from flowdiag.analyses.memory.rules import MEMORY_RULES
-from flowdiag.analyses.queues.rules import QUEUE_RULES
-from flowdiag.analyses.rate.rules import RATE_RULES
-from flowdiag.analyses.startup.rules import STARTUP_RULES
+if TYPE_CHECKING:
+    from flowdiag.analyses.diagnosis import Topic
+    from flowdiag.analyses.rule import Rule
 
-ALL_RULES: Final = CHECKPOINT_RULES + RATE_RULES + QUEUE_RULES + MEMORY_RULES + STARTUP_RULES
+ENGINES: Final = {
+    "checkpoints": "flink",
+    "rate": "spark",
+    "queues": "flink",
+    "memory": "flink",
+    "startup": "flink",
+}
+"""Whose inputs each reads, in the order of documents; each has a package with `topic.py` and `rules/`."""
+
+
+def topic(name: str) -> Topic:
+    """The topic of that name.
+
+    Raises:
+        ModuleNotFoundError: there is none.
+    """
+    found: Topic = getattr(import_module(f"flowdiag.analyses.{name}.topic"), name.upper())
+    return found
+
+
+def rules_of(name: str) -> tuple[Rule, ...]:
+    """The rules of a topic, in the order of its reports; imports nothing that measures."""
+    found: tuple[Rule, ...] = import_module(f"flowdiag.analyses.{name}.rules").RULES
+    return found
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """The rules of all topics."""
+    return tuple(rule for name in ENGINES for rule in rules_of(name))

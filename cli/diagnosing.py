@@ -1,69 +1,134 @@
-"""From settings to an exit code: what commands that diagnose have in common."""
+"""From a command line to an exit code: what every command that diagnoses has in common.
+
+A command is its help, its own options and what they mean (`commands/*.py`); `diagnosing` gives it the
+options that all share and runs the one flow of `analyses.diagnosis` over its topic.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import ExitStack, contextmanager
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from flowdiag.analyses.report.privacy import Privacy
-from flowdiag.analyses.span import Selection, parse_moment
-from flowdiag.cli.amounts import plural, size
+from flowdiag.cli import options as o
 from flowdiag.cli.console import Progress, say, write_report
 from flowdiag.cli.exit_codes import ExitCode, exit_code
-from flowdiag.cli.settings import Format, Settings, rule_overrides
+from flowdiag.cli.settings import Format, Settings, load_settings, rule_overrides
+from flowdiag.cli.spark.early import spark_for
 from flowdiag.parsers.errors import FlowdiagError, InputError
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.engine.reading import Means
-    from flowdiag.analyses.options import Wishes
-    from flowdiag.analyses.report.wire import Data, Report
+    from flowdiag.analyses.engine.reading import Resources
+    from flowdiag.analyses.report.wire import Report
     from flowdiag.cli.spark.starter import SparkStarter
     from flowdiag.parsers.sources.discover import Discovery
 
+Own = Mapping[str, tuple[Any, Any]]
+"""Options of one command by name: what Typer reads of it (`Annotated[…]`), and the default."""
 
-class Diagnosis(NamedTuple):
-    """What a command does with its inputs.
+Meaning = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""What a command's own options mean: fields of `analyses.options.Options`."""
+
+
+def diagnosing(
+    *,
+    inputs: Own | None = None,
+    model: Own | None = None,
+    paths: tuple[Any, Any] = (o.Paths, Parameter.empty),
+    job: tuple[str, Any] | None = ("job", o.Job),
+    early: bool = True,
+) -> Callable[[Meaning], Callable[..., int]]:
+    """Make a command of a function that is named as its topic.
+
+    The function's docstring is the help; it is given the values of all options, and returns what the
+    command's own ones mean.
 
     Args:
-        diagnose: the command's main function.
-        wishes: of the user.
-        empty: the command's tables where no input can be read.
+        inputs: options of its own, before those that all share.
+        model: options of its own, behind the selection.
+        paths: the argument, and its default.
+        job: name of the option that selects a job, and what Typer reads of it; None: there is none.
+        early: whether it always needs Spark, which takes seconds: begin to start it at once.
     """
+    first = {"tz": o.Tz, "strict_inputs": o.StrictInputs, "since": o.Since, "until": o.Until}
+    last = {
+        "format": o.OutputFormat,
+        "output": o.Output,
+        "max_rows": o.MaxRows,
+        "redact": o.Redact,
+        "no_excerpts": o.NoExcerpts,
+        "no_color": o.NoColor,
+        "fail_on": o.FailOnOption,
+        "allow_inconclusive": o.AllowInconclusive,
+        "master": o.Master,
+        "config": o.Config,
+        "quiet": o.Quiet,
+        "verbose": o.Verbose,
+        "debug": o.Debug,
+    }
+    accepted: dict[str, tuple[Any, Any]] = {
+        "paths": paths,
+        **(inputs or {}),
+        **{name: (kind, None) for name, kind in first.items()},
+        **({job[0]: (job[1], None)} if job else {}),
+        **(model or {}),
+        **{name: (kind, None) for name, kind in last.items()},
+    }
 
-    diagnose: Callable[..., Report]
-    wishes: Wishes
-    empty: Data
+    def command_of(meaning: Meaning) -> Callable[..., int]:
+        name: str = meaning.__name__
+
+        def command(**given: Any) -> int:
+            settings = load_settings(o.flags(given), config=given["config"])
+            wanted = given["paths"] or []
+            with ExitStack() as stack:
+                spark = stack.enter_context(spark_for(settings, wanted)) if early else None
+                asked = asked_for(settings, given, job[0] if job else None)
+                return run(name, wanted, settings, {**asked, **meaning(given)}, spark)
+
+        command.__signature__ = Signature(  # type: ignore[attr-defined]
+            [
+                Parameter(each, Parameter.POSITIONAL_OR_KEYWORD, annotation=kind, default=default)
+                for each, (kind, default) in accepted.items()
+            ]
+        )
+        command.__annotations__ = {each: kind for each, (kind, _) in accepted.items()}
+        command.__name__, command.__doc__ = name, meaning.__doc__
+        return command
+
+    return command_of
 
 
 def asked_for(
-    settings: Settings,
-    *,
-    since: str | None = None,
-    until: str | None = None,
-    job: str | None = None,
+    settings: Settings, given: Mapping[str, Any], job: str | None = None
 ) -> dict[str, Any]:
-    """Settings and options of the command line in the terms of the analyses: fields of `Wishes`.
+    """Settings and options of the command line in the terms of the analyses: fields of `Options`.
 
     Args:
         settings: of all layers.
-        since, until, job: of the command line.
+        given: the values of the command line.
+        job: name of the option that selects a job.
 
     Raises:
         FlowdiagError: a time, zone or threshold that is none.
     """
+    from flowdiag.analyses.report.privacy import Privacy
+    from flowdiag.analyses.span import Selection, parse_moment
+
     overrides: Mapping[str, Mapping[str, float]] = {}
     if settings.thresholds:
-        from flowdiag.analyses.topics import ALL_RULES  # of all commands: many imports
+        from flowdiag.analyses.topics import all_rules  # of all commands: many imports
 
-        overrides = rule_overrides(settings.thresholds, ALL_RULES)
+        overrides = rule_overrides(settings.thresholds, all_rules())
+    since, until = given["since"], given["until"]
     return {
         "selection": Selection(
             since=parse_moment(since) if since else None,
             until=parse_moment(until) if until else None,
-            job=job,
+            job=given[job] if job else None,
         ),
         "tz": zone_name(settings.tz),
         "thresholds": overrides,
@@ -72,75 +137,97 @@ def asked_for(
     }
 
 
-def run_on_spark(
-    command: str,
-    diagnosing: Callable[[], Diagnosis],
+def run(
+    name: str,
     paths: Sequence[str],
     settings: Settings,
-    *,
-    engine: str,
-    spark: SparkStarter,
+    asked: Mapping[str, Any],
+    spark: SparkStarter | None,
 ) -> ExitCode:
-    """Find the inputs, diagnose them, report: the way of every command that always needs Spark.
+    """Find the inputs, diagnose them, report.
 
     Args:
-        command: without `flowdiag`.
-        diagnosing: imports what diagnoses, which takes as long as looking at small inputs: called
-            when these have been looked at, since Spark is still starting then.
+        name: of the topic, and of the command without `flowdiag`.
         paths: as given.
         settings: of all layers.
-        engine: whose inputs are read: flink or spark.
-        spark: on its way since the command began: it takes seconds, so it starts while the inputs
-            are found, sniffed and parsed.
+        asked: fields of `Options`.
+        spark: on its way since the command began; None: started only where the inputs need it.
 
     Raises:
         FlowdiagError: wrong usage or configuration, or no input can be read.
     """
-
     told: list[str] = []
 
     def diagnosis(progress: Progress) -> Report:
-        with spark:
-            progress("looking at the inputs")
-            discovery = find(paths, strict=settings.strict_inputs, engine=engine)
-            diagnose, wishes, empty = diagnosing()
-            if all(source.kind == "not-read" for source in discovery.sources):
-                from flowdiag.analyses.report.build import report_of
+        with ExitStack() as stack:
+            if spark is not None:
+                stack.enter_context(spark)
+            return _report(name, paths, settings, asked, spark, stack, progress, told)
 
-                # The document still says why, for each.
-                return report_of(
-                    command,
-                    empty,
-                    wishes,
-                    sources=discovery.sources,
-                    assessed=False,
-                    notes=(*discovery.errors, *discovery.warnings),
-                )
-            from flowdiag.cli.spark.cluster import checked_session
-
-            return diagnose(
-                discovery,
-                checked_session(spark.session, paths, discovery),
-                wishes,
-                means=means_of(spark, told if settings.verbose else None),
-                say=stages(progress, discovery),
-            )
-
-    code = deliver(command, settings, diagnosis)
+    code = deliver(name, settings, diagnosis)
     for line in told:
         say("spark", line)
+    if spark is not None and settings.master is None:
+        _keep_for_later(settings)
+    return code
+
+
+def _report(
+    name: str,
+    paths: Sequence[str],
+    settings: Settings,
+    asked: Mapping[str, Any],
+    spark: SparkStarter | None,
+    stack: ExitStack,
+    progress: Progress,
+    told: list[str],
+) -> Report:
+    from flowdiag.analyses.topics import ENGINES, topic
+    from flowdiag.cli.spark.cluster import check_inputs_of, checked_session
+    from flowdiag.parsers.sources.discover import Discovery
+
+    if spark is None:
+        check_inputs_of(settings.master, paths)
+    progress("looking at the inputs")
+    discovery = Discovery(sources=(), warnings=(), errors=())
+    if paths:
+        discovery = find(paths, strict=settings.strict_inputs, engine=ENGINES[name])
+    # Not before: to import what diagnoses takes as long as to look at small inputs, and Spark, which
+    # is waited for, is on its way meanwhile.
+    from flowdiag.analyses.diagnosis import diagnose, look
+    from flowdiag.analyses.options import Options
+
+    topics, options = (topic(name),), Options(**asked)
+    looked = look(topics, discovery, options)
+    if not looked.needs_spark:
+        return diagnose(topics, looked, _no_session, options)
+    starter = spark or stack.enter_context(spark_for(settings, paths))
+    return diagnose(
+        topics,
+        looked,
+        checked_session(starter.session, paths, discovery),
+        options,
+        resources=resources_of(starter, told if settings.verbose else None),
+        say=stages(progress, discovery),
+    )
+
+
+def _no_session() -> Any:
+    raise AssertionError("nothing was left to be scanned")
+
+
+def _keep_for_later(settings: Settings) -> None:
     from flowdiag.cli.spark.warm import warm_in_background
 
-    if settings.master is None and warm_in_background() and not settings.quiet:
+    if warm_in_background() and not settings.quiet:
         say(
             "note",
             "keeping what Java loaded, so that later runs start faster",
             "flowdiag warm --help",
         )
-    return code
 
 
-def means_of(spark: SparkStarter, told: list[str] | None = None) -> Means:
+def resources_of(spark: SparkStarter, told: list[str] | None = None) -> Resources:
     """With what a diagnosis reads and measures.
 
     Args:
@@ -154,7 +241,7 @@ def means_of(spark: SparkStarter, told: list[str] | None = None) -> Means:
         if told is not None:
             told[:] = spark.described()
 
-    return reading.Means(
+    return reading.Resources(
         tune=tune,
         executors=spark.on_cluster,
         here_bytes=reading.DRIVER_BYTES if spark.on_cluster else reading.HERE_BYTES,
@@ -165,6 +252,8 @@ def means_of(spark: SparkStarter, told: list[str] | None = None) -> Means:
 
 def stages(progress: Progress, discovery: Discovery) -> Callable[[str], None]:
     """Shows the stages of a diagnosis; the reading of the inputs with how much there is of them."""
+    from flowdiag.cli.amounts import plural, size
+
     readable = [source for source in discovery.sources if source.kind != "not-read"]
     told = f"{plural(len(readable), 'input')}, {size(sum(s.size for s in readable))}"
     return lambda stage: progress(stage.replace("reading", f"reading {told}", 1))

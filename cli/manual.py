@@ -9,7 +9,7 @@ from typing import Final
 
 from flowdiag.analyses.causes import CAUSES
 from flowdiag.analyses.rule import HEADINGS, Rule, sections
-from flowdiag.analyses.topics import ALL_RULES
+from flowdiag.analyses.topics import all_rules
 from flowdiag.cli.console import wants_colour, write_report
 from flowdiag.cli.words import quantity
 from flowdiag.parsers.errors import FlowdiagError
@@ -23,7 +23,7 @@ def find_rule(wanted: str) -> Rule:
     Raises:
         FlowdiagError: there is none.
     """
-    known = {key.lower(): rule for rule in ALL_RULES for key in (rule.code, rule.name)}
+    known = {key.lower(): rule for rule in all_rules() for key in (rule.code, rule.name)}
     if wanted.lower() in known:
         return known[wanted.lower()]
     near = difflib.get_close_matches(wanted.lower(), known, n=1)
@@ -33,8 +33,8 @@ def find_rule(wanted: str) -> Rule:
 
 def list_of_rules() -> str:
     """One line per rule: code, name, what it finds."""
-    width = max((len(rule.name) for rule in ALL_RULES), default=0)
-    return "".join(f"{rule.code}  {rule.name:<{width}}  {rule.title}\n" for rule in ALL_RULES)
+    width = max((len(rule.name) for rule in all_rules()), default=0)
+    return "".join(f"{rule.code}  {rule.name:<{width}}  {rule.title}\n" for rule in all_rules())
 
 
 def rule_page(rule: Rule) -> str:
@@ -54,7 +54,7 @@ def rules_document() -> str:
         *(
             f"| [{rule.code}](#{rule.code.lower()}-{rule.name}) | {rule.name} | {rule.title}"
             f" | {'yes' if rule.core else ''} |"
-            for rule in ALL_RULES
+            for rule in all_rules()
         ),
         "",
         "A core rule that cannot tell makes the verdict inconclusive.",
@@ -64,7 +64,7 @@ def rules_document() -> str:
     lines += ["| cause | meaning |", "|---|---|"]
     lines += [f"| `{word}` | {cause.meaning} |" for word, cause in CAUSES.items()]
     lines += [""]
-    for rule in ALL_RULES:
+    for rule in all_rules():
         lines += [f"## {rule.code} {rule.name}", ""]
         lines += [*_lines(rule, heading="### {}", item="- {}", title=False), ""]
     return "\n".join(lines).rstrip() + "\n"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flowdiag.analyses.checkpoints.topic import diagnose
-from flowdiag.analyses.options import Wishes
+from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
+from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.parsers.sources.discover import discover
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def outcome(recording: Recording, name: str, spark: SparkSession) -> str | None:
         paths = variant(recording, name, Path(folder))
         if paths is None:
             return None
-        report = diagnose(discover(paths), lambda: spark, Wishes())
+        report = diagnose((CHECKPOINTS,), discover(paths), lambda: spark)
     jobs = {job.job_id: job for job in report.data.jobs or ()}
     said = []
     for truth in recording.jobs:

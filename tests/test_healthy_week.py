@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fixtures.healthy_week import EVENTS, Cluster, event, week
-from flowdiag.analyses.checkpoints.rules import CHECKPOINT_RULES
-from flowdiag.analyses.checkpoints.topic import diagnose
+from flowdiag.analyses.checkpoints.rules import RULES as CHECKPOINT_RULES
+from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
+from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.finding import Severity, Status, Verdict
-from flowdiag.analyses.options import Wishes
 from flowdiag.analyses.report.wire import Report
 from flowdiag.parsers.sources.discover import discover
 
@@ -103,7 +103,7 @@ def test_a_week(spark: SparkSession, tmp_path: Path) -> None:
     made = week()
     assert 18_000 < sum(len(job.completed) for job in made.jobs) < 22_000
     made.write(tmp_path)
-    report = diagnose(discover([str(tmp_path / "logs")]), lambda: spark, Wishes())
+    report = diagnose((CHECKPOINTS,), discover([str(tmp_path / "logs")]), lambda: spark)
     healthy(report)
     by_id = {job.job_id: job for job in report.data.jobs or ()}
     assert set(by_id) == {job.job_id for job in made.jobs}
@@ -120,7 +120,7 @@ def small_logs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     top = tmp_path_factory.mktemp("events")
     for seed, name in enumerate(EVENTS):
         event(name, seed + 100).write(top / name)
-    return diagnose(discover([str(top)]), lambda: spark, Wishes())
+    return diagnose((CHECKPOINTS,), discover([str(top)]), lambda: spark)
 
 
 @pytest.mark.spark

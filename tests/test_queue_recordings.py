@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flowdiag.analyses.diagnosis import diagnose, measure
 from flowdiag.analyses.finding import RuleOutcome, Severity
 from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.queues.facts import QueueFacts
-from flowdiag.analyses.queues.rules import QUEUE_RULES
-from flowdiag.analyses.queues.topic import Wishes, diagnose, measure
+from flowdiag.analyses.queues.rules import RULES as QUEUE_RULES
+from flowdiag.analyses.queues.topic import QUEUES
 from flowdiag.analyses.report.wire import judge
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
@@ -64,7 +65,7 @@ def judged(spark: SparkSession) -> Callable[[Path], Outcomes]:
     """Measure and judge a recording once."""
 
     def outcomes(folder: Path) -> Outcomes:
-        facts, _ = measure(discover([str(folder)]).sources, lambda: spark)
+        facts = measure((QUEUES,), discover([str(folder)]), lambda: spark).facts[QUEUES.name]
         return facts, outcomes_of(QUEUE_RULES, facts)
 
     return outcomes
@@ -137,7 +138,7 @@ def test_what_was_collected_names_the_same_subtask(
 
 def test_the_report_draws_the_graph_and_says_the_verdict_last(spark: SparkSession) -> None:
     folder = ROOT / "flink" / "1.20.5" / "hot-key"
-    report = diagnose(discover([str(folder)]), lambda: spark, Wishes())
+    report = diagnose((QUEUES,), discover([str(folder)]), lambda: spark)
     assert [(v.name, v.role) for v in report.data.vertices or ()] == [
         ("Source: orders", "back-pressured"),
         ("enrich", "root"),

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.rate.model import Job, Settings, simulate
-from flowdiag.analyses.rate.topic import Wishes, diagnose
+from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.report.wire import Finding, PidStep, RateApplication, Report
 from flowdiag.cli.views.pid_simulation import settings_of
 from flowdiag.parsers.sources.discover import discover, of_engine
@@ -37,7 +38,7 @@ def report_of(spark: SparkSession) -> Ask:
         paths = tuple(folder / part for part in parts if (folder / part).exists()) or (folder,)
         if paths not in known:
             found = of_engine(discover([str(path) for path in paths]), "spark")
-            known[paths] = diagnose(found, lambda: spark, Wishes())
+            known[paths] = diagnose((RATE,), found, lambda: spark)
         return known[paths]
 
     return report
@@ -51,7 +52,7 @@ def alone(spark: SparkSession) -> Alone:
     def application(folder: Path, part: str) -> tuple[RateApplication, list[Finding]]:
         if part not in known:
             paths = [str(one / part) for one in ALL if (one / part).exists()]
-            report = diagnose(of_engine(discover(paths), "spark"), lambda: spark, Wishes())
+            report = diagnose((RATE,), of_engine(discover(paths), "spark"), lambda: spark)
             assert all(finding.subject.application for finding in report.findings)
             known[part] = {
                 app.application: (app, [f for f in report.findings if belongs(f, app)])

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses.rate.topic import Wishes, diagnose
+from flowdiag.analyses.diagnosis import diagnose
+from flowdiag.analyses.options import Options, RateOptions
+from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.report.wire import RateApplication
 from flowdiag.parsers.sources.discover import discover, of_engine
 
@@ -28,9 +30,9 @@ CONFIGURATION = {
 FOLDERS = ("3.5.7/converging", "4.3.0/converging")
 
 
-def application(spark: SparkSession, folder: Path, wishes: Wishes) -> RateApplication:
+def application(spark: SparkSession, folder: Path, options: RateOptions) -> RateApplication:
     found = of_engine(discover([str(folder / "rest")]), "spark")
-    applications = diagnose(found, lambda: spark, wishes).data.applications
+    applications = diagnose((RATE,), found, lambda: spark, Options(rate=options)).data.applications
     assert applications is not None and len(applications) == 1
     return applications[0]
 
@@ -43,7 +45,7 @@ def test_rest_answers_suffice_with_the_configuration(name: str, spark: SparkSess
         for step in truth["pid"]
         if step["new_rate"] is not None
     }
-    app = application(spark, ROOT / name, Wishes(configuration=CONFIGURATION))
+    app = application(spark, ROOT / name, RateOptions(configuration=CONFIGURATION))
     steps = [step for step in app.pid if step.new_rate is not None]
     assert len(steps) >= 10 and all(step.exact for step in app.pid)
     replayed = {(step.elements, step.new_rate, step.error, step.historical_error) for step in steps}
@@ -52,6 +54,6 @@ def test_rest_answers_suffice_with_the_configuration(name: str, spark: SparkSess
 
 
 def test_without_the_configuration_nothing_is_claimed(spark: SparkSession) -> None:
-    app = application(spark, ROOT / FOLDERS[1], Wishes())
+    app = application(spark, ROOT / FOLDERS[1], RateOptions())
     assert app.pid == [] and app.back_pressure is None
     assert any("--conf" in gap for gap in app.missing)

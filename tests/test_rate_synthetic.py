@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses.rate.topic import Wishes, diagnose
+from flowdiag.analyses.diagnosis import diagnose
+from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.report.wire import RateApplication, Report
 from flowdiag.parsers.sources.discover import discover, of_engine
 
@@ -24,7 +25,7 @@ ALL = sorted(path.parent for path in ROOT.glob("*/truth.json"))
 @pytest.fixture(scope="module")
 def report(spark: SparkSession) -> Report:
     found = of_engine(discover([str(ROOT)]), "spark")
-    return diagnose(found, lambda: spark, Wishes())
+    return diagnose((RATE,), found, lambda: spark)
 
 
 def application(report: Report, name: str) -> RateApplication:

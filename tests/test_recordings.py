@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses.checkpoints.topic import diagnose, measure
-from flowdiag.analyses.engine.reading import Means
+from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
+from flowdiag.analyses.diagnosis import diagnose, measure
+from flowdiag.analyses.engine.reading import Resources
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.settled import settled_events
-from flowdiag.analyses.options import Wishes
 from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
-from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.sources.discover import Discovery, discover
 
 from .recordings import Recording, recordings
 
@@ -39,8 +39,8 @@ def facts_of(spark: SparkSession) -> Callable[..., ClusterFacts]:
 
     def facts(recording: Recording) -> ClusterFacts:
         if recording.folder not in known:
-            sources = discover([str(recording.folder / "logs")]).sources
-            known[recording.folder] = measure(sources, lambda: spark).facts
+            found = discover([str(recording.folder / "logs")])
+            known[recording.folder] = facts_in(found, spark)
         return known[recording.folder]
 
     return facts
@@ -53,12 +53,16 @@ def report_of(spark: SparkSession) -> Callable[..., Report]:
 
     def report(recording: Recording) -> Report:
         if recording.folder not in known:
-            known[recording.folder] = diagnose(
-                discover([str(recording.folder)]), lambda: spark, Wishes()
-            )
+            found = discover([str(recording.folder)])
+            known[recording.folder] = diagnose((CHECKPOINTS,), found, lambda: spark)
         return known[recording.folder]
 
     return report
+
+
+def facts_in(found: Discovery, spark: SparkSession) -> ClusterFacts:
+    facts: ClusterFacts = measure((CHECKPOINTS,), found, lambda: spark).facts[CHECKPOINTS.name]
+    return facts
 
 
 def job_of(facts: ClusterFacts, job_id: str) -> JobFacts:
@@ -178,7 +182,7 @@ def test_half_of_the_jobmanager_log_places_the_same_subtasks(
         if "jobmanager" in path.name:
             text = text[text.index(b"\n", len(text) // 2) + 1 :]
         (tmp_path / path.name.removesuffix(".gz")).write_bytes(text)
-    facts = measure(discover([str(tmp_path)]).sources, lambda: spark).facts
+    facts = facts_in(discover([str(tmp_path)]), spark)
     for truth in recording.jobs:
         known = {(late["checkpoint"], late["attempt_id"]): late for late in truth["late"]}
         found = [
@@ -205,14 +209,14 @@ def test_it_does_not_matter_who_parses(
     recording: Recording, spark: SparkSession, tmp_path: Path
 ) -> None:
     sources = discover([str(recording.folder / "logs")]).sources
-    in_files = Means(here_bytes=0, processes=2, folder=tmp_path / "few")
+    in_files = Resources(here_bytes=0, processes=2, folder=tmp_path / "few")
     ways = {
-        "this process": Means(),
-        "executors": Means(here_bytes=0, executors=True),
+        "this process": Resources(),
+        "executors": Resources(here_bytes=0, executors=True),
         "processes, few rows": in_files,
         "processes, many rows": replace(in_files, few_rows=0, folder=tmp_path / "many"),
     }
-    settled = {way: settled_events(sources, lambda: spark, means=m) for way, m in ways.items()}
+    settled = {way: settled_events(sources, lambda: spark, resources=m) for way, m in ways.items()}
     expected = settled["this process"]
     assert expected.writers
     columns = ["source", "offset", "event", "time_us", "task", "attempt_id", "checkpoint", "metric"]
@@ -236,7 +240,7 @@ def test_the_example_of_the_readme_is_what_is_printed(
     example = readme.split("<!-- example -->\n```text\n")[1].split("\n```\n<!-- /example -->")[0]
     monkeypatch.chdir(ROOT)
     recording = discover(["fixtures/recordings/flink/1.20.5/hot-key"])
-    report = diagnose(recording, lambda: spark, Wishes())
+    report = diagnose((CHECKPOINTS,), recording, lambda: spark)
     printed = iter(table.render(report, Page(width=100)).splitlines())
     for line in example.splitlines():
         if line.strip() not in ("…", ""):

@@ -47,7 +47,7 @@ _WEIGHTS: Final = {"spark-events": 0.2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class Resources:
     """With what a diagnosis reads and measures.
 
     Args:
@@ -71,7 +71,7 @@ class Means:
         return rows is not None and rows <= self.few_rows
 
 
-ORDINARY: Final = Means()
+ORDINARY: Final = Resources()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ class Read:
 
 def read(
     sources: Sequence[Source],
-    means: Means,
+    resources: Resources,
     *,
     metrics: Collection[str] | None = None,
     say: Say = lambda stage: None,
@@ -117,7 +117,7 @@ def read(
 
     Args:
         sources: what `parsers.sources.discover` found.
-        means: with what.
+        resources: with what.
         metrics: names of the metrics of reports that become rows; None for all that are known.
         say: told the name of each stage, for progress.
 
@@ -126,11 +126,11 @@ def read(
     """
     from flowdiag.parsers.split import parse_on_driver, plan_splits
 
-    if cost(sources) <= means.here_bytes:
+    if cost(sources) <= resources.here_bytes:
         say("reading")
         table = parse_on_driver(plan_splits(sources), metrics)
         return Read(table=table, rows=table.num_rows)
-    if means.executors:
+    if resources.executors:
         return Read(tasks=plan_splits(sources), rows=None)
     say("reading")
     from flowdiag.parsers.parallel import parse_in_processes
@@ -138,12 +138,12 @@ def read(
     # The same tasks whoever parses them: reports of metrics are added up within one.
     parsed = parse_in_processes(
         plan_splits(sources),
-        means.folder or _own_folder(),
-        processes=means.processes or processors(),
+        resources.folder or _own_folder(),
+        processes=resources.processes or processors(),
         metrics=metrics,
         tell=lambda share: say(f"reading, {share:.0%}"),
     )
-    if parsed.events.count > means.few_rows:
+    if parsed.events.count > resources.few_rows:
         return Read(events=parsed.events, metrics=parsed.metrics, rows=parsed.events.count)
     return Read(table=parsed.events.table(), metrics=parsed.metrics, rows=parsed.events.count)
 

@@ -217,6 +217,11 @@ def facts_frame(events: DataFrame) -> DataFrame:
     )
 
 
+def placement_frame(events: DataFrame) -> DataFrame:
+    """What ran where, and what happened to it: attempts and incidents without checkpoints."""
+    return attempts(events).unionByName(incidents(events), allowMissingColumns=True)
+
+
 def loads(events: DataFrame, spans_us: list[tuple[int, int]] | None) -> DataFrame:
     """What each subtask's metrics say over the given spans: one row per subtask.
 

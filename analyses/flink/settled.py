@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from flowdiag.analyses.engine.reading import (
     ORDINARY,
-    Means,
     Read,
+    Resources,
     Say,
     frame_of,
     metrics_frame,
@@ -61,7 +62,7 @@ def settled_events(
     sources: Sequence[Source],
     session: Callable[[], SparkSession],
     *,
-    means: Means = ORDINARY,
+    resources: Resources = ORDINARY,
     tz: str | None = None,
     say: Say = lambda stage: None,
     metrics: Collection[str] | None = None,
@@ -71,7 +72,7 @@ def settled_events(
     Args:
         sources: what `parsers.sources.discover` found.
         session: waits for Spark and returns its session; what is parsed here is parsed before it is asked.
-        means: with what to read and measure.
+        resources: with what to read and measure.
         tz: name of a zone that overrides every inferred one.
         say: told the name of each stage, for progress.
         metrics: names of the metrics of reports that become rows, None for all that are known; name
@@ -84,11 +85,11 @@ def settled_events(
     from flowdiag.analyses.flink.clocks.settle import settle
     from flowdiag.analyses.flink.clocks.survey import survey
 
-    found = read(sources, means, metrics=metrics, say=say)
+    found = read(sources, resources, metrics=metrics, say=say)
     surveyed = None if found.tasks is not None else survey(*rare_of(found))
     say("starting Spark")
     spark = session()
-    means.tune(found.rows)
+    resources.tune(found.rows)
     if surveyed is None:
         say("reading")
     raw = frame_of(found, spark, metrics)
@@ -96,18 +97,19 @@ def settled_events(
     say("settling clocks")
     writers = settle(surveyed.rows, {source.index: source.group for source in sources}, tz)
     apart = metrics_frame(found, spark)
-    few_events = means.are_few(found.rows)
+    few_events = resources.are_few(found.rows)
     if apart is not None and surveyed.has_times:
         # Which day a time of day belongs to is told by all rows of its source.
         raw, apart = raw.unionAll(apart.where(f"event = '{Event.METRIC}'")), None
         few_events = False
     events = resolve(raw, writers, spark, surveyed, tz, few=few_events)
 
+    @cache
     def of_metrics() -> DataFrame:
         if apart is None or found.metrics is None:
             return events
         few = found.metrics.count <= FEW_METRICS
-        means.tune(found.metrics.count if few else None)
+        resources.tune(found.metrics.count if few else None)
         return resolve(apart, writers, spark, surveyed, tz, few=few)
 
     return Settled(events=events, metrics=of_metrics, writers=writers, surveyed=surveyed.rows)

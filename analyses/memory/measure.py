@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.sql import Queries
-from flowdiag.analyses.flink import lifecycle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,12 +25,6 @@ def usage(events: DataFrame) -> DataFrame:
     return SQL.run("usage", events=events)
 
 
-def facts_frame(events: DataFrame) -> DataFrame:
-    """Everything that `memory_assemble` needs, in one frame told apart by `what`."""
-    unique = kept(lifecycle.once(events))
-    return (
-        lifecycle.attempts(unique)
-        .unionByName(lifecycle.incidents(unique), allowMissingColumns=True)
-        .unionByName(printed(events), allowMissingColumns=True)
-        .unionByName(usage(events), allowMissingColumns=True)
-    )
+def frames(events: DataFrame) -> tuple[DataFrame, ...]:
+    """What `assemble_memory` needs beside attempts and incidents."""
+    return (printed(events), usage(events))

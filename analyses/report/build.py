@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from flowdiag.analyses.finding import RuleOutcome
 from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
 from flowdiag.analyses.keys import JobKey, Process
-from flowdiag.analyses.options import Wishes
+from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.wire import Data, Note, Report, build_report
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def report_of(
     command: str,
     data: Data,
-    wishes: Wishes,
+    options: Options,
     *,
     sources: Sequence[Source],
     splits: Iterable[Mapping[str, Any]] = (),
@@ -35,7 +35,7 @@ def report_of(
     Args:
         command: without `flowdiag`.
         data: the command's own tables.
-        wishes: of the user.
+        options: of the user.
         sources: everything that was found, also what is not read.
         splits: the `split` rows, for what was read of each source.
         processes: who wrote what, after the clocks were settled.
@@ -55,7 +55,7 @@ def report_of(
     located, problems = locate(
         cited, lambda source: open_source(sources[source]), clocks_ahead(processes)
     )
-    inputs = describe_inputs(sources, splits, processes, excerpts=wishes.privacy.excerpts)
+    inputs = describe_inputs(sources, splits, processes, excerpts=options.privacy.excerpts)
     return build_report(
         command=command,
         inputs=inputs,
@@ -69,7 +69,7 @@ def report_of(
             *input_problems(inputs),
             *[Note(message=clean(text), source=inputs[source].source) for source, text in problems],
         ],
-        privacy=wishes.privacy,
+        privacy=options.privacy,
     )
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.sql import Queries, words
-from flowdiag.analyses.flink import lifecycle
 from flowdiag.parsers.rows import Event
 
 if TYPE_CHECKING:
@@ -127,19 +125,18 @@ def collections(events: DataFrame) -> DataFrame:
     return SQL.run("collections", events=events)
 
 
-def facts_frame(events: DataFrame, metrics: DataFrame) -> DataFrame:
-    """Everything that `startup_assemble` needs, in one frame told apart by `what`.
+def frames(events: DataFrame, unique: DataFrame, metrics: DataFrame) -> tuple[DataFrame, ...]:
+    """What `assemble_startup` needs beside the facts that all topics share.
 
     Args:
         events: resolved events.
+        unique: the same, each once.
         metrics: resolved rows of `METRICS`, among others or not.
     """
-    unique = kept(lifecycle.once(events))
     return (
-        lifecycle.facts_frame(unique)
-        .unionByName(milestones(events), allowMissingColumns=True)
-        .unionByName(task_times(unique), allowMissingColumns=True)
-        .unionByName(troubles(events), allowMissingColumns=True)
-        .unionByName(restores(events), allowMissingColumns=True)
-        .unionByName(collections(metrics), allowMissingColumns=True)
+        milestones(events),
+        task_times(unique),
+        troubles(events),
+        restores(events),
+        collections(metrics),
     )

@@ -177,9 +177,9 @@ def flink(
     every_s, for_s = _seconds(every, "--every"), _seconds(duration, "--for")
 
     async def work(client: Client, folder: Folder, say: Say, tool: str) -> Outcome:
-        from flowdiag.parsers.live.flink import FlinkWishes, collect_flink
+        from flowdiag.parsers.live.flink import FlinkOptions, collect_flink
 
-        wishes = FlinkWishes(
+        wishes = FlinkOptions(
             job=job,
             every_s=every_s,
             for_s=for_s,
@@ -228,9 +228,9 @@ def spark(
     every_s, for_s = _seconds(every, "--every"), _seconds(duration, "--for")
 
     async def work(client: Client, folder: Folder, say: Say, tool: str) -> Outcome:
-        from flowdiag.parsers.live.spark import SparkWishes, collect_spark
+        from flowdiag.parsers.live.spark import SparkOptions, collect_spark
 
-        wishes = SparkWishes(application=application, every_s=every_s, for_s=for_s)
+        wishes = SparkOptions(application=application, every_s=every_s, for_s=for_s)
         return await collect_spark(client, folder, wishes, tool=tool, say=say)
 
     return _run("spark", url, output, access, work, quiet=quiet)
@@ -301,9 +301,9 @@ def prometheus(
     step_s = max(1, round(_seconds(step, "--step")))
 
     async def work(client: Client, folder: Folder, say: Say, tool: str) -> Outcome:
-        from flowdiag.parsers.live.prometheus import HistoryWishes, collect_prometheus
+        from flowdiag.parsers.live.prometheus import HistoryOptions, collect_prometheus
 
-        wishes = HistoryWishes(from_s=from_s, to_s=to_s, step_s=step_s, job=job, selector=selector)
+        wishes = HistoryOptions(from_s=from_s, to_s=to_s, step_s=step_s, job=job, selector=selector)
         return await collect_prometheus(client, folder, wishes, tool=tool, say=say)
 
     return _run("prometheus", url, output, access, work, quiet=quiet)

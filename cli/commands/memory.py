@@ -3,95 +3,91 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
-from flowdiag.cli import options as o
-from flowdiag.cli.settings import load_settings
+from flowdiag.cli.diagnosing import diagnosing
 from flowdiag.parsers.errors import FlowdiagError
 
 _CALCULATOR = "Calculator"
 
+Paths = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[PATH...]",
+        help="Configuration files (flink-conf.yaml, config.yaml, a ConfigMap, a FlinkDeployment),"
+        " logs, saved answers of the REST interface, kubectl describe, GC logs; or nothing.",
+    ),
+]
+ProcessSize = Annotated[
+    str | None,
+    typer.Option(
+        "--process-size",
+        metavar="SIZE",
+        help="Total process memory: 1728m, 4g.",
+        rich_help_panel=_CALCULATOR,
+    ),
+]
+FlinkSize = Annotated[
+    str | None,
+    typer.Option(
+        "--flink-size",
+        metavar="SIZE",
+        help="Total Flink memory, instead of the process's.",
+        rich_help_panel=_CALCULATOR,
+    ),
+]
+Define = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-D",
+        metavar="KEY=VALUE",
+        help="Any option, as Flink takes it; wins over files. Repeatable.",
+        rich_help_panel=_CALCULATOR,
+    ),
+]
+FlinkVersion = Annotated[
+    str | None,
+    typer.Option(
+        "--flink",
+        metavar="VERSION",
+        help="Version of Flink, where the input does not say: 1.20.",
+        rich_help_panel=_CALCULATOR,
+    ),
+]
+JobManager = Annotated[
+    bool,
+    typer.Option(
+        "--jobmanager", help="The sizes above are a JobManager's.", rich_help_panel=_CALCULATOR
+    ),
+]
+Container = Annotated[
+    bool | None,
+    typer.Option(
+        "--container/--standalone",
+        help="On YARN or Kubernetes, or not; matters for options of Flink 1.9 and older.",
+        rich_help_panel=_CALCULATOR,
+        show_default=False,
+    ),
+]
 
-def memory(
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[PATH...]",
-            help="Configuration files (flink-conf.yaml, config.yaml, a ConfigMap, a FlinkDeployment),"
-            " logs, saved answers of the REST interface, kubectl describe, GC logs; or nothing.",
-        ),
-    ] = None,
-    process_size: Annotated[
-        str | None,
-        typer.Option(
-            "--process-size",
-            metavar="SIZE",
-            help="Total process memory: 1728m, 4g.",
-            rich_help_panel=_CALCULATOR,
-        ),
-    ] = None,
-    flink_size: Annotated[
-        str | None,
-        typer.Option(
-            "--flink-size",
-            metavar="SIZE",
-            help="Total Flink memory, instead of the process's.",
-            rich_help_panel=_CALCULATOR,
-        ),
-    ] = None,
-    define: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-D",
-            metavar="KEY=VALUE",
-            help="Any option, as Flink takes it; wins over files. Repeatable.",
-            rich_help_panel=_CALCULATOR,
-        ),
-    ] = None,
-    flink: Annotated[
-        str | None,
-        typer.Option(
-            "--flink",
-            metavar="VERSION",
-            help="Version of Flink, where the input does not say: 1.20.",
-            rich_help_panel=_CALCULATOR,
-        ),
-    ] = None,
-    jobmanager: Annotated[
-        bool,
-        typer.Option(
-            "--jobmanager", help="The sizes above are a JobManager's.", rich_help_panel=_CALCULATOR
-        ),
-    ] = False,
-    container: Annotated[
-        bool | None,
-        typer.Option(
-            "--container/--standalone",
-            help="On YARN or Kubernetes, or not; matters for options of Flink 1.9 and older.",
-            rich_help_panel=_CALCULATOR,
-            show_default=False,
-        ),
-    ] = None,
-    tz: o.Tz = None,
-    strict_inputs: o.StrictInputs = None,
-    since: o.Since = None,
-    until: o.Until = None,
-    format: o.OutputFormat = None,
-    output: o.Output = None,
-    max_rows: o.MaxRows = None,
-    redact: o.Redact = None,
-    no_excerpts: o.NoExcerpts = None,
-    no_color: o.NoColor = None,
-    fail_on: o.FailOnOption = None,
-    allow_inconclusive: o.AllowInconclusive = None,
-    master: o.Master = None,
-    config: o.Config = None,
-    quiet: o.Quiet = None,
-    verbose: o.Verbose = None,
-    debug: o.Debug = None,
-) -> int:
+
+@diagnosing(
+    paths=(Paths, None),
+    inputs={
+        "process_size": (ProcessSize, None),
+        "flink_size": (FlinkSize, None),
+        "define": (Define, None),
+        "flink": (FlinkVersion, None),
+        "jobmanager": (JobManager, False),
+        "container": (Container, None),
+    },
+    job=None,
+    early=False,
+)
+def memory(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Can the memory and the network buffers carry the job, and where does the memory go?
 
     \b
@@ -105,27 +101,23 @@ def memory(
     The arithmetic is Flink's own, to the byte, for the version seen. With logs it compares what was
     configured with what runs, counts the network buffers that the job needs, and explains kills.
     """
-    settings = load_settings(o.flags(locals()), config=config)
-    role = "jobmanager" if jobmanager else "taskmanager"
-    options = defined(define or ())
-    if process_size is not None:
-        options[_total(role, flink)] = process_size
-    if flink_size is not None:
-        options[f"{role}.memory.flink.size"] = flink_size
-    if flink is not None and not re.match(r"v?\d+\.\d+", flink):
-        raise FlowdiagError(f"'{flink}' is no version of Flink", hint="write 1.20 or 2.0.1")
+    from flowdiag.analyses.options import MemoryOptions
 
-    from flowdiag.cli.diagnosing_memory import run_memory
-
-    return run_memory(
-        paths or [],
-        settings,
-        options=options,
-        version=flink,
-        container=container,
-        since=since,
-        until=until,
-    )
+    version = given["flink"]
+    role = "jobmanager" if given["jobmanager"] else "taskmanager"
+    options = defined(given["define"] or ())
+    if given["process_size"] is not None:
+        options[_total(role, version)] = given["process_size"]
+    if given["flink_size"] is not None:
+        options[f"{role}.memory.flink.size"] = given["flink_size"]
+    if version is not None and not re.match(r"v?\d+\.\d+", version):
+        raise FlowdiagError(f"'{version}' is no version of Flink", hint="write 1.20 or 2.0.1")
+    if not given["paths"] and not options:
+        raise FlowdiagError(
+            "nothing to look at: no input and no option",
+            hint="flowdiag memory logs/ or flowdiag memory --process-size 4g --flink 1.20",
+        )
+    return {"memory": MemoryOptions(given=options, version=version, container=given["container"])}
 
 
 def _total(role: str, flink: str | None) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
-from flowdiag.cli import options as o
-from flowdiag.cli.settings import load_settings
-from flowdiag.cli.spark.early import spark_for
+from flowdiag.cli.diagnosing import diagnosing
 
 WhatIf = Annotated[
     bool,
@@ -21,28 +20,8 @@ WhatIf = Annotated[
 ]
 
 
-def queues(
-    paths: o.Paths,
-    tz: o.Tz = None,
-    strict_inputs: o.StrictInputs = None,
-    since: o.Since = None,
-    until: o.Until = None,
-    job: o.Job = None,
-    what_if: WhatIf = False,
-    format: o.OutputFormat = None,
-    output: o.Output = None,
-    max_rows: o.MaxRows = None,
-    redact: o.Redact = None,
-    no_excerpts: o.NoExcerpts = None,
-    no_color: o.NoColor = None,
-    fail_on: o.FailOnOption = None,
-    allow_inconclusive: o.AllowInconclusive = None,
-    master: o.Master = None,
-    config: o.Config = None,
-    quiet: o.Quiet = None,
-    verbose: o.Verbose = None,
-    debug: o.Debug = None,
-) -> int:
+@diagnosing(model={"what_if": (WhatIf, False)})
+def queues(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Where does the Flink job's back pressure start, and whose queues are full?
 
     \b
@@ -56,17 +35,6 @@ def queues(
     Give it metrics and the job graph: logs with metric reports (Slf4jReporter), files of Prometheus,
     what `flowdiag collect` saved, saved REST answers, archives; logs and configurations add to it.
     """
-    settings = load_settings(o.flags(locals()), config=config)
+    from flowdiag.analyses.options import QueueOptions
 
-    with spark_for(settings, paths) as spark:
-        from flowdiag.cli.diagnosing import Diagnosis, asked_for, run_on_spark
-
-        asked = asked_for(settings, since=since, until=until, job=job)
-
-        def diagnosing() -> Diagnosis:
-            from flowdiag.analyses.queues.topic import Wishes, diagnose
-            from flowdiag.analyses.report.wire import Data
-
-            return Diagnosis(diagnose, Wishes(**asked, what_if=what_if), Data(vertices=[]))
-
-        return run_on_spark("queues", diagnosing, paths, settings, engine="flink", spark=spark)
+    return {"queues": QueueOptions(what_if=given["what_if"])}

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from flowdiag.cli import options as o
-from flowdiag.cli.settings import load_settings
-from flowdiag.cli.spark.early import spark_for
+from collections.abc import Mapping
+from typing import Any
+
+from flowdiag.cli.diagnosing import diagnosing
 
 
-def startup(
-    paths: o.Paths,
-    tz: o.Tz = None,
-    strict_inputs: o.StrictInputs = None,
-    since: o.Since = None,
-    until: o.Until = None,
-    job: o.Job = None,
-    format: o.OutputFormat = None,
-    output: o.Output = None,
-    max_rows: o.MaxRows = None,
-    redact: o.Redact = None,
-    no_excerpts: o.NoExcerpts = None,
-    no_color: o.NoColor = None,
-    fail_on: o.FailOnOption = None,
-    allow_inconclusive: o.AllowInconclusive = None,
-    master: o.Master = None,
-    config: o.Config = None,
-    quiet: o.Quiet = None,
-    verbose: o.Verbose = None,
-    debug: o.Debug = None,
-) -> int:
+@diagnosing()
+def startup(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """How did the Flink job get to RUNNING, and what holds it if it did not?
 
     \b
@@ -42,18 +24,4 @@ def startup(
     it. Every start is split into its steps: submission, slots, deployment, initialisation; cold starts are
     told from restarts.
     """
-    settings = load_settings(o.flags(locals()), config=config)
-
-    with spark_for(settings, paths) as spark:
-        from flowdiag.cli.diagnosing import Diagnosis, asked_for, run_on_spark
-
-        asked = asked_for(settings, since=since, until=until, job=job)
-
-        def diagnosing() -> Diagnosis:
-            from flowdiag.analyses.options import Wishes
-            from flowdiag.analyses.report.wire import Data
-            from flowdiag.analyses.startup.topic import diagnose
-
-            return Diagnosis(diagnose, Wishes(**asked), Data(attempts=[]))
-
-        return run_on_spark("startup", diagnosing, paths, settings, engine="flink", spark=spark)
+    return {}

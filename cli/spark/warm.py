@@ -140,18 +140,18 @@ def _rehearse(starter: SparkStarter, folder: Path) -> None:
 
     Then the same log as if it were large: from files, with generated code.
     """
-    from flowdiag.analyses.checkpoints.topic import diagnose
-    from flowdiag.analyses.engine.reading import Means
-    from flowdiag.analyses.options import Wishes
+    from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
+    from flowdiag.analyses.diagnosis import diagnose
+    from flowdiag.analyses.engine.reading import Resources
     from flowdiag.parsers.sources.discover import discover
 
     (folder / "jobmanager.log").write_text(_rehearsal_log())
     (folder / "taskmanager.log").write_text(_rehearsal_of_taskmanager())
     discovery = discover([str(folder)])
-    small = Means(tune=starter.tune)
+    small = Resources(tune=starter.tune)
     large = replace(small, here_bytes=0, few_rows=0, processes=1, folder=folder / "rows")
-    for means in (small, large):
-        diagnose(discovery, starter.session, Wishes(), means=means)
+    for resources in (small, large):
+        diagnose((CHECKPOINTS,), discovery, starter.session, resources=resources)
 
 
 def _rehearsal_log() -> str:

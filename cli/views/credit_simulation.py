@@ -122,24 +122,26 @@ def _from_inputs(wanted: Wanted) -> tuple[Fit, list[Prediction]]:
 
 
 def _fitted(wanted: Wanted) -> Fit:
+    from flowdiag.analyses.diagnosis import measure, selected
+    from flowdiag.analyses.options import Options
     from flowdiag.analyses.queues.facts import options_of
-    from flowdiag.analyses.queues.topic import measure
+    from flowdiag.analyses.queues.topic import QUEUES
     from flowdiag.analyses.span import Selection
-    from flowdiag.cli.diagnosing import find, means_of, stages
+    from flowdiag.cli.diagnosing import find, resources_of, stages
     from flowdiag.cli.spark.starter import SparkStarter
 
-    selection = Selection(job=wanted.job)
     with Progress() as progress, SparkStarter.begin() as spark:
         progress("looking at the inputs")
         discovery = find(wanted.paths, strict=False, engine="flink")
-        facts, _ = measure(
-            discovery.sources,
+        measured = measure(
+            (QUEUES,),
+            discovery,
             spark.session,
-            means=means_of(spark),
+            resources=resources_of(spark),
             say=stages(progress, discovery),
         )
-        selection.require((job.job.key.job_id or None, job.job.name) for job in facts.jobs)
-        jobs = [j for j in facts.jobs if selection.wants(j.job.key.job_id or None, j.job.name)]
+        options = Options(selection=Selection(job=wanted.job))
+        jobs = selected(QUEUES, measured.facts[QUEUES.name], measured.processes, options).jobs
         if len(jobs) != 1:
             names = ", ".join(sorted(j.job.name or j.job.key.job_id for j in jobs)) or "none"
             raise FlowdiagError(

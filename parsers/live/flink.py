@@ -151,7 +151,7 @@ def batches_of(ids: Iterable[str], most: int = QUERY_CHARACTERS) -> Iterator[str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlinkWishes:
+class FlinkOptions:
     """What the user wants.
 
     Attributes:
@@ -198,7 +198,7 @@ Values = dict[tuple[str, int], dict[str, float]]  # (vertex, subtask) -> metric 
 
 
 async def collect_flink(
-    client: Client, folder: Folder, wishes: FlinkWishes, *, tool: str, say: Say
+    client: Client, folder: Folder, options: FlinkOptions, *, tool: str, say: Say
 ) -> Outcome:
     """Collect until the time is up or the jobs have ended.
 
@@ -206,25 +206,25 @@ async def collect_flink(
         FlowdiagError: it is no Flink, too old, has no such job, or nothing could be collected.
         asyncio.CancelledError: somebody interrupted; what was collected is stored.
     """
-    collector = _Collector(client, folder, wishes, tool, say)
+    collector = _Collector(client, folder, options, tool, say)
     await collector.begin()
     return await collector.run()
 
 
 class _Collector:
     def __init__(
-        self, client: Client, folder: Folder, wishes: FlinkWishes, tool: str, say: Say
+        self, client: Client, folder: Folder, options: FlinkOptions, tool: str, say: Say
     ) -> None:
         self._watch = Watch(
             client,
             folder,
-            every_s=wishes.every_s,
-            for_s=wishes.for_s,
+            every_s=options.every_s,
+            for_s=options.for_s,
             tool=tool,
             say=say,
-            most_ticks=wishes.most_ticks,
+            most_ticks=options.most_ticks,
         )
-        self._client, self._wishes, self._say = client, wishes, say
+        self._client, self._options, self._say = client, options, say
         self._version: tuple[int, int] = (1, 9)
         self._version_text = ""
         self._jobs: dict[str, _Job] = {}
@@ -271,7 +271,7 @@ class _Collector:
     async def run(self) -> Outcome:
         """Tick until the end."""
         return await self._watch.run(
-            self._tick, self._context, flink_version=self._version_text, job=self._wishes.job
+            self._tick, self._context, flink_version=self._version_text, job=self._options.job
         )
 
     def _context(self) -> dict[str, Any]:
@@ -316,7 +316,7 @@ class _Collector:
         live = [job for job in jobs if job.state not in TERMINAL]
         if live:
             spent = asyncio.get_running_loop().time() - began
-            await asyncio.sleep(max(0.0, self._wishes.settle_s - spent))
+            await asyncio.sleep(max(0.0, self._options.settle_s - spent))
             for job in live:
                 await self._metrics(job)
             await self._processes()
@@ -342,7 +342,7 @@ class _Collector:
         if answer is None:
             return None
         listed = objects_at(answer.body if isinstance(answer.body, Mapping) else {}, "jobs")
-        wanted = self._wishes.job
+        wanted = self._options.job
         states = sorted((str(item.get("jid")), str(item.get("state"))) for item in listed)
         self._keep(answer, compare=states)
         if wanted is not None:
@@ -525,7 +525,7 @@ class _Collector:
             return  # the same refresh as in the last tick is the same sample
         job.refreshed_ms = refreshed
         pressures: list[Answer | None] = []
-        if (many and knows_time) or (self._wishes.sample_back_pressure and not knows_time):
+        if (many and knows_time) or (self._options.sample_back_pressure and not knows_time):
             pressures = await self._watch.ask_all(
                 (f"{base}/{vertex.id}/backpressure", "") for vertex in job.vertices
             )
@@ -583,7 +583,9 @@ class _Collector:
                 stamp = await self._stamp(job)
         if stamp is not None and stamp != job.refreshed_ms:
             age_s = (now_ms() + self._skew_ms - stamp) / 1000
-            await asyncio.sleep(min(self._wishes.settle_s, max(0.0, self._wishes.settle_s - age_s)))
+            await asyncio.sleep(
+                min(self._options.settle_s, max(0.0, self._options.settle_s - age_s))
+            )
         return stamp
 
     async def _stamp(self, job: _Job) -> int | None:
@@ -608,7 +610,7 @@ class _Collector:
             if self._number > 1 or all(vertex.ids for vertex in without):
                 return
             if attempt + 1 < WARM_UP:
-                await asyncio.sleep(self._wishes.settle_s)
+                await asyncio.sleep(self._options.settle_s)
 
     def _chosen(
         self, job: _Job, pressures: Sequence[Answer | None] | None
@@ -686,7 +688,7 @@ class _Collector:
     async def _dump(self) -> None:
         """A thread dump of the first suspect that had none lately, from 1.11 on."""
         suspects, self._suspects = list(dict.fromkeys(self._suspects)), []
-        if self._version < (1, 11) or not self._wishes.thread_dumps:
+        if self._version < (1, 11) or not self._options.thread_dumps:
             return
         if len(self._dumps) and max(self._dumps.values()) + DUMP_TICKS > self._number:
             return

@@ -33,7 +33,7 @@ SOURCES: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryWishes:
+class HistoryOptions:
     """What the user wants.
 
     Attributes:
@@ -50,24 +50,24 @@ class HistoryWishes:
     selector: str | None = None
 
 
-def windows(wishes: HistoryWishes) -> list[tuple[int, int]]:
+def windows(options: HistoryOptions) -> list[tuple[int, int]]:
     """The span in pieces that one query each may ask for, both ends on the grid of the steps.
 
-    >>> windows(HistoryWishes(from_s=0, to_s=7200, step_s=60))
+    >>> windows(HistoryOptions(from_s=0, to_s=7200, step_s=60))
     [(0, 3540), (3600, 7140), (7200, 7200)]
     """
-    step = wishes.step_s
+    step = options.step_s
     length = max(step, min(WINDOW_S, MAX_POINTS * step) // step * step)
-    first = -(-wishes.from_s // step) * step
+    first = -(-options.from_s // step) * step
     return [
-        (start, min(start + length - step, wishes.to_s // step * step))
-        for start in range(first, wishes.to_s + 1, length)
-        if start <= wishes.to_s // step * step
+        (start, min(start + length - step, options.to_s // step * step))
+        for start in range(first, options.to_s + 1, length)
+        if start <= options.to_s // step * step
     ]
 
 
 async def collect_prometheus(
-    client: Client, folder: Folder, wishes: HistoryWishes, *, tool: str, say: Say
+    client: Client, folder: Folder, options: HistoryOptions, *, tool: str, say: Say
 ) -> Outcome:
     """Collect the span; what an earlier run has is not asked for again.
 
@@ -75,27 +75,27 @@ async def collect_prometheus(
         FlowdiagError: it is no Prometheus, knows no metrics of Flink, or refuses.
         asyncio.CancelledError: somebody interrupted; what was collected is stored.
     """
-    if wishes.to_s <= wishes.from_s:
+    if options.to_s <= options.from_s:
         raise FlowdiagError("--from is not before --to")
-    names = await _names(client, folder.url, wishes)
+    names = await _names(client, folder.url, options)
     watch = Watch(client, folder, every_s=0.001, for_s=1e9, tool=tool, say=say)
-    history = _History(client, folder, wishes, watch, names, say)
+    history = _History(client, folder, options, watch, names, say)
     return await watch.run(
         history.tick,
         dict,
-        from_ms=wishes.from_s * 1000,
-        to_ms=wishes.to_s * 1000,
-        step_ms=wishes.step_s * 1000,
+        from_ms=options.from_s * 1000,
+        to_ms=options.to_s * 1000,
+        step_ms=options.step_s * 1000,
         metrics=len(names),
     )
 
 
-async def _names(client: Client, url: str, wishes: HistoryWishes) -> list[str]:
+async def _names(client: Client, url: str, options: HistoryOptions) -> list[str]:
     query = urlencode(
         {
-            "match[]": f'{{__name__=~"flink_.+"{_matchers(replace(wishes, job=None))}}}',
-            "start": wishes.from_s,
-            "end": wishes.to_s,
+            "match[]": f'{{__name__=~"flink_.+"{_matchers(replace(options, job=None))}}}',
+            "start": options.from_s,
+            "end": options.to_s,
         }
     )
     try:
@@ -110,7 +110,7 @@ async def _names(client: Client, url: str, wishes: HistoryWishes) -> list[str]:
         )
     names = sorted(name for name in data if isinstance(name, str) and _is_wanted(name))
     if not names:
-        what = "that selector" if wishes.selector else "Flink"
+        what = "that selector" if options.selector else "Flink"
         raise FlowdiagError(
             f"{url}: no metrics of {what} between these times",
             hint="does Flink's PrometheusReporter feed it, and is the span right?",
@@ -133,15 +133,15 @@ def _is_wanted(name: str) -> bool:
     )
 
 
-def _matchers(wishes: HistoryWishes) -> str:
+def _matchers(options: HistoryOptions) -> str:
     found = ""
-    if wishes.job is not None:
+    if options.job is not None:
         pattern = "".join(
-            {"*": ".*", "?": "."}.get(c, re.escape(c).replace("\\", "\\\\")) for c in wishes.job
+            {"*": ".*", "?": "."}.get(c, re.escape(c).replace("\\", "\\\\")) for c in options.job
         ).replace('"', '\\"')
         found += f',job_name=~"{pattern}"'
-    if wishes.selector:
-        found += f",{wishes.selector.strip().strip('{},')}"
+    if options.selector:
+        found += f",{options.selector.strip().strip('{},')}"
     return found
 
 
@@ -152,13 +152,13 @@ class _History:
         self,
         client: Client,
         folder: Folder,
-        wishes: HistoryWishes,
+        options: HistoryOptions,
         watch: Watch,
         names: list[str],
         say: Say,
     ) -> None:
         self._client, self._watch, self._say = client, watch, say
-        self._wishes = wishes
+        self._options = options
         done = {
             (entry.get("query"), entry.get("start"), entry.get("end"))
             for line in folder.entries
@@ -167,9 +167,9 @@ class _History:
         }
         self._todo = [
             (name, start, end)
-            for start, end in windows(wishes)
+            for start, end in windows(options)
             for name in names
-            if (_expression(name, wishes), start, end) not in done
+            if (_expression(name, options), start, end) not in done
         ]
         self._count = len(self._todo)
 
@@ -187,10 +187,10 @@ class _History:
                     f"{API}/query_range",
                     urlencode(
                         {
-                            "query": _expression(name, self._wishes),
+                            "query": _expression(name, self._options),
                             "start": start,
                             "end": end,
-                            "step": self._wishes.step_s,
+                            "step": self._options.step_s,
                         }
                     ),
                 )
@@ -205,7 +205,9 @@ class _History:
                 self._todo.remove((name, start, end))
                 if answer is None:
                     continue
-                asked.append({"query": _expression(name, self._wishes), "start": start, "end": end})
+                asked.append(
+                    {"query": _expression(name, self._options), "start": start, "end": end}
+                )
                 body = answer.body if isinstance(answer.body, Mapping) else {}
                 if objects_at(object_at(body, "data"), "result"):
                     self._watch.keep(f"{API}/query_range", body, answer.time_ms, compare=False)
@@ -224,9 +226,9 @@ def _refused(failed: RequestFailed) -> bool:
     return failed.status is not None and 400 <= failed.status < 500 and not failed.fatal
 
 
-def _expression(name: str, wishes: HistoryWishes) -> str:
+def _expression(name: str, options: HistoryOptions) -> str:
     named = named_metric(name)
     # What a process registers belongs to no job.
     of_job = named is not None and named.scope in ("task", "operator", "jm-job")
-    matchers = _matchers(wishes if of_job else replace(wishes, job=None)).lstrip(",")
+    matchers = _matchers(options if of_job else replace(options, job=None)).lstrip(",")
     return f"{name}{{{matchers}}}" if matchers else name

@@ -30,7 +30,7 @@ REQUESTS_PER_TICK: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SparkWishes:
+class SparkOptions:
     """What the user wants.
 
     Attributes:
@@ -55,7 +55,7 @@ class _Application:
 
 
 async def collect_spark(
-    client: Client, folder: Folder, wishes: SparkWishes, *, tool: str, say: Say
+    client: Client, folder: Folder, options: SparkOptions, *, tool: str, say: Say
 ) -> Outcome:
     """Collect until the time is up or the driver is gone.
 
@@ -63,25 +63,25 @@ async def collect_spark(
         FlowdiagError: it is no Spark, has no such application, or nothing could be collected.
         asyncio.CancelledError: somebody interrupted; what was collected is stored.
     """
-    collector = _Collector(client, folder, wishes, tool, say)
+    collector = _Collector(client, folder, options, tool, say)
     await collector.begin()
     return await collector.run()
 
 
 class _Collector:
     def __init__(
-        self, client: Client, folder: Folder, wishes: SparkWishes, tool: str, say: Say
+        self, client: Client, folder: Folder, options: SparkOptions, tool: str, say: Say
     ) -> None:
         self._watch = Watch(
             client,
             folder,
-            every_s=wishes.every_s,
-            for_s=wishes.for_s,
+            every_s=options.every_s,
+            for_s=options.for_s,
             tool=tool,
             say=say,
-            most_ticks=wishes.most_ticks,
+            most_ticks=options.most_ticks,
         )
-        self._client, self._wishes, self._say = client, wishes, say
+        self._client, self._options, self._say = client, options, say
         self._applications: dict[str, _Application] = {}
         self._number = 0
         self._version = ""
@@ -108,7 +108,7 @@ class _Collector:
             self._tick,
             self._context,
             spark_version=self._version,
-            application=self._wishes.application,
+            application=self._options.application,
         )
         return outcome
 
@@ -127,7 +127,7 @@ class _Collector:
         self._keep(listed, compare=[item.get("id") for item in _objects(listed.body)])
         found = [one for item in _objects(listed.body) if (one := self._know(item)) is not None]
         if not found:
-            wanted = self._wishes.application
+            wanted = self._options.application
             raise FlowdiagError(
                 f"no application is called '{wanted}'" if wanted else "no application runs there"
             )
@@ -145,7 +145,7 @@ class _Collector:
 
     def _know(self, item: Mapping[str, Any]) -> _Application | None:
         application_id = as_string(item.get("id"))
-        wanted = self._wishes.application
+        wanted = self._options.application
         if application_id is None or not re.fullmatch(r"[\w.-]{1,200}", application_id):
             return None
         if wanted is not None and wanted not in (application_id, item.get("name")):

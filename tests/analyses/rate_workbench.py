@@ -17,7 +17,7 @@ from flowdiag.analyses.rate.facts import (
     Trigger,
 )
 from flowdiag.analyses.rate.model import Job, Settings, simulate
-from flowdiag.analyses.rate.rules import RATE_RULES
+from flowdiag.analyses.rate.rules import RULES as RATE_RULES
 from flowdiag.analyses.rate.state import Assessment, assess
 from flowdiag.analyses.report.wire import judge
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.checkpoints.rules import (
-    CHECKPOINT_RULES,
+    RULES as CHECKPOINT_RULES,
+)
+from flowdiag.analyses.checkpoints.rules import (
     checkpoint_declined,
     checkpoint_expired,
     checkpoint_never_completes,

@@ -109,12 +109,12 @@ def test_nothing_to_go_by() -> None:
 
 @pytest.mark.spark
 def test_extractions_are_what_is_read(spark: SparkSession) -> None:
-    from flowdiag.analyses.queues.topic import measure
+    from flowdiag.analyses.diagnosis import measure
+    from flowdiag.analyses.queues.topic import QUEUES
     from flowdiag.parsers.sources.discover import discover
 
     folder = ROOT / "1.10.3" / "pressed"
-    sources = discover([str(folder / "logs"), str(folder / "rest")]).sources
-    facts, _ = measure(sources, lambda: spark)
-    (job,) = facts.jobs
+    found = discover([str(folder / "logs"), str(folder / "rest")])
+    (job,) = measure((QUEUES,), found, lambda: spark).facts[QUEUES.name].jobs
     kept = json.loads((folder / "credits.json").read_bytes())["observed"]
     assert observe(job, options_of(job.job)) == msgspec.convert(kept, Observed)

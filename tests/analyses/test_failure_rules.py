@@ -7,7 +7,10 @@ from dataclasses import replace
 import pytest
 
 from flowdiag.analyses.checkpoints.rules import (
-    CHECKPOINT_RULES,
+    RULES as CHECKPOINT_RULES,
+)
+from flowdiag.analyses.checkpoints.rules import checkpoint_threshold_exceeded as threshold_exceeded
+from flowdiag.analyses.checkpoints.rules import (
     jobmanager_stalled,
     lost_transactions,
     no_source_acknowledged,
@@ -18,7 +21,6 @@ from flowdiag.analyses.checkpoints.rules import (
     task_failure,
     taskmanager_lost,
 )
-from flowdiag.analyses.checkpoints.rules import checkpoint_threshold_exceeded as threshold_exceeded
 from flowdiag.analyses.checkpoints.rules import slow_checkpoint_storage as storage_throttled
 from flowdiag.analyses.checkpoints.rules import slow_finalization as metadata_write
 from flowdiag.analyses.finding import Confidence, Finding, Inconclusive, Severity, State

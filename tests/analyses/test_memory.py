@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flowdiag.analyses.memory import topic as memory
+from flowdiag.analyses.diagnosis import diagnose
+from flowdiag.analyses.memory.topic import MEMORY
 from flowdiag.parsers.sources.discover import discover
 
 if TYPE_CHECKING:
@@ -23,11 +24,11 @@ SHORT = sorted(FIXTURES.glob("recordings/startup/*/too-few-buffers"))
 
 
 def _diagnose(folders: list[Path], spark: SparkSession | None = None) -> Report:
-    discovery = discover([str(folder) for folder in folders])
-    wishes = memory.Wishes()
-    others = memory.look_at(discovery, wishes)
-    session = (lambda: spark) if spark is not None else None
-    return memory.diagnose(discovery, others, session, wishes)
+    def session() -> SparkSession:
+        assert spark is not None, "no Spark is needed for these"
+        return spark
+
+    return diagnose((MEMORY,), discover([str(folder) for folder in folders]), session)
 
 
 @pytest.mark.spark

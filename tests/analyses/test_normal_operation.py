@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flowdiag.analyses.checkpoints.rules import CHECKPOINT_RULES
+from flowdiag.analyses.checkpoints.rules import RULES as CHECKPOINT_RULES
 from flowdiag.analyses.finding import Finding, Severity, Verdict
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.report.wire import judge

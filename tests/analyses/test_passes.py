@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.checkpoints.data import checkpoint_data
-from flowdiag.analyses.checkpoints.rules import CHECKPOINT_RULES
+from flowdiag.analyses.checkpoints.rules import RULES as CHECKPOINT_RULES
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
 from flowdiag.analyses.keys import JobKey
 

@@ -84,8 +84,8 @@ ASKED: dict[str, Callable[[Any], object]] = {
         frame, tz="Asia/Shanghai", lacks_job=True, headers=True, times=True, few=True
     ),
     "queues": lambda frame: queues.queue_frame(frame, frame, 1_000_000),
-    "startup": lambda frame: startup.facts_frame(frame, frame),
-    "memory": memory.facts_frame,
+    "startup": lambda frame: startup.frames(frame, frame, frame),
+    "memory": memory.frames,
     "rate": rate.facts_frame,
     "rate of batches": lambda frame: rate.facts_frame(frame, {Event.SPARK_BATCH.value}),
     "owned": lambda frame: rate.owned(frame, []),

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from flowdiag.analyses.diagnosis import selected
 from flowdiag.analyses.finding import Confidence, Severity, State, Verdict
 from flowdiag.analyses.flink.job import SubtaskLoad
 from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.options import Options
 from flowdiag.analyses.queues.data import queue_vertices
 from flowdiag.analyses.queues.remedies import queue_remedies
 from flowdiag.analyses.queues.root import find_spells
-from flowdiag.analyses.queues.topic import select
+from flowdiag.analyses.queues.topic import QUEUES
 from flowdiag.analyses.span import Moment, Selection
 
 from .queues_workbench import FIRST, MINUTE, Queues, facts_of, findings, judged, reasons
@@ -409,7 +411,11 @@ def test_back_pressure_without_a_graph_and_without_busy_times_is_inconclusive() 
 def test_a_selection_keeps_the_windows_in_its_time() -> None:
     bench = hot_key(Queues(minutes=10))
     facts = facts_of(bench.job())
-    late = select(facts, Selection(since=Moment(before_end_us=4 * MINUTE)))
+    late = selected(
+        QUEUES, facts, (), Options(selection=Selection(since=Moment(before_end_us=4 * MINUTE)))
+    )
     assert [w - FIRST for w in late.jobs[0].windows] == [5, 6, 7, 8, 9]
-    none = select(facts, Selection(until=Moment(utc_us=bench.at(-5))))
+    none = selected(
+        QUEUES, facts, (), Options(selection=Selection(until=Moment(utc_us=bench.at(-5))))
+    )
     assert judged(*none.jobs).verdict is Verdict.INCONCLUSIVE

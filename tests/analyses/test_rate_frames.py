@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flowdiag.analyses.diagnosis import measure
 from flowdiag.analyses.rate.facts import ApplicationFacts
-from flowdiag.analyses.rate.topic import measure
+from flowdiag.analyses.rate.topic import RATE
 from flowdiag.parsers.sources.discover import discover, of_engine
 
 if TYPE_CHECKING:
@@ -127,8 +128,8 @@ def write(path: Path, events: list[Json]) -> Path:
 
 def facts_of(spark: SparkSession, *paths: Path) -> dict[str, ApplicationFacts]:
     found = of_engine(discover([str(path) for path in paths]), "spark")
-    measured = measure(found.sources, lambda: spark)
-    return {app.key.job_id: app for app in measured.facts.applications}
+    facts = measure((RATE,), found, lambda: spark).facts[RATE.name]
+    return {app.key.job_id: app for app in facts.applications}
 
 
 def test_two_applications_in_one_file(spark: SparkSession, tmp_path: Path) -> None:

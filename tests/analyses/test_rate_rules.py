@@ -403,12 +403,12 @@ def test_a_first_batch_without_a_limit() -> None:
 
 
 def test_lost_events_lower_the_confidence() -> None:
-    from flowdiag.analyses.rate.topic import doubted
+    from flowdiag.analyses.rate.topic import RATE
 
     app = w.application([w.batch(n, processing_ms=900) for n in range(30)])
     lossy = replace(app, lost=(w.record(kind="spark_dropped", count="3"),))
     for one, expected in ((app, "high"), (lossy, "medium")):
-        outcomes = doubted(w.outcomes(one), w.assessed(one))
+        outcomes = RATE.doubted(w.outcomes(one), w.assessed(one))
         assert {x.confidence for o in outcomes for x in o.findings} == {expected}
 
 

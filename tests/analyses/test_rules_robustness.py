@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flowdiag.analyses.checkpoints.rules import CHECKPOINT_RULES
+from flowdiag.analyses.checkpoints.rules import RULES as CHECKPOINT_RULES
 from flowdiag.analyses.finding import Confidence, weigh
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.placement import place

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta, timezone
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.analyses.checkpoints.topic import nothing_left, select
-from flowdiag.analyses.span import Moment, Selection, parse_moment
+from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
+from flowdiag.analyses.diagnosis import selected
+from flowdiag.analyses.options import Options
+from flowdiag.analyses.span import Moment, Selection, instant, parse_moment
 from flowdiag.parsers.errors import FlowdiagError
 
 from .workbench import T0, Bench
@@ -34,10 +38,10 @@ def test_moments(text: str, moment: Moment) -> None:
 
 
 def test_a_wall_clock_is_read_in_the_zone_of_the_log() -> None:
-    zone_ms = 8 * 3_600_000
-    assert parse_moment("2018-11-30 02:43").at(end_us=0, zone_offset_ms=zone_ms) == UTC_18_43
-    assert parse_moment("1h").at(end_us=UTC_18_43, zone_offset_ms=zone_ms) == UTC_18_43 - HOUR_US
-    assert parse_moment("2018-11-29T18:43Z").at(end_us=0, zone_offset_ms=zone_ms) == UTC_18_43
+    zone = timezone(timedelta(hours=8))
+    assert instant(parse_moment("2018-11-30 02:43"), 0, zone) == UTC_18_43
+    assert instant(parse_moment("1h"), UTC_18_43, zone) == UTC_18_43 - HOUR_US
+    assert instant(parse_moment("2018-11-29T18:43Z"), 0, zone) == UTC_18_43
 
 
 @given(st.text(max_size=20))
@@ -72,7 +76,11 @@ def test_a_time_without_checkpoints_is_told() -> None:
     job = Bench()
     job.completes(3)
     facts = job.facts()
-    assert nothing_left(facts, select(facts, Selection(since=Moment(utc_us=T0)))) == []
-    later = select(facts, Selection(since=Moment(utc_us=T0 + 24 * HOUR_US)))
-    (told,) = nothing_left(facts, later)
+
+    def notes(since_us: int) -> list[str]:
+        options = Options(selection=Selection(since=Moment(utc_us=since_us)))
+        return list(CHECKPOINTS.notes(facts, selected(CHECKPOINTS, facts, (), options)))
+
+    assert notes(T0) == []
+    (told,) = notes(T0 + 24 * HOUR_US)
     assert told.endswith("from 2023-11-14T22:13:20.000Z to 2023-11-14T22:15:20.000Z")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from flowdiag.analyses.options import Wishes
+from flowdiag.analyses.diagnosis import diagnose
+from flowdiag.analyses.options import Options
 from flowdiag.analyses.span import Moment, Selection
-from flowdiag.analyses.startup import topic as startup
+from flowdiag.analyses.startup.topic import STARTUP
 from flowdiag.parsers.sources.discover import discover
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ pytestmark = pytest.mark.spark
 
 
 def _diagnose(spark: SparkSession, folder: Path, selection: Selection | None = None) -> Report:
-    wishes = Wishes(selection=selection or Selection())
-    return startup.diagnose(discover([str(folder)]), lambda: spark, wishes)
+    options = Options(selection=selection or Selection())
+    return diagnose((STARTUP,), discover([str(folder)]), lambda: spark, options)
 
 
 def _truth(folder: Path) -> dict[str, Any]:

@@ -56,20 +56,20 @@ def log(tmp_path: Path) -> str:
 
 @pytest.fixture
 def diagnosed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], list[Any]]]:
-    """Make a diagnosis say what a test wants; gives the wishes that it was called with."""
+    """Make a diagnosis say what a test wants; gives the options that it was called with."""
     monkeypatch.setattr("flowdiag.cli.spark.starter.SparkStarter", NoSpark)
     monkeypatch.delenv("NO_COLOR", raising=False)
 
     def be(result: Any) -> list[Any]:
         seen: list[Any] = []
 
-        def diagnose(discovery: Any, session: Any, wishes: Any, **_: Any) -> Report:
-            seen.append(wishes)
+        def diagnose(topics: Any, inputs: Any, session: Any, options: Any, **_: Any) -> Report:
+            seen.append(options)
             if isinstance(result, BaseException):
                 raise result
             return result  # type: ignore[no-any-return]
 
-        monkeypatch.setattr("flowdiag.analyses.checkpoints.topic.diagnose", diagnose)
+        monkeypatch.setattr("flowdiag.analyses.diagnosis.diagnose", diagnose)
         return seen
 
     yield be
@@ -198,7 +198,7 @@ def test_a_damaged_input_with_strict_inputs(log: str, diagnosed: Callable[[Any],
 def test_inputs_that_are_no_logs(
     tmp_path: Path, diagnosed: Callable[[Any], Any], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    diagnosed(AssertionError("nothing to diagnose, so Spark must not be asked"))
+    # `diagnosed` has put a Spark in place that cannot be asked for a session.
     (tmp_path / "image.bin").write_bytes(bytes(range(256)) * 40)
     assert main(["checkpoints", str(tmp_path), "--format", "json"]) == 3
     out, err = capfdbinary.readouterr()
@@ -211,9 +211,9 @@ def test_inputs_that_are_no_logs(
 def test_options_reach_the_diagnosis(log: str, diagnosed: Callable[[Any], Any]) -> None:
     seen = diagnosed(reports.healthy())
     main(["checkpoints", log, "--since", "2h", "--job", "or*", "--tz", "+08:00", "--no-excerpts"])
-    wishes = seen[0]
-    assert wishes.selection.since.before_end_us == 7_200_000_000
-    assert (wishes.selection.job, wishes.tz, wishes.privacy.excerpts) == ("or*", "Etc/GMT-8", False)
+    options = seen[0]
+    assert options.selection.since.before_end_us == 7_200_000_000
+    assert (options.selection.job, options.tz, options.privacy.excerpts) == ("or*", "Etc/GMT-8", False)
 
 
 def test_output_appears_complete_or_not_at_all(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flowdiag.analyses.topics import ALL_RULES
+from flowdiag.analyses.topics import all_rules
 from flowdiag.cli.settings import (
     OTHER_VARIABLES,
     FailOn,
@@ -79,20 +79,20 @@ def test_switches_from_the_environment(tmp_path: Path) -> None:
 
 
 def test_thresholds_by_code_or_name(tmp_path: Path) -> None:
-    rule = next(rule for rule in ALL_RULES if rule.thresholds)
+    rule = next(rule for rule in all_rules() if rule.thresholds)
     name = rule.thresholds[0].name
     for key in (rule.code, rule.name):
         settings = load(tmp_path, f"[thresholds.{key}]\n{name} = 7\n")
-        assert rule_overrides(settings.thresholds, ALL_RULES) == {rule.code: {name: 7.0}}
+        assert rule_overrides(settings.thresholds, all_rules()) == {rule.code: {name: 7.0}}
 
 
 def test_unknown_thresholds(tmp_path: Path) -> None:
-    rule = next(rule for rule in ALL_RULES if rule.thresholds)
+    rule = next(rule for rule in all_rules() if rule.thresholds)
     with pytest.raises(FlowdiagError, match="there is no rule 'CP999'"):
-        rule_overrides(load(tmp_path, "[thresholds.CP999]\nx = 1\n").thresholds, ALL_RULES)
+        rule_overrides(load(tmp_path, "[thresholds.CP999]\nx = 1\n").thresholds, all_rules())
     settings = load(tmp_path, f"[thresholds.{rule.code}]\nnone = 1\n")
     with pytest.raises(FlowdiagError, match=f"{rule.code} has no threshold 'none'"):
-        rule_overrides(settings.thresholds, ALL_RULES)
+        rule_overrides(settings.thresholds, all_rules())
 
 
 def test_every_variable_that_the_code_reads_is_known() -> None:

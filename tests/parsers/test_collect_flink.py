@@ -17,7 +17,7 @@ from flowdiag.parsers.live.client import Access, Client
 from flowdiag.parsers.live.flink import (
     CHECKPOINTS_PER_TICK,
     MAX_SUBTASKS,
-    FlinkWishes,
+    FlinkOptions,
     batches_of,
     collect_flink,
     requests_per_tick,
@@ -40,7 +40,7 @@ def collect(
         opened = Folder(folder, "flink", url)
         try:
             async with Client(url, access, backoff_s=0.01) as client:
-                wanted = FlinkWishes(
+                wanted = FlinkOptions(
                     every_s=0.02, for_s=60.0, most_ticks=ticks, settle_s=0.0, **wishes
                 )
                 return await collect_flink(client, opened, wanted, tool="0", say=lambda _: None)
@@ -428,7 +428,7 @@ def test_an_interrupted_tick_is_kept_and_marked(tmp_path: Path) -> None:
             async with Client(url) as client:
                 task = asyncio.create_task(
                     collect_flink(
-                        client, folder, FlinkWishes(settle_s=0.0), tool="0", say=lambda _: None
+                        client, folder, FlinkOptions(settle_s=0.0), tool="0", say=lambda _: None
                     )
                 )
                 while not stuck.is_set() and not task.done():

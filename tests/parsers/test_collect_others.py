@@ -15,8 +15,8 @@ import pytest
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.live.client import Client
 from flowdiag.parsers.live.folder import Folder
-from flowdiag.parsers.live.prometheus import HistoryWishes, collect_prometheus
-from flowdiag.parsers.live.spark import SparkWishes, collect_spark
+from flowdiag.parsers.live.prometheus import HistoryOptions, collect_prometheus
+from flowdiag.parsers.live.spark import SparkOptions, collect_spark
 from flowdiag.parsers.live.watching import Outcome
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.sources.file_times import moment_of_name
@@ -56,7 +56,7 @@ def collect_from_spark(url: str, folder: Path, ticks: int = 2, **wishes: Any) ->
         opened = Folder(folder, "spark", url)
         try:
             async with Client(url, backoff_s=0.01) as client:
-                wanted = SparkWishes(every_s=0.02, for_s=60.0, most_ticks=ticks, **wishes)
+                wanted = SparkOptions(every_s=0.02, for_s=60.0, most_ticks=ticks, **wishes)
                 return await collect_spark(client, opened, wanted, tool="0", say=lambda _: None)
         finally:
             opened.close()
@@ -184,7 +184,7 @@ def collect_history(url: str, folder: Path, **wishes: Any) -> Outcome:
         try:
             async with Client(url, backoff_s=0.01) as client:
                 span = {"from_s": BEGIN - 100, "to_s": BEGIN + 3700} | wishes
-                wanted = HistoryWishes(step_s=1, **span)
+                wanted = HistoryOptions(step_s=1, **span)
                 return await collect_prometheus(
                     client, opened, wanted, tool="0", say=lambda _: None
                 )

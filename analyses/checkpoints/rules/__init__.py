@@ -29,7 +29,7 @@ from flowdiag.analyses.checkpoints.rules import (
 )
 from flowdiag.analyses.rule import Rule
 
-CHECKPOINT_RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[Rule, ...]] = (
     # CP1xx: what happens
     checkpoint_expired.RULE,
     late_acknowledgement.RULE,

@@ -17,7 +17,7 @@ from flowdiag.analyses.memory.rules import (
 )
 from flowdiag.analyses.rule import Rule
 
-MEMORY_RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[Rule, ...]] = (
     # MM1xx: the configuration
     rejected_memory_options.RULE,
     misread_options.RULE,

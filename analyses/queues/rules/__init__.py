@@ -22,7 +22,7 @@ from flowdiag.analyses.queues.rules import (
 )
 from flowdiag.analyses.rule import Rule
 
-QUEUE_RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[Rule, ...]] = (
     # BP1xx: what happens, and where it starts
     back_pressure.RULE,
     slow_operator.RULE,

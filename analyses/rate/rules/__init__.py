@@ -41,7 +41,7 @@ from flowdiag.analyses.rate.rules import (
 )
 from flowdiag.analyses.rule import Rule
 
-RATE_RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[Rule, ...]] = (
     # RT1xx: what happens
     overloaded_batches.RULE,
     failing_batches.RULE,

@@ -23,7 +23,7 @@ from flowdiag.analyses.startup.rules import (
     submission_failed,
 )
 
-STARTUP_RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[Rule, ...]] = (
     # ST1xx: what happens
     held_start.RULE,
     start_loop.RULE,

@@ -1,0 +1,378 @@
+"""The one flow: inputs → facts of each topic → rules → one report. `diagnose` is the function to read first.
+
+| step | by whom |
+|---|---|
+| look: what of the inputs is read by the scan, and what a topic reads by itself | here |
+| measure: one scan, one settling of clocks, one collect for the small rows of all topics | the topics' engine |
+| judge: the span and the jobs that were asked for, every rule, case by case | here, with `rule.apply` |
+| report: evidence, inputs, verdicts | `report.build` |
+
+A topic is what a command adds to it: `flowdiag checkpoints` is the flow over one topic, and several
+topics of one engine are the same flow, which reads and measures once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from flowdiag.analyses.engine.reading import ORDINARY, Resources, Say
+from flowdiag.analyses.finding import RuleOutcome
+from flowdiag.analyses.keys import JobKey, Process
+from flowdiag.analyses.options import Options
+from flowdiag.analyses.report.build import report_of
+from flowdiag.analyses.report.wire import Data, Report
+from flowdiag.analyses.rule import Rule, apply
+from flowdiag.analyses.span import Selection, Span, zone_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from flowdiag.parsers.sources.discover import Discovery, Source
+
+Session = Callable[[], "SparkSession"]
+"""Waits for Spark and returns its session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A job or an application that a selection may name.
+
+    Args:
+        key: as findings carry it.
+        id: what people call it by, or None where nothing tells.
+        name: of the job, or None.
+        selectable: whether `--job` may mean it.
+    """
+
+    key: JobKey
+    id: str | None
+    name: str | None
+    selectable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aside:
+    """Inputs that a topic reads by itself: what they say, and what kind each of them is, by index."""
+
+    said: Any = None
+    kinds: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What came out of measuring.
+
+    Args:
+        facts: of each topic, by its name.
+        splits: the `split` rows, for the list of inputs.
+        processes: who wrote what.
+    """
+
+    facts: Mapping[str, Any]
+    splits: Sequence[Mapping[str, Any]] = ()
+    processes: Sequence[Process] = ()
+
+
+class Engine(Protocol):
+    """How the inputs of Flink, or of Spark, become facts."""
+
+    def measure(
+        self,
+        topics: Sequence[Any],
+        sources: Sequence[Source],
+        session: Session,
+        options: Options,
+        *,
+        asides: Mapping[str, Any],
+        resources: Resources,
+        say: Say,
+    ) -> Measured:
+        """Parse, settle, measure once for all topics: everything that happens before judging.
+
+        Args:
+            topics: of this engine.
+            sources: what is to be scanned; others are marked `not-read`, and none may be left.
+            session: asked only where something is to be scanned; small inputs are parsed before it is.
+            options: of the user.
+            asides: what topics read by themselves, by name.
+            resources: with what to read and measure.
+            say: told the name of each stage, for progress.
+        """
+
+
+class Topic:
+    """What a command adds to the flow; a subclass per topic, one object of it.
+
+    Facts are a topic's own type: `measure` of its engine makes them, and nobody else looks into them.
+    """
+
+    name: str
+    """Of the command, and of the topic in reports."""
+    engine: Engine
+    rules: tuple[Rule, ...]
+
+    def aside(self, sources: Sequence[Source], options: Options) -> Aside:
+        """Read the inputs that no scan reads; most topics have none."""
+        return Aside()
+
+    def jobs(self, facts: Any) -> Iterable[Named]:
+        """The jobs or applications, in order."""
+        raise NotImplementedError
+
+    def last_us(self, facts: Any) -> int | None:
+        """When the input ends, as far as the facts tell."""
+        raise NotImplementedError
+
+    def of_jobs(self, facts: Any, wanted: Callable[[Any], bool]) -> Any:
+        """The facts of some jobs; what joins (attempts, settings, workers) stays.
+
+        Args:
+            wanted: tells of a job's facts, as `jobs` names them, whether it is judged.
+        """
+        raise NotImplementedError
+
+    def within(self, facts: Any, span: Span) -> Any:
+        """The facts of a span of time; what joins (attempts, settings, workers) stays."""
+        raise NotImplementedError
+
+    def judged(self, facts: Any, options: Options) -> Any:
+        """What the rules see: the facts, or what follows from them."""
+        return facts
+
+    def cases(self, facts: Any) -> Sequence[Any]:
+        """What rules judge one by one: jobs, applications, processes."""
+        return ()
+
+    def doubted(self, outcomes: Sequence[RuleOutcome], facts: Any) -> Sequence[RuleOutcome]:
+        """The outcomes, with less confidence where the inputs are damaged."""
+        return outcomes
+
+    def data(
+        self,
+        facts: Any,
+        outcomes: Sequence[RuleOutcome],
+        options: Options,
+        sources: Sequence[Source],
+    ) -> Data:
+        """The topic's own tables.
+
+        Args:
+            facts: that were judged; None: nothing could be read.
+            outcomes: of the topic's rules.
+            options: of the user.
+            sources: everything that was found, by index.
+        """
+        raise NotImplementedError
+
+    def assessed(self, facts: Any) -> bool:
+        """Whether the input held anything that the topic judges."""
+        raise NotImplementedError
+
+    def notes(self, measured: Any, facts: Any) -> Iterable[str]:
+        """Warnings about the input as a whole.
+
+        Args:
+            measured: everything that was measured.
+            facts: the part of it that was judged.
+        """
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """The inputs after a first look.
+
+    Args:
+        sources: with the kinds that topics gave to those that they read by themselves: for the report.
+        to_scan: the same, those of the others marked as not read.
+        asides: what topics read by themselves, by name.
+        notes: warnings and errors about what was found.
+    """
+
+    sources: tuple[Source, ...]
+    to_scan: tuple[Source, ...]
+    asides: Mapping[str, Any]
+    notes: tuple[str, ...]
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether anything is left that only the scan reads."""
+        return any(source.kind != "not-read" for source in self.to_scan)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing at all can be read."""
+        return all(source.kind == "not-read" for source in self.sources)
+
+
+def look(topics: Sequence[Topic], discovery: Discovery, options: Options) -> Looked:
+    """Read what the scan does not: configurations and the like are small, and may be all there is.
+
+    Args:
+        topics: of one engine.
+        discovery: what `parsers.sources.discover` found.
+        options: of the user.
+    """
+    asides = {topic.name: topic.aside(discovery.sources, options) for topic in topics}
+    kinds = {index: kind for aside in asides.values() for index, kind in aside.kinds.items()}
+    return Looked(
+        sources=tuple(
+            replace(s, kind=kinds[s.index], reason=None) if s.index in kinds else s
+            for s in discovery.sources
+        ),
+        to_scan=tuple(
+            replace(s, kind="not-read") if s.index in kinds else s for s in discovery.sources
+        ),
+        asides={name: aside.said for name, aside in asides.items()},
+        notes=(*discovery.errors, *discovery.warnings),
+    )
+
+
+def diagnose(
+    topics: Sequence[Topic],
+    inputs: Discovery | Looked,
+    session: Session,
+    options: Options | None = None,
+    *,
+    resources: Resources = ORDINARY,
+    say: Say = lambda stage: None,
+) -> Report:
+    """Who is the culprit, and what proves it: one report about all topics.
+
+    Args:
+        topics: of one engine; in the order of the report.
+        inputs: what `parsers.sources.discover` found, or what `look` made of it.
+        session: waits for Spark and returns its session; not asked where nothing needs it.
+        options: of the user.
+        resources: with what to read and measure.
+        say: told the name of each stage, for progress.
+
+    Raises:
+        FlowdiagError: the selection fits nothing in the input, or Spark cannot start.
+    """
+    options = options or Options()
+    looked = inputs if isinstance(inputs, Looked) else look(topics, inputs, options)
+    command = topics[0].name if len(topics) == 1 else "diagnose"
+    if looked.empty and looked.sources:
+        # The document still says why, for each.
+        nothing = merged(topic.data(None, (), options, looked.sources) for topic in topics)
+        return report_of(
+            command, nothing, options, sources=looked.sources, assessed=False, notes=looked.notes
+        )
+    measured = measure(topics, looked, session, options, resources=resources, say=say)
+    say("judging")
+    parts = [judge(topic, measured, options, looked.sources) for topic in topics]
+    return report_of(
+        command,
+        merged(part.data for part in parts),
+        options,
+        sources=looked.sources,
+        splits=measured.splits,
+        processes=measured.processes,
+        outcomes=[outcome for part in parts for outcome in part.outcomes],
+        names={named.key: named.name for part in parts for named in part.jobs},
+        assessed=any(part.assessed for part in parts),
+        notes=(*looked.notes, *(note for part in parts for note in part.notes)),
+        say=say,
+    )
+
+
+def measure(
+    topics: Sequence[Topic],
+    inputs: Discovery | Looked,
+    session: Session,
+    options: Options | None = None,
+    *,
+    resources: Resources = ORDINARY,
+    say: Say = lambda stage: None,
+) -> Measured:
+    """Everything that happens before judging: the facts of each topic. Arguments as of `diagnose`."""
+    options = options or Options()
+    looked = inputs if isinstance(inputs, Looked) else look(topics, inputs, options)
+    return topics[0].engine.measure(
+        topics,
+        looked.to_scan,
+        session,
+        options,
+        asides=looked.asides,
+        resources=resources,
+        say=say,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What came of one topic."""
+
+    outcomes: Sequence[RuleOutcome]
+    data: Data
+    jobs: tuple[Named, ...]
+    assessed: bool
+    notes: tuple[str, ...]
+
+
+def judge(
+    topic: Topic, measured: Measured, options: Options, sources: Sequence[Source] = ()
+) -> Judged:
+    """Let a topic's rules judge what was selected of its facts.
+
+    Raises:
+        FlowdiagError: no job matches the selection.
+    """
+    everything = measured.facts[topic.name]
+    facts = selected(topic, everything, measured.processes, options)
+    seen = topic.judged(facts, options)
+    outcomes = topic.doubted(apply(topic.rules, seen, topic.cases(seen), options.thresholds), seen)
+    return Judged(
+        outcomes=outcomes,
+        data=topic.data(seen, outcomes, options, sources),
+        jobs=tuple(topic.jobs(facts)),
+        assessed=topic.assessed(facts),
+        notes=tuple(topic.notes(everything, facts)),
+    )
+
+
+def selected(topic: Topic, facts: Any, processes: Iterable[Process], options: Options) -> Any:
+    """The facts of the jobs and of the span that were asked for.
+
+    Raises:
+        FlowdiagError: no job matches.
+    """
+    selection = options.selection
+    selection.require((job.id, job.name) for job in topic.jobs(facts) if job.selectable)
+    if selection.job is not None:
+        wanted = {job.key for job in topic.jobs(facts) if _wants(selection, job)}
+        facts = topic.of_jobs(facts, lambda key: key in wanted)
+    span = span_of(topic, facts, processes, options)
+    return facts if span is None else topic.within(facts, span)
+
+
+def _wants(selection: Selection, job: Named) -> bool:
+    return selection.wants(job.id, job.name)
+
+
+def span_of(
+    topic: Topic, facts: Any, processes: Iterable[Process], options: Options
+) -> Span | None:
+    """The time that is judged; None: all of it."""
+    processes = tuple(processes)
+    ends = [p.last_us for p in processes if p.last_us is not None]
+    last = topic.last_us(facts)
+    return Span.of(
+        options.selection,
+        end_us=max([*ends, *([] if last is None else [last])], default=0),
+        zone=zone_of(processes, options.tz),
+    )
+
+
+def merged(parts: Iterable[Data]) -> Data:
+    """The tables of several topics as one; no two topics have a table of the same name."""
+    tables = {
+        name: table
+        for part in parts
+        for name in Data.__struct_fields__
+        if (table := getattr(part, name)) is not None
+    }
+    return Data(**tables)

@@ -1,0 +1,125 @@
+"""Every report of every recording, kept and compared: what a change of the inner house must not change.
+
+    python -m benchmarks.reports keep before/          # with the code as it was
+    python -m benchmarks.reports keep after/           # with the code as it is
+    python -m benchmarks.reports compare before/ after/
+
+`keep` writes the JSON document and the table of every recording, by every command that fits, into a
+folder; `compare` names those that differ, byte for byte, with the first lines that do, and ends with 1 if
+there are any. With `--but-totals` other counts of evidence do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+RECORDINGS: Final = Path("fixtures/recordings")
+SYNTHETIC: Final = Path("fixtures/synthetic")
+_SHOWN: Final = 20  # lines of a difference
+_TOTALS: Final = re.compile(r'"evidence_total": \d+|^\s*… \d+ more$', re.MULTILINE)
+
+
+def inputs(top: Path) -> Iterator[tuple[Path, str]]:
+    """Every input below a checkout, with every command that fits it.
+
+    Args:
+        top: of the checkout.
+    """
+    from flowdiag.analyses.topics import ENGINES
+
+    found = sorted(path.parent for path in (top / RECORDINGS).rglob("truth.json"))
+    found += sorted(
+        path for path in (top / SYNTHETIC).iterdir() if not path.name.startswith(("__", "make"))
+    )
+    for path in found:
+        engine = "spark" if "spark" in path.relative_to(top).parts[1:] else "flink"
+        parts = sorted(path.iterdir()) if path.name == "spark" else [path]
+        for part in parts:
+            for topic, wanted in ENGINES.items():
+                if wanted == engine:
+                    yield part, topic
+
+
+def keep(folder: Path, top: Path, shard: int = 0, shards: int = 1) -> int:
+    """Write every report into a folder; the number of them.
+
+    Args:
+        folder: made if it is not there.
+        top: of the checkout that holds the recordings.
+        shard, shards: which part of them, of how many: for several processes.
+    """
+    from flowdiag.analyses.diagnosis import diagnose
+    from flowdiag.analyses.report.wire import encode
+    from flowdiag.analyses.topics import ENGINES, topic
+    from flowdiag.cli.diagnosing import find
+    from flowdiag.cli.render import table
+    from flowdiag.cli.render.page import Page
+    from flowdiag.cli.spark.starter import SparkStarter
+
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = list(inputs(top))[shard::shards]
+    with SparkStarter.begin() as starter:
+        session = starter.session()
+        starter.tune(0)
+        for number, (path, name) in enumerate(wanted):
+            discovery = find([str(path)], strict=False, engine=ENGINES[name])
+            report = diagnose((topic(name),), discovery, lambda: session)
+            stem = f"{path.relative_to(top)}".replace("/", "__")
+            (folder / f"{stem}.{name}.json").write_bytes(encode(report))
+            (folder / f"{stem}.{name}.txt").write_text(table.render(report, Page(width=100)))
+            sys.stderr.write(f"\r{number + 1}/{len(wanted)}")
+    return len(wanted)
+
+
+def compare(before: Path, after: Path, *, but_totals: bool) -> int:
+    """Name the reports that differ; the number of them."""
+    names = sorted({path.name for folder in (before, after) for path in folder.iterdir()})
+    names = [name for name in names if name.endswith((".json", ".txt"))]
+    differ = 0
+    for name in names:
+        old, new = (_text(folder / name, but_totals) for folder in (before, after))
+        if old != new:
+            differ += 1
+            lines = difflib.unified_diff(
+                old.splitlines(), new.splitlines(), "before", "after", lineterm="", n=1
+            )
+            print(f"{name}\n" + "\n".join(f"    {line}" for line in list(lines)[:_SHOWN]))
+    print(f"{len(names)} files, {differ} differ")
+    return differ
+
+
+def _text(path: Path, but_totals: bool) -> str:
+    if not path.exists():
+        return "there is none"
+    text = path.read_text()
+    return _TOTALS.sub("", text) if but_totals else text
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    keeping = commands.add_parser("keep")
+    keeping.add_argument("folder", type=Path)
+    keeping.add_argument("--top", type=Path, default=Path(), help="checkout with the recordings")
+    keeping.add_argument("--shard", type=int, default=0)
+    keeping.add_argument("--shards", type=int, default=1)
+    comparing = commands.add_parser("compare")
+    comparing.add_argument("before", type=Path)
+    comparing.add_argument("after", type=Path)
+    comparing.add_argument("--but-totals", action="store_true")
+    given = parser.parse_args()
+    if given.command == "keep":
+        print(keep(given.folder, given.top, given.shard, given.shards), "reports")
+        return 0
+    return 1 if compare(given.before, given.after, but_totals=given.but_totals) else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
