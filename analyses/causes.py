@@ -55,6 +55,18 @@ class Cause:
         return (self.remedies or {})[name]
 
 
+CAUSE_OF_FAILURE: Final = {
+    "user-code": "task-failure",
+    "unknown": "task-failure",
+    "snapshot": "snapshot-exception",
+    "no-resource": "not-enough-slots",
+    "network-buffers": "insufficient-network-buffers",
+    "taskmanager-lost": "taskmanager-lost",
+    "out-of-memory": "out-of-memory",
+    "task-stuck": "task-hangs",
+}
+"""The word for a kind of failure (`flink.crises.kind_of`)."""
+
 CAUSES: Final[dict[str, Cause]] = {
     "data-skew": Cause(meaning="one subtask gets more data than its siblings"),
     "slow-taskmanager": Cause(
@@ -76,7 +88,18 @@ CAUSES: Final[dict[str, Cause]] = {
     "checkpoint-lock-held": Cause(meaning="a source does not let go of the checkpoint lock"),
     "task-failure": Cause(meaning="a task failed, and the job with it or its region"),
     "storage-failure": Cause(meaning="the storage refused what a task read or wrote"),
-    "taskmanager-lost": Cause(meaning="a TaskManager died, or could not be reached"),
+    "taskmanager-lost": Cause(
+        meaning="a TaskManager died, or could not be reached",
+        remedies={
+            "how-it-ended": Remedy(
+                text="See how its process or container ended: exit code, OOMKilled, preemption, a crash "
+                "(hs_err)"
+            ),
+            "its-log": Remedy(
+                text="Give that TaskManager's log and GC log too: they tell a pause from a broken network"
+            ),
+        },
+    ),
     "lost-transactions": Cause(
         meaning="transactions of a sink timed out or were fenced before they were committed"
     ),
@@ -87,8 +110,26 @@ CAUSES: Final[dict[str, Cause]] = {
         meaning="network memory leaves pools of buffers little above their minimum"
     ),
     "slow-network": Cause(meaning="what is between two tasks is slow, not the tasks"),
-    "garbage-collection": Cause(meaning="a process spends much of its time collecting garbage"),
-    "not-enough-slots": Cause(meaning="fewer slots than the job needs"),
+    "garbage-collection": Cause(
+        meaning="a process spends much of its time collecting garbage",
+        remedies={
+            "memory": Remedy(
+                text="flowdiag memory with the same inputs: give the heap more room, or hold less in it"
+            ),
+        },
+    ),
+    "not-enough-slots": Cause(
+        meaning="fewer slots than the job needs",
+        explanation="With slot sharing a job needs as many slots as its widest vertex has subtasks.",
+        remedies={
+            "slots": Remedy(
+                text="More slots on each TaskManager (they share its memory)",
+                option="slots",
+                restart_needed=True,
+            ),
+            "taskmanagers": Remedy(text="Or more TaskManagers, or less parallelism"),
+        },
+    ),
     "finished-tasks": Cause(
         meaning="tasks that are finished or not running keep checkpoints from starting"
     ),
@@ -133,28 +174,210 @@ CAUSES: Final[dict[str, Cause]] = {
     "late-rows": Cause(meaning="rows come later than the watermark of a query allows"),
     "stuck-watermark": Cause(meaning="the watermark of a query does not advance"),
     "submission-failed": Cause(
-        meaning="a job, or the cluster for it, was refused before any task was scheduled"
+        meaning="a job, or the cluster for it, was refused before any task was scheduled",
+        explanation="No task was scheduled: the deepest cause of the stack trace is the reason.",
+        remedies={
+            "path": Remedy(
+                text="Name a savepoint or checkpoint that exists, with its _metadata, readable by the "
+                "JobManager",
+                option="savepoint-path",
+            ),
+            "uids": Remedy(
+                text="Give operators the uid that they had, or allow state to be left behind",
+                option="savepoint-ignore-unclaimed",
+                proposed="true",
+                risk="the state of operators that are gone is lost",
+            ),
+            "reason": Remedy(text="Mend what the deepest cause says, then submit again"),
+        },
     ),
-    "class-loading": Cause(meaning="a class is missing, or of another version than expected"),
-    "deployment-failed": Cause(meaning="the Kubernetes Operator could not bring a deployment up"),
-    "frame-too-large": Cause(meaning="an RPC message was larger than the processes may send"),
-    "rpc-trouble": Cause(meaning="processes are quarantined, or calls between them get no answer"),
+    "class-loading": Cause(
+        meaning="a class is missing, or of another version than expected",
+        explanation="Every task that needs it fails, on whichever TaskManager it runs.",
+        remedies={
+            "missing": Remedy(
+                text="Pack the class into the job's jar, or put its jar into lib/ of every process; a "
+                "class that Flink provides must not be packed twice",
+                restart_needed=True,
+            ),
+            "conflict": Remedy(
+                text="Find the two versions of the library (mvn dependency:tree, and lib/), keep one or "
+                "relocate it",
+                restart_needed=True,
+            ),
+            "java": Remedy(
+                text="Compile for the Java that runs the cluster, or run the cluster on a newer Java",
+                restart_needed=True,
+            ),
+        },
+    ),
+    "deployment-failed": Cause(
+        meaning="the Kubernetes Operator could not bring a deployment up",
+        explanation="These are the operator's own audit lines.",
+        remedies={
+            "memory": Remedy(
+                text="flowdiag memory with the same inputs says which pool, and how much more"
+            ),
+            "image": Remedy(text="Look at the image's name and at the secret that pulls it"),
+            "quota": Remedy(text="Ask for less, or raise the quota of the namespace"),
+            "high-availability": Remedy(
+                text="Turn on high availability, so that a lost JobManager can be recovered"
+            ),
+            "events": Remedy(
+                text="kubectl describe of the resource and of its pods shows the events behind it"
+            ),
+        },
+    ),
+    "frame-too-large": Cause(
+        meaning="an RPC message was larger than the processes may send",
+        explanation="It is dropped without an answer; whoever waits for one runs into a time-out.",
+        remedies={
+            "smaller": Remedy(
+                text="Keep large objects out of user functions (load them in open()), and unite list "
+                "state of many parts: both travel with every deployment"
+            ),
+        },
+    ),
+    "rpc-trouble": Cause(
+        meaning="processes are quarantined, or calls between them get no answer",
+        explanation="The RPC layer gave up; who waited for the answer fails with a time-out.",
+        remedies={
+            "other-side": Remedy(
+                text="Look at the load, the garbage collection and the name resolution of the other side"
+            ),
+            "restart": Remedy(text="Restart the process that is quarantined, if it did not end"),
+        },
+    ),
     "process-paused": Cause(
-        meaning="a process stood still for longer than its heartbeat may be away"
+        meaning="a process stood still for longer than its heartbeat may be away",
+        remedies={
+            "pause": Remedy(
+                text="Look for what stops a process: the garbage collector's log (-Xlog:gc*,safepoint), "
+                "swap, a throttled or paused container, a suspended machine"
+            ),
+        },
     ),
-    "network": Cause(meaning="the network between two processes failed while both were alive"),
-    "jobmanager-lost": Cause(meaning="TaskManagers lost their JobManager"),
+    "network": Cause(
+        meaning="the network between two processes failed while both were alive",
+        remedies={
+            "between": Remedy(
+                text="Look at the network between the two hosts at that time; both processes were alive"
+            ),
+            "host": Remedy(text="Look at that host and its network"),
+        },
+    ),
+    "jobmanager-lost": Cause(
+        meaning="TaskManagers lost their JobManager",
+        explanation="Who loses its JobManager fails its tasks and registers anew.",
+        remedies={
+            "pause": Remedy(
+                text="Look at the JobManager's garbage collection and load at that time"
+            ),
+        },
+    ),
     "no-container": Cause(
-        meaning="YARN or Kubernetes does not grant the workers that were asked for"
+        meaning="YARN or Kubernetes does not grant the workers that were asked for",
+        explanation="{where} has not answered these requests, or the workers cannot reach the "
+        "JobManager.",
+        remedies={
+            "ask": Remedy(
+                text="Ask the cluster why: yarn application -status and the queue's free resources, or "
+                "kubectl describe pod (Events); compare the size asked for with the largest allowed"
+            ),
+            "smaller": Remedy(
+                text="Ask for smaller workers, or for fewer",
+                option="process-size",
+                restart_needed=True,
+            ),
+        },
     ),
-    "worker-failed": Cause(meaning="a worker ended before it was known to the cluster"),
-    "late-taskmanager": Cause(meaning="one TaskManager registered long after the others"),
-    "slow-open": Cause(meaning="a task takes long to open its operators"),
-    "slow-restore": Cause(meaning="a task takes long to read its state back"),
+    "worker-failed": Cause(
+        meaning="a worker ended before it was known to the cluster",
+        explanation="The container was granted and ended before its TaskManager was known.",
+        remedies={
+            "log": Remedy(text="Read the worker's own log (yarn logs, kubectl logs --previous)"),
+            "memory": Remedy(
+                text="Exit code 137 or 'physical memory': flowdiag memory with the same inputs"
+            ),
+        },
+    ),
+    "late-taskmanager": Cause(
+        meaning="one TaskManager registered long after the others",
+        explanation="The tasks are deployed when the last slot is offered.",
+        remedies={
+            "node": Remedy(text="Look at that node: image pull, disk, name resolution, load"),
+        },
+    ),
+    "slow-open": Cause(
+        meaning="a task takes long to open its operators",
+        explanation="A task is INITIALIZING while it opens its operators and reads its state back.",
+        remedies={
+            "thread-dump": Remedy(
+                text="Take a thread dump while it is INITIALIZING (/taskmanagers/:id/thread-dump): it "
+                "shows what open() waits for"
+            ),
+        },
+    ),
+    "slow-restore": Cause(
+        meaning="a task takes long to read its state back",
+        explanation="A task is INITIALIZING while it opens its operators and reads its state back.",
+        remedies={
+            "local-recovery": Remedy(
+                text="Look at the state of that subtask and at the storage it comes from; turn on local "
+                "recovery",
+                option="local-recovery",
+                proposed="true",
+                restart_needed=True,
+            ),
+        },
+    ),
     "slow-start": Cause(
-        meaning="a step of the start takes long that is a matter of seconds elsewhere"
+        meaning="a step of the start takes long that is a matter of seconds elsewhere",
+        explanation="It is a matter of seconds where nothing is wrong.",
+        remedies={  # by the name of the step
+            "operator": Remedy(
+                text="See the events of its pods (kubectl describe pod): image pull, quota, scheduling"
+            ),
+            "client": Remedy(
+                text="Look at main() of the job and at what it connects to, and at the size of the jars"
+            ),
+            "registration": Remedy(
+                text="Look at name resolution and the network between TaskManagers and JobManager"
+            ),
+            "cluster-allocation": Remedy(
+                text="Ask YARN or Kubernetes why: queue, quota, image pull"
+            ),
+            "rpc": Remedy(
+                text="Look at name resolution and at the load of the JobManager's machine"
+            ),
+            "rest": Remedy(
+                text="Look at name resolution and at the ports of the JobManager's machine"
+            ),
+            "leadership": Remedy(
+                text="Look at ZooKeeper or the Kubernetes API server: leaders are elected there"
+            ),
+            "submission": Remedy(
+                text="Look at main() of the job, at its jars, and at the checkpoint store that is "
+                "recovered"
+            ),
+            "resource-manager": Remedy(
+                text="Look at leader changes and at the network between the components"
+            ),
+            "deployment": Remedy(
+                text="Look at the transfer of jars (BLOB server) and at class loading on the "
+                "TaskManagers"
+            ),
+        },
     ),
-    "leadership-lost": Cause(meaning="a component of the JobManager lost its leadership"),
+    "leadership-lost": Cause(
+        meaning="a component of the JobManager lost its leadership",
+        explanation="All jobs of a leader that is gone are started again by the next one.",
+        remedies={
+            "election": Remedy(
+                text="Look at ZooKeeper or the Kubernetes API server, and at pauses of the JVM"
+            ),
+        },
+    ),
     "wrong-memory-options": Cause(
         meaning="memory options that contradict each other or are not in effect"
     ),

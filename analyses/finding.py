@@ -89,6 +89,7 @@ class Rank(IntEnum):
     ROOT_CAUSE = 10
     REPORTED_CAUSE = 11  # a cause at second hand: what an operator says of a deployment
     SLOW_CAUSE = 12  # takes long, and stops nothing
+    ARBITRARY_CAUSE = 12  # whoever it hit: that task is named by chance
     BOTTLENECK = 15  # where back pressure begins
     BOTTLENECK_SIGN = 16  # may be why the bottleneck is one
     FIRST_MECHANISM = 18  # sets off one of the mechanisms below

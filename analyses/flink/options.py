@@ -93,6 +93,9 @@ _KEYS: Final[dict[str, tuple[tuple[Version, Version | None, str], ...]]] = {
         ((1, 0), (1, 10), "jobmanager.heap.size"),
         ((1, 11), None, "jobmanager.memory.process.size"),
     ),
+    "local-recovery": (((1, 0), None, "state.backend.local-recovery"),),
+    "savepoint-path": (((1, 0), None, "execution.savepoint.path"),),
+    "savepoint-ignore-unclaimed": (((1, 0), None, "execution.savepoint.ignore-unclaimed-state"),),
     "cancellation-timeout": (((1, 4), None, "task.cancellation.timeout"),),
 }
 

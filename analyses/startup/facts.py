@@ -179,6 +179,10 @@ class Start:
     failed_us: int | None = None
     restores: tuple[Restore, ...] = ()
 
+    def step(self, name: str | None) -> Step | None:
+        """The step of that name."""
+        return next((step for step in self.steps if step.name == name), None)
+
     @property
     def slowest(self) -> Step | None:
         """The step that took longest; the first checkpoint waits for its interval and does not count.

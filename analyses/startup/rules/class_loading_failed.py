@@ -27,25 +27,26 @@ that TaskManager names it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.startup.kit import (
     Finding,
-    Inconclusive,
-    Measurement,
+    Iterator,
+    JobStarts,
+    Limits,
     Rank,
-    Severity,
-    State,
-    Subject,
+    Ref,
+    Rule,
+    StartupFacts,
     cite,
+    failure_text,
+    joined,
+    measured,
+    of_start,
+    ran_after,
+    remedies,
+    say,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.job import Incident, JobFacts
-from flowdiag.analyses.keys import Ref
-from flowdiag.analyses.rule import Limits, Rule
-from flowdiag.analyses.startup.facts import StartupFacts
 
 _MISSING: Final = re.compile(
     r"(?:ClassNotFoundException|NoClassDefFoundError|Cannot load user class)(?:: (?P<name>[\w.$/\[;-]{1,300}))?"
@@ -56,12 +57,10 @@ _CONFLICT: Final = re.compile(
     r"|ClassCastException: cannot assign instance)(?:: (?P<name>[^\n]{1,300}))?"
 )
 _JAVA: Final = re.compile(r"UnsupportedClassVersionError(?:: (?P<name>[^\n]{1,300}))?")
-_ADVICE: Final = {
-    "missing": "Pack the class into the job's jar, or put its jar into lib/ of every process; a class "
-    "that Flink provides must not be packed twice",
-    "conflict": "Find the two versions of the library (mvn dependency:tree, and lib/), keep one or "
-    "relocate it",
-    "java": "Compile for the Java that runs the cluster, or run the cluster on a newer Java",
+_WORDS: Final = {
+    "missing": "{} is not found",
+    "conflict": "Two versions of a class: {}",
+    "java": "Compiled for a newer Java: {}",
 }
 
 
@@ -70,8 +69,7 @@ class _Hit(NamedTuple):
     what: str
     time_us: int | None
     ref: Ref | None
-    job: JobFacts | None
-    incident: Incident | None
+    job: JobStarts | None
 
 
 def linkage(text: str) -> tuple[str, str] | None:
@@ -88,70 +86,47 @@ def linkage(text: str) -> tuple[str, str] | None:
     return None
 
 
-def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding | Inconclusive]:
+def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding]:
     """One finding for each class."""
     groups: dict[tuple[str, str], list[_Hit]] = {}
     for hit in _hits(facts):
         groups.setdefault((hit.kind, hit.what), []).append(hit)
-    for hits in groups.values():
-        yield _finding(facts, hits)
+    for (kind, what), hits in groups.items():
+        yield _finding(facts, kind, _WORDS[kind].format(say.shorten(what, 90)), hits)
 
 
 def _hits(facts: StartupFacts) -> Iterator[_Hit]:
     for job in facts.jobs:
         for incident in job.job.incidents:
-            if incident.kind not in ("task-failure", "job-failing", "job-failure"):
-                continue
-            text = "\n".join(filter(None, [incident.cause, incident.text.get("exception")]))
-            found = linkage(text)
-            if found is not None:
-                yield _Hit(*found, incident.time_us, incident.ref, job.job, incident)
-        if job.ended_cause and (found := linkage(job.ended_cause)) is not None:
-            yield _Hit(*found, job.ended_us, job.ended_ref, job.job, None)
+            if (found := linkage(failure_text(incident) or "")) is not None:
+                yield _Hit(*found, incident.time_us, incident.ref, job)
+        if (found := linkage(job.ended_cause or "")) is not None:
+            yield _Hit(*found, job.ended_us, job.ended_ref, job)
     for trouble in facts.troubles:
-        text = "\n".join(filter(None, [trouble.cause, trouble.values.get("exception")]))
+        text = joined(trouble.cause, trouble.values.get("exception"))
         if (found := linkage(text)) is not None:
-            yield _Hit(*found, trouble.first_us, trouble.ref, None, None)
+            yield _Hit(*found, trouble.first_us, trouble.ref, None)
 
 
-def _finding(facts: StartupFacts, hits: list[_Hit]) -> Finding:
-    first = min(hits, key=lambda hit: hit.time_us or 0)
+def _finding(facts: StartupFacts, kind: str, words: str, hits: list[_Hit]) -> Finding:
     times = [hit.time_us for hit in hits if hit.time_us is not None]
     job = next((hit.job for hit in hits if hit.job is not None), None)
-    last = max(times, default=0)
-    recovered = any(
-        start.running_us is not None and start.running_us > last and start.failed_us is None
-        for starts in facts.jobs
-        for start in starts.starts
-    )
-    what = j.shorten(first.what, 90)
-    words = {
-        "missing": f"{what} is not found",
-        "conflict": f"Two versions of a class: {what}",
-        "java": f"Compiled for a newer Java: {what}",
-    }[first.kind]
-    return Finding(
-        job=job.key if job is not None else None,
-        severity=Severity.WARNING if recovered else Severity.CRITICAL,
-        state=State.RECOVERED if recovered else State.ONGOING,
-        subject=Subject(
-            kind="job",
-            job_id=(job.key.job_id or None) if job is not None else None,
-            job_name=job.name if job is not None else None,
-        ),
+    last = max(times, default=None)
+    return of_start(
+        job,
+        ongoing=not ran_after(facts, last, whole=True),
         title=words,
         why=words,
         cause="class-loading",
         rank=Rank.FATAL,
         first_us=min(times, default=None),
-        last_us=max(times, default=None),
+        last_us=last,
         count=len(hits),
-        explain="Every task that needs it fails, on whichever TaskManager it runs.",
-        measurements=(Measurement(name="failures", value=len(hits), unit="failures"),),
+        measurements=(measured("failures", len(hits), "failures"),),
         evidence=cite((hit.ref, hit.time_us) for hit in hits),
         ranked=True,
-        actions=(Action(text=_ADVICE[first.kind], restart_needed=True),),
+        actions=remedies("class-loading", job.job if job else None, kind),
     )
 
 
-RULE: Final = Rule("ST104", judge, whole=True)
+RULE: Final = Rule("ST104", judge, whole=True, causes=("class-loading",))

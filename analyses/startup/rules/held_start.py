@@ -12,8 +12,9 @@ Nothing is processed, and Flink says so nowhere in one line: a start that waits 
 How it decides
 --------------
 The steps of each start are rebuilt from the logs: submission, slots, deployment, initialisation. The first
-one without an end holds. A start that is younger than the grace, without a failure, is not judged: the log
-may just end there.
+one without an end holds. A start that is younger than `grace`, without a failure, is not judged: the log may
+just end there; nor is a job that ran before and was cancelled within `cancelled`. A start counts as one that
+ran if nothing failed for `stable`.
 
 What to do
 ----------
@@ -27,56 +28,53 @@ A log that was cut while the job was starting, longer than the grace. Batch jobs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.causes import CAUSE_OF_FAILURE
+from flowdiag.analyses.startup.kit import (
+    STEP_WORDS,
     Action,
     Finding,
-    Inconclusive,
-    Measurement,
+    Iterator,
+    JobStarting,
+    JobStarts,
+    Limits,
     Rank,
-    Severity,
-    State,
-    Subject,
+    Rule,
+    Start,
     cite,
+    job_subject,
+    limit,
+    measured,
+    of_start,
+    say,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.rule import Limits, Rule, limit
-from flowdiag.analyses.startup.facts import JobStarts, Start, StartupFacts
-from flowdiag.analyses.startup.words import CAUSES_BY_FAILURE, STEP_WORDS, step_of
-
-_STABLE_US: Final = 10_000_000  # who fails sooner never really ran
 
 
-class HeldStartLimits(Limits):
+class Held(Limits):
     """What ST101 compares with."""
 
     grace: float = limit(
         60, "s", "starting processes and downloading state take this long at times"
     )
     cancelled: float = limit(30, "s", "who cancels a job that did not come back has waited for it")
+    stable: float = limit(10, "s", "who fails sooner after RUNNING never really ran")
 
 
-def judge(facts: StartupFacts, limits: HeldStartLimits) -> Iterator[Finding | Inconclusive]:
+def judge(job: JobStarting, limits: Held) -> Iterator[Finding]:
     """One finding per job that does not run at the end."""
-    if not facts.jobs and facts.common.jobs == ():
+    last = _last_real(job)
+    ended = any(i.kind == "finished" for i in job.job.incidents)
+    if last is None or last.held is None or ended:
         return
-    for job in facts.jobs:
-        if not job.starts:
-            continue
-        last = _last_real(job)
-        ended = any(i.kind == "finished" for i in job.job.incidents)
-        if last is None or last.held is None or ended:
-            continue
-        waited = _waited_ms(facts, job)
-        failed = any(start.failed_us is not None for start in job.starts)
-        grace = limits.grace if not failed else 0.0
-        if job.cancelled and _ran(job) is not None:
-            grace = max(grace, limits.cancelled)
-        if waited is None or waited < grace * 1000:
-            continue
-        yield _finding(facts, job, last, waited)
+    ran = _ran(job, limits.stable * 1_000_000)
+    waited = _waited_ms(job, ran)
+    failed = any(start.failed_us is not None for start in job.starts)
+    grace = limits.grace if not failed else 0.0
+    if job.cancelled and ran is not None:
+        grace = max(grace, limits.cancelled)
+    if waited is not None and waited >= grace * 1000:
+        yield _finding(job, last, waited)
 
 
 def _last_real(job: JobStarts) -> Start | None:
@@ -85,68 +83,59 @@ def _last_real(job: JobStarts) -> Start | None:
     return with_tasks or next((s for s in reversed(job.starts) if s.steps), None)
 
 
-def _ran(job: JobStarts) -> int | None:
+def _ran(job: JobStarts, stable_us: float) -> int | None:
     """Place of the last start that ran for a while; None if none did."""
     return max(
         (
             place
             for place, start in enumerate(job.starts)
             if start.running_us is not None
-            and (start.failed_us is None or start.failed_us - start.running_us > _STABLE_US)
+            and (start.failed_us is None or start.failed_us - start.running_us > stable_us)
         ),
         default=None,
     )
 
 
-def _waited_ms(facts: StartupFacts, job: JobStarts) -> int | None:
+def _waited_ms(job: JobStarting, ran: int | None) -> int | None:
     """How long the job has not been running at the end of the input, or at its cancellation."""
-    ran = _ran(job)
     begun = job.starts[0].started_us
     if ran is not None:
         begun = next((s.started_us for s in job.starts[ran + 1 :]), job.starts[-1].started_us)
     cancelled = [i.time_us for i in job.job.incidents if i.kind == "cancelled" and i.time_us]
-    end = min(cancelled, default=None) or max(job.job.last_us or 0, facts.last_us or 0)
+    end = min(cancelled, default=None) or max(job.job.last_us or 0, job.cluster.last_us or 0)
     return max(0, end - begun) // 1000 if end else None
 
 
-def _finding(facts: StartupFacts, job: JobStarts, last: Start, waited: int | None) -> Finding:
-    step = step_of(last, last.held)
+def _finding(job: JobStarting, last: Start, waited: int) -> Finding:
+    step = last.step(last.held)
     words = STEP_WORDS.get(last.held or "", last.held or "its start")
     tries = len([s for s in job.starts if s.tasks]) or 1
     done = sum(task.running_us is not None for task in last.tasks)
     total = last.expected or len(last.tasks)
-    repeated = f" in each of {tries} starts" if tries > 1 and _always(job, last.held) else ""
-    return Finding(
-        job=job.job.key,
-        severity=Severity.CRITICAL,
-        state=State.ONGOING,
-        subject=Subject(
-            kind="job",
-            job_id=job.job.key.job_id or None,
-            job_name=job.job.name,
+    always = all(start.held == last.held for start in job.starts if start.tasks)
+    repeated = f" in each of {tries} starts" if tries > 1 and always else ""
+    return of_start(
+        job,
+        ongoing=True,
+        subject=job_subject(
+            job,
             task=step.task if step else None,
             subtask_index=step.subtask_index if step else None,
         ),
         title=f"The job is not RUNNING: {words} holds it{repeated}"
-        + (f", for {j.duration_text(waited)}" if waited else ""),
+        + (f", for {say.duration_text(waited)}" if waited else ""),
         why=_why(last),
-        cause=CAUSES_BY_FAILURE.get(last.trigger or ""),
+        cause=CAUSE_OF_FAILURE.get(last.trigger or ""),
         rank=Rank.CONSEQUENCE,
         first_us=job.starts[0].started_us,
-        last_us=facts.last_us,
+        last_us=job.cluster.last_us,
         count=tries,
         explain=f"{done} of {total} tasks got to RUNNING in the last start."
         if total
         else "No task was deployed.",
         measurements=(
-            Measurement(name="starts", value=tries, unit="starts"),
-            Measurement(
-                name="tasks-running",
-                value=done,
-                unit="tasks",
-                threshold=total,
-                population="last start",
-            ),
+            measured("starts", tries, "starts"),
+            measured("tasks-running", done, "tasks", total, over="last start"),
         ),
         evidence=cite((ref, None) for ref in (step.refs if step else ())),
         actions=(
@@ -162,11 +151,9 @@ def _why(last: Start) -> str | None:
     """What the start followed, which is all that is known of why it does not run."""
     if last.trigger is None:
         return None
-    return f"since {last.trigger}: {j.shorten((last.cause or '?').split(chr(10), 1)[0], 100)}"
+    return f"since {last.trigger}: {say.shorten((last.cause or '?').split(chr(10), 1)[0], 100)}"
 
 
-def _always(job: JobStarts, held: str | None) -> bool:
-    return all(start.held == held for start in job.starts if start.tasks)
-
-
-RULE: Final = Rule("ST101", judge, HeldStartLimits, core=True, whole=True)
+RULE: Final = Rule(
+    "ST101", judge, Held, core=True, causes=tuple(sorted(set(CAUSE_OF_FAILURE.values())))
+)

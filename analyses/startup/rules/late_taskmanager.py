@@ -10,7 +10,8 @@ A job starts when the last slot is there: one slow node holds all.
 
 How it decides
 --------------
-Registrations within the wait for slots of one start; the last one against the median of the others.
+Registrations within the wait for slots of one start; the last one came `late` or more after the median of
+the others.
 
 What to do
 ----------
@@ -25,88 +26,81 @@ counts where it is known.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.startup.kit import (
     Finding,
-    Inconclusive,
-    Measurement,
+    Iterator,
+    JobStarting,
+    Limits,
     Rank,
+    Rule,
     Severity,
-    State,
     Subject,
+    Worker,
     cite,
+    limit,
+    measured,
+    of_start,
+    remedies,
+    say,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.keys import JobKey
-from flowdiag.analyses.rule import Limits, Rule, limit
-from flowdiag.analyses.startup.facts import JobStarting, Worker
-from flowdiag.analyses.startup.words import step_of
 
 
-class LateTaskmanagerLimits(Limits):
+class Late(Limits):
     """What ST203 compares with."""
 
     late: float = limit(15, "s", "processes of one cluster start within some seconds of each other")
 
 
-def judge(job: JobStarting, limits: LateTaskmanagerLimits) -> Iterator[Finding | Inconclusive]:
+def judge(job: JobStarting, limits: Late) -> Iterator[Finding]:
     """One finding per start that waited."""
     for start in job.starts:
-        step = step_of(start, "slots")
+        step = start.step("slots")
         if step is None or step.started_us is None or step.ended_us is None:
             continue
-        came = sorted(
-            (
-                w
-                for w in job.cluster.workers
-                if w.registered_us and w.registered_us <= step.ended_us
-            ),
-            key=lambda w: w.registered_us or 0,
-        )
-        if len(came) < 2 or (came[-1].registered_us or 0) < step.started_us:
+        came = [
+            w for w in job.cluster.workers if w.registered_us and w.registered_us <= step.ended_us
+        ]
+        came.sort(key=_registered)
+        if len(came) < 2 or _registered(came[-1]) < step.started_us:
             continue
         late = _late_ms(came)
         if late >= limits.late * 1000:
-            yield _finding(job.job.key, job.job.name, came[-1], late, start.started_us)
+            yield _finding(job, came[-1], late, start.started_us)
+
+
+def _registered(worker: Worker) -> int:
+    return worker.registered_us or 0
 
 
 def _late_ms(came: list[Worker]) -> float:
     """How much later the last one was than the median of the others, from its request if known."""
-
-    def took(worker: Worker) -> float:
-        return ((worker.registered_us or 0) - (worker.requested_us or 0)) / 1000
-
-    last, others = came[-1], came[:-1]
-    if all(worker.requested_us for worker in came):
-        return took(last) - statistics.median(took(worker) for worker in others)
-    return (
-        (last.registered_us or 0) - statistics.median(w.registered_us or 0 for w in others)
-    ) / 1000
+    asked = all(worker.requested_us for worker in came)
+    *others, last = (_registered(w) - (w.requested_us or 0 if asked else 0) for w in came)
+    return (last - statistics.median(others)) / 1000
 
 
-def _finding(key: JobKey, name: str | None, worker: Worker, late: float, begun: int) -> Finding:
-    return Finding(
-        job=key,
+def _finding(job: JobStarting, worker: Worker, late: float, begun: int) -> Finding:
+    after = say.duration_text(late)
+    place = say.place_text(worker.name, worker.host)
+    return of_start(
+        job,
+        ongoing=False,
         severity=Severity.INFO,
-        state=State.RECOVERED,
         subject=Subject(
-            kind="taskmanager", job_name=name, taskmanager=worker.name, host=worker.host
+            kind="taskmanager", job_name=job.job.name, taskmanager=worker.name, host=worker.host
         ),
-        title=f"{j.place_text(worker.name, worker.host)} registered {j.duration_text(late)} after the "
-        "others, and the job waited",
-        why=f"{worker.name} came {j.duration_text(late)} after the others",
+        title=f"{place} registered {after} after the others, and the job waited",
+        why=f"{worker.name} came {after} after the others",
         cause="late-taskmanager",
         rank=Rank.MECHANISM,
         first_us=begun,
         last_us=worker.registered_us,
-        explain="The tasks are deployed when the last slot is offered.",
-        measurements=(Measurement(name="late", value=round(late), unit="ms"),),
+        measurements=(measured("late", round(late), "ms"),),
         evidence=cite([(worker.ref, worker.registered_us)]),
-        actions=(Action(text="Look at that node: image pull, disk, name resolution, load"),),
+        actions=remedies("late-taskmanager", job.job),
     )
 
 
-RULE: Final = Rule("ST203", judge, LateTaskmanagerLimits)
+RULE: Final = Rule("ST203", judge, Late, causes=("late-taskmanager",))

@@ -10,7 +10,8 @@ With every change of the leader all jobs are suspended and started again.
 
 How it decides
 --------------
-From Flink's own lines. A component that stops lays its leadership down too; that is not counted.
+From Flink's own lines. A component that stops lays its leadership down too: what comes less than `end` before
+the end of the input is not counted.
 
 What to do
 ----------
@@ -24,58 +25,63 @@ A planned change of the JobManager.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.startup.kit import (
     Finding,
-    Inconclusive,
+    Incident,
+    Iterator,
+    Limits,
     Rank,
-    Severity,
-    State,
-    Subject,
+    Rule,
+    StartupFacts,
     cite,
+    limit,
+    of_cluster,
+    remedies,
+    say,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.rule import Limits, Rule
-from flowdiag.analyses.startup.facts import StartupFacts
 
 
-def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding | Inconclusive]:
+class Lost(Limits):
+    """What ST304 compares with."""
+
+    end: float = limit(15, "s", "before the end of the input: a cluster that stops revokes too")
+
+
+def judge(facts: StartupFacts, limits: Lost) -> Iterator[Finding]:
     """One finding for the cluster."""
-    seen = {}
-    for incident in (
-        *facts.common.incidents,
-        *(i for job in facts.common.jobs for i in job.incidents),
-    ):
-        if incident.text.get("template") == "leadership-revoked" and incident.time_us:
-            seen[(incident.time_us, incident.ref)] = incident
     revoked = [
-        i
-        for i in sorted(seen.values(), key=lambda i: i.time_us or 0)
-        if facts.last_us is None or facts.last_us - (i.time_us or 0) > 15_000_000
+        incident
+        for incident in _revocations(facts)
+        if facts.last_us is None or facts.last_us - (incident.time_us or 0) > limits.end * 1_000_000
     ]
     if not revoked:
         return
-    yield Finding(
-        job=None,
-        severity=Severity.WARNING,
-        state=State.RECOVERED,
-        subject=Subject(kind="process"),
-        title=f"Leadership was lost {j.count_text(len(revoked), 'time')}",
+    yield of_cluster(
+        None,
+        ongoing=False,
+        title=f"Leadership was lost {say.count_text(len(revoked), 'time')}",
         why=f"{revoked[0].text.get('component', 'a component')} lost its leadership",
         cause="leadership-lost",
         rank=Rank.ROOT_CAUSE,
         first_us=revoked[0].time_us,
         last_us=revoked[-1].time_us,
         count=len(revoked),
-        explain="All jobs of a leader that is gone are started again by the next one.",
-        evidence=cite((i.ref, i.time_us) for i in revoked[:8]),
-        actions=(
-            Action(text="Look at ZooKeeper or the Kubernetes API server, and at pauses of the JVM"),
-        ),
+        evidence=cite((i.ref, i.time_us) for i in revoked),
+        actions=remedies("leadership-lost", None),
     )
 
 
-RULE: Final = Rule("ST304", judge, whole=True)
+def _revocations(facts: StartupFacts) -> list[Incident]:
+    """Each once, though it is known to the cluster and to every job; in order."""
+    seen = {
+        (incident.time_us, incident.ref): incident
+        for incidents in (facts.common.incidents, *(job.incidents for job in facts.common.jobs))
+        for incident in incidents
+        if incident.text.get("template") == "leadership-revoked" and incident.time_us
+    }
+    return sorted(seen.values(), key=lambda incident: incident.time_us or 0)
+
+
+RULE: Final = Rule("ST304", judge, Lost, whole=True, causes=("leadership-lost",))

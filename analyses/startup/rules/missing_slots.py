@@ -28,37 +28,38 @@ TaskManagers that are about to register: see the finding about late ones.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
-    Action,
-    Finding,
-    Inconclusive,
-    Measurement,
-    Rank,
-    Severity,
-    State,
-    Subject,
-    cite,
-)
-from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.crises import crises
-from flowdiag.analyses.rule import Limits, Rule
-from flowdiag.analyses.startup.facts import JobStarting, JobStarts, Start, StartupFacts
+from flowdiag.analyses.startup.kit import (
+    Finding,
+    Incident,
+    Iterator,
+    JobStarting,
+    Limits,
+    Rank,
+    Rule,
+    Start,
+    cite,
+    measured,
+    of_start,
+    remedies,
+    say,
+)
 from flowdiag.parsers.flink.failures import failure_kind
 
 
-def judge(job: JobStarting, limits: Limits) -> Iterator[Finding | Inconclusive]:
+def judge(job: JobStarting, limits: Limits) -> Iterator[Finding]:
     """One finding per job."""
-    times = sorted(
-        i.time_us
-        for i in job.job.incidents
-        if i.time_us and (i.kind == "no-resource" or failure_kind(i.cause or "") == "no-resource")
-    )
-    short = [s for s in job.starts if _is_short(s, times)]
+    refusals = [incident for incident in job.job.incidents if _is_refusal(incident)]
+    times = sorted(i.time_us for i in refusals if i.time_us)
+    short = [start for start in job.starts if _is_short(start, times)]
     if short:
-        yield _finding(job.cluster, job, short)
+        yield _finding(job, short, refusals)
+
+
+def _is_refusal(incident: Incident) -> bool:
+    return "no-resource" in (incident.kind, failure_kind(incident.cause or ""))
 
 
 def _is_short(start: Start, times: list[int]) -> bool:
@@ -71,37 +72,24 @@ def _is_short(start: Start, times: list[int]) -> bool:
     return bisect_left(times, start.started_us) < bisect_left(times, start.ended_us or 1 << 62)
 
 
-def _finding(facts: StartupFacts, job: JobStarts, short: list[Start]) -> Finding:
-    told = next(
-        (s.slots for s in reversed(short) if s.slots and s.slots.acquired is not None), None
+def _finding(job: JobStarting, short: list[Start], refusals: list[Incident]) -> Finding:
+    required, acquired = _numbers(job, short)
+    taskmanagers = len([w for w in job.cluster.workers if w.registered_us]) or None
+    lost = any(
+        crisis.root.kind not in ("no-resource", "unknown")
+        for crisis in crises(job.job, job.cluster.common)
     )
-    told = told or next((s.slots for s in short if s.slots), None)
-    widest = max((v.parallelism for v in job.job.graph.vertices), default=0) if job.job.graph else 0
-    required = (told.required if told else None) or widest or None
-    acquired = told.acquired if told else None
-    taskmanagers = len([w for w in facts.workers if w.registered_us]) or None
-    ongoing = short[-1] is next((s for s in reversed(job.starts) if s.tasks), None)
-    lost = any(c.root.kind not in ("no-resource", "unknown") for c in crises(job.job, facts.common))
     numbers = (
         f"{required or '?'} required, {acquired if acquired is not None else 'fewer'} acquired"
     )
-    per = None
-    if required and taskmanagers:
-        per = -(-required // taskmanagers)
-    refs = [(s.slots.ref, None) for s in short if s.slots]
-    causes = [
-        (i.ref, i.time_us)
-        for i in job.job.incidents
-        if i.kind == "no-resource" or failure_kind(i.cause or "") == "no-resource"
-    ]
-    cited = cite([*refs[:2], *causes[:6]])
-    return Finding(
-        job=job.job.key,
-        severity=Severity.CRITICAL if ongoing else Severity.WARNING,
-        state=State.ONGOING if ongoing else State.RECOVERED,
-        subject=Subject(kind="job", job_id=job.job.key.job_id or None, job_name=job.job.name),
+    per = str(-(-required // taskmanagers)) if required and taskmanagers else None
+    numbered = [(start.slots.ref, None) for start in short if start.slots]
+    refused = [(i.ref, i.time_us) for i in refusals]
+    return of_start(
+        job,
+        ongoing=short[-1] is next((s for s in reversed(job.starts) if s.tasks), None),
         title=f"Not enough slots: {numbers}"
-        + (f", {j.count_text(taskmanagers, 'TaskManager')} registered" if taskmanagers else ""),
+        + (f", {say.count_text(taskmanagers, 'TaskManager')} registered" if taskmanagers else ""),
         why=f"slots: {numbers}",
         cause="not-enough-slots",
         rank=Rank.REPETITION if lost else Rank.ROOT_CAUSE,
@@ -109,23 +97,25 @@ def _finding(facts: StartupFacts, job: JobStarts, short: list[Start]) -> Finding
         first_us=short[0].started_us,
         last_us=short[-1].started_us,
         count=len(short),
-        explain="With slot sharing a job needs as many slots as its widest vertex has subtasks.",
         measurements=(
-            Measurement(name="required-slots", value=required, unit="slots"),
-            Measurement(name="acquired-slots", value=acquired, unit="slots", threshold=required),
-            Measurement(name="taskmanagers", value=taskmanagers, unit="TaskManagers"),
+            measured("required-slots", required, "slots"),
+            measured("acquired-slots", acquired, "slots", required),
+            measured("taskmanagers", taskmanagers, "TaskManagers"),
         ),
-        evidence=cited,
-        actions=(
-            Action(
-                text="More slots on each TaskManager (they share its memory)",
-                option="taskmanager.numberOfTaskSlots",
-                proposed=str(per) if per else None,
-                restart_needed=True,
-            ),
-            Action(text="Or more TaskManagers, or less parallelism"),
-        ),
+        # Of both kinds: the numbers first, then who failed for them.
+        evidence=cite([*numbered[:2], *refused[:6]]),
+        evidence_total=len(cite([*numbered, *refused])),
+        actions=remedies("not-enough-slots", None, proposed={"slots": per}),
     )
 
 
-RULE: Final = Rule("ST201", judge)
+def _numbers(job: JobStarting, short: list[Start]) -> tuple[int | None, int | None]:
+    """Slots required and acquired, by the latest start that says; else by the widest vertex."""
+    slots = [start.slots for start in short if start.slots]
+    told = next((s for s in reversed(slots) if s.acquired is not None), slots[0] if slots else None)
+    vertices = job.job.graph.vertices if job.job.graph else ()
+    widest = max((vertex.parallelism for vertex in vertices), default=0) or None
+    return (told.required if told else None) or widest, told.acquired if told else None
+
+
+RULE: Final = Rule("ST201", judge, causes=("not-enough-slots",))

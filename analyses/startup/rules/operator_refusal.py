@@ -27,23 +27,23 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.startup.kit import (
     Finding,
-    Inconclusive,
-    Measurement,
+    Iterator,
+    Limits,
     Rank,
-    Severity,
-    State,
+    Rule,
+    StartupFacts,
     Subject,
-    cite,
+    Trouble,
+    explained,
+    measured,
+    of_troubles,
+    remedies,
+    say,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.rule import Limits, Rule
-from flowdiag.analyses.startup.facts import StartupFacts, Trouble
 
 _BAD: Final = ("operator-event-warning", "operator-status-error")
 _MESSAGE: Final = re.compile(r'"message"\s*:\s*"((?:[^"\\]|\\.){1,1000})"')
@@ -51,7 +51,7 @@ _QUOTA: Final = re.compile(r"quota|forbidden|Insufficient", re.IGNORECASE)
 _IMAGE: Final = re.compile(r"ImagePull|ErrImage|pull", re.IGNORECASE)
 
 
-def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding | Inconclusive]:
+def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding]:
     """One finding for each resource."""
     groups: dict[str, list[Trouble]] = defaultdict(list)
     for trouble in facts.troubles:
@@ -93,42 +93,31 @@ def _finding(resource: str, told: list[Trouble], bad: list[Trouble]) -> Finding:
     speaking = next((t for t in reversed(bad) if t.kind == "operator-event-warning"), last)
     reason = speaking.values.get("reason") or last.values.get("state") or "?"
     said = said_by(speaking) or said_by(last)
-    name = resource or "a deployment"
-    text = f"{speaking.values.get('reason', '')} {said}"
-    return Finding(
-        job=None,
-        severity=Severity.WARNING if recovered else Severity.CRITICAL,
-        state=State.RECOVERED if recovered else State.ONGOING,
-        subject=Subject(kind="job", job_name=resource.rpartition("/")[2] or None)
-        if resource
-        else Subject(kind="process"),
-        title=f"{name}: {reason}: {j.shorten(said, 100)}",
-        why=f"{reason}: {j.shorten(said, 120)}",
-        cause="out-of-memory" if "OOMKILLED" in text.upper() else "deployment-failed",
+    remedy = _remedy(f"{speaking.values.get('reason', '')} {said}")
+    job = Subject(kind="job", job_name=resource.rpartition("/")[2] or None)
+    return of_troubles(
+        None,
+        bad,
+        ongoing=not recovered,
+        subject=job if resource else None,
+        title=f"{resource or 'a deployment'}: {reason}: {say.shorten(said, 100)}",
+        why=f"{reason}: {say.shorten(said, 120)}",
+        cause="out-of-memory" if remedy == "memory" else "deployment-failed",
         rank=Rank.REPORTED_CAUSE,
-        first_us=min((t.first_us for t in bad if t.first_us is not None), default=None),
-        last_us=last.last_us,
-        count=sum(trouble.count for trouble in bad),
-        explain="These are the operator's own audit lines.",
-        measurements=(
-            Measurement(name="warnings", value=sum(t.count for t in bad), unit="records"),
-        ),
-        evidence=cite((t.ref, t.first_us) for t in bad),
-        ranked=True,
-        actions=(Action(text=_advice(text)),),
+        explain=explained("deployment-failed"),
+        measurements=(measured("warnings", sum(t.count for t in bad), "records"),),
+        actions=remedies("deployment-failed", None, remedy),
     )
 
 
-def _advice(text: str) -> str:
+def _remedy(text: str) -> str:
     if "OOMKILLED" in text.upper():
-        return "flowdiag memory with the same inputs says which pool, and how much more"
+        return "memory"
     if _IMAGE.search(text):
-        return "Look at the image's name and at the secret that pulls it"
+        return "image"
     if _QUOTA.search(text):
-        return "Ask for less, or raise the quota of the namespace"
-    if "HA" in text:
-        return "Turn on high availability, so that a lost JobManager can be recovered"
-    return "kubectl describe of the resource and of its pods shows the events behind it"
+        return "quota"
+    return "high-availability" if "HA" in text else "events"
 
 
-RULE: Final = Rule("ST105", judge, whole=True)
+RULE: Final = Rule("ST105", judge, whole=True, causes=("deployment-failed", "out-of-memory"))

@@ -13,7 +13,8 @@ deployments and registrations fail.
 How it decides
 --------------
 By the RPC layer's own words, while a job started or ran. A gate of some milliseconds after a broken connection
-is normal and does not count by itself. Time-outs that follow a message that was too large are that rule's.
+is normal and does not count by itself. Fewer than `timeouts` calls without an answer are an information only, if
+the job runs. Time-outs that follow a message that was too large are that rule's.
 
 What to do
 ----------
@@ -21,54 +22,54 @@ Look at the load and the garbage collection of the other side, at its name resol
 
 False alarms
 ------------
-One time-out of the web interface while the JobManager was busy: up to two are an information only.
+One time-out of the web interface while the JobManager was busy.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.flink.options import version_of
+from flowdiag.analyses.startup.kit import (
     Action,
     Finding,
-    Inconclusive,
-    Measurement,
+    Iterator,
+    Limits,
     Rank,
+    Rule,
     Severity,
-    State,
+    StartupFacts,
     Subject,
-    cite,
+    Trouble,
+    limit,
+    measured,
+    of_troubles,
+    oversized,
+    remedies,
+    say,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.options import version_of
-from flowdiag.analyses.rule import Limits, Rule, limit
-from flowdiag.analyses.startup.facts import StartupFacts, Trouble
-from flowdiag.analyses.startup.rules.frame_too_large import oversized
 
 _QUARANTINES: Final = ("remote-quarantined", "rpc-quarantined-by-peer", "rpc-unreachable")
 _TIME_OUTS: Final = ("rpc-ask-timed-out", "rpc-invocation-timed-out")
 
 
-class RpcTroubleLimits(Limits):
+class Troubled(Limits):
     """What ST306 compares with."""
 
     timeouts: float = limit(3, "calls", "one slow answer of a busy process is common")
 
 
-def judge(facts: StartupFacts, limits: RpcTroubleLimits) -> Iterator[Finding | Inconclusive]:
+def judge(facts: StartupFacts, limits: Troubled) -> Iterator[Finding]:
     """One finding for quarantines, one for time-outs."""
     quarantined = [t for t in facts.of_kind(*_QUARANTINES) if _in_time(facts, t)]
     if quarantined:
-        yield _finding(facts, quarantined, Severity.WARNING, "quarantined")
+        yield _quarantined(facts, quarantined)
     if oversized(facts):
         return  # the messages never went out
     timed_out = [t for t in facts.of_kind(*_TIME_OUTS) if _in_time(facts, t)]
-    count = sum(trouble.count for trouble in timed_out)
     if timed_out:
-        many = count >= limits.timeouts or not facts.running
-        yield _finding(facts, timed_out, Severity.WARNING if many else Severity.INFO, "timed out")
+        yield _timed_out(facts, timed_out, limits.timeouts)
 
 
 def _in_time(facts: StartupFacts, trouble: Trouble) -> bool:
@@ -87,67 +88,75 @@ def _in_time(facts: StartupFacts, trouble: Trouble) -> bool:
     return len(ends) < len(facts.jobs) or trouble.first_us < max(ends)
 
 
-def _finding(
-    facts: StartupFacts, troubles: list[Trouble], severity: Severity, what: str
-) -> Finding:
-    peers: Counter[str] = Counter()
-    for trouble in troubles:
-        peers[trouble.peer or "?"] += trouble.count
-    peer, most = peers.most_common(1)[0]
+def _quarantined(facts: StartupFacts, troubles: list[Trouble]) -> Finding:
+    peer, _ = _peer(troubles)
     count = sum(trouble.count for trouble in troubles)
-    known = next((w for w in facts.workers if peer != "?" and w.host == peer), None)
-    title = (
-        f"{peer if peer != '?' else 'A process'} is quarantined: it is not talked to any more"
-        if what == "quarantined"
-        else f"{j.count_text(count, 'call')} got no answer in time"
-        + (f", {most} of them from {peer}" if peer != "?" else "")
+    title = f"{peer or 'A process'} is quarantined: it is not talked to any more"
+    return of_troubles(
+        facts,
+        troubles,
+        ongoing=not facts.running,
+        severity=Severity.WARNING,
+        subject=_subject(facts, peer),
+        title=title,
+        why=title,
+        cause="rpc-trouble",
+        rank=Rank.PLACE,
+        measurements=(measured("records", count),),
+        actions=remedies("rpc-trouble", None),
     )
+
+
+def _timed_out(facts: StartupFacts, troubles: list[Trouble], most: float) -> Finding:
+    peer, from_peer = _peer(troubles)
+    count = sum(trouble.count for trouble in troubles)
+    title = f"{say.count_text(count, 'call')} got no answer in time"
+    if peer is not None:
+        title += f", {from_peer} of them from {peer}"
     versions = [v for p in facts.processes if (v := version_of(p.version)) is not None]
     option = "pekko.ask.timeout" if versions and min(versions) >= (1, 18) else "akka.ask.timeout"
-    first = min((t.first_us for t in troubles if t.first_us is not None), default=None)
     timeout = next((t.values["timeout_ms"] for t in troubles if "timeout_ms" in t.values), None)
-    actions = [
-        Action(
-            text="Look at the load, the garbage collection and the name resolution of the other side"
-        )
-    ]
-    if what == "quarantined":
-        actions.append(Action(text="Restart the process that is quarantined, if it did not end"))
-    else:
-        actions.append(
+    many = count >= most or not facts.running
+    return of_troubles(
+        facts,
+        troubles,
+        ongoing=not facts.running,
+        severity=Severity.WARNING if many else Severity.INFO,
+        subject=_subject(facts, peer),
+        title=title,
+        why=title,
+        cause="rpc-trouble",
+        rank=Rank.PLACE,
+        option=option,
+        measurements=(measured("calls", count),),
+        actions=(
+            *remedies("rpc-trouble", None, "other-side"),
             Action(
                 text="Wait longer, where the other side is only slow (large jobs, many deployments)",
                 option=option,
                 current=f"{timeout} ms" if timeout else None,
                 proposed="60 s",
                 restart_needed=True,
-            )
-        )
-    return Finding(
-        job=facts.jobs[0].job.key if len(facts.jobs) == 1 else None,
-        severity=severity,
-        state=State.RECOVERED if facts.running else State.ONGOING,
-        subject=Subject(
-            kind="taskmanager" if known else "process",
-            taskmanager=known.name if known else None,
-            host=peer if peer != "?" else None,
+            ),
         ),
-        title=title,
-        why=title,
-        cause="rpc-trouble",
-        rank=Rank.PLACE,
-        option=option if what != "quarantined" else None,
-        first_us=first,
-        last_us=max((t.last_us for t in troubles if t.last_us is not None), default=None),
-        count=count,
-        explain="The RPC layer gave up; who waited for the answer fails with a time-out.",
-        measurements=(
-            Measurement(name="calls" if what != "quarantined" else "records", value=count),
-        ),
-        evidence=cite((t.ref, t.first_us) for t in troubles),
-        ranked=True,
-        actions=tuple(actions),
     )
 
 
-RULE: Final = Rule("ST306", judge, RpcTroubleLimits, whole=True)
+def _peer(troubles: list[Trouble]) -> tuple[str | None, int]:
+    """The other side that is named most, and how often; None where most name nobody."""
+    peers: Counter[str | None] = Counter()
+    for trouble in troubles:
+        peers[trouble.peer or None] += trouble.count
+    return peers.most_common(1)[0]
+
+
+def _subject(facts: StartupFacts, peer: str | None) -> Subject:
+    known = next((w for w in facts.workers if peer is not None and w.host == peer), None)
+    return Subject(
+        kind="taskmanager" if known else "process",
+        taskmanager=known.name if known else None,
+        host=peer,
+    )
+
+
+RULE: Final = Rule("ST306", judge, Troubled, whole=True, causes=("rpc-trouble",))

@@ -11,8 +11,9 @@ A job processes nothing until the last task is RUNNING; the first checkpoint wai
 How it decides
 --------------
 From 1.13 on a task is INITIALIZING while it opens its operators and reads its state; before, RUNNING comes
-first and nothing can be seen. One subtask far above the median of its siblings is named; if all are slow,
-the vertex or the storage is.
+first and nothing can be seen. The slowest one has to take `slow`. If that is `ratio` times the median of all
+others, the subtask is named; if all are slow, the vertex or the storage is. Reading state is the reason if its
+TaskManager read for `reading` of that time.
 
 What to do
 ----------
@@ -27,43 +28,82 @@ Large state takes its time; compare with its size.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.startup.kit import (
     Finding,
-    Inconclusive,
-    Measurement,
+    Iterator,
+    JobStarting,
+    JobStarts,
+    Limits,
     Rank,
+    Rule,
     Severity,
-    State,
+    Signal,
+    Start,
     Subject,
+    TaskTimes,
     Vote,
     cite,
+    job_subject,
+    limit,
+    measured,
+    of_start,
+    remedies,
+    say,
     weigh,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.rule import Limits, Rule, Signal, limit
-from flowdiag.analyses.startup.facts import JobStarting, JobStarts, Start, TaskTimes
 
 
-class SlowInitialisationLimits(Limits):
+class Slow(Limits):
     """What ST301 compares with."""
 
     slow: float = limit(10, "s", "opening connections takes seconds; ten of them are worth a look")
     ratio: float = limit(5, "ratio", "against the median of all tasks of the same start")
+    reading: float = limit(0.5, "share", "of the initialisation: for as long, state was being read")
 
 
-def judge(job: JobStarting, limits: SlowInitialisationLimits) -> Iterator[Finding | Inconclusive]:
+class _Slowest(NamedTuple):
+    """The task that took longest in one start, and what the others took, in milliseconds."""
+
+    took: int
+    task: TaskTimes
+    start: Start
+    others: list[int]
+    siblings: list[int]
+
+    @property
+    def who(self) -> str:
+        return say.subtask_text(self.task.task, self.task.subtask_index, self.task.parallelism)
+
+    def is_far_above(self, others: list[int], ratio: float) -> bool:
+        return self.took >= ratio * max(statistics.median(others) if others else 0.0, 1.0)
+
+
+def judge(job: JobStarting, limits: Slow) -> Iterator[Finding]:
     """One finding per job, for the slowest start."""
     slow = [
-        (took[0], took[1], start)
+        found
         for start in job.starts
-        if (took := _slowest(start, job)) is not None and took[0] >= limits.slow * 1000
+        if (found := _slowest(job, start)) is not None and found.took >= limits.slow * 1000
     ]
     if slow:
-        yield _finding(job, slow, limits.ratio)
+        yield _finding(job, slow, limits)
+
+
+def _slowest(job: JobStarts, start: Start) -> _Slowest | None:
+    found = [(took, task) for task in start.tasks if (took := _took(task, start, job)) is not None]
+    if not found:
+        return None
+    took, task = max(found, key=lambda pair: pair[0])
+    others = [(ms, other) for ms, other in found if other is not task]
+    return _Slowest(
+        took,
+        task,
+        start,
+        [ms for ms, _ in others],
+        [ms for ms, other in others if other.task == task.task],
+    )
 
 
 def _took(task: TaskTimes, start: Start, job: JobStarts) -> int | None:
@@ -88,118 +128,87 @@ def _read_ms(start: Start, task: TaskTimes) -> int | None:
     return max(took, default=None)
 
 
-def _slowest(start: Start, job: JobStarts) -> tuple[int, TaskTimes] | None:
-    found = [(took, task) for task in start.tasks if (took := _took(task, start, job)) is not None]
-    return max(found, key=lambda pair: pair[0], default=None)
+def _votes(worst: _Slowest, slow: list[_Slowest], ratio: float) -> Iterator[Vote]:
+    took = say.duration_text(worst.took)
+    if worst.is_far_above(worst.others, ratio):
+        median = statistics.median(worst.others) if worst.others else 0.0
+        yield Vote(
+            signal="far-above-the-others",
+            says=f"{took}, the median is {say.duration_text(median)}",
+            weight=2,
+        )
+    same = (worst.task.task, worst.task.subtask_index)
+    if sum((each.task.task, each.task.subtask_index) == same for each in slow) > 1:
+        yield Vote(signal="again", says=f"{worst.who} in {len(slow)} starts", weight=2)
+    if worst.siblings and worst.is_far_above(worst.siblings, ratio):
+        median = statistics.median(worst.siblings)
+        yield Vote(
+            signal="alone-in-its-vertex",
+            says=f"its siblings take {say.duration_text(median)}",
+            weight=1,
+        )
 
 
-def _finding(job: JobStarts, slow: list[tuple[int, TaskTimes, Start]], ratio: float) -> Finding:
-    took, task, start = max(slow, key=lambda item: item[0])
-    others = [
-        other for t in start.tasks if t is not task and (other := _took(t, start, job)) is not None
-    ]
+def _finding(job: JobStarting, slow: list[_Slowest], limits: Slow) -> Finding:
+    worst = max(slow, key=lambda each: each.took)
+    took, task, start, others, _ = worst
     median = statistics.median(others) if others else 0.0
-    alone = took >= ratio * max(median, 1.0)
-    siblings = [
-        other
-        for t in start.tasks
-        if t.task == task.task and t is not task and (other := _took(t, start, job)) is not None
-    ]
-    votes = []
-    who = j.subtask_text(task.task, task.subtask_index, task.parallelism)
-    if alone:
-        votes.append(
-            Vote(
-                signal="far-above-the-others",
-                says=f"{j.duration_text(took)}, the median is {j.duration_text(median)}",
-                weight=2,
-            )
-        )
-    if sum(t.task == task.task and t.subtask_index == task.subtask_index for _, t, _ in slow) > 1:
-        votes.append(Vote(signal="again", says=f"{who} in {len(slow)} starts", weight=2))
-    if siblings and took >= ratio * max(statistics.median(siblings), 1.0):
-        votes.append(
-            Vote(
-                signal="alone-in-its-vertex",
-                says=f"its siblings take {j.duration_text(statistics.median(siblings))}",
-                weight=1,
-            )
-        )
+    alone = worst.is_far_above(others, limits.ratio)
+    votes = [*_votes(worst, slow, limits.ratio)]
     read = _read_ms(start, task)
-    restoring = start.restored
-    if read is not None:
-        # The TaskManager's own lines tell reading state from what comes after it.
-        restoring = read >= took / 2
+    # The TaskManager's own lines tell reading state from what comes after it.
+    restoring = start.restored if read is None else read >= took * limits.reading
     if restoring and read is not None:
-        votes.append(
-            Vote(
-                signal="restore-lines",
-                says=f"state was read for {j.duration_text(read)} on {task.taskmanager}",
-                weight=2,
-            )
-        )
+        says = f"state was read for {say.duration_text(read)} on {task.taskmanager}"
+        votes.append(Vote(signal="restore-lines", says=says, weight=2))
     cause = "slow-restore" if restoring else "slow-open"
-    running = start.running_us is not None
     what = "to restore its state and open" if restoring else "in open()"
-    subject = Subject(
-        kind="subtask" if alone else "job",
-        job_id=job.job.key.job_id or None,
-        job_name=job.job.name,
-        task=task.task if alone else None,
-        subtask_index=task.subtask_index if alone else None,
-        parallelism=task.parallelism if alone else None,
-        attempt_id=task.attempt_id if alone else None,
-        taskmanager=task.taskmanager if alone else None,
-        host=task.host if alone else None,
-    )
-    share = sum(t >= took / 2 for t in (*others, took)) / (len(others) + 1)
-    return Finding(
-        job=job.job.key,
+    long = say.duration_text(took)
+    as_slow = sum(t >= took / 2 for t in (*others, took)) / (len(others) + 1)
+    return of_start(
+        job,
+        ongoing=start.running_us is None,
         severity=Severity.WARNING,
-        state=State.RECOVERED if running else State.ONGOING,
-        subject=subject,
-        title=f"{who} took {j.duration_text(took)} {what}; the job waited"
+        subject=_subject(job, task) if alone else job_subject(job),
+        title=f"{worst.who} took {long} {what}; the job waited"
         if alone
-        else f"Tasks take up to {j.duration_text(took)} {what.replace('its', 'their')}",
-        why=f"{who}: {j.duration_text(took)} from INITIALIZING to RUNNING"
-        + (f", the others {j.duration_text(median)}" if others else ""),
+        else f"Tasks take up to {long} {what.replace('its', 'their')}",
+        why=f"{worst.who}: {long} from INITIALIZING to RUNNING"
+        + (f", the others {say.duration_text(median)}" if others else ""),
         cause=cause,
         confidence=weigh(votes),
         rank=Rank.SLOW_CAUSE,
         first_us=task.initializing_us,
         last_us=task.running_us or start.ended_us,
         count=len(slow),
-        explain="A task is INITIALIZING while it opens its operators and reads its state back.",
         measurements=(
-            Measurement(
-                name="initialisation", value=took, unit="ms", population=f"start {start.number + 1}"
-            ),
-            Measurement(name="median", value=round(median), unit="ms", population="other tasks"),
-            Measurement(name="share-as-slow", value=round(share, 3), unit="share"),
+            measured("initialisation", took, "ms", over=f"start {start.number + 1}"),
+            measured("median", round(median), "ms", over="other tasks"),
+            measured("share-as-slow", round(as_slow, 3), "share"),
         ),
         evidence=cite([(task.ref, task.initializing_us)]),
-        actions=(
-            Action(
-                text="Look at the state of that subtask and at the storage it comes from; turn on local "
-                "recovery",
-                option="state.backend.local-recovery",
-                proposed="true",
-                restart_needed=True,
-            )
-            if restoring
-            else Action(
-                text="Take a thread dump while it is INITIALIZING (/taskmanagers/:id/thread-dump): it "
-                "shows what open() waits for"
-            ),
-        ),
+        actions=remedies(cause, job.job),
         votes=tuple(votes),
+    )
+
+
+def _subject(job: JobStarts, task: TaskTimes) -> Subject:
+    return job_subject(
+        job,
+        "subtask",
+        task=task.task,
+        subtask_index=task.subtask_index,
+        parallelism=task.parallelism,
+        attempt_id=task.attempt_id,
+        taskmanager=task.taskmanager,
+        host=task.host,
     )
 
 
 RULE: Final = Rule(
     "ST301",
     judge,
-    SlowInitialisationLimits,
+    Slow,
     signals=(
         Signal(
             "far-above-the-others", 2, "the subtask is alone: it, its state or its node is slow"
@@ -210,4 +219,5 @@ RULE: Final = Rule(
             "restore-lines", 2, "its TaskManager's log shows state being read for most of that time"
         ),
     ),
+    causes=("slow-open", "slow-restore"),
 )
