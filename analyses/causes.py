@@ -386,3 +386,9 @@ CAUSES: Final[dict[str, Cause]] = {
         meaning="RocksDB uses native memory without a bound, or has none to use"
     ),
 }
+
+
+def explained(cause: str, **fill: str) -> str:
+    """What a cause does to the job, in its own words; `fill` stands for the names in braces."""
+    text = CAUSES[cause].explanation
+    return text.format(**fill) if fill else text

@@ -276,6 +276,10 @@ class JobFacts:
         return found[0].value if found else None
 
 
+UNKNOWN_JOB: Final = JobFacts(key=JobKey(cluster="", job_id=""), name=None, version=None)
+"""Stands for the job where no record tells whose something is: of any version, without settings."""
+
+
 @once
 def _runs(job: JobFacts) -> int:
     return max((checkpoint.run for checkpoint in job.checkpoints), default=0)

@@ -156,7 +156,7 @@ def of_checkpoints(
 
 def remedies(
     cause: str,
-    job: JobFacts | None,
+    job: JobFacts,
     *names: str,
     proposed: Mapping[str, str | None] | None = None,
     **fill: str,
@@ -167,7 +167,7 @@ def remedies(
 
     Args:
         cause: a word of `causes.CAUSES`.
-        job: its version and settings; None: of no known job, so that the newest options are meant.
+        job: its version and settings.
         names: which remedies; none: all.
         proposed: values to try, by remedy, where they depend on the job.
         fill: what stands for the names in braces.
@@ -178,20 +178,20 @@ def remedies(
 
 def _actions(
     table: Mapping[str, Any],
-    job: JobFacts | None,
+    job: JobFacts,
     names: Iterable[str],
     proposed: Mapping[str, str | None],
     fill: Mapping[str, str],
 ) -> Iterator[Action]:
     for name in names:
         remedy = table[name]
-        key = option(remedy.option, job.version if job else None) if remedy.option else None
+        key = option(remedy.option, job.version) if remedy.option else None
         if remedy.option and key is None:
             continue
         yield Action(
             text=remedy.text.format(**fill) if fill else remedy.text,
             option=key,
-            current=judging.configured(job, key) if job and key else None,
+            current=judging.configured(job, key) if key else None,
             proposed=proposed.get(name, remedy.proposed),
             risk=remedy.risk,
             restart_needed=remedy.restart_needed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from flowdiag.analyses.causes import CAUSES
+from flowdiag.analyses.causes import explained
 from flowdiag.analyses.finding import (
     Action,
     Evidence,
@@ -21,7 +21,7 @@ from flowdiag.analyses.finding import (
     weigh,
 )
 from flowdiag.analyses.flink import judging as say
-from flowdiag.analyses.flink.job import Incident
+from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident
 from flowdiag.analyses.flink.kit import measured, remedies
 from flowdiag.analyses.keys import JobKey, Ref
 from flowdiag.analyses.rule import Limits, Rule, Signal, limit
@@ -40,6 +40,7 @@ from flowdiag.analyses.startup.frames import oversized
 
 __all__ = [
     "STEP_WORDS",
+    "UNKNOWN_JOB",
     "Action",
     "Cited",
     "Evidence",
@@ -111,7 +112,7 @@ STEP_WORDS: Final = {
 def _finding(job: JobKey | None, subject: Subject, ongoing: bool, said: dict[str, Any]) -> Finding:
     """What stops a start is critical for as long as it lasts; the cause explains itself."""
     if "explain" not in said:
-        said["explain"] = CAUSES[said["cause"]].explanation
+        said["explain"] = explained(said["cause"])
     usual = Severity.CRITICAL if ongoing else Severity.WARNING
     return Finding(
         job=job,
@@ -194,8 +195,3 @@ def incidents_of(facts: StartupFacts) -> Iterator[Incident]:
     yield from facts.common.incidents
     for job in facts.jobs:
         yield from job.job.incidents
-
-
-def explained(cause: str, **fill: str) -> str:
-    """What a cause does, with the names in braces filled in."""
-    return CAUSES[cause].explanation.format(**fill)

@@ -30,6 +30,7 @@ import re
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.startup.kit import (
+    UNKNOWN_JOB,
     Finding,
     Iterator,
     JobStarts,
@@ -125,7 +126,7 @@ def _finding(facts: StartupFacts, kind: str, words: str, hits: list[_Hit]) -> Fi
         measurements=(measured("failures", len(hits), "failures"),),
         evidence=cite((hit.ref, hit.time_us) for hit in hits),
         ranked=True,
-        actions=remedies("class-loading", job.job if job else None, kind),
+        actions=remedies("class-loading", job.job if job else UNKNOWN_JOB, kind),
     )
 
 

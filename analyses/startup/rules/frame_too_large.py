@@ -30,6 +30,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.startup.kit import (
+    UNKNOWN_JOB,
     Action,
     Finding,
     Iterator,
@@ -81,7 +82,7 @@ def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding]:
                 proposed=f"{proposed}b" if proposed is not None else None,
                 restart_needed=True,
             ),
-            *remedies("frame-too-large", None),
+            *remedies("frame-too-large", UNKNOWN_JOB),
         ),
     )
 

@@ -28,6 +28,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.startup.kit import (
+    UNKNOWN_JOB,
     Finding,
     Incident,
     Iterator,
@@ -69,7 +70,7 @@ def judge(facts: StartupFacts, limits: Lost) -> Iterator[Finding]:
         last_us=revoked[-1].time_us,
         count=len(revoked),
         evidence=cite((i.ref, i.time_us) for i in revoked),
-        actions=remedies("leadership-lost", None),
+        actions=remedies("leadership-lost", UNKNOWN_JOB),
     )
 
 

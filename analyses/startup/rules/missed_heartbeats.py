@@ -33,6 +33,7 @@ from collections import defaultdict
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.startup.kit import (
+    UNKNOWN_JOB,
     Cited,
     Finding,
     Incident,
@@ -176,7 +177,7 @@ def _of_worker(
         evidence=cite([*losses[:4], *beside]),
         evidence_total=len(cite([*losses, *beside])),
         ranked=True,
-        actions=remedies(_WHY[why].cause, None, _WHY[why].remedy),
+        actions=remedies(_WHY[why].cause, UNKNOWN_JOB, _WHY[why].remedy),
         votes=votes,
     )
 
@@ -310,7 +311,7 @@ def _of_master(facts: StartupFacts, troubles: list[Trouble]) -> Finding:
         last_us=max(times, default=None),
         explain=explained("jobmanager-lost"),
         ranked=False,
-        actions=remedies(cause, None, remedy),
+        actions=remedies(cause, UNKNOWN_JOB, remedy),
     )
 
 

@@ -32,6 +32,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.crises import crises
 from flowdiag.analyses.startup.kit import (
+    UNKNOWN_JOB,
     Finding,
     Incident,
     Iterator,
@@ -105,7 +106,7 @@ def _finding(job: JobStarting, short: list[Start], refusals: list[Incident]) -> 
         # Of both kinds: the numbers first, then who failed for them.
         evidence=cite([*numbered[:2], *refused[:6]]),
         evidence_total=len(cite([*numbered, *refused])),
-        actions=remedies("not-enough-slots", None, proposed={"slots": per}),
+        actions=remedies("not-enough-slots", UNKNOWN_JOB, proposed={"slots": per}),
     )
 
 

@@ -30,6 +30,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.startup.kit import (
+    UNKNOWN_JOB,
     Cited,
     Finding,
     Iterator,
@@ -97,7 +98,7 @@ def _open(facts: StartupFacts, wanted: int, waited: float, *, running: bool) -> 
             measured("registered", registered, "workers"),
         ),
         evidence=cite([*refusals, (facts.last_request_ref, None)]),
-        actions=remedies("no-container", None),
+        actions=remedies("no-container", UNKNOWN_JOB),
     )
 
 
@@ -138,7 +139,7 @@ def _dead(facts: StartupFacts, dead: list[Worker], *, running: bool) -> Finding:
         last_us=last.ended_us,
         count=len(dead),
         evidence=cite((worker.ref, worker.ended_us) for worker in dead),
-        actions=remedies("worker-failed", None),
+        actions=remedies("worker-failed", UNKNOWN_JOB),
     )
 
 

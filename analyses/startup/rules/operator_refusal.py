@@ -30,6 +30,7 @@ from collections import defaultdict
 from typing import Final
 
 from flowdiag.analyses.startup.kit import (
+    UNKNOWN_JOB,
     Finding,
     Iterator,
     Limits,
@@ -106,7 +107,7 @@ def _finding(resource: str, told: list[Trouble], bad: list[Trouble]) -> Finding:
         rank=Rank.REPORTED_CAUSE,
         explain=explained("deployment-failed"),
         measurements=(measured("warnings", sum(t.count for t in bad), "records"),),
-        actions=remedies("deployment-failed", None, remedy),
+        actions=remedies("deployment-failed", UNKNOWN_JOB, remedy),
     )
 
 

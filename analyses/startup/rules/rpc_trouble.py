@@ -32,6 +32,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.startup.kit import (
+    UNKNOWN_JOB,
     Action,
     Finding,
     Iterator,
@@ -103,7 +104,7 @@ def _quarantined(facts: StartupFacts, troubles: list[Trouble]) -> Finding:
         cause="rpc-trouble",
         rank=Rank.PLACE,
         measurements=(measured("records", count),),
-        actions=remedies("rpc-trouble", None),
+        actions=remedies("rpc-trouble", UNKNOWN_JOB),
     )
 
 
@@ -130,7 +131,7 @@ def _timed_out(facts: StartupFacts, troubles: list[Trouble], most: float) -> Fin
         option=option,
         measurements=(measured("calls", count),),
         actions=(
-            *remedies("rpc-trouble", None, "other-side"),
+            *remedies("rpc-trouble", UNKNOWN_JOB, "other-side"),
             Action(
                 text="Wait longer, where the other side is only slow (large jobs, many deployments)",
                 option=option,

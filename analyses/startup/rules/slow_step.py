@@ -30,6 +30,7 @@ from typing import Final
 
 from flowdiag.analyses.startup.kit import (
     STEP_WORDS,
+    UNKNOWN_JOB,
     Finding,
     Iterator,
     JobStarts,
@@ -100,7 +101,7 @@ def _finding(job: JobStarts | None, step: Step, longest: float) -> Finding:
         last_us=step.ended_us,
         measurements=(measured(step.name, _took(step), "ms", round(longest)),),
         evidence=cite((ref, None) for ref in step.refs),
-        actions=remedies("slow-start", job.job if job else None, step.name),
+        actions=remedies("slow-start", job.job if job else UNKNOWN_JOB, step.name),
     )
 
 

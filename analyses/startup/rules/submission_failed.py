@@ -30,6 +30,7 @@ import re
 from typing import Final
 
 from flowdiag.analyses.startup.kit import (
+    UNKNOWN_JOB,
     Finding,
     Iterator,
     JobStarts,
@@ -121,7 +122,7 @@ def _of_job(facts: StartupFacts, job: JobStarts) -> Finding:
         measurements=(measured("submissions", 1, "submissions"),),
         evidence=cite([(job.ended_ref, job.ended_us), *((t.ref, t.first_us) for t in told)]),
         ranked=True,
-        actions=remedies("submission-failed", None, *_remedies(said)),
+        actions=remedies("submission-failed", UNKNOWN_JOB, *_remedies(said)),
     )
 
 
@@ -144,7 +145,7 @@ def _of_troubles(facts: StartupFacts, troubles: list[Trouble]) -> Finding:
         count=count,  # the client, the Dispatcher and the JobMaster tell of the same submissions
         measurements=(measured("submissions", count, "submissions"),),
         evidence=cite((t.ref, t.first_us) for t in (*troubles, *yarn)),
-        actions=remedies("submission-failed", None, *_remedies(said)),
+        actions=remedies("submission-failed", UNKNOWN_JOB, *_remedies(said)),
     )
 
 
