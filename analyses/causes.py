@@ -105,7 +105,27 @@ CAUSES: Final[dict[str, Cause]] = {
     ),
     "jobmanager-stalled": Cause(meaning="the JobManager itself stood still"),
     "out-of-memory": Cause(meaning="a process ran out of memory, or was killed for using too much"),
-    "insufficient-network-buffers": Cause(meaning="too few network buffers for the job's channels"),
+    "insufficient-network-buffers": Cause(
+        meaning="too few network buffers for the job's channels",
+        explanation="Every gate and every result partition takes its required buffers when its task is "
+        "deployed; the task that comes last fails, so that the failed task says nothing about the "
+        "cause.",
+        remedies={
+            "enough": Remedy(
+                text="The smallest network memory that is enough for any placement of this job{also}",
+                restart_needed=True,
+            ),
+            "fewer": Remedy(
+                text="Fewer buffers per job: less parallelism, fewer all-to-all exchanges, or chained "
+                "operators"
+            ),
+            "at-least": Remedy(
+                text="Raise the network memory; at least this much, since tasks that come later are not "
+                "counted yet (give the plan, /jobs/:id/plan, for the exact number)",
+                restart_needed=True,
+            ),
+        },
+    ),
     "network-memory": Cause(
         meaning="network memory leaves pools of buffers little above their minimum"
     ),
@@ -379,11 +399,64 @@ CAUSES: Final[dict[str, Cause]] = {
         },
     ),
     "wrong-memory-options": Cause(
-        meaning="memory options that contradict each other or are not in effect"
+        meaning="memory options that contradict each other or are not in effect",
+        remedies={
+            "one-line": Remedy(text="Keep one line"),
+            "blank": Remedy(text="Write key: value, with a blank behind the colon"),
+            "replace": Remedy(text="Replace it", restart_needed=True),
+            "mend": Remedy(text="Mend the file, then start again", restart_needed=True),
+            "unit": Remedy(
+                text="Write a whole number with a unit: b, k, m, g or t, without quotes in "
+                "flink-conf.yaml",
+                restart_needed=True,
+            ),
+            "leave-out": Remedy(
+                text="Leave {key} out: Flink derives it",
+                proposed="(not set)",
+                restart_needed=True,
+            ),
+            "one-total": Remedy(
+                text="Keep one total only: leave {key} out",
+                proposed="(not set)",
+                restart_needed=True,
+            ),
+            "total": Remedy(
+                text="{change} the total{note}",
+                restart_needed=True,
+                verify="flowdiag memory with the new value derives all pools",
+            ),
+            "source": Remedy(
+                text="Find the source of the value in effect: the log's 'Loading (dynamic) "
+                "configuration property' lines, FLINK_PROPERTIES, -D arguments; then restart"
+            ),
+            "container": Remedy(
+                text="Make the container as large as the process, or the process as small",
+                restart_needed=True,
+            ),
+        },
     ),
-    "unused-memory": Cause(meaning="memory is set aside for what nobody uses"),
+    "unused-memory": Cause(
+        meaning="memory is set aside for what nobody uses",
+        explanation="The heap state backend does not use managed memory.",
+        remedies={
+            "heap": Remedy(
+                text="Give it to the heap{gain}",
+                risk="batch jobs and Python functions in the same cluster need managed memory",
+                restart_needed=True,
+            ),
+        },
+    ),
     "unmanaged-rocksdb": Cause(
-        meaning="RocksDB uses native memory without a bound, or has none to use"
+        meaning="RocksDB uses native memory without a bound, or has none to use",
+        explanation="Its block cache and write buffers lie outside of the JVM and of every pool.",
+        remedies={
+            "bound": Remedy(
+                text="Let managed memory bound it", proposed="true", restart_needed=True
+            ),
+            "share": Remedy(
+                text="Give managed memory its share", proposed="0.4", restart_needed=True
+            ),
+        },
     ),
 }
 

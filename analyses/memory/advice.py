@@ -110,26 +110,26 @@ def more_heap(process: MemoryProcess, share: float, *, managed_is_free: bool) ->
     return _larger_process(process, now, {}, lambda memory: memory.heap >= now.heap + extra)
 
 
-def more_metaspace(process: MemoryProcess, share: float) -> Proposal | None:
-    """A larger metaspace, out of the heap where enough of it is left."""
+def more_metaspace(process: MemoryProcess, share: float, heap_left: float) -> Proposal | None:
+    """A larger metaspace, out of the heap where enough of it is left: `heap_left` of what it has."""
     now = current(process)
     if now is None:
         return None
     size = _rounded(int(now.metaspace * (1 + share)))
     options = {"taskmanager.memory.jvm-metaspace.size": m.as_option(size)}
-    return _with(process, now, options)
+    return _with(process, now, options, heap_left)
 
 
-def more_direct(process: MemoryProcess, extra: int) -> Proposal | None:
+def more_direct(process: MemoryProcess, extra: int, heap_left: float) -> Proposal | None:
     """More direct memory for user code and libraries."""
     now = current(process)
     if now is None:
         return None
     options = {m.TASK_OFF_HEAP: m.as_option(_rounded(now.task_off_heap + extra))}
-    return _with(process, now, options)
+    return _with(process, now, options, heap_left)
 
 
-def more_overhead(process: MemoryProcess, share: float) -> Proposal | None:
+def more_overhead(process: MemoryProcess, share: float, heap_left: float) -> Proposal | None:
     """More room for native memory outside of all pools."""
     now = current(process)
     if now is None:
@@ -139,7 +139,7 @@ def more_overhead(process: MemoryProcess, share: float) -> Proposal | None:
     options = {f"{prefix}.min": size}
     if m.parse_size(size) > 1024 * m.MIB or f"{prefix}.max" in process.configured:
         options[f"{prefix}.max"] = size
-    return _with(process, now, options)
+    return _with(process, now, options, heap_left)
 
 
 def _rounded(size: int) -> int:
@@ -147,11 +147,11 @@ def _rounded(size: int) -> int:
 
 
 def _with(
-    process: MemoryProcess, now: m.TaskManagerMemory, options: dict[str, str]
+    process: MemoryProcess, now: m.TaskManagerMemory, options: dict[str, str], heap_left: float
 ) -> Proposal | None:
-    """Keep the total if at least three quarters of the heap remain, else make the process larger."""
+    """Keep the total if as much of the heap remains, else make the process larger."""
     memory = tried(process, options)
-    if memory is not None and memory.process <= now.process and memory.heap * 4 >= now.heap * 3:
+    if memory is not None and memory.process <= now.process and memory.heap >= now.heap * heap_left:
         return Proposal(options=options, memory=memory, keeps_total=True)
     return _larger_process(process, now, options, lambda made: made.heap >= now.heap)
 

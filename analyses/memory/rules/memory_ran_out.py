@@ -13,8 +13,9 @@ sooner.
 How it decides
 --------------
 By the text of the error or of the diagnostics; `kubectl describe` and the log of the garbage collector
-count too. The proposal is put through Flink's arithmetic: it keeps the size of the process where enough
-heap remains, else it says by how much the process grows.
+count too. The proposal is `heap-step`, `metaspace-step`, `direct-step` or `overhead-step` more of the pool, put
+through Flink's arithmetic: it keeps the size of the process where `heap-left` of the heap remains, else it says
+by how much the process grows.
 
 What to do
 ----------
@@ -27,25 +28,9 @@ Exit code 137 is also what `kubectl delete` and a node that goes away leave behi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Final
 
-from flowdiag.analyses.checkpoints.rules.out_of_memory import memory_kind
-from flowdiag.analyses.finding import (
-    Action,
-    Evidence,
-    Finding,
-    Inconclusive,
-    Measurement,
-    Rank,
-    Severity,
-    State,
-    Subject,
-    cite,
-)
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.job import Incident, JobFacts
-from flowdiag.analyses.memory import model as m
+from flowdiag.analyses.flink.crises import memory_kind
 from flowdiag.analyses.memory.advice import (
     Proposal,
     current,
@@ -54,14 +39,35 @@ from flowdiag.analyses.memory.advice import (
     more_metaspace,
     more_overhead,
 )
-from flowdiag.analyses.memory.facts import Kill, MemoryFacts, MemoryProcess
-from flowdiag.analyses.rule import Limits, Rule, limit
+from flowdiag.analyses.memory.kit import (
+    Action,
+    Evidence,
+    Finding,
+    Incident,
+    Iterator,
+    JobFacts,
+    Kill,
+    Limits,
+    Measurement,
+    MemoryFacts,
+    MemoryProcess,
+    Rank,
+    Rule,
+    Sequence,
+    Severity,
+    cite,
+    limit,
+    measured,
+    model,
+    of_place,
+    say,
+)
 
 _POOL: Final = {
-    "heap": "The heap",
-    "metaspace": "Metaspace",
-    "direct": "Direct memory",
-    "container": "The container's memory",
+    "heap": "The heap ran out",
+    "metaspace": "Metaspace ran out",
+    "direct": "Direct memory ran out",
+    "container": "The container's memory was not enough",
 }
 _USE: Final = {
     "heap": "objects of user code and heap state",
@@ -69,30 +75,40 @@ _USE: Final = {
     "direct": "off-heap buffers of user code and libraries, and the network",
     "container": "everything, native memory of RocksDB and of the allocator included",
 }
+_HINTS: Final = {
+    "heap": "Take a heap dump (-XX:+HeapDumpOnOutOfMemoryError) to see what fills it",
+    "metaspace": "Count loaded classes over restarts: a number that grows is a class loader leak",
+    "direct": "Look for libraries that allocate direct buffers (clients of storage and databases)",
+    "container": "Compare the process's resident size with the sum of the pools; with RocksDB limit "
+    "its memory (state.backend.rocksdb.memory.managed), with glibc use jemalloc",
+}
+_KILLED: Final = ("OOMKilled", "OOMKilling", "SystemOOM", "Evicted")
+
+_Member = tuple[JobFacts, Incident]
 
 
-class MemoryRanOutLimits(Limits):
+class RanOut(Limits):
     """What MM301 compares with."""
 
     heap_step: float = limit(0.25, "ratio", "a quarter more heap, then measure again")
     metaspace_step: float = limit(0.5, "ratio", "metaspace is small: half as much again")
     direct_step: float = limit(128, "MiB", "the size that Flink's framework itself gets")
     overhead_step: float = limit(0.5, "ratio", "native memory is not measured: half as much again")
+    heap_left: float = limit(0.75, "share", "of the heap; with less of it the heap runs out next")
 
 
-def judge(facts: MemoryFacts, limits: MemoryRanOutLimits) -> Iterator[Finding | Inconclusive]:
+def judge(facts: MemoryFacts, limits: RanOut) -> Iterator[Finding]:
     """One finding per place and pool."""
-    groups: dict[tuple[str | None, str], list[tuple[JobFacts | None, Incident]]] = {}
+    groups: dict[tuple[str | None, str], list[_Member]] = {}
     for job in facts.jobs:
-        for incident in job.incidents:
-            if _ran_out(incident):
-                key = (incident.taskmanager or incident.host, memory_kind(incident))
-                groups.setdefault(key, []).append((job, incident))
+        for incident in filter(_ran_out, job.incidents):
+            key = (incident.taskmanager or incident.host, memory_kind(incident))
+            groups.setdefault(key, []).append((job, incident))
     for (place, kind), members in sorted(groups.items(), key=lambda g: (g[0][0] or "", g[0][1])):
         yield _finding(facts, place, kind, members, (), limits)
     by_pod: dict[str | None, list[Kill]] = {}
     for kill in facts.kills:
-        if kill.reason in ("OOMKilled", "OOMKilling", "SystemOOM", "Evicted"):
+        if kill.reason in _KILLED:
             by_pod.setdefault(kill.pod, []).append(kill)
     for pod, kills in by_pod.items():
         if (pod, "container") not in groups:
@@ -100,66 +116,55 @@ def judge(facts: MemoryFacts, limits: MemoryRanOutLimits) -> Iterator[Finding | 
 
 
 def _ran_out(incident: Incident) -> bool:
-    if incident.kind == "out-of-memory":
-        return True
-    text = incident.cause or ""
-    return incident.kind == "task-failure" and "OutOfMemoryError" in text
+    failed = incident.kind == "task-failure" and "OutOfMemoryError" in (incident.cause or "")
+    return failed or incident.kind == "out-of-memory"
 
 
 def _finding(
     facts: MemoryFacts,
     place: str | None,
     kind: str,
-    members: Sequence[tuple[JobFacts | None, Incident]],
+    members: Sequence[_Member],
     kills: Sequence[Kill],
-    limits: MemoryRanOutLimits,
+    limits: RanOut,
 ) -> Finding:
     job = members[0][0] if members else None
     incidents = [incident for _, incident in members]
-    process = next(
-        (p for p in facts.processes if p.taskmanager and p.taskmanager == place),
-        next((p for p in facts.processes if p.role == "taskmanager"), None),
-    )
+    workers = [p for p in facts.processes if p.role == "taskmanager"]
+    named = [p for p in facts.processes if p.taskmanager and p.taskmanager == place]
+    process = next(iter((*named, *workers)), None)
     times = [i.time_us for i in incidents if i.time_us is not None]
-    said = incidents[-1].cause if incidents else kills[-1].text
-    evidence = cite((i.ref, i.time_us) for i in incidents) + tuple(
-        Evidence(*kill.ref, None) for kill in kills
+    said = (incidents[-1].cause if incidents else kills[-1].text) or (
+        "the container was killed" if kind == "container" else "ran out"
     )
     proposal = _proposal(facts, process, kind, limits)
     host = incidents[0].host if incidents else None
-    where = j.place_text(place, host) if place or host else "a TaskManager"
-    count = len(incidents) + len(kills)
-    killed = "the container was killed" if kind == "container" else "ran out"
-    return Finding(
-        job=job.key if job else None,
-        severity=Severity.CRITICAL if job is None or j.job_failed(job) else Severity.WARNING,
-        state=State.ONGOING,
-        subject=Subject(
-            kind="taskmanager" if place else "process",
-            job_id=job.key.job_id if job else None,
-            job_name=job.name if job else None,
-            taskmanager=place,
-            host=host,
-        ),
-        title=f"{_POOL[kind]} {'ran out' if kind != 'container' else 'was not enough'} on {where}: "
-        f"{j.shorten(said or killed, 80)}",
-        why=f"{where}: {j.shorten(said or killed, 120)}",
+    where = say.place_text(place, host) if place or host else "a TaskManager"
+    lasting = job is None or say.job_failed(job)
+    return of_place(
+        job,
+        place,
+        host,
+        severity=Severity.CRITICAL if lasting else Severity.WARNING,
+        title=f"{_POOL[kind]} on {where}: {say.shorten(said, 80)}",
+        why=f"{where}: {say.shorten(said, 120)}",
         cause="out-of-memory",
         rank=Rank.FATAL,
         option=next(iter(proposal.options), None) if proposal else None,
         first_us=min(times, default=None),
         last_us=max(times, default=None),
-        count=count,
+        count=len(incidents) + len(kills),
         explain=f"This memory holds {_USE[kind]}.",
         measurements=tuple(_measured(process, kind, kills)),
-        evidence=evidence,
+        evidence=cite((i.ref, i.time_us) for i in incidents)
+        + tuple(Evidence(*kill.ref, None) for kill in kills),
         ranked=True,
         actions=tuple(_actions(process, kind, proposal)),
     )
 
 
 def _proposal(
-    facts: MemoryFacts, process: MemoryProcess | None, kind: str, limits: MemoryRanOutLimits
+    facts: MemoryFacts, process: MemoryProcess | None, kind: str, limits: RanOut
 ) -> Proposal | None:
     if process is None or process.role != "taskmanager":
         return None
@@ -167,10 +172,10 @@ def _proposal(
         free = set(facts.backends.values()) == {"heap"}
         return more_heap(process, limits.heap_step, managed_is_free=free)
     if kind == "metaspace":
-        return more_metaspace(process, limits.metaspace_step)
+        return more_metaspace(process, limits.metaspace_step, limits.heap_left)
     if kind == "direct":
-        return more_direct(process, int(limits.direct_step * m.MIB))
-    return more_overhead(process, limits.overhead_step)
+        return more_direct(process, int(limits.direct_step * model.MIB), limits.heap_left)
+    return more_overhead(process, limits.overhead_step, limits.heap_left)
 
 
 def _measured(
@@ -185,40 +190,37 @@ def _measured(
             "container": ("process-size", now.process),
         }
         name, size = sizes[kind]
-        yield Measurement(name=name, value=size, unit="bytes", population="as configured")
+        yield measured(name, size, "bytes", over="as configured")
     for kill in kills[-1:]:
         if kill.limit is not None:
-            yield Measurement(name="container-limit", value=kill.limit, unit="bytes")
+            yield measured("container-limit", kill.limit, "bytes")
         if kill.exit_code is not None:
-            yield Measurement(name="exit-code", value=kill.exit_code)
+            yield measured("exit-code", kill.exit_code)
 
 
 def _actions(
     process: MemoryProcess | None, kind: str, proposal: Proposal | None
 ) -> Iterator[Action]:
     if proposal is not None and process is not None:
-        for key, text in proposal.options.items():
-            yield Action(
-                text="Give it more, keeping the size of the process"
-                if proposal.keeps_total
-                else "Give it more; the process has to grow",
-                option=key,
-                current=process.configured.get(key),
-                proposed=text,
-                risk=f"heap {j.bytes_text(proposal.memory.heap)}, managed "
-                f"{j.bytes_text(proposal.memory.managed)}, process "
-                f"{j.bytes_text(proposal.memory.process)} afterwards",
-                restart_needed=True,
-                verify="Status.JVM.Memory metrics stay below their maximum",
-            )
-    hints = {
-        "heap": "Take a heap dump (-XX:+HeapDumpOnOutOfMemoryError) to see what fills it",
-        "metaspace": "Count loaded classes over restarts: a number that grows is a class loader leak",
-        "direct": "Look for libraries that allocate direct buffers (clients of storage and databases)",
-        "container": "Compare the process's resident size with the sum of the pools; with RocksDB limit "
-        "its memory (state.backend.rocksdb.memory.managed), with glibc use jemalloc",
-    }
-    yield Action(text=hints[kind])
+        yield from _settings(process, proposal)
+    yield Action(text=_HINTS[kind])
 
 
-RULE: Final = Rule("MM301", judge, MemoryRanOutLimits, whole=True)
+def _settings(process: MemoryProcess, proposal: Proposal) -> Iterator[Action]:
+    memory = proposal.memory
+    heap, managed, total = map(say.bytes_text, (memory.heap, memory.managed, memory.process))
+    for key, text in proposal.options.items():
+        yield Action(
+            text="Give it more, keeping the size of the process"
+            if proposal.keeps_total
+            else "Give it more; the process has to grow",
+            option=key,
+            current=process.configured.get(key),
+            proposed=text,
+            risk=f"heap {heap}, managed {managed}, process {total} afterwards",
+            restart_needed=True,
+            verify="Status.JVM.Memory metrics stay below their maximum",
+        )
+
+
+RULE: Final = Rule("MM301", judge, RanOut, whole=True, causes=("out-of-memory",))

@@ -26,16 +26,23 @@ Equal values that stand twice are harmless and not reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import Action, Finding, Inconclusive, Rank, Severity, State, cite
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.options import version_of
-from flowdiag.analyses.keys import Ref
-from flowdiag.analyses.memory.facts import ConfigFile, MemoryFacts
-from flowdiag.analyses.memory.words import process_subject
-from flowdiag.analyses.rule import Limits, Rule
+from flowdiag.analyses.memory.kit import (
+    ConfigFile,
+    Finding,
+    Iterator,
+    Limits,
+    MemoryFacts,
+    Rank,
+    Ref,
+    Rule,
+    advised,
+    cite,
+    of_process,
+    say,
+    version_of,
+)
 
 # Removed in 2.0: key and what took its place (catalogue 7.1, 8.1).
 _REMOVED: Final = {
@@ -61,7 +68,7 @@ _IGNORED: Final = {
 }
 
 
-def judge(facts: MemoryFacts, limits: Limits) -> Iterator[Finding | Inconclusive]:
+def judge(facts: MemoryFacts, limits: Limits) -> Iterator[Finding]:
     """One finding per file and kind of trouble, one per removed option."""
     for file in facts.files:
         if file.read.dialect == "flat":
@@ -75,11 +82,8 @@ def _twice(file: ConfigFile) -> Iterator[Finding]:
         if len(set(duplicate.values)) == 1:
             continue
         used = duplicate.values[-1]
-        yield Finding(
-            job=None,
-            severity=Severity.WARNING,
-            state=State.ONGOING,
-            subject=process_subject(None),
+        yield of_process(
+            None,
             title=f"{duplicate.key} stands {len(duplicate.values)} times: {used} is in effect",
             cause="wrong-memory-options",
             rank=Rank.MECHANISM,
@@ -88,8 +92,9 @@ def _twice(file: ConfigFile) -> Iterator[Finding]:
             "later is refused with a key that stands twice.",
             evidence=cite([(Ref(file.source, duplicate.offset), None)]),
             actions=(
-                Action(
-                    text="Keep one line",
+                advised(
+                    "wrong-memory-options",
+                    "one-line",
                     option=duplicate.key,
                     current=" / ".join(duplicate.values),
                     proposed=used,
@@ -103,19 +108,17 @@ def _skipped(file: ConfigFile) -> Iterator[Finding]:
     if not skipped:
         return
     first = skipped[0]
-    yield Finding(
-        job=None,
-        severity=Severity.WARNING,
-        state=State.ONGOING,
-        subject=process_subject(None),
-        title=f"Flink skips {j.count_text(len(skipped), 'line')} of {j.shorten(file.name, 50)}, "
-        f"first line {first.line}: {j.shorten(first.text, 50)}",
+    lines = say.count_text(len(skipped), "line")
+    yield of_process(
+        None,
+        title=f"Flink skips {lines} of {say.shorten(file.name, 50)}, "
+        f"first line {first.line}: {say.shorten(first.text, 50)}",
         cause="wrong-memory-options",
         rank=Rank.MECHANISM,
         explain="A pair needs a colon with a blank behind it, and a value; a tab is no blank.",
         count=len(skipped),
-        evidence=cite((Ref(file.source, line.offset), None) for line in skipped[:10]),
-        actions=(Action(text="Write key: value, with a blank behind the colon"),),
+        evidence=cite((Ref(file.source, line.offset), None) for line in skipped),
+        actions=(advised("wrong-memory-options", "blank"),),
     )
 
 
@@ -126,15 +129,13 @@ def _removed(facts: MemoryFacts) -> Iterator[Finding]:
         if version is None:
             continue
         gone = (_IGNORED if version >= (1, 10) else {}) | (_REMOVED if version >= (2, 0) else {})
-        for key, instead in gone.items():
+        for key in gone:
             if key not in process.configured or key in seen:
                 continue
             seen.add(key)
-            yield Finding(
-                job=None,
-                severity=Severity.WARNING,
-                state=State.ONGOING,
-                subject=process_subject(None),
+            renamed = "." in gone[key]
+            yield of_process(
+                None,
                 title=f"{key} has no effect in Flink {version[0]}.{version[1]}",
                 cause="wrong-memory-options",
                 rank=Rank.MECHANISM,
@@ -142,15 +143,15 @@ def _removed(facts: MemoryFacts) -> Iterator[Finding]:
                 explain="The option was removed; Flink ignores it without a word.",
                 evidence=cite([(process.refs.get(key), None)]),
                 actions=(
-                    Action(
-                        text="Replace it",
-                        option=instead if "." in instead else key,
+                    advised(
+                        "wrong-memory-options",
+                        "replace",
+                        option=gone[key] if renamed else key,
                         current=process.configured[key],
-                        proposed=None if "." in instead else instead,
-                        restart_needed=True,
+                        proposed=None if renamed else gone[key],
                     ),
                 ),
             )
 
 
-RULE: Final = Rule("MM102", judge, whole=True)
+RULE: Final = Rule("MM102", judge, whole=True, causes=("wrong-memory-options",))

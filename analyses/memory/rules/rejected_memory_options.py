@@ -29,147 +29,139 @@ configuration file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.memory.kit import (
     Action,
+    ConfigFile,
     Finding,
-    Inconclusive,
-    Measurement,
+    Iterator,
+    Limits,
+    MemoryFacts,
+    MemoryProcess,
     Rank,
+    Ref,
+    Rule,
     Severity,
-    State,
+    advised,
     cite,
+    measured,
+    model,
+    of_process,
+    process_text,
+    say,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.memory import model as m
-from flowdiag.analyses.memory.facts import ConfigFile, MemoryFacts, MemoryProcess
 from flowdiag.analyses.memory.options import derive
-from flowdiag.analyses.memory.words import process_subject, process_text
-from flowdiag.analyses.rule import Limits, Rule
+
+_STEP: Final = 64 * model.MIB
+_MOST_STEPS: Final = 1024
+_MOST_SHOWN: Final = 12
+_UNREADABLE: Final = ("Cannot read memory size", "Could not parse")
 
 
-def judge(facts: MemoryFacts, limits: Limits) -> Iterator[Finding | Inconclusive]:
+def judge(facts: MemoryFacts, limits: Limits) -> Iterator[Finding]:
     """One finding per process whose options do not fit, and per file that cannot be read."""
     for file in facts.files:
         if file.read.error is not None:
-            yield _unreadable(file)
+            yield _unreadable(file, file.read.error)
     for process in facts.processes:
-        derived = process.derived
         # What runs was not refused: its options are only known in part.
-        if derived is not None and derived.error and not process.observed:
-            yield _refused(process, derived)
+        if process.derived is not None and process.derived.error and not process.observed:
+            yield _refused(process, process.derived.error)
 
 
-def _unreadable(file: ConfigFile) -> Finding:
-    error = file.read.error or ""
-    cited = cite(
-        [((file.source, duplicate.offset), None) for duplicate in file.read.duplicates]  # type: ignore[misc]
-    )
-    return Finding(
-        job=None,
+def _unreadable(file: ConfigFile, error: str) -> Finding:
+    return of_process(
+        None,
         severity=Severity.CRITICAL,
-        state=State.ONGOING,
-        subject=process_subject(None),
-        title=f"Flink cannot read {j.shorten(file.name, 60)}: {j.shorten(error, 90)}",
-        why=f"the file is no valid configuration: {j.shorten(error, 120)}",
+        title=f"Flink cannot read {say.shorten(file.name, 60)}: {say.shorten(error, 90)}",
+        why=f"the file is no valid configuration: {say.shorten(error, 120)}",
         cause="wrong-memory-options",
         rank=Rank.ROOT_CAUSE,
         explain="Since 1.19 config.yaml is YAML 1.2: keys must not stand twice and tabs must not indent. "
         "Flink ends at once with such a file.",
-        evidence=cited,
-        actions=(Action(text="Mend the file, then start again", restart_needed=True),),
+        evidence=cite((Ref(file.source, each.offset), None) for each in file.read.duplicates),
+        actions=(advised("wrong-memory-options", "mend"),),
     )
 
 
-def _refused(process: MemoryProcess, derived: m.Derivation) -> Finding:
-    said = derived.error[0]
-    keys = [key for key in process.configured if key in m.MEMORY_KEYS]
-    cited = cite((process.refs.get(key), None) for key in keys)
-    return Finding(
-        job=None,
+def _refused(process: MemoryProcess, errors: tuple[str, ...]) -> Finding:
+    said = errors[0]
+    keys = [key for key in process.configured if key in model.MEMORY_KEYS]
+    return of_process(
+        process,
         severity=Severity.CRITICAL,
-        state=State.ONGOING,
-        subject=process_subject(process),
-        title=f"{process_text(process)} cannot start: {j.shorten(said, 110)}",
-        why=j.shorten(derived.error[-1] if len(derived.error) > 1 else said, 160),
+        title=f"{process_text(process)} cannot start: {say.shorten(said, 110)}",
+        why=say.shorten(errors[-1], 160),
         cause="wrong-memory-options",
         rank=Rank.ROOT_CAUSE,
         option=_option_in(said),
-        explain=" ".join(dict.fromkeys(derived.error)),
-        measurements=tuple(
-            Measurement(name=key, value=process.configured[key]) for key in sorted(keys)
-        )[:12],
-        evidence=cited,
+        explain=" ".join(dict.fromkeys(errors)),
+        measurements=tuple(measured(key, process.configured[key]) for key in sorted(keys))[
+            :_MOST_SHOWN
+        ],
+        evidence=cite((process.refs.get(key), None) for key in keys),
         actions=tuple(_fixes(process, said)),
     )
 
 
 def _option_in(text: str) -> str | None:
-    return next((key for key in sorted(m.MEMORY_KEYS, key=len, reverse=True) if key in text), None)
+    longest_first = sorted(model.MEMORY_KEYS, key=len, reverse=True)
+    return next((key for key in longest_first if key in text), None)
 
 
 def _fixes(process: MemoryProcess, said: str) -> Iterator[Action]:
     """Changes that the model accepts, the smallest first."""
-    known = {k: v for k, v in process.configured.items() if k in m.MEMORY_KEYS}
+    known = {k: v for k, v in process.configured.items() if k in model.MEMORY_KEYS}
     total = f"{process.role}.memory.process.size"
     totals = [key for key in (total, f"{process.role}.memory.flink.size") if key in known]
-    version = process.version
-    if "Cannot read memory size" in said or "Could not parse" in said:
-        yield Action(
-            text="Write a whole number with a unit: b, k, m, g or t, without quotes in flink-conf.yaml",
-            option=_option_in(said),
-            current=known.get(_option_in(said) or ""),
-            restart_needed=True,
+    if any(words in said for words in _UNREADABLE):
+        option = _option_in(said)
+        yield advised(
+            "wrong-memory-options", "unit", option=option, current=known.get(option or "")
         )
         return
-    for key, text in known.items():
-        if key in totals:
-            continue
-        without = {k: v for k, v in known.items() if k != key}
-        if _accepted(process, without):
-            yield Action(
-                text=f"Leave {key} out: Flink derives it",
-                option=key,
-                current=text,
-                proposed="(not set)",
-                restart_needed=True,
-            )
-            break
+    yield from _without_one(process, known, "leave-out", [k for k in known if k not in totals])
     if len(totals) > 1:
-        for key in totals:
-            without = {k: v for k, v in known.items() if k != key}
-            if _accepted(process, without):
-                yield Action(
-                    text=f"Keep one total only: leave {key} out",
-                    option=key,
-                    current=known[key],
-                    proposed="(not set)",
-                    restart_needed=True,
-                )
-                return
-    key = totals[0] if totals else total
-    start = _size_of(known.get(key)) or 512 * m.MIB
-    for step in range(1, 1025):
-        size = -(-start // (64 * m.MIB)) * 64 * m.MIB + step * 64 * m.MIB
-        if _accepted(process, {**known, key: m.as_option(size)}):
-            yield Action(
-                text=f"{'Raise' if key in known else 'Set'} the total"
-                + ("" if version else " (computed for the newest version)"),
+        one_total = [*_without_one(process, known, "one-total", totals)]
+        yield from one_total
+        if one_total:
+            return
+    yield from _larger(process, known, totals[0] if totals else total)
+
+
+def _without_one(
+    process: MemoryProcess, known: dict[str, str], remedy: str, keys: list[str]
+) -> Iterator[Action]:
+    """The first of the options without which the model accepts the others."""
+    for key in keys:
+        if _accepted(process, {k: v for k, v in known.items() if k != key}):
+            yield advised("wrong-memory-options", remedy, option=key, current=known[key], key=key)
+            return
+
+
+def _larger(process: MemoryProcess, known: dict[str, str], key: str) -> Iterator[Action]:
+    """The smallest total, in steps of 64 MB, that the model accepts."""
+    start = -(-(_size_of(known.get(key)) or 512 * model.MIB) // _STEP) * _STEP
+    for step in range(1, _MOST_STEPS + 1):
+        size = model.as_option(start + step * _STEP)
+        if _accepted(process, {**known, key: size}):
+            yield advised(
+                "wrong-memory-options",
+                "total",
                 option=key,
                 current=known.get(key),
-                proposed=m.as_option(size),
-                restart_needed=True,
-                verify="flowdiag memory with the new value derives all pools",
+                proposed=size,
+                change="Raise" if key in known else "Set",
+                note="" if process.version else " (computed for the newest version)",
             )
             return
 
 
 def _size_of(text: str | None) -> int | None:
     try:
-        return m.parse_size(text) if text else None
-    except m.MemoryOptionError:
+        return model.parse_size(text) if text else None
+    except model.MemoryOptionError:
         return None
 
 
@@ -178,4 +170,4 @@ def _accepted(process: MemoryProcess, options: dict[str, str]) -> bool:
     return derived is not None and derived.memory is not None
 
 
-RULE: Final = Rule("MM101", judge, whole=True)
+RULE: Final = Rule("MM101", judge, whole=True, causes=("wrong-memory-options",))

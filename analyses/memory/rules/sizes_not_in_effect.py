@@ -13,7 +13,7 @@ environment variable or a `-D` argument wins; or the container is killed before 
 How it decides
 --------------
 The options are put through Flink's own arithmetic and compared with what the process, REST or the resource
-manager prints. The numbers are equal to the byte, so that one megabyte counts.
+manager prints. The numbers are equal to the byte, so that a `difference` of one megabyte counts.
 
 What to do
 ----------
@@ -26,36 +26,37 @@ Options given to a script that is not in the input. A vendor's fork may derive o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.memory.kit import (
     Finding,
-    Inconclusive,
-    Measurement,
+    Iterator,
+    Limits,
+    MemoryFacts,
+    MemoryProcess,
     Rank,
-    Severity,
-    State,
+    Rule,
+    advised,
     cite,
+    limit,
+    measured,
+    model,
+    of_process,
+    process_text,
+    say,
+    version_of,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.options import version_of
-from flowdiag.analyses.memory import model as m
-from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess
-from flowdiag.analyses.memory.words import process_subject, process_text
-from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class SizesNotInEffectLimits(Limits):
+class NotInEffect(Limits):
     """What MM103 compares with."""
 
     difference: float = limit(1, "MiB", "the arithmetic is exact; less is rounding in a report")
 
 
-def judge(facts: MemoryFacts, limits: SizesNotInEffectLimits) -> Iterator[Finding | Inconclusive]:
+def judge(facts: MemoryFacts, limits: NotInEffect) -> Iterator[Finding]:
     """One finding per process, and one per container that is smaller than its process."""
-    allowed = int(limits.difference * m.MIB)
+    allowed = int(limits.difference * model.MIB)
     for process in facts.processes:
         yield from _differs(process, allowed)
         yield from _container(facts, process.container_limit, process.taskmanager)
@@ -76,69 +77,55 @@ def _differs(process: MemoryProcess, allowed: int) -> Iterator[Finding]:
     if not different:
         return
     name, (wanted, size) = max(different.items(), key=lambda item: abs(item[1][0] - item[1][1]))
-    yield Finding(
-        job=None,
-        severity=Severity.WARNING,
-        state=State.ONGOING,
-        subject=process_subject(process),
-        title=f"{process_text(process)} runs with {name} {j.bytes_text(size)}, "
-        f"its options make {j.bytes_text(wanted)}",
-        why=f"{name}: {j.bytes_text(size)} in effect, {j.bytes_text(wanted)} configured",
+    runs, made = say.bytes_text(size), say.bytes_text(wanted)
+    yield of_process(
+        process,
+        title=f"{process_text(process)} runs with {name} {runs}, its options make {made}",
+        why=f"{name}: {runs} in effect, {made} configured",
         cause="wrong-memory-options",
         rank=Rank.MECHANISM,
-        option=name if name in m.MEMORY_KEYS else None,
+        option=name if name in model.MEMORY_KEYS else None,
         explain="The configuration that is known was not the one that this process started with.",
         measurements=tuple(
-            Measurement(name=pool, value=got, unit="bytes", threshold=want, population="in effect")
+            measured(pool, got, "bytes", want, over="in effect")
             for pool, (want, got) in sorted(different.items())
         ),
         evidence=cite((process.refs.get(f"observed:{pool}"), None) for pool in different),
-        actions=(
-            Action(
-                text="Find the source of the value in effect: the log's 'Loading (dynamic) "
-                "configuration property' lines, FLINK_PROPERTIES, -D arguments; then restart"
-            ),
-        ),
+        actions=(advised("wrong-memory-options", "source"),),
     )
 
 
-def _container(facts: MemoryFacts, limit: int | None, pod: str | None) -> Iterator[Finding]:
+def _container(facts: MemoryFacts, most: int | None, pod: str | None) -> Iterator[Finding]:
     process = next((p for p in facts.processes if pod and p.taskmanager == pod), None)
-    if process is None or limit is None:
+    if process is None or most is None:
         return
     # Flink rounds the pod's size down to whole megabytes.
-    limit += m.MIB if limit == process.container_limit else 0
+    most += model.MIB if most == process.container_limit else 0
     memory = process.derived.memory if process.derived else None
-    total = process.observed.get(m.PROCESS) or (
-        memory.process if isinstance(memory, m.TaskManagerMemory) else None
-    )
-    if total is None or total <= limit:
+    derived = memory.process if isinstance(memory, model.TaskManagerMemory) else None
+    total = process.observed.get(model.PROCESS) or derived
+    if total is None or total <= most:
         return
-    yield Finding(
-        job=None,
-        severity=Severity.WARNING,
-        state=State.ONGOING,
-        subject=process_subject(process),
-        title=f"{process_text(process)} is configured for {j.bytes_text(total)}, "
-        f"its container may use {j.bytes_text(limit)}",
-        why=f"the container's limit is {j.bytes_text(total - limit)} below the process size",
+    yield of_process(
+        process,
+        title=f"{process_text(process)} is configured for {say.bytes_text(total)}, "
+        f"its container may use {say.bytes_text(most)}",
+        why=f"the container's limit is {say.bytes_text(total - most)} below the process size",
         cause="wrong-memory-options",
         rank=Rank.ROOT_CAUSE,
-        option=m.PROCESS,
+        option=model.PROCESS,
         explain="The kernel kills the container as soon as the process uses what it is allowed to.",
-        measurements=(
-            Measurement(name="container-limit", value=limit, unit="bytes", threshold=total),
-        ),
+        measurements=(measured("container-limit", most, "bytes", total),),
         actions=(
-            Action(
-                text="Make the container as large as the process, or the process as small",
-                option=m.PROCESS,
-                current=m.as_option(total),
-                proposed=m.as_option(limit),
-                restart_needed=True,
+            advised(
+                "wrong-memory-options",
+                "container",
+                option=model.PROCESS,
+                current=model.as_option(total),
+                proposed=model.as_option(most),
             ),
         ),
     )
 
 
-RULE: Final = Rule("MM103", judge, SizesNotInEffectLimits, whole=True)
+RULE: Final = Rule("MM103", judge, NotInEffect, whole=True, causes=("wrong-memory-options",))

@@ -10,7 +10,8 @@ Pools then share what is left: fewer floating buffers, lower throughput, back pr
 
 How it decides
 --------------
-By Flink's own warning `Memory usage [N%] is too high` (1.15 and later), as long as it is not taken back.
+By Flink's own warning `Memory usage [N%] is too high` (1.15 and later), as long as it is not taken back. Below
+`usage` it is an information only.
 
 What to do
 ----------
@@ -23,76 +24,82 @@ A low load needs no more than the required buffers; then the warning costs nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.flink.options import option
+from flowdiag.analyses.memory.kit import (
     Action,
     Finding,
-    Inconclusive,
-    Measurement,
+    Incident,
+    Iterator,
+    JobFacts,
+    Limits,
+    MemoryFacts,
     Rank,
+    Rule,
     Severity,
-    State,
-    Subject,
     cite,
+    limit,
+    measured,
+    model,
+    of_place,
+    say,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.memory import model as m
-from flowdiag.analyses.memory.facts import MemoryFacts
-from flowdiag.analyses.rule import Limits, Rule, limit
+
+_FLINK_WARNS: Final = 100  # %
 
 
-class TightNetworkMemoryLimits(Limits):
+class Tight(Limits):
     """What MM202 compares with."""
 
     usage: float = limit(150, "%", "Flink warns at 100; half as much again costs throughput")
 
 
-def judge(facts: MemoryFacts, limits: TightNetworkMemoryLimits) -> Iterator[Finding | Inconclusive]:
+def judge(facts: MemoryFacts, limits: Tight) -> Iterator[Finding]:
     """One finding per job, with the worst TaskManager."""
     if any(needs.missing for needs in facts.buffers):
         return  # what is required does not fit either: that is another rule's
     for job in facts.jobs:
-        warned = [i for i in job.incidents if i.kind == "network-memory"]
-        worst = max(warned, key=lambda i: int(i.text.get("usage") or 0), default=None)
-        if worst is None:
-            continue
-        usage = int(worst.text.get("usage") or 0)
-        wanted = worst.text.get("requested", "")
-        size = wanted.rpartition("(")[2].removesuffix(" bytes)") if "(" in wanted else ""
-        key = option("network-max", job.version) or m.NETWORK_MAX
-        yield Finding(
-            job=job.key,
-            severity=Severity.WARNING if usage >= limits.usage else Severity.INFO,
-            state=State.ONGOING,
-            subject=Subject(
-                kind="taskmanager",
-                job_id=job.key.job_id or None,
-                job_name=job.name,
-                taskmanager=worst.taskmanager,
-                host=worst.host,
-            ),
-            title=f"Network pools would use {usage} % of the network memory on "
-            f"{j.place_text(worst.taskmanager, worst.host)}",
-            rank=Rank.SYMPTOM,
-            option=key,
-            first_us=warned[0].time_us,
-            last_us=warned[-1].time_us,
-            count=len(warned),
-            explain="Each pool gets its required buffers and a share of the rest.",
-            measurements=(Measurement(name="network-usage", value=usage, unit="%", threshold=100),),
-            evidence=cite((i.ref, i.time_us) for i in warned[:8]),
-            actions=(
-                Action(
-                    text="Raise the network memory to what the pools want",
-                    option=key,
-                    proposed=m.as_option(int(size)) if size.isdecimal() else None,
-                    restart_needed=True,
-                ),
-            ),
-        )
+        warned = [incident for incident in job.incidents if incident.kind == "network-memory"]
+        if warned:
+            yield _finding(job, warned, limits.usage)
 
 
-RULE: Final = Rule("MM202", judge, TightNetworkMemoryLimits, whole=True)
+def _usage(incident: Incident) -> int:
+    return int(incident.text.get("usage") or 0)
+
+
+def _finding(job: JobFacts, warned: list[Incident], serious: float) -> Finding:
+    worst = max(warned, key=_usage)
+    usage = _usage(worst)
+    wanted = worst.text.get("requested", "")
+    size = wanted.rpartition("(")[2].removesuffix(" bytes)") if "(" in wanted else ""
+    key = option("network-max", job.version) or model.NETWORK_MAX
+    return of_place(
+        job,
+        worst.taskmanager,
+        worst.host,
+        otherwise="taskmanager",
+        severity=Severity.WARNING if usage >= serious else Severity.INFO,
+        title=f"Network pools would use {usage} % of the network memory on "
+        f"{say.place_text(worst.taskmanager, worst.host)}",
+        option=key,
+        rank=Rank.SYMPTOM,
+        first_us=warned[0].time_us,
+        last_us=warned[-1].time_us,
+        count=len(warned),
+        explain="Each pool gets its required buffers and a share of the rest.",
+        measurements=(measured("network-usage", usage, "%", _FLINK_WARNS),),
+        evidence=cite((i.ref, i.time_us) for i in warned),
+        actions=(
+            Action(
+                text="Raise the network memory to what the pools want",
+                option=key,
+                proposed=model.as_option(int(size)) if size.isdecimal() else None,
+                restart_needed=True,
+            ),
+        ),
+    )
+
+
+RULE: Final = Rule("MM202", judge, Tight, whole=True)

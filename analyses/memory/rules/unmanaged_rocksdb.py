@@ -12,7 +12,8 @@ in a slot share it; unbounded they grow with every column family until the conta
 
 How it decides
 --------------
-The backend comes from REST, the log or the configuration, the sizes from the model or the process.
+The backend comes from REST, the log or the configuration, the sizes from the model or the process; managed
+memory below `least` for each slot counts as none.
 
 What to do
 ----------
@@ -25,25 +26,25 @@ False alarms
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
-    Action,
-    Finding,
-    Inconclusive,
-    Measurement,
-    Rank,
-    Severity,
-    State,
-    cite,
-)
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.advice import current
-from flowdiag.analyses.memory.facts import MemoryFacts
-from flowdiag.analyses.memory.words import process_subject
-from flowdiag.analyses.rule import Limits, Rule, limit
+from flowdiag.analyses.memory.kit import (
+    Finding,
+    Iterator,
+    Limits,
+    MemoryFacts,
+    MemoryProcess,
+    Rank,
+    Rule,
+    advised,
+    cite,
+    limit,
+    measured,
+    model,
+    of_process,
+    say,
+)
 
 _SWITCH: Final = "state.backend.rocksdb.memory.managed"
 _FIXED: Final = (
@@ -52,14 +53,14 @@ _FIXED: Final = (
 )
 
 
-class UnmanagedRocksdbLimits(Limits):
+class Unmanaged(Limits):
     """What MM303 compares with."""
 
     least: float = limit(64, "MiB", "per slot; below it write buffers alone take everything")
 
 
-def judge(facts: MemoryFacts, limits: UnmanagedRocksdbLimits) -> Iterator[Finding | Inconclusive]:
-    """One finding for the cluster."""
+def judge(facts: MemoryFacts, limits: Unmanaged) -> Iterator[Finding]:
+    """One finding for the cluster, about the first process of which it is true."""
     if "rocksdb" not in facts.backends.values():
         return
     for process in facts.processes:
@@ -67,47 +68,41 @@ def judge(facts: MemoryFacts, limits: UnmanagedRocksdbLimits) -> Iterator[Findin
             continue
         off = process.configured.get(_SWITCH, "true").strip().lower() == "false"
         memory = current(process)
-        text = process.configured.get("taskmanager.numberOfTaskSlots", "1").strip()
-        slots = max(1, int(text)) if text.isdecimal() and len(text) < 6 else 1
-        small = memory is not None and memory.managed < limits.least * m.MIB * slots
-        if not off and not small:
-            continue
-        size = memory.managed if memory is not None else None
-        yield Finding(
-            job=None,
-            severity=Severity.WARNING,
-            state=State.ONGOING,
-            subject=process_subject(process),
-            title="RocksDB is not bound by managed memory"
-            if off
-            else f"RocksDB has {j.bytes_text(size)} of managed memory for "
-            f"{j.count_text(slots, 'slot')}",
-            cause="unmanaged-rocksdb",
-            rank=Rank.MECHANISM,
-            option=_SWITCH if off else m.MANAGED_FRACTION,
-            explain="Its block cache and write buffers lie outside of the JVM and of every pool.",
-            measurements=(Measurement(name="managed-memory", value=size, unit="bytes"),),
-            evidence=cite([(process.refs.get(_SWITCH if off else m.MANAGED), None)]),
-            actions=(
-                Action(
-                    text="Let managed memory bound it",
-                    option=_SWITCH,
-                    current="false",
-                    proposed="true",
-                    restart_needed=True,
-                )
-                if off
-                else Action(
-                    text="Give managed memory its share",
-                    option=m.MANAGED_FRACTION,
-                    current=process.configured.get(m.MANAGED)
-                    or process.configured.get(m.MANAGED_FRACTION),
-                    proposed="0.4",
-                    restart_needed=True,
-                ),
+        managed = memory.managed if memory is not None else None
+        slots = _slots(process)
+        if off or (managed is not None and managed < limits.least * model.MIB * slots):
+            yield _finding(process, managed, slots, off=off)
+            return
+
+
+def _slots(process: MemoryProcess) -> int:
+    text = process.configured.get("taskmanager.numberOfTaskSlots", "1").strip()
+    return max(1, int(text)) if text.isdecimal() and len(text) < 6 else 1
+
+
+def _finding(process: MemoryProcess, managed: int | None, slots: int, *, off: bool) -> Finding:
+    set_to = process.configured.get(model.MANAGED) or process.configured.get(model.MANAGED_FRACTION)
+    option = _SWITCH if off else model.MANAGED_FRACTION
+    return of_process(
+        process,
+        title="RocksDB is not bound by managed memory"
+        if off
+        else f"RocksDB has {say.bytes_text(managed)} of managed memory for "
+        f"{say.count_text(slots, 'slot')}",
+        cause="unmanaged-rocksdb",
+        rank=Rank.MECHANISM,
+        option=option,
+        measurements=(measured("managed-memory", managed, "bytes"),),
+        evidence=cite([(process.refs.get(_SWITCH if off else model.MANAGED), None)]),
+        actions=(
+            advised(
+                "unmanaged-rocksdb",
+                "bound" if off else "share",
+                option=option,
+                current="false" if off else set_to,
             ),
-        )
-        return
+        ),
+    )
 
 
-RULE: Final = Rule("MM303", judge, UnmanagedRocksdbLimits, whole=True)
+RULE: Final = Rule("MM303", judge, Unmanaged, whole=True, causes=("unmanaged-rocksdb",))

@@ -11,7 +11,8 @@ while the heap, where the state lies, gets what is left.
 
 How it decides
 --------------
-The state backend comes from REST, the log or the configuration, the size from the model or the process.
+The state backend comes from REST, the log or the configuration, the size from the model or the process; it has
+to be more than `share` of Flink's memory.
 
 What to do
 ----------
@@ -24,83 +25,79 @@ Batch jobs (sorting, hash tables) and Python user functions use managed memory w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
-    Action,
-    Finding,
-    Inconclusive,
-    Measurement,
-    Rank,
-    Severity,
-    State,
-    cite,
-)
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.advice import current, tried
-from flowdiag.analyses.memory.facts import MemoryFacts
-from flowdiag.analyses.memory.words import process_subject
-from flowdiag.analyses.rule import Limits, Rule, limit
+from flowdiag.analyses.memory.kit import (
+    Finding,
+    Iterator,
+    Limits,
+    MemoryFacts,
+    Rank,
+    Rule,
+    Severity,
+    advised,
+    cite,
+    limit,
+    measured,
+    model,
+    of_process,
+    say,
+)
 
 
-class UnusedManagedMemoryLimits(Limits):
+class Unused(Limits):
     """What MM302 compares with."""
 
     share: float = limit(0.1, "share", "below a tenth of Flink's memory it is not worth a restart")
 
 
-def judge(
-    facts: MemoryFacts, limits: UnusedManagedMemoryLimits
-) -> Iterator[Finding | Inconclusive]:
+def judge(facts: MemoryFacts, limits: Unused) -> Iterator[Finding]:
     """One finding for all TaskManagers together."""
     if set(facts.backends.values()) != {"heap"}:
         return
-    idle = []
-    for process in facts.processes:
-        memory = current(process) if process.role == "taskmanager" else None
-        if memory is not None and memory.managed > limits.share * memory.flink:
-            idle.append((process, memory))
+    idle = [
+        (process, memory)
+        for process in facts.processes
+        if process.role == "taskmanager"
+        and (memory := current(process)) is not None
+        and memory.managed > limits.share * memory.flink
+    ]
     if not idle:
         return
     process, memory = max(idle, key=lambda pair: pair[1].managed)
-    option = m.MANAGED if m.MANAGED in process.configured else m.MANAGED_FRACTION
-    proposed = "0" if option == m.MANAGED else "0.0"
+    option = model.MANAGED if model.MANAGED in process.configured else model.MANAGED_FRACTION
+    proposed = "0" if option == model.MANAGED else "0.0"
     after = tried(process, {option: proposed})
-    gain = f"; the heap grows to {j.bytes_text(after.heap)}" if after else ""
-    yield Finding(
-        job=None,
+    yield of_process(
+        process if len(idle) == 1 else None,
         severity=Severity.INFO,
-        state=State.ONGOING,
-        subject=process_subject(process if len(idle) == 1 else None),
-        title=f"{j.bytes_text(memory.managed)} of managed memory per TaskManager lie idle: "
+        title=f"{say.bytes_text(memory.managed)} of managed memory per TaskManager lie idle: "
         "the state is on the heap",
         cause="unused-memory",
         rank=Rank.CONSEQUENCE,
         option=option,
         count=len(idle),
-        explain="The heap state backend does not use managed memory.",
         measurements=(
-            Measurement(
-                name="managed-memory",
-                value=memory.managed,
-                unit="bytes",
-                population=j.count_text(len(idle), "TaskManager"),
+            measured(
+                "managed-memory",
+                memory.managed,
+                "bytes",
+                over=say.count_text(len(idle), "TaskManager"),
             ),
         ),
-        evidence=cite([(process.refs.get(f"observed:{m.MANAGED}"), None)]),
+        evidence=cite([(process.refs.get(f"observed:{model.MANAGED}"), None)]),
         actions=(
-            Action(
-                text=f"Give it to the heap{gain}",
+            advised(
+                "unused-memory",
+                "heap",
                 option=option,
                 current=process.configured.get(option),
                 proposed=proposed,
-                risk="batch jobs and Python functions in the same cluster need managed memory",
-                restart_needed=True,
+                gain=f"; the heap grows to {say.bytes_text(after.heap)}" if after else "",
             ),
         ),
     )
 
 
-RULE: Final = Rule("MM302", judge, UnusedManagedMemoryLimits, whole=True)
+RULE: Final = Rule("MM302", judge, Unused, whole=True, causes=("unused-memory",))

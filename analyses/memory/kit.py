@@ -1,0 +1,168 @@
+"""All that a rule of `flowdiag memory` needs, under one import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from flowdiag.analyses.causes import CAUSES, explained
+from flowdiag.analyses.finding import (
+    Action,
+    Confidence,
+    Evidence,
+    Finding,
+    Measurement,
+    Rank,
+    Severity,
+    State,
+    Subject,
+    Vote,
+    cite,
+    weigh,
+)
+from flowdiag.analyses.flink import judging as say
+from flowdiag.analyses.flink.job import Incident, JobFacts
+from flowdiag.analyses.flink.kit import measured
+from flowdiag.analyses.flink.options import version_of
+from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.memory import model
+from flowdiag.analyses.memory.facts import (
+    BufferNeeds,
+    ConfigFile,
+    Kill,
+    MemoryFacts,
+    MemoryProcess,
+    Usage,
+)
+from flowdiag.analyses.rule import Limits, Rule, Signal, limit
+
+__all__ = [
+    "Action",
+    "BufferNeeds",
+    "Confidence",
+    "ConfigFile",
+    "Evidence",
+    "Finding",
+    "Incident",
+    "Iterator",
+    "JobFacts",
+    "Kill",
+    "Limits",
+    "Measurement",
+    "MemoryFacts",
+    "MemoryProcess",
+    "Rank",
+    "Ref",
+    "Rule",
+    "Sequence",
+    "Severity",
+    "Signal",
+    "State",
+    "Usage",
+    "Vote",
+    "advised",
+    "cite",
+    "limit",
+    "measured",
+    "model",
+    "of_place",
+    "of_process",
+    "process_text",
+    "say",
+    "version_of",
+    "weigh",
+]
+
+
+def of_process(process: MemoryProcess | None, **said: Any) -> Finding:
+    """A finding about the memory of a process: a warning, for as long as it runs.
+
+    Args:
+        process: None: no process in particular.
+        said: the other fields of `Finding`; they win. Without `explain` the cause explains itself.
+    """
+    return _finding(None, _subject(process), said)
+
+
+def of_place(
+    job: JobFacts | None,
+    taskmanager: str | None,
+    host: str | None,
+    *,
+    otherwise: str = "process",
+    **said: Any,
+) -> Finding:
+    """A finding about what the tasks of a job met on a TaskManager.
+
+    Args:
+        job: whose verdict counts it, where it is known.
+        taskmanager, host: where.
+        otherwise: kind of the subject where no TaskManager is named.
+        said: as in `of_process`.
+    """
+    subject = Subject(
+        kind="taskmanager" if taskmanager else otherwise,
+        job_id=(job.key.job_id or None) if job else None,
+        job_name=job.name if job else None,
+        taskmanager=taskmanager,
+        host=host,
+    )
+    return _finding(job, subject, said)
+
+
+def _finding(job: JobFacts | None, subject: Subject, said: dict[str, Any]) -> Finding:
+    usual: dict[str, Any] = {"severity": Severity.WARNING, "state": State.ONGOING}
+    if "explain" not in said:
+        usual["explain"] = explained(said["cause"])
+    return Finding(job=job.key if job else None, subject=subject, **(usual | said))
+
+
+def _subject(process: MemoryProcess | None) -> Subject:
+    if process is None:
+        return Subject(kind="process")
+    if process.role == "jobmanager":
+        return Subject(kind="process", host=process.host)
+    return Subject(kind="taskmanager", taskmanager=process.taskmanager, host=process.host)
+
+
+def process_text(process: MemoryProcess) -> str:
+    """A process in a sentence.
+
+    >>> process_text(MemoryProcess(role="taskmanager"))
+    'a TaskManager'
+    """
+    if process.role == "jobmanager":
+        return "the JobManager"
+    if process.role == "unknown":
+        return "a process"
+    if process.taskmanager or process.host:
+        return f"TaskManager {say.place_text(process.taskmanager, process.host)}"
+    return "a TaskManager"
+
+
+def advised(
+    cause: str,
+    name: str,
+    *,
+    option: str | None = None,
+    current: str | None = None,
+    proposed: str | None = None,
+    **fill: str,
+) -> Action:
+    """What to do about a cause, where the options are those of a process.
+
+    Args:
+        cause, name: a word of `causes.CAUSES`, and which of its remedies.
+        option, current, proposed: the key to set, its value now and the value to try.
+        fill: what stands for the names in braces.
+    """
+    remedy = CAUSES[cause].remedy(name)
+    return Action(
+        text=remedy.text.format(**fill) if fill else remedy.text,
+        option=option,
+        current=current,
+        proposed=proposed if proposed is not None else remedy.proposed,
+        risk=remedy.risk,
+        restart_needed=remedy.restart_needed,
+        verify=remedy.verify,
+    )
