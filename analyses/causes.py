@@ -127,12 +127,43 @@ CAUSES: Final[dict[str, Cause]] = {
         },
     ),
     "network-memory": Cause(
-        meaning="network memory leaves pools of buffers little above their minimum"
+        meaning="network memory leaves pools of buffers little above their minimum",
+        explanation="Pools that want more share what is left above their minimum. A pool that is empty "
+        "makes its task wait for as long as one buffer takes.",
+        remedies={
+            "more": Remedy(
+                text="Give TaskManagers more network memory; `flowdiag memory` counts what the job needs",
+                option="network-max",
+                restart_needed=True,
+                verify="RequestedMemoryUsage below 100 %",
+            ),
+        },
     ),
-    "slow-network": Cause(meaning="what is between two tasks is slow, not the tasks"),
+    "slow-network": Cause(
+        meaning="what is between two tasks is slow, not the tasks",
+        explanation="Neither end is slow: what is between them is, or records come in bursts that a "
+        "buffer does not hold.",
+        remedies={
+            "measure": Remedy(
+                text="Measure the network between these TaskManagers: bandwidth, retransmissions, limits "
+                "of the container or of the link"
+            ),
+            "records": Remedy(
+                text="Look at the size of records: one larger than a buffer fills several"
+            ),
+        },
+    ),
     "garbage-collection": Cause(
         meaning="a process spends much of its time collecting garbage",
+        explanation="Its tasks stand still meanwhile; what looks like slow subtasks or late barriers may "
+        "be this.",
         remedies={
+            "heap": Remedy(
+                text="Give its tasks more heap, keep less state on it (RocksDB), or run fewer slots in it",
+                option="task-heap",
+                restart_needed=True,
+                verify="GarbageCollector Time grows by less than 100 ms per second",
+            ),
             "memory": Remedy(
                 text="flowdiag memory with the same inputs: give the heap more room, or hold less in it"
             ),

@@ -14,7 +14,9 @@ How it decides
 --------------
 Back-pressured time (1.13 and later) or the share of samples in which `isBackPressured` holds (1.10 and
 later); 50 % is Flink's own limit for high. The values of a vertex are maxima over its subtasks. Before
-1.10 only the usage of buffers tells, and this rule stays silent.
+1.10 only the usage of buffers tells, and this rule stays silent. Where nobody is found at the end of it, it has
+to have lasted for `lasted`, in `samples` at least; if it is over, it must not have begun within `near-start` of a
+start, nor be `isolated`. With the metrics of fewer than `known` of the subtasks nothing is judged.
 
 What to do
 ----------
@@ -28,66 +30,74 @@ While a job works off a backlog after a start, back pressure is how it runs at f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
-    Confidence,
+from flowdiag.analyses.flink.pressure import KNOWN_SIBLINGS, PRESSED, unseen_end
+from flowdiag.analyses.queues.kit import (
     Finding,
     Inconclusive,
-    Measurement,
+    Iterator,
+    JobQueues,
+    Limits,
     Rank,
+    Rule,
     Severity,
     State,
-    cite,
-)
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.pressure import KNOWN_SIBLINGS, unseen_end
-from flowdiag.analyses.queues.facts import JobQueues
-from flowdiag.analyses.queues.judging import serious, waiting_tasks
-from flowdiag.analyses.queues.root import (
-    ENOUGH_SAMPLES,
-    NEAR_START_US,
     find_spells,
+    limit,
     linked,
     loads_in,
+    measured,
+    of_job,
     pressed_windows,
+    records_of,
     sampled,
+    say,
+    serious,
+    waiting_tasks,
 )
-from flowdiag.analyses.rule import Limits, Rule, limit
 
 _COLLECT: Final = (
     "save metrics: `flowdiag collect` from a live cluster, metric reports in the logs (Slf4jReporter), or "
     "Prometheus"
 )
+_FOUND: Final = "The findings above say where it starts."
+_NOT_FOUND: Final = (
+    "Nobody behind them is busy all the time: bursts, a slow network, or a load that changes."
+)
 
 
-class BackPressureLimits(Limits):
+class Pressed(Limits):
     """What BP101 compares with."""
 
     lasted: float = limit(60, "s", "shorter waits are bursts, and starts that warm up")
+    known: float = limit(KNOWN_SIBLINGS, "share", "of the subtasks: the end may be one of the rest")
+    samples: float = limit(5, "samples", "single ones are racy")
+    near_start: float = limit(120, "s", "a start works off its backlog at full speed")
+    isolated: float = limit(0.01, "share", "of the windows: what is over and rarer is a burst")
 
 
-def judge(job: JobQueues, limits: BackPressureLimits) -> Iterator[Finding | Inconclusive]:
+def judge(job: JobQueues, limits: Pressed) -> Iterator[Finding | Inconclusive]:
     """One finding per job, or why it cannot be judged."""
     found = serious(job)
-    missing = _missing(job)
-    if missing is not None and not found:
+    if found:
+        if waiting_tasks(job):
+            yield _finding(job, found[0].first_us, found[0].last_us, found[0].state, _FOUND)
+        return
+    missing = _missing(job, limits.known)
+    if missing is not None:
         yield Inconclusive(reason=missing, remedy=_COLLECT, job=job.job.key)
         return
-    if found and waiting_tasks(job):
-        yield _finding(job, found[0].first_us, found[0].last_us, found[0].state, None)
-    if found:
-        return
-    yield from _without_end(job, limits.lasted)
+    windows = pressed_windows(job)
+    if windows and not find_spells(job):
+        yield from _without_end(job, windows, limits)
 
 
-def _missing(job: JobQueues) -> str | None:
+def _missing(job: JobQueues, known: float) -> str | None:
     """Why a job cannot be judged at all."""
     if not job.samples and not job.totals:
         return "the input holds no metrics of this job's tasks"
-    loads = loads_in(job)
-    if all(load.busy is None and load.pressed is None for load in loads.values()):
+    if all(load.busy is None and load.pressed is None for load in loads_in(job).values()):
         if not job.samples:
             return (
                 "saved answers count records, and no busy or back-pressured times (1.16 and later)"
@@ -99,100 +109,92 @@ def _missing(job: JobQueues) -> str | None:
             "over time"
         )
     size = sum(job.topology.parallelism.values())
-    if size and len(job.samples) < KNOWN_SIBLINGS * size:
+    if size and len(job.samples) < known * size:
         return f"the metrics of {size - len(job.samples)} of {size} subtasks are missing"
     return None
 
 
-def _without_end(job: JobQueues, lasted_s: float) -> Iterator[Finding | Inconclusive]:
+def _without_end(
+    job: JobQueues, windows: list[int], limits: Pressed
+) -> Iterator[Finding | Inconclusive]:
     """Back pressure whose end is not found."""
-    windows = pressed_windows(job)
-    if find_spells(job) or not windows:
-        return
-    held = [s for each in job.samples.values() for s in each if s.window in set(windows)]
+    wanted = set(windows)
+    held = [s for each in job.samples.values() for s in each if s.window in wanted]
     first = min((s.first_us for s in held if s.first_us is not None), default=None)
     last = max((s.last_us for s in held if s.last_us is not None), default=None)
     ongoing = windows[-1] == job.windows[-1]
-    if first is None or last is None or (last - first < lasted_s * 1e6 and linked(job)):
+    if first is None or last is None or (last - first < limits.lasted * 1e6 and linked(job)):
         return
-    if max((s.samples for s in held), default=0) * len(windows) < ENOUGH_SAMPLES:
-        if ongoing:
-            yield Inconclusive(
-                reason="tasks wait, in too few samples to tell for whom",
-                remedy="collect metrics for some minutes, every 15 seconds or more often",
-                job=job.job.key,
-            )
+    few = max((s.samples for s in held), default=0) * len(windows) < limits.samples
+    near_us = limits.near_start * 1e6
+    near = any(abs(first - start) <= near_us for start in job.starts_us)
+    if not ongoing and (few or near or len(windows) <= limits.isolated * len(job.windows)):
         return
-    near = any(-NEAR_START_US <= first - start <= NEAR_START_US for start in job.starts_us)
-    if not ongoing and (near or len(windows) * 100 <= len(job.windows)):
-        return
+    unclear = _unclear(job, windows, few=few)
+    if unclear is None:
+        state = State.ONGOING if ongoing else State.RECOVERED
+        yield _finding(job, first, last, state, _NOT_FOUND)
+    elif ongoing or linked(job):
+        yield unclear
+
+
+def _unclear(job: JobQueues, windows: list[int], *, few: bool) -> Inconclusive | None:
+    """Why it cannot be told for whom tasks wait."""
+    if few:
+        return Inconclusive(
+            reason="tasks wait, in too few samples to tell for whom",
+            remedy="collect metrics for some minutes, every 15 seconds or more often",
+            job=job.job.key,
+        )
     if not linked(job):
-        if ongoing:
-            yield Inconclusive(
-                reason="tasks wait, and nothing tells what comes before what",
-                remedy="add the job graph: the answer of /jobs/:id or /jobs/:id/plan, or the JobManager's log",
-                job=job.job.key,
-            )
-        return
-    loads = loads_in(job, windows)
-    unseen = unseen_end(loads, job.topology)
+        return Inconclusive(
+            reason="tasks wait, and nothing tells what comes before what",
+            remedy="add the job graph: the answer of /jobs/:id or /jobs/:id/plan, or the JobManager's log",
+            job=job.job.key,
+        )
+    unseen = unseen_end(loads_in(job, windows), job.topology)
     if unseen is not None:
-        yield Inconclusive(
-            reason=f"tasks wait for {j.shorten(unseen)}, and the metrics of some of its subtasks are missing",
+        return Inconclusive(
+            reason=f"tasks wait for {say.shorten(unseen)}, and the metrics of some of its subtasks are missing",
             remedy="add the logs or metrics of every TaskManager",
             job=job.job.key,
         )
-        return
-    yield _finding(
-        job,
-        first,
-        last,
-        State.ONGOING if ongoing else State.RECOVERED,
-        "Nobody behind them is busy all the time: bursts, a slow network, or a load that changes.",
-    )
+    return None
 
 
 def _finding(
-    job: JobQueues, first: int | None, last: int | None, state: State, note: str | None
+    job: JobQueues, first: int | None, last: int | None, state: State, note: str
 ) -> Finding:
     waiting = waiting_tasks(job)
     most = max((share for _, share in waiting), default=0.0)
-    names = ", ".join(j.shorten(name, 40) for name, _ in waiting[:4])
-    title = (
-        f"{j.count_text(len(waiting), 'task waits', 'tasks wait')} for those downstream up to "
-        f"{100 * min(most, 1.0):.0f} % of the time: {names}"
-    )
-    refs = [
-        (each[-1].ref, each[-1].first_us)
-        for key, each in job.samples.items()
-        if any(key.task == name for name, _ in waiting)
-    ]
-    return Finding(
-        job=job.job.key,
+    names = ", ".join(say.shorten(name, 40) for name, _ in waiting[:4])
+    tasks = say.count_text(len(waiting), "task waits", "tasks wait")
+    wait = {name for name, _ in waiting}
+    reports = [each for key, each in job.samples.items() if key.task in wait]
+    return of_job(
+        job,
         severity=Severity.WARNING,
         state=state,
-        subject=j.job_subject(job.job),
-        title=title,
-        cause=None,
-        confidence=Confidence.HIGH,
+        title=f"{tasks} for those downstream up to {100 * min(most, 1.0):.0f} % of the time: {names}",
         rank=Rank.CONSEQUENCE,
         first_us=first,
         last_us=last,
-        explain="Who waits is not who is slow; the pressure comes from further down. "
-        + (note or "The findings above say where it starts."),
+        explain=f"Who waits is not who is slow; the pressure comes from further down. {note}",
         measurements=tuple(
-            Measurement(
-                name="back-pressured",
-                value=round(min(share, 1.0), 4),
-                unit="share",
-                threshold=0.5,
-                population=f"busiest subtask of {j.shorten(name)}",
+            measured(
+                "back-pressured",
+                round(min(share, 1.0), 4),
+                "share",
+                PRESSED,
+                over=f"busiest subtask of {say.shorten(name)}",
             )
             for name, share in waiting[:6]
         ),
-        evidence=cite(refs),
+        # The last report of each subtask, of all that it wrote.
+        evidence=records_of([each[-1] for each in reports if each]),
+        evidence_total=len(records_of([report for each in reports for report in each])),
         ranked=True,
     )
 
 
-RULE: Final = Rule("BP101", judge, BackPressureLimits, core=True)
+RULE: Final = Rule("BP101", judge, Pressed, core=True)

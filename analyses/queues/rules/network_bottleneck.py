@@ -11,9 +11,9 @@ Neither task is slow: more subtasks or cheaper records change nothing.
 How it decides
 --------------
 Flink's own table for localising back pressure (1.9 and later, whose pools count what is really used):
-any sender with full output buffers (85 %) that waits, all receivers with less than 30 % of exclusive and
-floating buffers in use, none of them busy, and remote channels between. Over all windows in which the
-sender waits, five samples at least.
+any sender that waits with output buffers `full`, all receivers with less than `empty` of exclusive and
+floating buffers in use, none of them `busy`, and remote channels between. Over all windows in which the
+sender waits, `samples` at least.
 
 What to do
 ----------
@@ -27,64 +27,70 @@ A receiver with few channels may be fed in bursts; hence the confidence is mediu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.flink.pressure import BUSY, FULL, PRESSED
+from flowdiag.analyses.queues.kit import (
     Finding,
-    Inconclusive,
-    Measurement,
+    Iterator,
+    JobQueues,
+    Limits,
+    Load,
     Rank,
+    Rule,
     Severity,
+    Signal,
     State,
     Vote,
+    by_task,
     cite,
-    weigh,
-)
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.pressure import BUSY, FULL, Load, by_task
-from flowdiag.analyses.queues.facts import JobQueues, joined
-from flowdiag.analyses.queues.judging import host_of, machine, serious, task
-from flowdiag.analyses.queues.root import (
-    ENOUGH_SAMPLES,
+    joined,
+    limit,
     linked,
     loads_in,
+    measured,
+    of_task,
+    of_taskmanager,
+    place_of,
     pressed_windows,
+    remedies,
     samples_in,
+    say,
+    serious,
+    weigh,
 )
-from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 
 
-class NetworkBottleneckLimits(Limits):
+class Bottleneck(Limits):
     """What BP201 compares with."""
 
+    full: float = limit(FULL, "share", "of the output buffers; half full is their usual state")
     empty: float = limit(0.3, "share", "of the input buffers; half full is their usual state")
+    busy: float = limit(BUSY, "share", "of the time; a receiver that works so much may be slow")
+    samples: float = limit(5, "samples", "single ones are racy")
 
 
-def judge(job: JobQueues, limits: NetworkBottleneckLimits) -> Iterator[Finding | Inconclusive]:
+def judge(job: JobQueues, limits: Bottleneck) -> Iterator[Finding]:
     """One finding per job and edge."""
     windows = pressed_windows(job)
     if not windows or not linked(job) or (job.version or (9, 0)) < (1, 9):
         return
     if serious(job):
         return  # a slow task explains what waits before it
-    yield from _edges(job, windows, limits.empty)
-
-
-def _edges(job: JobQueues, windows: list[int], empty: float) -> Iterator[Finding]:
     grouped = by_task(loads_in(job, windows))
     for name in job.topology.tasks:
         receivers = grouped.get(name, [])
         if len(receivers) < max(1, job.topology.parallelism[name]):
             continue
-        if not all(_free(job, load, windows, empty) for load in receivers):
+        if not all(_free(job, load, windows, limits) for load in receivers):
             continue
         for before in job.topology.upstream[name]:
             senders = [
                 load
                 for load in grouped.get(before, [])
-                if load.waits and load.wait_measured and _output(job, load, windows) >= FULL
+                if load.waits
+                and load.wait_measured
+                and _usage(job, load, windows, "out_pool")[0] >= limits.full
             ]
             if senders and len(job.topology.next_to(before)) == 1:
                 yield _finding(job, before, name, senders, receivers, windows)
@@ -95,19 +101,15 @@ def _usage(job: JobQueues, load: Load, windows: list[int], name: str) -> tuple[f
     return (gauge.mean, gauge.n) if gauge is not None else (-1.0, 0)
 
 
-def _output(job: JobQueues, load: Load, windows: list[int]) -> float:
-    return _usage(job, load, windows, "out_pool")[0]
-
-
-def _free(job: JobQueues, load: Load, windows: list[int], empty: float) -> bool:
+def _free(job: JobQueues, load: Load, windows: list[int], limits: Bottleneck) -> bool:
     """Whether a receiver has buffers and time, and reads from remote producers at all."""
     capacity = job.capacity.get(load.key)
     if capacity is None or not capacity.remote or load.waits:
         return False
-    if not load.measured or load.busy is None or load.busy >= BUSY:
+    if not load.measured or load.busy is None or load.busy >= limits.busy:
         return False
     usage, samples = _usage(job, load, windows, "in_pool")
-    return samples >= ENOUGH_SAMPLES and 0 <= usage < empty
+    return samples >= limits.samples and 0 <= usage < limits.empty
 
 
 def _finding(
@@ -121,66 +123,71 @@ def _finding(
     places = {load.taskmanager for load in senders}
     alone = next(iter(places)) if len(places) == 1 and len(senders) > 1 else None
     most = max(min(load.pressed or 0.0, 1.0) for load in senders)
-    votes = [
-        Vote(
-            signal="outputs-full",
-            says=f"{j.count_text(len(senders), 'subtask')} of {j.shorten(before)} wait up to {100 * most:.0f} %",
-            weight=1,
-        ),
-        Vote(
-            signal="inputs-empty",
-            says=f"all {len(receivers)} subtasks of {j.shorten(name)} have free buffers",
-            weight=1,
-        ),
-    ]
-    if alone is not None:
-        votes.append(
-            Vote(signal="one-taskmanager", says=f"those that wait are all on {alone}", weight=1)
-        )
+    fullest = max(_usage(job, load, windows, "in_pool")[0] for load in receivers)
+    waits, takes = say.shorten(before), say.shorten(name)
+    votes = tuple(_votes(waits, takes, senders, receivers, most, alone))
     ongoing = windows[-1] == job.windows[-1]
-    return Finding(
-        job=job.job.key,
+    of_place = of_taskmanager if alone else of_task
+    return of_place(
+        job,
+        alone or before,
         severity=Severity.WARNING if ongoing else Severity.INFO,
         state=State.ONGOING if ongoing else State.RECOVERED,
-        subject=machine(job, alone) if alone else task(job, before),
-        title=f"{j.shorten(before)} waits although {j.shorten(name)} has free buffers and time",
-        why=f"{j.place_text(alone, host_of(job, alone)) if alone else j.shorten(before)}: "
+        title=f"{waits} waits although {takes} has free buffers and time",
+        why=f"{place_of(job, alone) if alone else waits}: "
         + "; ".join(vote.says for vote in votes),
         cause="slow-network",
         confidence=weigh(votes),
         rank=Rank.MECHANISM,
         count=len(windows),
-        explain="Neither end is slow: what is between them is, or records come in bursts that a buffer "
-        "does not hold.",
         measurements=(
-            Measurement(name="back-pressured", value=round(most, 4), unit="share", threshold=0.5),
-            Measurement(
-                name="input-buffers-in-use",
-                value=round(max(_usage(job, load, windows, "in_pool")[0] for load in receivers), 4),
-                unit="share",
-                population=f"fullest subtask of {j.shorten(name)}",
+            measured("back-pressured", round(most, 4), "share", PRESSED),
+            measured(
+                "input-buffers-in-use",
+                round(fullest, 4),
+                "share",
+                over=f"fullest subtask of {takes}",
             ),
         ),
         evidence=cite((load.ref, None) for load in (*senders, *receivers)),
         ranked=True,
-        actions=(
-            Action(
-                text="Measure the network between these TaskManagers: bandwidth, retransmissions, limits "
-                "of the container or of the link"
-            ),
-            Action(text="Look at the size of records: one larger than a buffer fills several"),
-        ),
-        votes=tuple(votes),
+        actions=remedies("slow-network", job.job),
+        votes=votes,
     )
+
+
+def _votes(
+    waits: str,
+    takes: str,
+    senders: list[Load],
+    receivers: list[Load],
+    most: float,
+    alone: str | None,
+) -> Iterator[Vote]:
+    subtasks = say.count_text(len(senders), "subtask")
+    yield Vote(
+        signal="outputs-full",
+        says=f"{subtasks} of {waits} wait up to {100 * most:.0f} %",
+        weight=1,
+    )
+    yield Vote(
+        signal="inputs-empty",
+        says=f"all {len(receivers)} subtasks of {takes} have free buffers",
+        weight=1,
+    )
+    if alone is not None:
+        says = f"those that wait are all on {alone}"
+        yield Vote(signal="one-taskmanager", says=says, weight=1)
 
 
 RULE: Final = Rule(
     "BP201",
     judge,
-    NetworkBottleneckLimits,
+    Bottleneck,
     signals=(
         Signal("outputs-full", 1, "a sender waits, and its output buffers are in use"),
         Signal("inputs-empty", 1, "all receivers have free buffers, and time"),
         Signal("one-taskmanager", 1, "all the senders that wait are on one TaskManager"),
     ),
+    causes=("slow-network",),
 )

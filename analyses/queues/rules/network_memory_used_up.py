@@ -10,10 +10,10 @@ Pools that get little above their minimum empty at every burst: tasks wait altho
 
 How it decides
 --------------
-`RequestedMemoryUsage` above 100 % (1.15 and later; Flink warns of it itself), on the mean of five samples at
-least: a warning where tasks wait and no slow task explains it, information otherwise, since full
-throughput may not need them. Or hardly a segment available (5 % on average, at times none) in windows with
-five samples: a warning unless a slow task explains that everything fills up.
+`RequestedMemoryUsage` above `requested` (1.15 and later; Flink warns of it itself), on the mean of `samples` at
+least: a warning where a task waits for more than `waits` of the time and no slow task explains it, information
+otherwise, since full throughput may not need them. Or `hardly` a segment available on average, at times none,
+in windows with `samples`: a warning unless a slow task explains that everything fills up.
 
 What to do
 ----------
@@ -26,73 +26,86 @@ Jobs that are fast enough as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from flowdiag.analyses.finding import (
-    MAX_CITED,
-    Action,
+from flowdiag.analyses.queues.kit import (
     Confidence,
     Finding,
-    Inconclusive,
+    Iterator,
+    JobQueues,
+    Limits,
+    Machine,
     Measurement,
     Rank,
+    Rule,
+    Sequence,
     Severity,
-    State,
-    cite,
+    joined,
+    limit,
+    loads_in,
+    machine,
+    measured,
+    of_job,
+    records_of,
+    remedies,
+    say,
+    serious,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.queues.facts import JobQueues, Machine, joined
-from flowdiag.analyses.queues.judging import machine, serious
-from flowdiag.analyses.queues.root import ENOUGH_SAMPLES, loads_in
-from flowdiag.analyses.rule import Limits, Rule, limit
-
-_WAITS: Final = 0.1
-"""Flink's own limit between no and low back pressure."""
-_HARDLY: Final = 0.05
-"""Of the segments."""
 
 
-class NetworkMemoryUsedUpLimits(Limits):
+class UsedUp(Limits):
     """What BP202 compares with."""
 
     requested: float = limit(1.0, "share", "of the network memory; Flink warns above 100 %")
+    waits: float = limit(0.1, "share", "Flink's own limit between no and low back pressure")
+    hardly: float = limit(0.05, "share", "of the segments, on average: the next burst has none")
+    samples: float = limit(5, "samples", "single ones are racy")
 
 
-def judge(job: JobQueues, limits: NetworkMemoryUsedUpLimits) -> Iterator[Finding | Inconclusive]:
+class _Tight(NamedTuple):
+    """A TaskManager short of segments: the share of them that is requested, free ones and all."""
+
+    name: str
+    requested: float | None
+    free: float | None
+    total: float | None
+    exhausted: bool
+
+
+def judge(job: JobQueues, limits: UsedUp) -> Iterator[Finding]:
     """One finding per job."""
     tight = [
         found
         for name, each in job.machines.items()
-        if (found := _tight(name, each, limits.requested)) is not None
+        if (found := _tight(name, each, limits)) is not None
     ]
     if tight:
-        yield _finding(job, tight)
+        yield _finding(job, sorted(tight, key=lambda t: (-(t.requested or 0.0), t.name)), limits)
 
 
-def _tight(
-    name: str, each: Sequence[Machine], limit: float
-) -> tuple[str, float | None, float | None, float | None] | None:
-    """The TaskManager, the share that is requested, free and all segments; None if there are enough."""
+def _tight(name: str, each: Sequence[Machine], limits: UsedUp) -> _Tight | None:
+    """The TaskManager in numbers; None if there are enough segments."""
     requested = joined(m.gauges.get("segments_requested") for m in each)
     free = joined(m.gauges.get("segments_free") for m in each)
     total = joined(m.gauges.get("segments") for m in each)
     too_many = (
-        requested is not None and requested.n >= ENOUGH_SAMPLES and requested.mean / 100 > limit
+        requested is not None
+        and requested.n >= limits.samples
+        and requested.mean / 100 > limits.requested
     )
-    none_left = _exhausted(each) >= ENOUGH_SAMPLES
-    if not too_many and not none_left:
+    exhausted = _exhausted(each, limits.hardly) >= limits.samples
+    if not too_many and not exhausted:
         return None
-    return (
+    return _Tight(
         name,
         None if requested is None else requested.mean / 100,
         None if free is None else free.mean,
         None if total is None else total.high,
+        exhausted,
     )
 
 
-def _exhausted(each: Sequence[Machine]) -> int:
+def _exhausted(each: Sequence[Machine], hardly: float) -> int:
     """Samples of the windows in which hardly a segment was free, and at times none."""
     return sum(
         free.n
@@ -100,67 +113,51 @@ def _exhausted(each: Sequence[Machine]) -> int:
         if (free := m.gauges.get("segments_free")) is not None
         and (total := m.gauges.get("segments")) is not None
         and free.low <= 0
-        and free.mean <= _HARDLY * total.high
+        and free.mean <= hardly * total.high
     )
 
 
-def _finding(
-    job: JobQueues, tight: list[tuple[str, float | None, float | None, float | None]]
-) -> Finding:
+def _finding(job: JobQueues, tight: list[_Tight], limits: UsedUp) -> Finding:
     waits = any(
-        load.wait_measured and (load.pressed or 0.0) > _WAITS for load in loads_in(job).values()
+        load.wait_measured and (load.pressed or 0.0) > limits.waits
+        for load in loads_in(job).values()
     )
-    empty = any(_exhausted(job.machines[name]) >= ENOUGH_SAMPLES for name, *_ in tight)
-    unexplained = (waits or empty) and not serious(job)
-    tight.sort(key=lambda item: (-(item[1] or 0.0), item[0]))
-    name, requested, free, total = tight[0]
-    key = option("network-max", job.job.version)
+    unexplained = (waits or any(t.exhausted for t in tight)) and not serious(job)
+    worst = tight[0]
     said = (
-        f"{100 * requested:.0f} % of it is asked for"
-        if requested is not None and requested > 1
+        f"{100 * worst.requested:.0f} % of it is asked for"
+        if worst.requested is not None and worst.requested > limits.requested
         else "at times no buffer is free"
     )
-    return Finding(
-        job=job.job.key,
-        severity=Severity.WARNING if unexplained else Severity.INFO,
-        state=State.ONGOING,
-        subject=machine(job, name) if len(tight) == 1 else j.job_subject(job.job),
-        title=f"Network memory is tight on {j.count_text(len(tight), 'TaskManager')}: {said}"
+    taskmanagers = say.count_text(len(tight), "TaskManager")
+    last = [report for t in tight for report in job.machines[t.name][-1:]]
+    return of_job(
+        job,
+        subject=machine(job, worst.name) if len(tight) == 1 else None,
+        title=f"Network memory is tight on {taskmanagers}: {said}"
         + (", and tasks wait" if waits else ""),
+        severity=Severity.WARNING if unexplained else Severity.INFO,
         cause="network-memory",
         confidence=Confidence.MEDIUM if unexplained else Confidence.LOW,
         rank=Rank.MECHANISM,
         count=len(tight),
-        explain="Pools that want more share what is left above their minimum. A pool that is empty makes "
-        "its task wait for as long as one buffer takes.",
-        measurements=tuple(
-            item
-            for item in (
-                _number("requested-network-memory", requested, "share", name),
-                _number("free-segments", free, "buffers", name),
-                _number("segments", total, "buffers", name),
-            )
-            if item is not None
-        ),
-        evidence=cite(
-            (m.ref, m.first_us) for name, *_ in tight for m in job.machines.get(name, ())[-1:]
-        )[:MAX_CITED],
-        actions=(
-            Action(
-                text="Give TaskManagers more network memory; `flowdiag memory` counts what the job needs",
-                option=key,
-                current=j.configured(job.job, key) if key else None,
-                restart_needed=True,
-                verify="RequestedMemoryUsage below 100 %",
-            ),
-        ),
+        measurements=tuple(_measured(worst)),
+        # The last report of each TaskManager, of all that it wrote.
+        evidence=records_of(last),
+        evidence_total=sum(len(records_of(job.machines[t.name])) for t in tight),
+        ranked=True,
+        actions=remedies("network-memory", job.job),
     )
 
 
-def _number(name: str, value: float | None, unit: str, place: str) -> Measurement | None:
-    if value is None:
-        return None
-    return Measurement(name=name, value=round(value, 3), unit=unit, population=f"mean on {place}")
+def _measured(tight: _Tight) -> Iterator[Measurement]:
+    over = f"mean on {tight.name}"
+    if tight.requested is not None:
+        yield measured("requested-network-memory", round(tight.requested, 3), "share", over=over)
+    if tight.free is not None:
+        yield measured("free-segments", round(tight.free, 3), "buffers", over=over)
+    if tight.total is not None:
+        yield measured("segments", round(tight.total, 3), "buffers", over=over)
 
 
-RULE: Final = Rule("BP202", judge, NetworkMemoryUsedUpLimits)
+RULE: Final = Rule("BP202", judge, UsedUp, causes=("network-memory",))

@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-The subtasks whose exclusive and floating buffers are spent in half of the samples or more.
+The subtasks whose exclusive and floating buffers are spent most of the time.
 
 Why it matters
 --------------
@@ -15,7 +15,7 @@ Flink exposes no credits. All exclusive buffers of the remote channels in use an
 (95 %) mean that no channel can announce any. Without these gauges (up to 1.8) the queue length against
 what fits in: `C * 2 + 8` up to 1.4, exclusive and floating buffers of the remote channels from 1.5.
 From 1.9 on `inputQueueLength` counts what waits at local producers too, so it convicts nobody by itself.
-Samples are racy: five at least.
+Samples are racy: `share` of them, five at least.
 
 What to do
 ----------
@@ -30,34 +30,38 @@ While a barrier is aligned, channels that had theirs are not read and fill up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.queues.kit import (
     Confidence,
     Finding,
-    Inconclusive,
+    Iterator,
+    JobQueues,
+    Limits,
     Measurement,
     Rank,
+    Rule,
     Severity,
     State,
     cite,
+    limit,
+    measured,
+    name_of,
+    of_subtask,
+    serious,
 )
-from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.queues.facts import JobQueues
-from flowdiag.analyses.queues.judging import serious, subtask
-from flowdiag.analyses.queues.root import name_of
 from flowdiag.analyses.queues.saturation import OLD_POOL, Full, full_inputs
-from flowdiag.analyses.rule import Limits, Rule, limit
+
+_MOST_SHOWN: Final = 8
 
 
-class SaturatedInputQueueLimits(Limits):
+class Saturated(Limits):
     """What BP103 compares with."""
 
     share: float = limit(0.5, "share", "of the samples; single ones are racy and bursts are usual")
 
 
-def judge(job: JobQueues, limits: SaturatedInputQueueLimits) -> Iterator[Finding | Inconclusive]:
+def judge(job: JobQueues, limits: Saturated) -> Iterator[Finding]:
     """One finding per job."""
     full = full_inputs(job, limits.share)
     if full:
@@ -70,13 +74,13 @@ def _finding(job: JobQueues, full: list[Full], share: float) -> Finding:
     ranked = sorted(full, key=lambda f: (f.key not in guilty, f.waits, -f.share, f.key))
     first = ranked[0]
     old = job.version is not None and job.version < OLD_POOL
-    known = bool(spells) and not old
     more = f" and {len(full) - 1} more" if len(full) > 1 else ""
-    return Finding(
-        job=job.job.key,
-        severity=Severity.WARNING if known else Severity.INFO,
-        state=State.ONGOING if not spells else spells[0].state,
-        subject=subtask(job, first.key, first.taskmanager),
+    return of_subtask(
+        job,
+        first.key,
+        first.taskmanager,
+        severity=Severity.WARNING if spells and not old else Severity.INFO,
+        state=spells[0].state if spells else State.ONGOING,
         title=f"The input of {name_of(job, first.key)}{more} is full "
         f"{100 * first.share:.0f} % of the time",
         confidence=Confidence.LOW if old else Confidence.MEDIUM,
@@ -86,27 +90,17 @@ def _finding(job: JobQueues, full: list[Full], share: float) -> Finding:
         count=len(full),
         explain="Its exclusive and floating buffers are in use: its senders have no credit left."
         + ("" if first.upstream else " Nobody waits for it yet; that may come."),
-        measurements=tuple(_measured(job, item, share) for item in ranked[:8]),
+        measurements=tuple(_measured(job, item, share) for item in ranked[:_MOST_SHOWN]),
         evidence=cite((item.ref, None) for item in ranked),
         ranked=True,
     )
 
 
 def _measured(job: JobQueues, item: Full, share: float) -> Measurement:
-    return Measurement(
-        name="saturated-share",
-        value=round(item.share, 4),
-        unit="share",
-        threshold=share,
-        population=_population(job, item.key, item),
-    )
-
-
-def _population(job: JobQueues, key: SubtaskKey, item: Full) -> str:
-    text = f"{item.samples} samples of {name_of(job, key)}"
+    over = f"{item.samples} samples of {name_of(job, item.key)}"
     if item.queue is not None and item.capacity is not None:
-        text += f"; {item.queue:.0f} of {item.capacity} wait on average"
-    return text
+        over += f"; {item.queue:.0f} of {item.capacity} wait on average"
+    return measured("saturated-share", round(item.share, 4), "share", share, over=over)
 
 
-RULE: Final = Rule("BP103", judge, SaturatedInputQueueLimits)
+RULE: Final = Rule("BP103", judge, Saturated)

@@ -26,36 +26,43 @@ The slow subtask is to blame either way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.flink.buffers import Settings
+from flowdiag.analyses.queues.facts import options_of
+from flowdiag.analyses.queues.judging import evidence
+from flowdiag.analyses.queues.kit import (
     Action,
     Confidence,
     Finding,
-    Inconclusive,
+    Iterator,
+    JobQueues,
+    Limits,
     Rank,
-    Severity,
+    Rule,
+    of_job,
+    serious,
+    who,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.buffers import Settings
-from flowdiag.analyses.queues.facts import JobQueues, options_of
-from flowdiag.analyses.queues.judging import evidence, serious, who
-from flowdiag.analyses.rule import Limits, Rule
 
 
-def judge(job: JobQueues, limits: Limits) -> Iterator[Finding | Inconclusive]:
+def judge(job: JobQueues, limits: Limits) -> Iterator[Finding]:
     """One remark per job."""
     spells = serious(job)
     if job.version is None or not spells:
         return
     if Settings.of(options_of(job.job), job.version).credit:
         return
-    yield Finding(
-        job=job.job.key,
-        severity=Severity.INFO,
+    switch = Action(
+        text="Turn credit-based flow control on",
+        option="taskmanager.network.credit-model",
+        proposed="true",
+        restart_needed=True,
+    )
+    move = Action(text="Move to a version with credit-based flow control (1.5 and later)")
+    yield of_job(
+        job,
         state=spells[0].state,
-        subject=j.job_subject(job.job),
         title=f"Without credits {who(job, spells[0])} may block all that shares its connections",
         confidence=Confidence.LOW,
         rank=Rank.CONSEQUENCE,
@@ -64,16 +71,7 @@ def judge(job: JobQueues, limits: Limits) -> Iterator[Finding | Inconclusive]:
         explain="One TCP connection per pair of TaskManagers carries all their channels; a gate "
         "without buffers stops it. Waiting tasks may be victims that send nothing to the slow one.",
         evidence=evidence(job, spells[0]),
-        actions=(
-            Action(
-                text="Turn credit-based flow control on",
-                option="taskmanager.network.credit-model",
-                proposed="true",
-                restart_needed=True,
-            )
-            if job.version >= (1, 5)
-            else Action(text="Move to a version with credit-based flow control (1.5 and later)"),
-        ),
+        actions=(switch if job.version >= (1, 5) else move,),
     )
 
 

@@ -11,8 +11,9 @@ A full channel stops its sender even where the others are empty; alignment waits
 How it decides
 --------------
 Queue lengths per gate, which exist with `taskmanager.network.detailed-metrics` only and for remote channels
-only: the longest channel at five buffers and four times the mean. Without them, Flink's table (1.9 and
-later): floating buffers spent (85 %), exclusive ones mostly free (30 %), and a sender that waits.
+only: the `longest` channel at some buffers and a `ratio` to the mean, which counts as `least-mean` where it is
+less. Without them, Flink's table (1.9 and later): `floating` buffers spent, no more than `exclusive` of the
+others in use, and a sender that waits. With less than `samples` it says nothing.
 
 What to do
 ----------
@@ -25,116 +26,112 @@ During alignment the channels that had their barrier fill up. A remark, not more
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.flink.pressure import FULL
+from flowdiag.analyses.queues.kit import (
     Confidence,
     Finding,
-    Inconclusive,
-    Measurement,
+    GateQueue,
+    Iterator,
+    JobQueues,
+    Limits,
     Rank,
-    Severity,
-    State,
+    Rule,
     cite,
-)
-from flowdiag.analyses.flink.pressure import FULL
-from flowdiag.analyses.queues.facts import GateQueue, JobQueues, joined
-from flowdiag.analyses.queues.judging import subtask
-from flowdiag.analyses.queues.root import (
-    ENOUGH_SAMPLES,
+    joined,
+    limit,
     loads_in,
+    measured,
     name_of,
+    of_subtask,
     pressed_windows,
+    records_of,
     samples_in,
 )
-from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class UnevenChannelsLimits(Limits):
+class Uneven(Limits):
     """What BP204 compares with."""
 
     longest: float = limit(5, "buffers", "shorter queues come and go between two samples")
     ratio: float = limit(4, "ratio", "of the longest channel to the mean of its gate")
+    least_mean: float = limit(0.5, "buffers", "anything is a multiple of an empty gate's mean")
+    floating: float = limit(FULL, "share", "of the floating buffers: they went where backlog is")
+    exclusive: float = limit(0.3, "share", "of the exclusive buffers: most channels have theirs")
+    samples: float = limit(5, "samples", "single ones are racy")
 
 
-def judge(job: JobQueues, limits: UnevenChannelsLimits) -> Iterator[Finding | Inconclusive]:
+def judge(job: JobQueues, limits: Uneven) -> Iterator[Finding]:
     """One remark per job."""
-    uneven = [
-        gate
-        for gate in job.gates
-        if gate.longest is not None
-        and gate.mean is not None
-        and gate.samples >= ENOUGH_SAMPLES
-        and gate.longest >= limits.longest
-        and gate.longest >= limits.ratio * max(gate.mean, 0.5)
-    ]
+    uneven = [gate for gate in job.gates if _is_uneven(gate, limits)]
     if uneven:
         yield _by_gates(job, uneven)
     elif not job.gates:
-        yield from _by_pools(job)
+        yield from _by_pools(job, limits)
+
+
+def _is_uneven(gate: GateQueue, limits: Uneven) -> bool:
+    if gate.longest is None or gate.mean is None or gate.samples < limits.samples:
+        return False
+    mean = max(gate.mean, limits.least_mean)
+    return gate.longest >= limits.longest and gate.longest >= limits.ratio * mean
 
 
 def _by_gates(job: JobQueues, uneven: list[GateQueue]) -> Finding:
     worst = max(uneven, key=lambda gate: (gate.longest or 0.0, gate.key))
-    place = next((s.taskmanager for s in job.samples.get(worst.key, ())), None)
-    return Finding(
-        job=job.job.key,
-        severity=Severity.INFO,
-        state=State.ONGOING,
-        subject=subtask(job, worst.key, place),
-        title=f"One channel of {name_of(job, worst.key)} holds {worst.longest:.0f} buffers, the mean is "
-        f"{worst.mean:.1f}",
+    longest, mean = worst.longest or 0.0, worst.mean or 0.0
+    return of_subtask(
+        job,
+        worst.key,
+        next((s.taskmanager for s in job.samples.get(worst.key, ())), None),
+        title=f"One channel of {name_of(job, worst.key)} holds {longest:.0f} buffers, the mean is "
+        f"{mean:.1f}",
         confidence=Confidence.MEDIUM,
         rank=Rank.SYMPTOM,
         count=len(uneven),
         explain="Detailed metrics tell channels apart: one sender waits, the others do not.",
         measurements=(
-            Measurement(name="longest-channel", value=round(worst.longest or 0, 2), unit="buffers"),
-            Measurement(name="mean-channel", value=round(worst.mean or 0, 2), unit="buffers"),
+            measured("longest-channel", round(longest, 2), "buffers"),
+            measured("mean-channel", round(mean, 2), "buffers"),
         ),
         evidence=cite((gate.ref, None) for gate in uneven),
         ranked=True,
     )
 
 
-def _by_pools(job: JobQueues) -> Iterator[Finding]:
+def _by_pools(job: JobQueues, limits: Uneven) -> Iterator[Finding]:
     """Flink's table: floating buffers gone, exclusive ones free, somebody upstream waits."""
-    if (job.version or (9, 0)) < (1, 9):
-        return
     windows = pressed_windows(job)
-    if not windows:
+    if not windows or (job.version or (9, 0)) < (1, 9):
         return
     loads = loads_in(job, windows)
     waiting = {load.key.task for load in loads.values() if load.waits and load.wait_measured}
     for key, each in samples_in(job, windows).items():
         floating = joined(sample.gauges.get("floating") for sample in each)
         exclusive = joined(sample.gauges.get("exclusive") for sample in each)
-        if floating is None or exclusive is None or floating.n < ENOUGH_SAMPLES:
+        if floating is None or exclusive is None or floating.n < limits.samples:
             continue
-        feeds = any(task in waiting for task in job.topology.upstream.get(key.task, ()))
-        if feeds and floating.mean >= FULL and exclusive.mean <= 0.3:
-            yield Finding(
-                job=job.job.key,
-                severity=Severity.INFO,
-                state=State.ONGOING,
-                subject=subtask(job, key, each[-1].taskmanager),
-                title=f"Some channels of {name_of(job, key)} are full, the others are not",
-                confidence=Confidence.LOW,
-                rank=Rank.SYMPTOM,
-                explain="Floating buffers go where the backlog is: they are gone while most channels "
-                "still have their own. taskmanager.network.detailed-metrics would say which channel.",
-                measurements=(
-                    Measurement(
-                        name="floating-in-use", value=round(floating.mean, 4), unit="share"
-                    ),
-                    Measurement(
-                        name="exclusive-in-use", value=round(exclusive.mean, 4), unit="share"
-                    ),
-                ),
-                evidence=cite([(each[-1].ref, each[-1].first_us)]),
-            )
-            return
+        if floating.mean < limits.floating or exclusive.mean > limits.exclusive:
+            continue
+        if not waiting.intersection(job.topology.upstream.get(key.task, ())):
+            continue
+        yield of_subtask(
+            job,
+            key,
+            each[-1].taskmanager,
+            title=f"Some channels of {name_of(job, key)} are full, the others are not",
+            confidence=Confidence.LOW,
+            rank=Rank.SYMPTOM,
+            explain="Floating buffers go where the backlog is: they are gone while most channels "
+            "still have their own. taskmanager.network.detailed-metrics would say which channel.",
+            measurements=(
+                measured("floating-in-use", round(floating.mean, 4), "share"),
+                measured("exclusive-in-use", round(exclusive.mean, 4), "share"),
+            ),
+            evidence=records_of(each),
+        )
+        return
 
 
-RULE: Final = Rule("BP204", judge, UnevenChannelsLimits)
+RULE: Final = Rule("BP204", judge, Uneven)

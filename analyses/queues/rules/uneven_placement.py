@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-The TaskManager that runs twice its share of the job's working subtasks, with its processor at the limit.
+The TaskManager that runs a multiple of its share of the job's working subtasks, with its processor at the limit.
 
 Why it matters
 --------------
@@ -10,8 +10,8 @@ Subtasks compete for the same cores; the machine looks slow and is only crowded.
 
 How it decides
 --------------
-Subtasks that work (10 % of the time and more) per TaskManager against the mean of the others, and
-`Status.JVM.CPU.Load` of 90 % there while the others have 60 % or less. Five samples at least.
+Subtasks `working` for some of the time per TaskManager: `ratio` times the mean of the others, and
+`Status.JVM.CPU.Load` of `cpu` there while the others have `others-cpu` or less, on `samples` at least.
 
 What to do
 ----------
@@ -25,108 +25,103 @@ TaskManagers of different size.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.flink.options import at_least
+from flowdiag.analyses.flink.pressure import WORKING
+from flowdiag.analyses.queues.kit import (
     Action,
     Confidence,
     Finding,
-    Inconclusive,
-    Measurement,
+    Iterator,
+    JobQueues,
+    Limits,
     Rank,
+    Rule,
     Severity,
-    State,
-    cite,
+    joined,
+    limit,
+    loads_in,
+    measured,
+    median,
+    of_taskmanager,
+    place_of,
+    records_of,
+    tasks_wait,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.options import at_least
-from flowdiag.analyses.flink.pressure import WORKING, median
-from flowdiag.analyses.queues.facts import JobQueues, joined
-from flowdiag.analyses.queues.judging import host_of, machine
-from flowdiag.analyses.queues.root import ENOUGH_SAMPLES, loads_in
-from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class UnevenPlacementLimits(Limits):
+class Uneven(Limits):
     """What SK105 compares with."""
 
     ratio: float = limit(2, "ratio", "of the mean of the other TaskManagers")
     cpu: float = limit(0.9, "share", "of the machine's processors: nothing is left")
     others_cpu: float = limit(0.6, "share", "others have room")
+    working: float = limit(WORKING, "share", "of the time: less is no work worth comparing")
+    samples: float = limit(5, "samples", "single ones are racy")
 
 
-def judge(job: JobQueues, limits: UnevenPlacementLimits) -> Iterator[Finding | Inconclusive]:
+def judge(job: JobQueues, limits: Uneven) -> Iterator[Finding]:
     """At most one finding per job."""
     working = Counter(
         load.taskmanager
         for load in loads_in(job).values()
-        if load.taskmanager is not None and load.measured and (load.busy or 0) >= WORKING
+        if load.taskmanager is not None and load.measured and (load.busy or 0) >= limits.working
     )
     cpu = {
         name: gauge.mean
         for name, each in job.machines.items()
         if (gauge := joined(m.gauges.get("cpu") for m in each)) is not None
-        and gauge.n >= ENOUGH_SAMPLES
+        and gauge.n >= limits.samples
     }
     for name, count in working.most_common(1):
         others = [working.get(other, 0) for other in cpu if other != name]
         rest = median(load for other, load in cpu.items() if other != name)
         if not others or rest is None or name not in cpu:
-            continue
+            return
         mean = sum(others) / len(others)
-        if (
-            count >= limits.ratio * max(mean, 1.0)
-            and cpu[name] >= limits.cpu
-            and rest <= limits.others_cpu
-        ):
-            yield _finding(job, name, count, mean, cpu[name], rest, limits)
+        crowded = count >= limits.ratio * max(mean, 1.0)
+        if crowded and cpu[name] >= limits.cpu and rest <= limits.others_cpu:
+            yield _finding(job, name, (count, mean), (cpu[name], rest), limits)
 
 
 def _finding(
     job: JobQueues,
     name: str,
-    count: int,
-    mean: float,
-    cpu: float,
-    rest: float,
-    limits: UnevenPlacementLimits,
+    working: tuple[int, float],
+    cpu: tuple[float, float],
+    limits: Uneven,
 ) -> Finding:
-    place = j.place_text(name, host_of(job, name))
-    waits = any(load.waits and load.wait_measured for load in loads_in(job).values())
-    return Finding(
-        job=job.job.key,
-        severity=Severity.WARNING if waits else Severity.INFO,
-        state=State.ONGOING,
-        subject=machine(job, name),
-        title=f"{place} runs {count} working subtasks, the others {mean:.1f} on average",
-        why=f"{place}: {count} working subtasks against {mean:.1f}, processor load {100 * cpu:.0f} % "
-        f"against {100 * rest:.0f} %",
+    """Working subtasks and processor load are given there, and of the others."""
+    place = place_of(job, name)
+    spread = at_least(job.job.version, 1, 10) is not False
+    return of_taskmanager(
+        job,
+        name,
+        severity=Severity.WARNING if tasks_wait(job) else Severity.INFO,
+        title=f"{place} runs {working[0]} working subtasks, the others {working[1]:.1f} on average",
+        why=f"{place}: {working[0]} working subtasks against {working[1]:.1f}, processor load "
+        f"{100 * cpu[0]:.0f} % against {100 * cpu[1]:.0f} %",
         cause="slow-taskmanager",
         confidence=Confidence.MEDIUM,
         rank=Rank.MECHANISM,
         explain="Its subtasks compete for the same cores while other TaskManagers have room.",
         measurements=(
-            Measurement(
-                name="working-subtasks",
-                value=count,
-                unit="subtasks",
-                threshold=round(limits.ratio * mean, 1),
+            measured(
+                "working-subtasks", working[0], "subtasks", round(limits.ratio * working[1], 1)
             ),
-            Measurement(name="cpu-load", value=round(cpu, 3), unit="share", threshold=limits.cpu),
+            measured("cpu-load", round(cpu[0], 3), "share", limits.cpu),
         ),
-        evidence=cite((m.ref, m.first_us) for m in job.machines[name][-1:]),
+        evidence=records_of(job.machines[name]),
         actions=(
             Action(
                 text="Spread slots evenly over the TaskManagers",
-                option="cluster.evenly-spread-out-slots"
-                if at_least(job.job.version, 1, 10) is not False
-                else None,
-                proposed="true" if at_least(job.job.version, 1, 10) is not False else None,
+                option="cluster.evenly-spread-out-slots" if spread else None,
+                proposed="true" if spread else None,
                 restart_needed=True,
             ),
         ),
     )
 
 
-RULE: Final = Rule("SK105", judge, UnevenPlacementLimits)
+RULE: Final = Rule("SK105", judge, Uneven, causes=("slow-taskmanager",))

@@ -10,8 +10,8 @@ Windows and timers there fire late, state piles up, and whoever joins with it wa
 
 How it decides
 --------------
-`currentInputWatermark`, by window: a minute and more behind the median sibling in every window of the
-input, five samples at least.
+`currentInputWatermark`, by window: as far as `behind` or more behind the median sibling in every window of the
+input, on `samples` at least.
 
 What to do
 ----------
@@ -25,94 +25,90 @@ Chains that do not shuffle carry the watermark of their own source. A remark, no
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.queues.kit import (
     Action,
     Confidence,
     Finding,
-    Inconclusive,
-    Measurement,
+    Iterator,
+    JobQueues,
+    Limits,
     Rank,
-    Severity,
-    State,
-    cite,
+    Rule,
+    SubtaskKey,
+    limit,
+    measured,
+    median,
+    name_of,
+    of_subtask,
+    records_of,
+    say,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.flink.pressure import median
-from flowdiag.analyses.queues.facts import JobQueues
-from flowdiag.analyses.queues.judging import subtask
-from flowdiag.analyses.queues.root import ENOUGH_SAMPLES, name_of
-from flowdiag.analyses.rule import Limits, Rule, limit
+
+_END_OF_INPUT: Final = 9e15  # watermarks from here on say nothing about lag
 
 
-class WatermarkLagLimits(Limits):
+class Behind(Limits):
     """What SK106 compares with."""
 
     behind: float = limit(60, "s", "windows of a minute are the shortest that people care about")
+    samples: float = limit(5, "samples", "single ones are racy")
 
 
-def judge(job: JobQueues, limits: WatermarkLagLimits) -> Iterator[Finding | Inconclusive]:
+def judge(job: JobQueues, limits: Behind) -> Iterator[Finding]:
     """One remark per task."""
     for task in job.topology.tasks:
-        found = _behind(job, task)
-        if found is not None and found[1] >= limits.behind * 1000:
-            yield _finding(job, *found, limits.behind)
+        steady = _steady_lags(job, task, limits.samples)
+        worst = max(steady, key=lambda key: (steady[key], key), default=None)
+        if worst is not None and steady[worst] >= limits.behind * 1000:
+            yield _finding(job, worst, steady[worst], limits.behind)
 
 
-def _behind(job: JobQueues, task: str) -> tuple[SubtaskKey, float] | None:
-    """The subtask that is furthest behind in every window, and by how much at least."""
-    behind: dict[SubtaskKey, list[float]] = defaultdict(list)
+def _steady_lags(job: JobQueues, task: str, enough: float) -> dict[SubtaskKey, float]:
+    """By how much at least subtasks are behind their median sibling, in ms, in every window."""
     marks: dict[int, dict[SubtaskKey, float]] = defaultdict(dict)
     samples: dict[SubtaskKey, int] = defaultdict(int)
     for key, each in job.samples.items():
-        if key.task != task:
-            continue
-        for sample in each:
+        for sample in each if key.task == task else ():
             gauge = sample.gauges.get("watermark")
-            # Watermarks of the end of the input say nothing about lag.
-            if gauge is not None and gauge.high < 9e15:
+            if gauge is not None and gauge.high < _END_OF_INPUT:
                 marks[sample.window][key] = gauge.mean
                 samples[key] += gauge.n
     windows = [known for known in marks.values() if len(known) > 1]
+    lags: dict[SubtaskKey, list[float]] = defaultdict(list)
     for known in windows:
         middle = median(known.values())
         for key, mark in known.items():
-            behind[key].append((middle or mark) - mark)
-    steady = {
-        key: min(lags)
-        for key, lags in behind.items()
-        if len(lags) == len(windows) and samples[key] >= ENOUGH_SAMPLES
+            lags[key].append((middle or mark) - mark)
+    return {
+        key: min(each)
+        for key, each in lags.items()
+        if len(each) == len(windows) and samples[key] >= enough
     }
-    if not steady:
-        return None
-    worst = max(steady, key=lambda key: (steady[key], key))
-    return worst, steady[worst]
 
 
-def _finding(job: JobQueues, key: SubtaskKey, lag_ms: float, limit_s: float) -> Finding:
+def _finding(job: JobQueues, key: SubtaskKey, lag_ms: float, most_s: float) -> Finding:
     each = job.samples[key]
-    return Finding(
-        job=job.job.key,
-        severity=Severity.INFO,
-        state=State.ONGOING,
-        subject=subtask(job, key, each[-1].taskmanager),
-        title=f"The watermark of {name_of(job, key)} is {j.duration_text(lag_ms)} behind its siblings'",
+    behind = say.duration_text(lag_ms)
+    return of_subtask(
+        job,
+        key,
+        each[-1].taskmanager,
+        title=f"The watermark of {name_of(job, key)} is {behind} behind its siblings'",
         confidence=Confidence.MEDIUM,
         rank=Rank.SYMPTOM,
         explain="What feeds this subtask holds event time back there.",
         measurements=(
-            Measurement(
-                name="watermark-behind",
-                value=round(lag_ms),
-                unit="ms",
-                threshold=limit_s * 1000,
-                population="the smallest difference to the median sibling in any window",
+            measured(
+                "watermark-behind",
+                round(lag_ms),
+                "ms",
+                most_s * 1000,
+                over="the smallest difference to the median sibling in any window",
             ),
         ),
-        evidence=cite((s.ref, s.first_us) for s in (*each[:1], *each[-1:])),
+        evidence=records_of(each),
         actions=(
             Action(
                 text="Look for idle partitions or splits that feed it, and mark them idle (withIdleness)"
@@ -121,4 +117,4 @@ def _finding(job: JobQueues, key: SubtaskKey, lag_ms: float, limit_s: float) -> 
     )
 
 
-RULE: Final = Rule("SK106", judge, WatermarkLagLimits)
+RULE: Final = Rule("SK106", judge, Behind)
