@@ -36,7 +36,6 @@ from flowdiag.analyses.queues.judging import (
     who,
 )
 from flowdiag.analyses.queues.root import (
-    Spell,
     find_spells,
     linked,
     loads_in,
@@ -61,11 +60,9 @@ __all__ = [
     "Measurement",
     "Rank",
     "Rule",
-    "Sample",
     "Sequence",
     "Severity",
     "Signal",
-    "Spell",
     "State",
     "SubtaskKey",
     "Vote",

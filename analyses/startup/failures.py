@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.flink.job import Incident
+from flowdiag.analyses.startup.facts import StartupFacts
 
 _FAILURES: Final = ("task-failure", "job-failing", "job-failure")
 
@@ -19,3 +21,10 @@ def failure_text(incident: Incident) -> str | None:
 def joined(*texts: str | None) -> str:
     """Texts below each other, without those that are not there."""
     return "\n".join(filter(None, texts))
+
+
+def incidents_of(facts: StartupFacts) -> Iterator[Incident]:
+    """All incidents: those of no job, then those of each job."""
+    yield from facts.common.incidents
+    for job in facts.jobs:
+        yield from job.job.incidents

@@ -8,10 +8,7 @@ from typing import Any, Final
 from flowdiag.analyses.causes import explained
 from flowdiag.analyses.finding import (
     Action,
-    Evidence,
     Finding,
-    Inconclusive,
-    Measurement,
     Rank,
     Severity,
     State,
@@ -35,7 +32,7 @@ from flowdiag.analyses.startup.facts import (
     Trouble,
     Worker,
 )
-from flowdiag.analyses.startup.failures import failure_text, joined
+from flowdiag.analyses.startup.failures import failure_text, incidents_of, joined
 from flowdiag.analyses.startup.frames import oversized
 
 __all__ = [
@@ -43,15 +40,12 @@ __all__ = [
     "UNKNOWN_JOB",
     "Action",
     "Cited",
-    "Evidence",
     "Finding",
     "Incident",
-    "Inconclusive",
     "Iterator",
     "JobStarting",
     "JobStarts",
     "Limits",
-    "Measurement",
     "Rank",
     "Ref",
     "Rule",
@@ -188,10 +182,3 @@ def ran_after(facts: StartupFacts, time_us: int | None, *, whole: bool = False) 
         for job in facts.jobs
         for start in job.starts
     )
-
-
-def incidents_of(facts: StartupFacts) -> Iterator[Incident]:
-    """All incidents: those of no job, then those of each job."""
-    yield from facts.common.incidents
-    for job in facts.jobs:
-        yield from job.job.incidents

@@ -28,7 +28,6 @@ A TaskManager that is shut down on purpose while a job runs on it.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from typing import Final, NamedTuple
 
@@ -50,7 +49,6 @@ from flowdiag.analyses.startup.kit import (
     Vote,
     cite,
     explained,
-    incidents_of,
     limit,
     measured,
     of_troubles,
@@ -60,16 +58,15 @@ from flowdiag.analyses.startup.kit import (
     say,
     weigh,
 )
+from flowdiag.analyses.startup.losses import (
+    broken_connection,
+    host_of,
+    in_a_life,
+    losses,
+    noticed_us,
+)
 
-_TEMPLATES: Final = ("heartbeat-timed-out", "taskmanager-unreachable")
-_SAID: Final = re.compile(
-    r"eartbeat of TaskManager with id|TaskManager with id \S+ is no longer reach"
-)
-_BROKEN: Final = re.compile(
-    r"unexpectedly closed by remote task manager|Lost connection to task manager|Connection refused|"
-    r"Connecting to remote task manager|Connection reset by peer|RemoteTransportException"
-)
-_SAME_US: Final = 20_000_000  # ResourceManager and JobMaster say it both
+_AFTER_US: Final = 1_000_000  # peers may log a broken connection right after the loss
 
 
 class _Why(NamedTuple):
@@ -106,42 +103,14 @@ class Missed(Limits):
 def judge(facts: StartupFacts, limits: Missed) -> Iterator[Finding]:
     """One finding for each TaskManager, and one for the JobManager."""
     by_worker: dict[str, list[Incident]] = defaultdict(list)
-    for incident in _losses(facts):
+    for incident in losses(facts):
         by_worker[incident.taskmanager or "?"].append(incident)
     for name, incidents in sorted(by_worker.items()):
         yield _of_worker(facts, name, incidents, limits)
-    masters = [t for t in facts.of_kind("master-heartbeat-lost") if _in_a_life(facts, t.first_us)]
+    masters = [t for t in facts.of_kind("master-heartbeat-lost") if in_a_life(facts, t.first_us)]
     alone = [t for t in masters if t.taskmanager not in by_worker]
     if alone:
         yield _of_master(facts, alone)
-
-
-def _in_a_life(facts: StartupFacts, time_us: int | None) -> bool:
-    """Whether a job was on its way then: TaskManagers that leave an idle cluster are no trouble."""
-    if time_us is None:
-        return False
-    for job in facts.jobs:
-        if not job.starts:
-            continue
-        ends = [job.ended_us] + [
-            i.time_us for i in job.job.incidents if i.kind in ("cancelled", "finished", "suspended")
-        ]
-        end = min((us for us in ends if us is not None), default=1 << 62)
-        if job.starts[0].started_us <= time_us < end:
-            return True
-    return False
-
-
-def _losses(facts: StartupFacts) -> list[Incident]:
-    seen: dict[tuple[object, ...], Incident] = {}
-    for incident in incidents_of(facts):
-        told = incident.text.get("template") in _TEMPLATES or (
-            incident.kind == "taskmanager-lost" and _SAID.search(incident.cause or "")
-        )
-        if told and incident.taskmanager and _in_a_life(facts, incident.time_us):
-            key = (incident.taskmanager, (incident.time_us or 0) // _SAME_US)
-            seen.setdefault(key, incident)
-    return sorted(seen.values(), key=lambda i: i.time_us or 0)
 
 
 def _of_worker(
@@ -150,10 +119,10 @@ def _of_worker(
     first = incidents[0]
     at = first.time_us or 0
     last = incidents[-1].time_us or at
-    host = first.host or _host(facts, name)
+    host = first.host or host_of(facts, name)
     reasons = [*_reasons(facts, name, host, at, limits)]
     why, votes = _weighed(reasons)
-    losses: Cited = [(i.ref, i.time_us) for i in incidents]
+    lost: Cited = [(i.ref, i.time_us) for i in incidents]
     beside: Cited = [(r.ref, r.time_us) for r in reasons]
     unreachable = "no longer reachable" in (first.cause or "")
     did = "became unreachable" if unreachable else "missed its heartbeats"
@@ -174,8 +143,8 @@ def _of_worker(
         explain="Without an answer for heartbeat.timeout (50 s) a process counts as lost, whatever the reason.",
         measurements=(measured("losses", len(incidents), "times"),),
         # Of both kinds: the first losses, then what says why.
-        evidence=cite([*losses[:4], *beside]),
-        evidence_total=len(cite([*losses, *beside])),
+        evidence=cite([*lost[:4], *beside]),
+        evidence_total=len(cite([*lost, *beside])),
         ranked=True,
         actions=remedies(_WHY[why].cause, UNKNOWN_JOB, _WHY[why].remedy),
         votes=votes,
@@ -212,12 +181,12 @@ def _reasons(
         says = say.shorten(worker.diagnostics or "its container ended", 80)
         vote = Vote(signal="container-ended", says=says, weight=3)
         yield _Reason("gone", vote, worker.ref, worker.ended_us)
-    broken = _broken(facts, name, host, at - near, at + 1_000_000)
+    broken = broken_connection(facts, name, host, at - near, at + _AFTER_US)
     if broken is not None:
         says = say.shorten(broken.cause or "a connection broke", 80)
         vote = Vote(signal="connections-broke", says=says, weight=2)
         yield _Reason("gone", vote, broken.ref, broken.time_us)
-    own = _own_words(facts, name, at - near, at + limits.notice * 1_000_000)
+    own = noticed_us(facts, name, at - near, at + limits.notice * 1_000_000)
     late = (own - at) / 1_000_000 if own is not None else None
     if late is not None and late >= limits.behind:
         says = f"its own log has the time-out {say.duration_text(late * 1000)} later"
@@ -232,59 +201,6 @@ def _reasons(
             vote = Vote(signal="collected-garbage", says=says, weight=3)
             yield _Reason("garbage", vote, minute.ref, minute.first_us)
             break
-
-
-def _broken(
-    facts: StartupFacts, name: str, host: str | None, low: float, high: float
-) -> Incident | None:
-    """The first task that failed for a broken connection to that TaskManager in that time."""
-    return next(
-        (
-            i
-            for job in facts.jobs
-            for i in job.job.incidents
-            if i.kind == "task-failure"
-            and i.time_us is not None
-            and low <= i.time_us <= high
-            and (
-                i.text.get("lost_taskmanager") == name or (host and i.text.get("lost_host") == host)
-            )
-            and _BROKEN.search(f"{i.cause} {i.text.get('exception')} {i.text.get('text')}")
-        ),
-        None,
-    )
-
-
-def _host(facts: StartupFacts, name: str) -> str | None:
-    known = next((w.host for w in facts.workers if w.name == name and w.host), None)
-    return known or next(
-        (
-            task.host
-            for job in facts.jobs
-            for start in job.starts
-            for task in start.tasks
-            if task.taskmanager == name and task.host
-        ),
-        None,
-    )
-
-
-def _own_words(facts: StartupFacts, name: str, low: float, high: float) -> int | None:
-    """When the TaskManager itself noticed in that time: by heartbeats of its masters, or by its tasks."""
-    ended = [
-        task.own_ended_us
-        for job in facts.jobs
-        for start in job.starts
-        for task in start.tasks
-        if task.taskmanager == name and task.own_ended_us is not None
-    ]
-    noticed = [
-        us
-        for trouble in facts.of_kind("master-heartbeat-lost")
-        if trouble.taskmanager == name
-        for us in trouble.times
-    ]
-    return min((us for us in (*ended, *noticed) if low <= us <= high), default=None)
 
 
 def _of_master(facts: StartupFacts, troubles: list[Trouble]) -> Finding:

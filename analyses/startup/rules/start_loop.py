@@ -13,7 +13,7 @@ tasks. The first one is the cause, and it scrolls away.
 How it decides
 --------------
 Failures are grouped until the job recovers (a checkpoint completes, or nothing fails for ten minutes);
-`restarts` of them, or of the starts between the first and the last (give or take a second), are a loop. The
+`restarts` of them, or of the starts between the first and the last, give or take `slack`, are a loop. The
 cause is the failure nearest to a root among those of the first minute: memory, buffers, a lost
 TaskManager, user code, before missing slots.
 
@@ -51,7 +51,6 @@ from flowdiag.analyses.startup.kit import (
     say,
 )
 
-_SLACK_US: Final = 1_000_000  # a restart and the failure before it are logged by two threads
 # In a failure for buffers or slots the task that failed is arbitrary: nobody is accused.
 _ARBITRARY: Final = ("network-buffers", "no-resource")
 
@@ -60,21 +59,22 @@ class Loop(Limits):
     """What ST102 compares with."""
 
     restarts: float = limit(3, "restarts", "once is a failure, three times in vain is a loop")
+    slack: float = limit(1, "s", "a failure and the restart after it are logged by two threads")
 
 
 def judge(job: JobStarting, limits: Loop) -> Iterator[Finding]:
     """One finding per series."""
     for crisis in crises(job.job, job.cluster.common):
-        restarts = max(crisis.bursts, _restarts(job, crisis))
+        restarts = max(crisis.bursts, _restarts(job, crisis, limits.slack * 1_000_000))
         if restarts >= limits.restarts:
             yield _finding(job, crisis, restarts)
 
 
-def _restarts(job: JobStarts, crisis: Crisis) -> int:
+def _restarts(job: JobStarts, crisis: Crisis, slack_us: float) -> int:
     """The restarts of a crisis: with a short back-off several failures look like one burst."""
     if crisis.first_us is None or crisis.last_us is None:
         return 0
-    low, high = crisis.first_us - _SLACK_US, crisis.last_us + _SLACK_US
+    low, high = crisis.first_us - slack_us, crisis.last_us + slack_us
     return sum(s.kind == "restart" and low <= s.started_us <= high for s in job.starts)
 
 
