@@ -81,12 +81,7 @@ def _application(
         for row in stages
         if row.get("run_id")
     }
-    work = {
-        (row.get("batch"), row.get("run_id"), row.get("batch_id")): Work(
-            jobs=row["jobs"], busy_ms=row.get("busy")
-        )
-        for row in kinds.get("work", ())
-    }
+    work = _work(kinds.get("work", ()))
     about = singles[Event.SPARK_APPLICATION]
     settings = _settings(singles[Event.SPARK_SETTINGS], told)
     raw = sorted(kinds.get("batch", ()), key=lambda row: row["batch"])
@@ -125,6 +120,16 @@ def _application(
         origins=_origins(raw, about),
         damaged=damaged,
     )
+
+
+def _work(rows: Iterable[Row]) -> dict[tuple[int | None, str | None, str | None], Work]:
+    """The jobs of batches and triggers, by (batch time, run, batch id)."""
+    return {
+        (row.get("batch"), row.get("run_id"), row.get("batch_id")): Work(
+            jobs=row["jobs"], busy_ms=row.get("busy")
+        )
+        for row in rows
+    }
 
 
 def _settings(rows: Iterable[Row], told: Told) -> dict[str, str]:
