@@ -32,7 +32,7 @@ def assemble_memory(
     """Facts from everything there is.
 
     Args:
-        rows: of `memory_measure.facts_frame`.
+        rows: of attempts, incidents and `measure.frames`.
         common: what `assemble` made of the same rows: jobs, attempts, incidents, processes.
         files: configuration files.
         kills: what `kubectl` says.

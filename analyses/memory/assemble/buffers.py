@@ -24,7 +24,7 @@ def buffers_of(
     Args:
         jobs: with graphs and attempts.
         processes: for segments and options.
-        rows: of `measure.facts_frame`, for the plans.
+        rows: of incidents, for the plans.
     """
     tasks: dict[str, list[b.TaskNeed]] = defaultdict(list)
     anywhere: dict[str, int] = defaultdict(int)

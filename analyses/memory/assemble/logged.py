@@ -57,7 +57,7 @@ def logged(
     """The processes whose logs tell of memory, one per stream.
 
     Args:
-        rows: of `measure.facts_frame`.
+        rows: of `measure.frames`, among others.
         writers: of the streams.
         version: of Flink, as the user says.
         container: whether they run in containers, as the user says.

@@ -33,7 +33,7 @@ def assemble_startup(rows: Sequence[Row], common: ClusterFacts) -> StartupFacts:
     """Facts from rows.
 
     Args:
-        rows: of `startup_measure.facts_frame`.
+        rows: of the shared facts and of `measure.frames`.
         common: what `assemble` made of the same rows.
     """
     marks = sorted(
