@@ -6,7 +6,8 @@ stream of one of them. Neither knows what the lines mean.
 
 Standard input, members of tar archives and of containers within containers are copied to a
 private temporary directory, since they can be read but once; it is removed when the process
-ends. What a hostile archive calls its members is shown, and never used as a path.
+ends. What a hostile archive calls its members is shown, and never used as a path; only a harmless last
+part of it names a copy, since saved answers are told apart by the names of the files beside them.
 """
 
 from __future__ import annotations
@@ -397,6 +398,7 @@ class _Search:
         """Copy the members of a tar out, in one pass: a compressed one cannot be jumped in."""
         before = len(self.found)
         members: dict[str, str] = {}
+        folders: dict[str, str] = {}
         with _decoded(path, codec) as stream:
             trouble: str | None = None
             try:
@@ -416,7 +418,7 @@ class _Search:
                             shown = f"{name}!{_shown(info.name)}"
                             self._put(_refused(shown, path, reason, size=info.size))
                             continue
-                        copy = _spool(read, head)
+                        copy = _spool(read, head, _place_of(info.name, folders))
                         if info.name in members:  # appended again: the last one counts
                             os.unlink(members[info.name])
                         members[info.name] = copy
@@ -838,10 +840,42 @@ def is_private(path: str) -> bool:
     return any(path.startswith(folder + os.sep) for folder in _private)
 
 
-def _spool(read: Callable[[int], bytes | None], head: bytes = b"") -> str:
-    """Copy a stream to a private file, behind `head`; raises what reading or writing raises."""
-    handle, path = tempfile.mkstemp(dir=_private_directory())
-    with open(handle, "wb") as copy:
+_HARMLESS: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
+
+
+def _place_of(member: str, folders: dict[str, str]) -> tuple[str, str]:
+    """Where the copy of a member goes: those of one folder of a container lie together, and alone.
+
+    Args:
+        member: its name in the container.
+        folders: the private folder for each folder of the container so far; a new one is added.
+
+    Returns:
+        the private folder, and the name in it; empty where the member's own could do harm.
+    """
+    folder, _, name = member.rpartition("/")
+    if folder not in folders:
+        folders[folder] = tempfile.mkdtemp(dir=_private_directory())
+    return folders[folder], name if _HARMLESS.fullmatch(name) else ""
+
+
+def _spool(
+    read: Callable[[int], bytes | None], head: bytes = b"", place: tuple[str, str] = ("", "")
+) -> str:
+    """Copy a stream to a private file, behind `head`; raises what reading or writing raises.
+
+    Args:
+        read: gives the stream.
+        head: what was read of it already.
+        place: folder and name of the copy; any name where it is empty or taken.
+    """
+    folder, name = place
+    folder = folder or _private_directory()
+    path = os.path.join(folder, name)
+    if not name or os.path.lexists(path):
+        handle, path = tempfile.mkstemp(dir=folder)
+        os.close(handle)
+    with open(path, "wb") as copy:
         copy.write(head)
         while data := read(_COPIED):
             copy.write(data)

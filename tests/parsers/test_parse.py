@@ -211,10 +211,11 @@ def test_any_splits_give_the_same_rows(parser: Parser, log: bytes, data: st.Data
 
 
 def test_a_recording_gives_the_same_rows_in_any_splits(tmp_path: Path) -> None:
-    from tests.recordings import RECORDINGS
+    from tests.archives import FIXTURES, unpacked
 
-    name = "flink-flink-standalonesession-0-jobmanager.log.gz"
-    data = gzip.decompress((RECORDINGS / "1.14.6/async-failure/logs" / name).read_bytes())
+    name = "flink-flink-standalonesession-0-jobmanager.log"
+    recording = unpacked(FIXTURES / "recordings/flink/1.14.6/async-failure")
+    data = (recording / "logs" / name).read_bytes()
     path = tmp_path / "x.log"
     path.write_bytes(data)
     made = source(path)

@@ -518,6 +518,23 @@ def test_members_that_were_written_again_count_once(tmp_path: Path) -> None:
     assert content(only(path)) == LOG
 
 
+def test_copies_of_members_lie_together_by_folder_under_harmless_names(tmp_path: Path) -> None:
+    names = ["a.log", "rest/a.log", "rest/b c.log", "../a.log", "rest/-a.log", "x/rest/a.log"]
+    path = make_tar(tmp_path / "x.tar", dict.fromkeys(names, LOG))
+    copies = {
+        s.name.split("!")[1]: Path(s.path) for s in (*find(path).sources, *find(path).sources)
+    }
+    assert set(copies) == set(names) and len(set(copies.values())) == len(names)
+    private = {copy.parents[1] for copy in copies.values()}
+    assert len(private) == 1 and private.pop().name.startswith("flowdiag-")
+    beside = [name for name in names if copies[name].parent == copies["rest/a.log"].parent]
+    assert beside == ["rest/a.log", "rest/b c.log", "rest/-a.log"]
+    kept = [name for name in names if copies[name].name == "a.log"]
+    assert kept == ["a.log", "rest/a.log", "../a.log", "x/rest/a.log"]
+    other = Path(only(make_tar(tmp_path / "y.tar", {"rest/a.log": LOG})).path)
+    assert other.parent != copies["rest/a.log"].parent
+
+
 def test_links_and_devices_in_tar_archives_are_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "x.tar"
     with tarfile.open(path, "w") as container:
