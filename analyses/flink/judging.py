@@ -304,6 +304,27 @@ def subtask_text(task: str | None, index: int | None, parallelism: int | None) -
     return name if index is None else f"{name} ({index + 1}/{parallelism or '?'})"
 
 
+_WRAPPERS: Final = (
+    "org.apache.flink.util.SerializedThrowable: ",
+    "org.apache.flink.runtime.util.SerializedThrowable: ",
+    "java.util.concurrent.ExecutionException: ",
+    "java.util.concurrent.CompletionException: ",
+)
+
+
+def exception_text(text: str | None, most: int = 200) -> str:
+    """An exception in one line: the wrappers that Flink puts around user exceptions are left out.
+
+    >>> exception_text("org.apache.flink.util.SerializedThrowable: java.io.IOException: disk full")
+    'java.io.IOException: disk full'
+    """
+    line = " ".join((text or "").split())
+    for wrapper in _WRAPPERS:
+        while line.startswith(wrapper):
+            line = line[len(wrapper) :]
+    return shorten(line, most)
+
+
 def shorten(text: str, most: int = 80) -> str:
     """The beginning of a long name; names of SQL tasks fill pages."""
     return text if len(text) <= most else text[: most - 1] + "…"
