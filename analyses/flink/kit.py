@@ -31,11 +31,13 @@ from flowdiag.analyses.flink import judging
 from flowdiag.analyses.flink.crises import Crisis, Failure, crises
 from flowdiag.analyses.flink.episodes import (
     Episode,
+    blameless,
     concluded,
     episodes,
     failed,
     in_order,
     incidents,
+    settled,
 )
 from flowdiag.analyses.flink.job import (
     Attempt,
@@ -44,16 +46,24 @@ from flowdiag.analyses.flink.job import (
     Decline,
     Incident,
     JobFacts,
+    LateAcknowledgement,
     Status,
     SubtaskCheckpoint,
 )
 from flowdiag.analyses.flink.judging import (
+    AT_THE_END,
+    DEFAULT_TIMEOUT_MS,
+    WARM_UP,
+    at_the_end,
     bytes_text,
     count_text,
     duration_text,
     ends,
     exception_text,
+    fatal_at_end,
     job_failed,
+    lasted_ms,
+    name_of,
     place_text,
     shorten,
     subtask_text,
@@ -62,6 +72,9 @@ from flowdiag.analyses.flink.options import names_of, option
 from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 
 __all__ = [
+    "AT_THE_END",
+    "DEFAULT_TIMEOUT_MS",
+    "WARM_UP",
     "Action",
     "Attempt",
     "Checkpoint",
@@ -78,6 +91,7 @@ __all__ = [
     "Iterator",
     "Job",
     "JobFacts",
+    "LateAcknowledgement",
     "Limits",
     "Measurement",
     "Rank",
@@ -90,6 +104,8 @@ __all__ = [
     "Subject",
     "SubtaskCheckpoint",
     "Vote",
+    "at_the_end",
+    "blameless",
     "bytes_text",
     "cite",
     "count_text",
@@ -97,13 +113,17 @@ __all__ = [
     "ends",
     "episodes",
     "exception_text",
+    "explained",
     "failed",
+    "fatal_at_end",
     "grade",
     "in_order",
     "incidents",
     "job_failed",
+    "lasted_ms",
     "limit",
     "measured",
+    "name_of",
     "of_checkpoints",
     "of_crises",
     "of_episodes",
@@ -112,9 +132,11 @@ __all__ = [
     "of_subtask",
     "of_taskmanager",
     "option",
+    "outcome_text",
     "place_text",
     "records_of",
     "remedies",
+    "settled",
     "shorten",
     "subtask_subject",
     "subtask_text",
@@ -384,6 +406,13 @@ def of_incidents(
     return of_job(job, **(follows | said))
 
 
+def outcome_text(crisis: Crisis) -> str:
+    """What became of the job, as the tail of a title; nothing if it recovered."""
+    if crisis.final:
+        return "; the job failed for good"
+    return "; the job has not recovered" if crisis.state is State.ONGOING else ""
+
+
 def records_of(incidents: Iterable[Incident]) -> tuple[Evidence, ...]:
     """Where the incidents are written, in the given order."""
     return cite((incident.ref, incident.time_us) for incident in incidents)
@@ -398,6 +427,7 @@ def tuned(
     risk: str | None = None,
     restart_needed: bool | None = True,
     verify: str | None = None,
+    current: str | None = None,
 ) -> tuple[Action, ...]:
     """The advice to change an option, with its present value; none where the version lacks it.
 
@@ -406,6 +436,7 @@ def tuned(
         name: of the option, as `options.option` knows it.
         text: what to do.
         proposed, risk, restart_needed, verify: as in `Action`.
+        current: its value where no input prints it.
     """
     remedy = Remedy(
         text=text,
@@ -415,7 +446,14 @@ def tuned(
         restart_needed=restart_needed,
         verify=verify,
     )
-    return tuple(_actions({name: remedy}, job, (name,), {}, {}))
+    action = _action(remedy, job, None, current, {})
+    return (action,) if action is not None else ()
+
+
+def explained(cause: str, **fill: str) -> str:
+    """What a cause does to the job, in its own words; `fill` stands for the names in braces."""
+    text = CAUSES[cause].explanation
+    return text.format(**fill) if fill else text
 
 
 def remedies(
@@ -423,6 +461,7 @@ def remedies(
     job: JobFacts,
     *names: str,
     proposed: Mapping[str, str | None] | None = None,
+    current: Mapping[str, str] | None = None,
     **fill: str,
 ) -> tuple[Action, ...]:
     """What to do about a cause, in this job: options by its version, with the values they have now.
@@ -434,30 +473,37 @@ def remedies(
         job: its version and settings.
         names: which remedies; none: all.
         proposed: values to try, by remedy, where they depend on the job.
+        current: values that hold now, by remedy, where no input prints them.
         fill: what stands for the names in braces.
     """
     table = CAUSES[cause].remedies or {}
-    return tuple(_actions(table, job, names or tuple(table), proposed or {}, fill))
+    advice = [
+        _action(table[name], job, (proposed or {}).get(name), (current or {}).get(name), fill)
+        for name in names or table
+    ]
+    return tuple(action for action in advice if action is not None)
 
 
-def _actions(
-    table: Mapping[str, Remedy],
+def _action(
+    remedy: Remedy,
     job: JobFacts,
-    names: Iterable[str],
-    proposed: Mapping[str, str | None],
+    proposed: str | None,
+    current: str | None,
     fill: Mapping[str, str],
-) -> Iterator[Action]:
-    for name in names:
-        remedy = table[name]
-        key = option(remedy.option, job.version) if remedy.option else None
-        if remedy.option and key is None:
-            continue
-        yield Action(
-            text=remedy.text.format(**fill) if fill else remedy.text,
-            option=key,
-            current=judging.configured(job, *names_of(remedy.option)) if remedy.option else None,
-            proposed=proposed.get(name, remedy.proposed),
-            risk=remedy.risk,
-            restart_needed=remedy.restart_needed,
-            verify=remedy.verify,
-        )
+) -> Action | None:
+    key, now = None, None
+    if remedy.option is not None:
+        own = "." in remedy.option  # a key that is the same in all versions, or not Flink's own
+        key = remedy.option if own else option(remedy.option, job.version)
+        if key is None:
+            return None
+        now = judging.configured(job, *((key,) if own else names_of(remedy.option)))
+    return Action(
+        text=remedy.text.format(**fill) if fill else remedy.text,
+        option=key,
+        current=now if now is not None else current,
+        proposed=remedy.proposed if proposed is None else proposed,
+        risk=remedy.risk,
+        restart_needed=remedy.restart_needed,
+        verify=remedy.verify,
+    )
