@@ -16,7 +16,8 @@ How it decides
 It counts the checkpoints that the JobManager declared expired. *Ongoing* means that none completed
 after the last one. It is critical when at least `at-the-end` checkpoints failed at the end of the
 input without a completed one after them, a warning when it is ongoing or above 1 % of the
-checkpoints, and information otherwise. Who is to blame is not decided here: see CP201.
+checkpoints, and information otherwise. If three quarters of at least six expiries, on at least three
+days, keep to three hours of the day, it says so. Who is to blame is not decided here: see CP201.
 
 What to do
 ----------

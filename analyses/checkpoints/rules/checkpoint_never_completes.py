@@ -14,8 +14,8 @@ right for some, a surprise for others.
 How it decides
 --------------
 *Never completes*: at least `triggers` checkpoints were triggered, and none completed, expired, was
-declined or failed. *Stuck*: the last trigger is older than twice the time-out (10 minutes where it is
-not known) while the job's log goes on. *Off*: tasks ran for `hours-without` hours with the
+declined or failed. *Stuck*: the last trigger is older than `stuck` times the time-out (10 minutes where
+it is not known) while the job's log goes on. *Off*: tasks ran for `hours-without` hours with the
 JobManager's log at hand and no trigger in it. Checkpoints that a cancel, a stop or the end of the
 job cut short do not count, nor does the one that is in flight when the input ends.
 

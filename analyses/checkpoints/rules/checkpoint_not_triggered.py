@@ -14,8 +14,8 @@ unbounded one) is enough.
 How it decides
 --------------
 At least `attempts` refused triggers since the last one that worked, at the end of the input. Critical
-when they span ten times that, a warning below. Or: the last trigger is more than `silence` intervals
-(and ten minutes) old, nothing is in progress, and the job goes on.
+from `critical` times as many, a warning below. Or: the last trigger is more than `silence` intervals
+(and `silence-floor`) old, nothing is in progress, and the job goes on.
 
 What to do
 ----------

@@ -12,9 +12,9 @@ see first. By default a single failed checkpoint is one too many.
 
 How it decides
 --------------
-By the exception in the job's or a task's failure. The failed checkpoints right before it tell of what:
-expired ones are a matter for CP201, declined ones for CP301. It ranks as a consequence and accuses
-nobody.
+By the exception in the job's or a task's failure. The last `before` failed checkpoints, up to `together`
+after it, tell of what: expired ones are a matter for CP201, declined ones for CP301. It ranks as a
+consequence and accuses nobody.
 
 What to do
 ----------

@@ -12,14 +12,14 @@ until the day it fills the disk or makes every checkpoint expire; on that day it
 
 How it decides
 --------------
-Only within a stretch: never across a start, a restore, a rescaling or another version ("bytes"
-changed its meaning for incremental checkpoints). Savepoints and warm-up are left out. A stretch
-needs `checkpoints` of them over `span`. The median of its last fifth must be `factor` times that of
-its first fifth and by a floor larger, the rank correlation with time (Kendall's tau, on at most 200
-checkpoints) at least `tau`, and the second half must still rise, by `still` and by most of what the
-first half did (`straight`): state that fills up after a start and levels off is no growth. A stretch
-that may be the rising flank of a day (between a quarter of a day and a whole one) needs
-`daily-factor`. Medians and ranks ignore single outliers.
+Only within a stretch: never across a start, a restore, a rescaling or another version ("bytes" changed
+its meaning for incremental checkpoints). Savepoints and warm-up are left out. A stretch needs
+`checkpoints` of them over `span`. The median of its last fifth must be `factor` times that of its first
+fifth and by a floor larger (`floor-duration`, `floor-size`), the rank correlation with time (Kendall's
+tau, on at most 200 checkpoints) at least `tau`, and the second half must still rise, by `still` and by
+most of what the first half did (`straight`): state that fills up after a start and levels off is no
+growth. A stretch that may be the rising flank of a day (between a quarter of a day and a whole one)
+needs `daily-factor`. Medians and ranks ignore single outliers.
 
 What to do
 ----------

@@ -15,8 +15,8 @@ How it decides
 --------------
 At least `taskmanagers` of the TaskManagers, and at least `share` of them, lose their heartbeat within
 `together`; a TaskManager that registers again under the same id was never gone, which raises the
-confidence. Or a checkpoint expires `overdue` (and a quarter of the time-out) too late: the timer runs in
-the JobManager itself, and nobody else can hold it up. Pauses of `gap` intervals between checkpoints,
+confidence. Or a checkpoint expires `overdue` (and `overdue-share` of the time-out) too late: the timer
+runs in the JobManager itself, and nobody else can hold it up. Pauses of `gap` intervals between checkpoints,
 without a restart and without a checkpoint in progress, are a hint beside one of these, since sources
 that read a backlog may ask for them.
 

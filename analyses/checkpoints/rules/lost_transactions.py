@@ -16,8 +16,8 @@ How it decides
 --------------
 By the messages of the sinks and producers in TaskManagers' logs. It is critical when Flink itself says
 that data may be lost, or when the gap between completed checkpoints reached the transaction time-out;
-otherwise a warning. The time-out is the one printed, the one configured, or 15 minutes, which is the
-broker's default maximum.
+otherwise a warning. The time-out is the one printed, the one configured, or `transaction-timeout`: 15
+minutes, which is the broker's default maximum.
 
 What to do
 ----------

@@ -16,7 +16,7 @@ How it decides
 Per-subtask acknowledgements (REST, archive, dump) must show that all subtasks of all sources are
 missing, in `checkpoints` of the expired checkpoints and in `share` of those that tell. Back pressure
 looks the same from there, so it must be excluded: metrics must show that the sources are back-pressured
-for less than half of the time. Without metrics it says that it cannot tell.
+for less than `back-pressured` of the time. Without metrics it says that it cannot tell.
 
 What to do
 ----------

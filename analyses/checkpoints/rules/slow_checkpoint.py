@@ -16,7 +16,8 @@ A checkpoint is slow when its duration reaches `interval-share` of the interval 
 of the time-out, and `floor` in any case. The interval is the configured one or the lower quartile
 of the gaps between triggers, the time-out the configured one, the one observed, or Flink's default
 of 10 minutes. Savepoints and the first checkpoints after a start or a restore are left out. It is
-reported when `slow-share` of the checkpoints were slow, or the last three were.
+reported when `slow-share` of the checkpoints and at least `checkpoints` of them were slow, or the last
+`checkpoints` were.
 
 What to do
 ----------

@@ -1,9 +1,9 @@
-"""Writing the state is slow everywhere, or on one host.
+"""Writing the state is slow everywhere, or on one TaskManager.
 
 What it reports
 ---------------
 Asynchronous parts that are slow on (nearly) all subtasks with state, at an ordinary size: the storage
-is slow or throttles. Or slow on all subtasks of one host only: its disk or its network.
+is slow or throttles. Or slow on all subtasks of one TaskManager only: its disk or its network.
 
 Why it matters
 --------------
@@ -11,10 +11,11 @@ It looks like "large state", and then people change the job, not the bucket's li
 
 How it decides
 --------------
-From per-subtask details of the last checkpoints. A checkpoint counts when the median asynchronous part
-of the subtasks with state reaches `async` and holds `share` of their end-to-end time, and the median
-throughput stays below `throughput`. One host: the median on it is `times` that of all others, which are
-fast. At least `checkpoints` must agree.
+From per-subtask details of the last checkpoints with at least `subtasks` that wrote state. A checkpoint
+counts when the asynchronous part of `subtask-share` of these and their median reach `async`, when it
+holds `share` of their end-to-end time, and the median throughput stays below `throughput`. One
+TaskManager: the fastest of its subtasks, two at least, reaches `async` and is `times` as slow as the
+slowest of all others. At least `checkpoints` must agree, and `agree` of those with details.
 
 What to do
 ----------

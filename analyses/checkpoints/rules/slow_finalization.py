@@ -14,7 +14,7 @@ How it decides
 --------------
 From 1.14 on "Completed checkpoint" prints `finalizationTime` apart from the duration. It must reach
 `finalization` and be `share` of the checkpoint's own duration or of the interval, in at least
-`checkpoints` of them.
+`checkpoints` of them. It is ongoing if one of the last `at-the-end` was slow.
 
 What to do
 ----------

@@ -14,7 +14,8 @@ often what held the checkpoints up before.
 How it decides
 --------------
 "Task '…' did not react to cancelling signal" with the stack below it: the first line names the method.
-Ongoing if it is the last that the input says of the job.
+From `repeats` records on it is serious: ongoing as long as no checkpoint has completed since. Below, it
+is information.
 
 What to do
 ----------

@@ -19,7 +19,9 @@ Failures up to the next completed checkpoint are one crisis. Its root is the fai
 cause within the first minute: memory before a lost TaskManager, that before user code, that before
 missing slots; cancellations and other consequences never. This rule reports crises whose root is an
 exception of the job itself; lost TaskManagers are CP302, memory is CP303. Declines are counted by
-subtask: one that gave its own cause is accused. Critical when the job failed for good or has been
+subtask: one that gave its own cause is accused, or that declined `repeated` checkpoints without a
+reason; those that declined `alike` as many are accused with it. Where only TaskManagers tell of failed
+snapshots, `repeated` of one subtask are needed. Critical when the job failed for good or has been
 restarted three times without a completed checkpoint at the end of the input; a warning when ongoing or
 above 1 % of the checkpoints.
 
@@ -92,8 +94,7 @@ class Failed(Limits):
     alike: float = limit(
         2 / 3,
         "share",
-        "who declines nearly as often as the first, with the same words, is no other: what they "
-        "write to is sick",
+        "who declines nearly as often as the first is no other: what both write to is sick",
     )
 
 
