@@ -18,6 +18,7 @@ class Remedy:
         text: what to do; names in braces are filled in by the rule (`{place}`, `{task}`).
         option: name of an option in `flink.options` (its key depends on the version), or a key of
             Spark's; None where it is no matter of an option.
+        shows_current: whether the value that the option has now stands beside the advice.
         proposed: the value to try, where it does not depend on the job.
         risk: what it may cost.
         restart_needed: whether it takes effect only after a restart; None: nothing to restart.
@@ -26,6 +27,7 @@ class Remedy:
 
     text: str
     option: str | None = None
+    shows_current: bool = True
     proposed: str | None = None
     risk: str | None = None
     restart_needed: bool | None = None
@@ -105,6 +107,7 @@ CAUSES: Final[dict[str, Cause]] = {
             "fewer-files": Remedy(
                 text="Write fewer, larger files",
                 option="inline-threshold",
+                shows_current=False,
                 proposed="100kb",
                 risk="larger checkpoint metadata",
                 restart_needed=True,
@@ -195,6 +198,7 @@ CAUSES: Final[dict[str, Cause]] = {
                 text="Make the transaction time-out longer than the longest outage to survive, at "
                 "the producer and at the broker (transaction.max.timeout.ms)",
                 option="transaction.timeout.ms",
+                shows_current=False,
                 risk="consumers that read committed data wait longer for aborted transactions",
                 restart_needed=True,
                 verify="no fenced producer after a restore",
@@ -211,6 +215,7 @@ CAUSES: Final[dict[str, Cause]] = {
                 text="Look at the JobManager's pauses: garbage collection log, memory, host, "
                 "storage of the high-availability service",
                 option="jobmanager-memory",
+                shows_current=False,
                 verify="no pause near the heartbeat time-out",
             ),
             "longer-heartbeat": Remedy(
@@ -280,6 +285,7 @@ CAUSES: Final[dict[str, Cause]] = {
             "larger-maximum": Remedy(
                 text="Raise its upper bound too, if it is the one that holds",
                 option="network-max",
+                shows_current=False,
                 restart_needed=True,
             ),
         },
@@ -355,6 +361,7 @@ CAUSES: Final[dict[str, Cause]] = {
             "less-in-line": Remedy(
                 text="Keep less state in the metadata itself",
                 option="inline-threshold",
+                shows_current=False,
                 risk="more small files",
                 restart_needed=True,
             ),

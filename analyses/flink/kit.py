@@ -497,7 +497,8 @@ def _action(
         key = remedy.option if own else option(remedy.option, job.version)
         if key is None:
             return None
-        now = judging.configured(job, *((key,) if own else names_of(remedy.option)))
+        if remedy.shows_current:
+            now = judging.configured(job, *((key,) if own else names_of(remedy.option)))
     return Action(
         text=remedy.text.format(**fill) if fill else remedy.text,
         option=key,

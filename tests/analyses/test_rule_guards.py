@@ -214,9 +214,9 @@ def is_cut(value: ast.expr, assigned: dict[str, list[ast.expr]], depth: int = 3)
             and node.func.id == "spread"
         ):
             return True
-        if isinstance(node, ast.Name) and depth:
-            if any(is_cut(before, assigned, depth - 1) for before in assigned.get(node.id, [])):
-                return True
+        before = assigned.get(node.id, []) if isinstance(node, ast.Name) and depth else []
+        if any(is_cut(value, assigned, depth - 1) for value in before):
+            return True
     return False
 
 
