@@ -90,8 +90,7 @@ def judge(job: Job, limits: Declined) -> Iterator[Finding]:
     listed = "; ".join(f"{text} ({count}×)" for text, count in why.most_common(3))
     none_since = at_the_end(series)
     population = len(job.concluded)
-    word = "declined" if any(c.status is Status.DECLINED for c in sick) else "failed"
-    title = f"{len(sick)} of {count_text(population, 'checkpoint')} {word}"
+    title = f"{len(sick)} of {count_text(population, 'checkpoint')} {_word(sick)}"
     if why:
         title += f": {shorten(why.most_common(1)[0][0], 120)}"
     elif none_since:
@@ -125,21 +124,28 @@ def judge(job: Job, limits: Declined) -> Iterator[Finding]:
         evidence=cite(
             [(d.ref, d.time_us) for d in declines] + [(c.end_ref, c.ended_us) for c in sick]
         ),
-        actions=(
-            Action(
-                text="Mend what the deepest cause names; it is the last 'Caused by' of the "
-                "cited record",
-                verify="the subtasks named here acknowledge",
-            ),
-            *tuned(
-                job,
-                "tolerable",
-                "Let single checkpoints fail without failing the job",
-                risk="a job that never completes a checkpoint goes unnoticed",
-                verify="the job survives a failed checkpoint",
-            ),
+        actions=_actions(job),
+    )
+
+
+def _actions(job: Job) -> tuple[Action, ...]:
+    return (
+        Action(
+            text="Mend what the deepest cause names; it is the last 'Caused by' of the cited record",
+            verify="the subtasks named here acknowledge",
+        ),
+        *tuned(
+            job,
+            "tolerable",
+            "Let single checkpoints fail without failing the job",
+            risk="a job that never completes a checkpoint goes unnoticed",
+            verify="the job survives a failed checkpoint",
         ),
     )
+
+
+def _word(sick: list[Checkpoint]) -> str:
+    return "declined" if any(c.status is Status.DECLINED for c in sick) else "failed"
 
 
 def _reasons(sick: list[Checkpoint], declines: list[Decline]) -> Counter[str]:

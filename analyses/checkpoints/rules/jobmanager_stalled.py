@@ -55,6 +55,7 @@ from flowdiag.analyses.flink.kit import (
     State,
     Status,
     Subject,
+    Vote,
     cite,
     duration_text,
     grade,
@@ -214,25 +215,7 @@ def _finding(
     gaps: list[tuple[Checkpoint, Checkpoint]],
     limits: Stalled,
 ) -> Finding:
-    votes = votes_for(
-        {
-            "heartbeats-together": f"{len({i.taskmanager for i in lapses[-1]})} heartbeats lapsed "
-            f"within {limits.together / 1000:.0f} s"
-            if lapses
-            else None,
-            "registered-again": _registered_again(job, lapses[-1]) if lapses else None,
-            "expiry-overdue": "a checkpoint expired after "
-            f"{duration_text(max(_took_ms(c) for c in overdue))}, with a time-out of "
-            f"{duration_text(job.timeout_ms)}"
-            if overdue
-            else None,
-            "gap-in-triggers": "nothing was triggered for "
-            f"{duration_text(max(_pause_ms(*pair) for pair in gaps))} ({len(gaps)}×)"
-            if gaps
-            else None,
-        },
-        RULE.signals,
-    )
+    votes = _votes(job, lapses, overdue, gaps, limits)
     moments = [i.time_us for group in lapses for i in group if i.time_us is not None]
     moments += [c.ended_us for c in overdue if c.ended_us is not None]
     recovered = job.completed_after(max(moments, default=0))
@@ -273,6 +256,34 @@ def _finding(
         ranked=True,
         actions=remedies("jobmanager-stalled", job),
         votes=votes,
+    )
+
+
+def _votes(
+    job: Job,
+    lapses: list[list[Incident]],
+    overdue: list[Checkpoint],
+    gaps: list[tuple[Checkpoint, Checkpoint]],
+    limits: Stalled,
+) -> tuple[Vote, ...]:
+    return votes_for(
+        {
+            "heartbeats-together": f"{len({i.taskmanager for i in lapses[-1]})} heartbeats lapsed "
+            f"within {limits.together / 1000:.0f} s"
+            if lapses
+            else None,
+            "registered-again": _registered_again(job, lapses[-1]) if lapses else None,
+            "expiry-overdue": "a checkpoint expired after "
+            f"{duration_text(max(_took_ms(c) for c in overdue))}, with a time-out of "
+            f"{duration_text(job.timeout_ms)}"
+            if overdue
+            else None,
+            "gap-in-triggers": "nothing was triggered for "
+            f"{duration_text(max(_pause_ms(*pair) for pair in gaps))} ({len(gaps)}×)"
+            if gaps
+            else None,
+        },
+        RULE.signals,
     )
 
 

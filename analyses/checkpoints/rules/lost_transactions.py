@@ -47,6 +47,7 @@ from flowdiag.analyses.flink.kit import (
     Rule,
     Severity,
     Signal,
+    Vote,
     count_text,
     duration_text,
     exception_text,
@@ -98,20 +99,7 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
     exceeded = gap >= timeout
     sure = [i for i in hit if i.text.get("template") in _SURE]
     critical = bool(sure) or exceeded
-    others = len(hit) - len(sure)
-    votes = votes_for(
-        {
-            "commit-given-up": f"{count_text(len(sure), 'commit')} given up" if sure else None,
-            "fenced-producer": f"{count_text(others, 'record')} of fenced producers or invalid "
-            "transactions"
-            if others
-            else None,
-            "gap-exceeds-timeout": f"no checkpoint completed for {duration_text(gap)}"
-            if exceeded
-            else None,
-        },
-        RULE.signals,
-    )
+    votes = _votes(len(sure), len(hit) - len(sure), gap if exceeded else None)
     text = shorten(exception_text(hit[-1].cause), 120) or "fenced producers"
     yield of_incidents(
         job,
@@ -147,6 +135,22 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
         ranked=True,
         actions=remedies("lost-transactions", job, current={"longer-timeout": f"{timeout:.0f}"}),
         votes=votes,
+    )
+
+
+def _votes(sure: int, others: int, gap_ms: float | None) -> tuple[Vote, ...]:
+    return votes_for(
+        {
+            "commit-given-up": f"{count_text(sure, 'commit')} given up" if sure else None,
+            "fenced-producer": f"{count_text(others, 'record')} of fenced producers or invalid "
+            "transactions"
+            if others
+            else None,
+            "gap-exceeds-timeout": f"no checkpoint completed for {duration_text(gap_ms)}"
+            if gap_ms is not None
+            else None,
+        },
+        RULE.signals,
     )
 
 
