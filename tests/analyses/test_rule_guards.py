@@ -19,10 +19,11 @@ from flowdiag import analyses
 from flowdiag.analyses.causes import CAUSES
 from flowdiag.analyses.finding import Rank
 from flowdiag.analyses.rule import Limits, Rule, sections
-from flowdiag.analyses.topics import ALL_RULES as RULES
+from flowdiag.analyses.topics import ENGINES, all_rules
 
 HOME = Path(analyses.__file__).parent
-TOPICS = ("checkpoints", "queues", "startup", "memory", "rate")
+RULES = all_rules()
+TOPICS = tuple(ENGINES)
 
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.code}-{rule.name}")
 
