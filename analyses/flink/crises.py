@@ -9,6 +9,7 @@ ones.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect, bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -141,6 +142,27 @@ def kind_of(incident: Incident) -> str | None:
     if kind is None and cause and is_consequence(cause):
         return None
     return kind or "unknown"
+
+
+# Kind of memory, and what says so.
+_MEMORY: Final = (
+    ("metaspace", "Metaspace"),
+    ("direct", "Direct buffer memory"),
+    (
+        "container",
+        r"physical|OOMKilled|virtual|Exit (?:code|status):? ?-?1(?:03|04|37)|memory limit",
+    ),
+    ("heap", "heap space|GC overhead"),
+)
+
+
+def memory_kind(incident: Incident) -> str:
+    """Which memory ran out, by the words of the record: heap, metaspace, direct or container."""
+    text = " ".join((incident.cause or "", *incident.text.values()))
+    for kind, pattern in _MEMORY:
+        if re.search(pattern, text, re.IGNORECASE):
+            return kind
+    return "container" if incident.kind != "task-failure" else "heap"
 
 
 def crises(job: JobFacts, facts: ClusterFacts | None = None) -> tuple[Crisis, ...]:

@@ -30,7 +30,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from flowdiag.analyses.checkpoints.rules.out_of_memory import memory_kind
 from flowdiag.analyses.finding import (
     Action,
     Evidence,
@@ -44,6 +43,7 @@ from flowdiag.analyses.finding import (
     cite,
 )
 from flowdiag.analyses.flink import judging as j
+from flowdiag.analyses.flink.crises import memory_kind
 from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.advice import (
