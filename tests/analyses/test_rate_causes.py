@@ -10,7 +10,7 @@ import pytest
 
 from flowdiag.analyses.finding import Finding, Severity
 from flowdiag.analyses.keys import Ref
-from flowdiag.analyses.rate.causes import troubles
+from flowdiag.analyses.rate.troubles import troubles
 from flowdiag.analyses.rate.cores import cores_of, free_cores
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
