@@ -13,7 +13,6 @@ from typing import Any
 
 from flowdiag.analyses.causes import CAUSES, Remedy
 from flowdiag.analyses.finding import (
-    MAX_CITED,
     Action,
     Confidence,
     Evidence,
@@ -53,7 +52,6 @@ from flowdiag.analyses.rate.state import Assessed, StreamState, late_triggers, l
 from flowdiag.analyses.rule import Limits, Rule, limit
 
 __all__ = [
-    "MAX_CITED",
     "Action",
     "ApplicationFacts",
     "Assessed",
