@@ -255,7 +255,7 @@ def test_any_application(app: ApplicationFacts) -> None:
 FACTORS = st.sampled_from((0.0, 0.1, 0.5, 1.0, 1.5, 10.0))
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(app=applications(), factors=st.lists(FACTORS, min_size=5, max_size=5))
 def test_any_limits(app: ApplicationFacts, factors: list[float]) -> None:
     numbers = cycle(factors)

@@ -17,7 +17,8 @@ the start. The delay is the wait of the last batches, or the age of the oldest o
 Overloaded: the delay rises by a robust slope (Theil-Sen with its confidence interval, Mann-Kendall),
 by `rise` intervals within the present at least, and has reached `delay` of them; or it is above
 `lost` intervals, does not fall, and processing takes longer than the interval or as many batches
-wait. From `failing` intervals on it is critical.
+wait. From `failing` intervals on it is critical. (The word `stability` in the report's data goes
+by the defaults, whatever limits are set.)
 
 What to do
 ----------

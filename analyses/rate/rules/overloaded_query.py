@@ -19,7 +19,8 @@ the last. Or the backlog (latest less end offsets) rises. In real-time mode (`--
 configuration, the driver's log) only the backlog counts: there a trigger lasts as long as it is told
 to. Where triggers look like that and nothing says so, the rule is inconclusive. `Once` and
 `AvailableNow` read what is there and end: their rates are equal, so that they are never reported.
-Critical from `failing` intervals per trigger on.
+Critical from `failing` intervals per trigger on. (The word `stability` in the report's data goes by the
+defaults, whatever limits are set.)
 
 What to do
 ----------
