@@ -148,6 +148,8 @@ CAUSES: Final[dict[str, Cause]] = {
     ),
     "throttled": Cause(
         meaning="back pressure holds the source back to what the job can process",
+        explanation="The delay stays low, at the price of the source's waiting. "
+        "What holds the rate: {held}.",
         remedies={
             "initial-rate": Remedy(
                 text="Begin with what can be processed. {model}",

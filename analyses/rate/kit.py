@@ -81,7 +81,7 @@ __all__ = [
     "cite",
     "count_text",
     "duration_text",
-    "explanation",
+    "explained",
     "flows_of",
     "grade",
     "late_triggers",
@@ -151,7 +151,7 @@ def of_application(assessed: Assessed, *, subject: Subject | None = None, **said
         "last_us": app.last_us,
     }
     if said.get("cause") is not None:
-        usual["explain"] = explanation(said["cause"])
+        usual["explain"] = explained(said["cause"])
     return Finding(
         job=assessed.key,
         subject=subject or judging.application_subject(app),
@@ -303,9 +303,10 @@ def of_flow(flow: Flow, units: Iterable[Unit], **said: Any) -> Finding:
 # -- what to do ----------------------------------------------------------------------------------
 
 
-def explanation(cause: str) -> str:
-    """What a cause does to an application."""
-    return CAUSES[cause].explanation
+def explained(cause: str, **fill: str) -> str:
+    """What a cause does to an application; `fill` stands for the names in braces."""
+    text = CAUSES[cause].explanation
+    return text.format(**fill) if fill else text
 
 
 def remedies(

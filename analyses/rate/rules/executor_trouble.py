@@ -49,7 +49,7 @@ from flowdiag.analyses.rate.kit import (
     State,
     Subject,
     cite,
-    explanation,
+    explained,
     limit,
     measured,
     of_application,
@@ -212,7 +212,7 @@ def _gone(assessed: Assessed, lost: list[Executor], gone: list[Trouble], limits:
         state=State.ONGOING if recent else State.RECOVERED,
         title=f"{len(lost)} {were} lost: {reason}"
         + (f", and {_named(blocks)} with them" if blocks else ""),
-        explain=explanation("blocks-lost" if blocks else "executor-lost"),
+        explain=explained("blocks-lost" if blocks else "executor-lost"),
         why=f"lost: {reason}",
         cause="out-of-memory" if memory else "executor-lost",
         rank=Rank.ROOT_CAUSE,

@@ -46,7 +46,7 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Unit,
     duration_text,
-    explanation,
+    explained,
     flows_of,
     limit,
     measured,
@@ -105,7 +105,7 @@ def _finding(flow: Flow, few: list[Unit], count: int, cores: int, limits: Few) -
         few,
         title=f"{len(few)} of {count} {flow.noun} run in {told} of {longest} while {cores} cores are "
         "free for them",
-        explain=explanation("few-tasks"),
+        explain=explained("few-tasks"),
         why=f"its longest stage has {told} for {cores} cores",
         cause="few-tasks" if alone else None,
         # Behind the symptom: more tasks help, but may not be all that is wrong.

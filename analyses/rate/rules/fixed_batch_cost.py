@@ -42,6 +42,7 @@ from flowdiag.analyses.rate.kit import (
     Stability,
     StreamState,
     duration_text,
+    explained,
     limit,
     measured,
     of_application,
@@ -86,7 +87,7 @@ def _finding(assessed: Assessed, state: StreamState, cost: float, limits: Fixed)
         assessed,
         title=f"A batch takes {duration_text(cost)} whatever it holds; the interval is "
         f"{duration_text(interval)}",
-        explain="Fewer records do not make the batches short enough."
+        explain=explained("fixed-cost")
         + (" Back pressure went down to its floor in vain." if in_vain else ""),
         why=f"each of its batches costs {duration_text(cost)} by itself",
         cause="fixed-cost",

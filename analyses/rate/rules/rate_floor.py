@@ -14,9 +14,9 @@ value copied from another job.
 How it decides
 --------------
 The estimators are replayed from the batches, to the last bit. In `share` of the late updates or more
-the unclamped rate lies below `minRate`, what is processed (records over processing time) too, and
-the delay grows. Where even batches with few records take the whole interval, lower rates would not
-help either: that is RT202.
+(the last third, at least six) the unclamped rate lies below `minRate`, what is processed (records
+over processing time) too, and the delay grows. Where even batches with few records take the whole
+interval, lower rates would not help either: that is RT202.
 
 What to do
 ----------

@@ -87,6 +87,7 @@ def _finding(
     name = receiver_name(app, number) or f"The receiver of stream {stream}"
     causes = [record.cause for record in records if record.cause and record.what != "started"]
     cause = f": {shorten(causes[-1].splitlines()[0], 160)}" if causes else ""
+    _, *since = (record for record in records if record.what != "error")
     ended = app.last_us
     over = last is not None and ended is not None and ended - last > limits.quiet * 1000
     state = State.RECOVERED if over else State.ONGOING
@@ -105,7 +106,7 @@ def _finding(
         measurements=(
             measured("restarts", restarts, "restarts", over=f"{len(app.completed)} batches"),
         ),
-        evidence=records_of([r for r in records if r.what != "error"][1:]),
+        evidence=records_of(since),
         actions=remedies("receiver-restarts", app),
     )
 

@@ -45,7 +45,7 @@ from flowdiag.analyses.rate.kit import (
     Sequence,
     Trigger,
     duration_text,
-    explanation,
+    explained,
     late_triggers,
     limit,
     measured,
@@ -113,7 +113,7 @@ def _finding(
         late,
         title=f"Query {query.name or query.id} spends {duration_text(took)} of each trigger on {what}, "
         f"{share:.0%} of its time",
-        explain=explanation("slow-state-commits"),
+        explain=explained("slow-state-commits"),
         why=f"spends {share:.0%} of its triggers on {what}",
         cause="slow-state-commits" if kind == "state" else "slow-metadata-writes",
         rank=Rank.MECHANISM,

@@ -53,7 +53,7 @@ from flowdiag.analyses.rate.kit import (
     cite,
     count_text,
     duration_text,
-    explanation,
+    explained,
     grade,
     limit,
     measured,
@@ -110,7 +110,7 @@ def _polls(assessed: Assessed, polls: list[Trouble], limits: Outside) -> Finding
 def _gone(assessed: Assessed, gone: list[Trouble], limits: Outside) -> Finding:
     partition, told = _mostly(gone, limits)
     late = assessed.state.delay_ms if assessed.state is not None else None
-    explain, proposed = explanation("offsets-out-of-range"), None
+    explain, proposed = explained("offsets-out-of-range"), None
     if late is not None and late > 60_000:
         explain += f" Batches were {duration_text(late)} late: the delay beat the retention."
         proposed = duration_text(max(float(RETENTION_MS), 2 * late))
@@ -222,7 +222,7 @@ def _finding(
         severity=grade(state=state, share=len(told) / max(1, units), fatal=fatal),
         state=state,
         title=title,
-        explain=explanation(cause) if explain is None else explain,
+        explain=explained(cause) if explain is None else explain,
         why=title[:1].lower() + title[1:],
         cause=cause,
         rank=Rank.ROOT_CAUSE,

@@ -42,6 +42,7 @@ from flowdiag.analyses.rate.kit import (
     Stability,
     StreamState,
     duration_text,
+    explained,
     late_window,
     limit,
     measured,
@@ -90,8 +91,7 @@ def _finding(
         assessed,
         title=f"Back pressure lets in {rate_text(rate)}, and {caps[0].share:.0%} of the late batches "
         "are filled up to that",
-        explain="The delay stays low, at the price of the source's waiting. What holds the rate: "
-        f"{words}.",
+        explain=explained("throttled", held=words),
         why=f"takes no more than {rate_text(state.records_per_s)} of what the source has",
         cause="throttled",
         rank=Rank.MECHANISM,

@@ -14,7 +14,7 @@ How it decides
 --------------
 The estimators are replayed. Over the late half of the updates (`updates` at least) the rate turns at
 `turns` of them or more, its spread (90th less 10th percentile) is above `swing` of its median, and
-a gain lies outside of what is stable: the proportional one above 1, or a derivative one.
+a gain lies outside of what is stable: the `proportional` one above 1, or a derivative one.
 
 What to do
 ----------
@@ -57,6 +57,7 @@ class Swinging(Limits):
 
     swing: float = limit(0.5, "share", "the rate of a steady job varies by a tenth or two")
     turns: float = limit(0.45, "share", "of the updates; noise alone turns at two thirds")
+    proportional: float = limit(1.0, "gain", "with 1 the last rate cancels out")
     updates: float = limit(8, "updates", "of the late half; fewer are chance")
 
 
@@ -65,7 +66,7 @@ def judge(assessed: Assessed, limits: Swinging) -> Iterator[Finding | Inconclusi
     for state in assessed.dstreams:
         for estimator in assessed.estimators:
             found = swing(estimator, limits.updates)
-            gain = outside(estimator)
+            gain = outside(estimator, limits.proportional)
             if found and gain and found[0] >= limits.swing and found[1] >= limits.turns:
                 yield _finding(assessed, state, estimator, gain, found, limits)
                 break
@@ -88,9 +89,9 @@ def _late(estimator: Replay, fewest: float) -> int:
     return max(int(fewest), len(estimator.updates) // 2)
 
 
-def outside(estimator: Replay) -> str | None:
+def outside(estimator: Replay, proportional: float = 1.0) -> str | None:
     """The gain that lies outside of what is stable; None where neither does."""
-    if estimator.gains.proportional > 1.0:
+    if estimator.gains.proportional > proportional:
         return "proportional"
     return "derived" if estimator.gains.derived > 0 else None
 
