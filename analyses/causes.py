@@ -328,26 +328,280 @@ CAUSES: Final[dict[str, Cause]] = {
         },
     ),
     "checkpointing-disabled": Cause(meaning="the job runs without checkpoints"),
-    "overloaded": Cause(meaning="more data comes in than the job can process"),
-    "throttled": Cause(meaning="back pressure holds the source back to what the job can process"),
-    "rate-floor": Cause(meaning="back pressure may not go as low as it would have to (`minRate`)"),
-    "fixed-cost": Cause(
-        meaning="a batch costs about an interval whatever it holds: lower rates cannot help"
+    "overloaded": Cause(
+        meaning="more data comes in than the job can process",
+        remedies={
+            "back-pressure": Remedy(
+                text="Let Spark hold the source back to what is processed. {model}",
+                option="spark.streaming.backpressure.enabled",
+                proposed="true",
+                risk="the source keeps the rest: it needs room for it",
+                restart_needed=True,
+                verify="scheduling delay below an interval",
+            ),
+            "initial-rate": Remedy(
+                text="Begin with what can be processed: the first batches have no estimate",
+                option="spark.streaming.backpressure.initialRate",
+                restart_needed=True,
+                verify="records of the first batches",
+            ),
+            "min-rate": Remedy(
+                text="Let the rate go low enough: Spark's floor is 100 records per second",
+                option="spark.streaming.backpressure.pid.minRate",
+                restart_needed=True,
+                verify="scheduling delay below an interval",
+            ),
+            "cores": Remedy(
+                text="More cores, and at least as many blocks or partitions per batch as cores{now}",
+                option="spark.streaming.blockInterval",
+                restart_needed=True,
+                verify="tasks of the slow stage against cores",
+            ),
+            "source": Remedy(
+                text="See why the source is slow to say what is there: brokers, or many files to list",
+                verify="{part} in durationMs of the triggers",
+            ),
+            "planning": Remedy(
+                text="Plan less per trigger: fewer columns, files and unions in the query",
+                verify="{part} in durationMs of the triggers",
+            ),
+            "batch": Remedy(
+                text="See what the source does to prepare a batch",
+                verify="{part} in durationMs of the triggers",
+            ),
+            "location": Remedy(
+                text="Put the checkpoint location on a faster file system",
+                verify="{part} in durationMs of the triggers",
+            ),
+            "partitions": Remedy(
+                text="More cores, and as many partitions of source and shuffle as cores{now}",
+                option="spark.sql.shuffle.partitions",
+                restart_needed=True,
+                verify="triggerExecution against the trigger interval",
+            ),
+        },
     ),
-    "max-rate": Cause(meaning="a fixed limit lets through less than comes in"),
-    "unstable-gains": Cause(meaning="the gains of the rate estimator make the rate swing"),
-    "unheeded-rate": Cause(meaning="back pressure is on, and receivers take what they like"),
-    "unlimited-first-batch": Cause(meaning="nothing limits a batch before the first estimate"),
-    "skewed-receiver": Cause(meaning="one receiver brings most of the records"),
-    "receiver-restarts": Cause(meaning="a receiver stops and is started again and again"),
-    "failing-batches": Cause(meaning="output operations or runs of a query fail"),
-    "hanging-batch": Cause(meaning="a batch makes no progress at all"),
-    "generation-lag": Cause(meaning="the driver is late to make the jobs of batches"),
-    "slow-executor": Cause(meaning="tasks of the same stages take longer on one executor"),
-    "stragglers": Cause(meaning="single tasks take much longer than others with as many records"),
-    "executor-lost": Cause(meaning="an executor died or was taken away"),
-    "slow-kafka": Cause(meaning="polls of Kafka time out"),
-    "offsets-out-of-range": Cause(meaning="records were deleted in Kafka before they were read"),
+    "throttled": Cause(
+        meaning="back pressure holds the source back to what the job can process",
+        explanation="The delay stays low, at the price of the source's waiting. "
+        "What holds the rate: {held}.",
+        remedies={
+            "initial-rate": Remedy(
+                text="Begin with what can be processed. {model}",
+                option="spark.streaming.backpressure.initialRate",
+                restart_needed=True,
+                verify="scheduling delay of the first batches",
+            ),
+            "cores": Remedy(
+                text="More cores, and at least as many blocks or partitions per batch as cores{now}",
+                option="spark.streaming.blockInterval",
+                restart_needed=True,
+                verify="published rate",
+            ),
+        },
+    ),
+    "rate-floor": Cause(
+        meaning="back pressure may not go as low as it would have to (`minRate`)",
+        explanation="The estimator would go lower and may not. A scheduling delay of five intervals "
+        "alone pins it there with the default gains, but here the floor itself is too high: what it "
+        "lets in is more than the job processes, so that the delay never falls.",
+        remedies={
+            "min-rate": Remedy(
+                text="Let the rate go as low as the job needs. {model}",
+                option="spark.streaming.backpressure.pid.minRate",
+                restart_needed=True,
+                verify="scheduling delay falls below an interval",
+            ),
+        },
+    ),
+    "fixed-cost": Cause(
+        meaning="a batch costs about an interval whatever it holds: lower rates cannot help",
+        explanation="Fewer records do not make the batches short enough.",
+        remedies={
+            "once": Remedy(
+                text="Find what every batch does once, and do it less often",
+                verify="the stages of a batch without records",
+            ),
+        },
+    ),
+    "max-rate": Cause(
+        meaning="a fixed limit lets through less than comes in",
+        explanation="The source has more than the limit lets through; the job could take more.",
+    ),
+    "unstable-gains": Cause(
+        meaning="the gains of the rate estimator make the rate swing",
+        explanation="Each error is answered with more than the error, so that the next one points the "
+        "other way.",
+        remedies={
+            "proportional": Remedy(
+                text="Go back to the default. {model}",
+                option="spark.streaming.backpressure.pid.proportional",
+                proposed="1.0",
+                restart_needed=True,
+                verify="published rates; flowdiag simulate pid tries other gains",
+            ),
+            "derived": Remedy(
+                text="Go back to the default. {model}",
+                option="spark.streaming.backpressure.pid.derived",
+                proposed="0.0",
+                restart_needed=True,
+                verify="published rates; flowdiag simulate pid tries other gains",
+            ),
+        },
+    ),
+    "unheeded-rate": Cause(
+        meaning="back pressure is on, and receivers take what they like",
+        explanation="Only records that a receiver stores one by one pass the limiter.",
+        remedies={
+            "one-by-one": Remedy(
+                text="Store records one by one, or limit what the source brings per batch",
+                option="spark.streaming.backpressure.enabled",
+                verify="records per batch against the published rate",
+            ),
+        },
+    ),
+    "unlimited-first-batch": Cause(
+        meaning="nothing limits a batch before the first estimate",
+        explanation="Before the first estimate nothing limits a batch of the direct stream.",
+        remedies={
+            "initial-rate": Remedy(
+                text="Limit what a batch may take before the first estimate",
+                option="spark.streaming.backpressure.initialRate",
+                restart_needed=True,
+                verify="records of the first batch after a restart",
+            ),
+            "max-per-partition": Remedy(
+                text="Limit what a batch may take before the first estimate",
+                option="spark.streaming.kafka.maxRatePerPartition",
+                restart_needed=True,
+                verify="records of the first batch after a restart",
+            ),
+        },
+    ),
+    "skewed-receiver": Cause(
+        meaning="one receiver brings most of the records",
+        explanation="The delay it causes throttles the other streams too: each estimator sees the "
+        "whole batch.",
+        remedies={
+            "split": Remedy(
+                text="Split this source over several receivers, and repartition what they bring",
+                restart_needed=True,
+                verify="records per stream",
+            ),
+        },
+    ),
+    "receiver-restarts": Cause(
+        meaning="a receiver stops and is started again and again",
+        explanation="Nothing is received between a stop and the next start.",
+        remedies={
+            "reconnect": Remedy(
+                text="See why it stops, and reconnect inside the receiver",
+                option="spark.streaming.receiverRestartDelay",
+                verify="one start per stream",
+            ),
+        },
+    ),
+    "failing-batches": Cause(
+        meaning="output operations or runs of a query fail",
+        remedies={
+            "catch": Remedy(
+                text="Catch what the function cannot handle, record by record, and set it aside",
+                verify="no output operation with a failure reason",
+            ),
+            "tolerate": Remedy(
+                text="Read what cannot be read tolerantly, and set it aside",
+                verify="the query passes the batch that failed",
+            ),
+            "look": Remedy(
+                text="Read the rows of that batch: its offsets stand in the checkpoint location",
+                verify="the batch id advances",
+            ),
+        },
+    ),
+    "hanging-batch": Cause(
+        meaning="a batch makes no progress at all",
+        explanation="All later batches wait behind it.",
+        remedies={
+            "thread-dumps": Remedy(
+                text="Take thread dumps of the executors, and give every call a time-out",
+                verify="the batch ends",
+            ),
+        },
+    ),
+    "generation-lag": Cause(
+        meaning="the driver is late to make the jobs of batches",
+        explanation="No delay that Spark shows counts this time: it lies before the submission.",
+        remedies={
+            "driver": Remedy(
+                text="See what the driver does between batches, and give it more memory and cores",
+                verify="submission time against batch time",
+            ),
+        },
+    ),
+    "slow-executor": Cause(
+        meaning="tasks of the same stages take longer on one executor",
+        explanation="Each batch waits for its tasks there.",
+        remedies={
+            "speculation": Remedy(
+                text="See what else runs on that machine, and run slow tasks twice",
+                option="spark.speculation",
+                proposed="true",
+                restart_needed=True,
+                verify="mean task durations by executor",
+            ),
+        },
+    ),
+    "stragglers": Cause(
+        meaning="single tasks take much longer than others with as many records",
+        explanation="It has no more to do than they: it is the place, not the data.",
+        remedies={
+            "speculation": Remedy(
+                text="See RT304; run slow tasks twice where they may run twice",
+                option="spark.speculation",
+                restart_needed=True,
+                verify="longest task against the others of its stage",
+            ),
+        },
+    ),
+    "executor-lost": Cause(
+        meaning="an executor died or was taken away",
+        explanation="Its tasks run again elsewhere; until then batches take longer.",
+        remedies={
+            "reason": Remedy(
+                text="See why it was taken away",
+                restart_needed=True,
+                verify="no executor removed",
+            ),
+        },
+    ),
+    "slow-kafka": Cause(
+        meaning="polls of Kafka time out",
+        explanation="The task waits for the time-out, fails, and is tried again.",
+        remedies={
+            "dstream": Remedy(
+                text="See what the brokers are busy with; a longer time-out only waits longer",
+                option="spark.streaming.kafka.consumer.poll.ms",
+                verify="no poll that times out",
+            ),
+            "structured": Remedy(
+                text="See what the brokers are busy with; a longer time-out only waits longer",
+                option="kafkaConsumer.pollTimeoutMs",
+                verify="no poll that times out",
+            ),
+        },
+    ),
+    "offsets-out-of-range": Cause(
+        meaning="records were deleted in Kafka before they were read",
+        explanation="What is deleted before it is read is lost, or the query stops because of it.",
+        remedies={
+            "retention": Remedy(
+                text="Keep the topic's records for longer than the delay grows",
+                option="retention.ms",
+                risk="more disk on the brokers",
+                verify="no offset out of range",
+            ),
+        },
+    ),
     "slow-metadata-writes": Cause(
         meaning="writing checkpoints or the write-ahead log takes long",
         explanation="All subtasks had acknowledged by then. The time goes into writing the "
@@ -368,23 +622,152 @@ CAUSES: Final[dict[str, Cause]] = {
         },
     ),
     "blocks-lost": Cause(
-        meaning="blocks of receivers were lost with their executor before they were processed"
+        meaning="blocks of receivers were lost with their executor before they were processed",
+        explanation="Batches that need these blocks fail: the records are gone.",
+        remedies={
+            "write-ahead-log": Remedy(
+                text="Write what comes in to a log before it is processed",
+                option="spark.streaming.receiver.writeAheadLog.enable",
+                proposed="true",
+                risk="each block is written once more",
+                restart_needed=True,
+                verify="no block that is not found",
+            ),
+        },
     ),
     "concurrent-jobs": Cause(
-        meaning="batches run side by side and overtake each other, and the estimator misses them"
+        meaning="batches run side by side and overtake each other, and the estimator misses them",
+        explanation="A batch beside which others run takes longer, and one that ends late is ignored: "
+        "the rate follows neither the load nor the capacity.",
+        remedies={
+            "one-by-one": Remedy(
+                text="Process one batch after the other",
+                option="spark.streaming.concurrentJobs",
+                proposed="1",
+                risk="what ran beside each other runs one after the other",
+                restart_needed=True,
+                verify="batches end in the order of their times",
+            ),
+        },
     ),
-    "driver-gaps": Cause(meaning="the driver works while no job runs"),
-    "few-tasks": Cause(meaning="batches use fewer tasks than there are cores"),
-    "slow-output": Cause(meaning="one output operation takes most of the batches"),
-    "growing-state": Cause(meaning="the state of a query grows by every trigger and never shrinks"),
+    "driver-gaps": Cause(
+        meaning="the driver works while no job runs",
+        explanation="The driver alone works then: more cores do not make it shorter.",
+        remedies={
+            "thread-dumps": Remedy(
+                text="Take thread dumps of the driver, and move what it does there into tasks",
+                verify="processing time against the jobs of a batch",
+            ),
+        },
+    ),
+    "few-tasks": Cause(
+        meaning="batches use fewer tasks than there are cores",
+        explanation="The other cores have nothing to do while the batch waits for these tasks.",
+        remedies={
+            "blocks": Remedy(
+                text="Make blocks shorter, so that a batch has {cores} of them",
+                option="spark.streaming.blockInterval",
+                restart_needed=True,
+                verify="tasks of the longest stage",
+            ),
+            "repartition": Remedy(
+                text="Repartition what comes in to {cores} partitions before the expensive part",
+                restart_needed=True,
+                verify="tasks of the longest stage",
+            ),
+            "partitions": Remedy(
+                text="At least {cores} partitions: minPartitions at the source, or repartition",
+                option="spark.sql.shuffle.partitions",
+                restart_needed=True,
+                verify="tasks of the longest stage",
+            ),
+        },
+    ),
+    "slow-output": Cause(
+        meaning="one output operation takes most of the batches",
+        explanation="They run one after the other: a batch is little else than this one.",
+        remedies={
+            "cache": Remedy(
+                text="Look at its stages, and cache what several operations compute",
+                verify="durations of the output operations",
+            ),
+        },
+    ),
+    "growing-state": Cause(
+        meaning="the state of a query grows by every trigger and never shrinks",
+        remedies={
+            "watermark": Remedy(
+                text="Let old state go: a watermark with dropDuplicatesWithinWatermark, or a time-out",
+                risk="rows that come later than that are dropped",
+                restart_needed=True,
+                verify="stateOperators.numRowsTotal levels off",
+            ),
+            "event-time": Remedy(
+                text="Put the event time into the key of the state, or give groups a time-out",
+                risk="rows that come later than that are dropped",
+                restart_needed=True,
+                verify="stateOperators.numRowsTotal levels off",
+            ),
+        },
+    ),
     "slow-state-commits": Cause(
-        meaning="triggers spend their time on commits of state or of metadata"
+        meaning="triggers spend their time on commits of state or of metadata",
+        explanation="Each trigger pays this, however few rows it has.",
+        remedies={
+            "changelog": Remedy(
+                text="Write changes instead of whole snapshots",
+                option="spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
+                proposed="true",
+                restart_needed=True,
+                verify="stateOperators.commitTimeMs",
+            ),
+            "rocksdb": Remedy(
+                text="Keep the state in RocksDB, and write its changes only",
+                option="spark.sql.streaming.stateStore.providerClass",
+                proposed="org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+                risk="a query keeps the provider that it began with: it needs a new checkpoint location",
+                restart_needed=True,
+                verify="stateOperators.commitTimeMs",
+            ),
+        },
     ),
     "lagging-watermark": Cause(
-        meaning="the watermark of a query falls further and further behind its rows"
+        meaning="the watermark of a query falls further and further behind its rows",
+        explanation="Of several inputs the slowest decides the watermark; with one, rows far ahead of "
+        "the others come in. Results wait for it, and state is kept.",
+        remedies={
+            "input": Remedy(
+                text="Find the input that is behind: its backlog, or its clock",
+                verify="eventTime.max less eventTime.watermark",
+            ),
+        },
     ),
-    "late-rows": Cause(meaning="rows come later than the watermark of a query allows"),
-    "stuck-watermark": Cause(meaning="the watermark of a query does not advance"),
+    "late-rows": Cause(
+        meaning="rows come later than the watermark of a query allows",
+        explanation="They are missing from the results; the query goes on without an error.",
+        remedies={
+            "lateness": Remedy(
+                text="Allow for more lateness in withWatermark",
+                risk="more state is kept, and results come later",
+                restart_needed=True,
+                verify="numRowsDroppedByWatermark stays at zero",
+            ),
+        },
+    ),
+    "stuck-watermark": Cause(
+        meaning="the watermark of a query does not advance",
+        explanation="What waits for it is not written, and its state is kept.",
+        remedies={
+            "policy": Remedy(
+                text="Find the input that is idle, or let the fastest one decide",
+                option="spark.sql.streaming.multipleWatermarkPolicy",
+                proposed="max",
+                risk="rows of slower inputs may be dropped as late",
+                restart_needed=True,
+                verify="eventTime.watermark advances",
+            ),
+        },
+    ),
     "submission-failed": Cause(
         meaning="a job, or the cluster for it, was refused before any task was scheduled"
     ),
@@ -414,5 +797,40 @@ CAUSES: Final[dict[str, Cause]] = {
     "unused-memory": Cause(meaning="memory is set aside for what nobody uses"),
     "unmanaged-rocksdb": Cause(
         meaning="RocksDB uses native memory without a bound, or has none to use"
+    ),
+    "gc-pressure": Cause(
+        meaning="tasks spend much of their time collecting garbage",
+        explanation="No record is processed meanwhile.",
+        remedies={
+            "memory": Remedy(
+                text="More memory per core: larger executors, or fewer cores in each",
+                option="spark.executor.memory",
+                restart_needed=True,
+                verify="JVM GC Time of the tasks over their run time",
+            ),
+        },
+    ),
+    "shuffle-fetch": Cause(
+        meaning="tasks wait for blocks of a shuffle",
+        explanation="No record is processed meanwhile.",
+        remedies={
+            "serving": Remedy(
+                text="See which executors serve the blocks: their disks, network and garbage collection",
+                option="spark.reducer.maxSizeInFlight",
+                verify="Fetch Wait Time of the tasks",
+            ),
+        },
+    ),
+    "spill": Cause(
+        meaning="tasks write to disk what does not fit into memory",
+        explanation="No record is processed meanwhile.",
+        remedies={
+            "partitions": Remedy(
+                text="More partitions, so that each fits into memory",
+                option="spark.sql.shuffle.partitions",
+                restart_needed=True,
+                verify="Disk Bytes Spilled of the tasks",
+            ),
+        },
     ),
 }

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from flowdiag.analyses.rate.facts import Executor, Output, StageLoad, StreamInput
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
-from flowdiag.analyses.rate.rules.failing_batches import error_of
 from flowdiag.analyses.rate.stability import Stability
+from flowdiag.analyses.rate.troubles import error_of
 
 from . import rate_workbench as w
 

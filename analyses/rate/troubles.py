@@ -8,11 +8,12 @@ connectors for DStreams and for SQL, 2.0 to 4.3, Kafka's own client, and `BlockR
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from flowdiag.analyses.finding import Rank
 from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.rate.facts import ApplicationFacts, Record
 
@@ -113,6 +114,33 @@ def partition_in(text: str | None) -> str | None:
         if number.isdecimal() and not topic.isdecimal():
             return f"{topic}-{number}"
     return None
+
+
+def error_of(text: str | None) -> str:
+    """The line of a failure that says what went wrong: of a Python traceback the last one.
+
+    >>> error_of("o.a.s.SparkException: Job aborted\\nTraceback (most recent call last):\\n  File x"
+    ...          "\\nValueError: no number")
+    'ValueError: no number'
+    """
+    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
+    errors = [
+        line
+        for line in lines
+        if line.split(":")[0].split(".")[-1].endswith(("Error", "Exception"))
+        and not line.startswith("at ")
+    ]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    if causes:
+        return causes[-1].removeprefix("Caused by:").strip()
+    return errors[-1] if errors else (lines[0] if lines else "an unknown error")
+
+
+def rank_of(reasons: Iterable[str | None]) -> Rank:
+    """A failure by itself is the root; what Kafka or a lost executor brought about is a symptom."""
+    told = list(reasons)
+    from_outside = sum(trouble_in(reason) is not None for reason in told)
+    return Rank.SYMPTOM if told and from_outside > len(told) / 2 else Rank.ROOT_CAUSE
 
 
 def troubles(app: ApplicationFacts) -> tuple[Trouble, ...]:
