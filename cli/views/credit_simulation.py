@@ -36,9 +36,9 @@ from flowdiag.analyses.queues.credits import (
     simulate,
 )
 from flowdiag.cli import words
+from flowdiag.cli.chart import chart
 from flowdiag.cli.console import Progress, can_show, wants_colour, width_of, write_report
 from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.views.rate import chart
 from flowdiag.parsers.errors import FlowdiagError
 
 DEFAULT_PARALLELISM: Final = "2,4,2"

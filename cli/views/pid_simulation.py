@@ -17,10 +17,10 @@ from flowdiag.analyses.rate.model import Job, Outcome, Settings, simulate
 from flowdiag.analyses.rate.pid import Gains
 from flowdiag.analyses.report.wire import RateApplication
 from flowdiag.cli import words
+from flowdiag.cli.chart import chart
 from flowdiag.cli.console import can_show, wants_colour, width_of, write_report
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.reading import read_report
-from flowdiag.cli.views.rate import chart
 from flowdiag.parsers.errors import FlowdiagError
 
 DEFAULT_INTERVAL_MS: Final = 1000
