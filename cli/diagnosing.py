@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from flowdiag.analyses.report.privacy import Privacy
+from flowdiag.analyses.say import plural, size
 from flowdiag.analyses.span import Selection, parse_moment
-from flowdiag.cli.amounts import plural, size
 from flowdiag.cli.console import Progress, say, write_report
 from flowdiag.cli.exit_codes import ExitCode, exit_code
 from flowdiag.cli.settings import Format, Settings, rule_overrides

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 
 from flowdiag.analyses.report.wire import Note, Report
+from flowdiag.analyses.say import plural
 from flowdiag.cli.console import can_show, say, wants_colour, width_of
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.settings import Settings
-from flowdiag.cli.words import nothing_to_diagnose, plural, verdict_sentence
+from flowdiag.cli.words import nothing_to_diagnose, verdict_sentence
 
 
 def render_report(report: Report, settings: Settings) -> str:

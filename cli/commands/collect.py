@@ -429,7 +429,7 @@ def _run(
             "the same command goes on where it ended",
         )
     if not quiet:
-        from flowdiag.cli.words import size
+        from flowdiag.analyses.say import size
 
         typer.echo(
             f"{_snapshots(outcome.ticks)} in {output} ({outcome.requests} requests,"

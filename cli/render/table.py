@@ -15,6 +15,7 @@ from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from flowdiag.analyses import say
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import DOCUMENTS, Culprit, Finding, Input, Report, Rule
 from flowdiag.cli import views, words
@@ -93,8 +94,8 @@ def _inputs(report: Report, page: Page, clock: words.Clock) -> RenderableType:
     read = [item for item in report.inputs if item.kind != "not-read"]
     unread = [item for item in report.inputs if item.kind == "not-read"]
     folder = words.common_folder([item.source for item in read])
-    total = words.size(sum(item.bytes for item in read))
-    parts = [f"{words.plural(len(read), 'input')}, {total}"]
+    total = say.size(sum(item.bytes for item in read))
+    parts = [f"{say.plural(len(read), 'input')}, {total}"]
     parts += [f"{len(unread)} not read"] if unread else []
     parts += [words.span(report, clock)]
     parts += [f"in {printable(folder)}"] if folder else []
@@ -131,8 +132,8 @@ def _input_rows(
         what = KINDS.get(item.kind, item.role)
         yield printable(what), printable(item.source[prefix:]), _input_facts(item, engine)
     for folder, items in answers.items():
-        facts = [words.size(sum(item.bytes for item in items))]
-        facts += [words.plural(sum(item.recognised for item in items), "record")]
+        facts = [say.size(sum(item.bytes for item in items))]
+        facts += [say.plural(sum(item.recognised for item in items), "record")]
         if len(items) == 1:
             name = items[0].source[prefix:]
         else:
@@ -159,11 +160,11 @@ def _input_facts(item: Input, engine: str) -> str:
         zone += f" ({item.zone_from.replace('-', ' ')})"
     if item.clock_offset_ms and abs(item.clock_offset_ms) >= DRIFT_SHOWN_MS:
         ahead = item.clock_offset_ms > 0
-        zone += f", clock {words.duration(abs(item.clock_offset_ms))}"
+        zone += f", clock {say.duration(abs(item.clock_offset_ms))}"
         zone += " ahead" if ahead else " behind"
     version = f"{engine} {item.version}" if item.version else ""
-    records = words.plural(item.recognised, "record")
-    return printable(" · ".join(filter(None, [version, words.size(item.bytes), records, zone])))
+    records = say.plural(item.recognised, "record")
+    return printable(" · ".join(filter(None, [version, say.size(item.bytes), records, zone])))
 
 
 def _input_notes(inputs: Iterable[Input], unread: list[Input], page: Page) -> Iterator[Text]:
@@ -175,8 +176,8 @@ def _input_notes(inputs: Iterable[Input], unread: list[Input], page: Page) -> It
         if item.error and item.kind != "not-read":
             yield line(f"cut short: {item.source}: {item.error}", "yellow")
         if item.not_understood:
-            sample = f', e.g. "{words.abbreviate(item.samples[0], 120)}"' if item.samples else ""
-            lines = words.plural(item.not_understood, "line")
+            sample = f', e.g. "{say.abbreviate(item.samples[0], 120)}"' if item.samples else ""
+            lines = say.plural(item.not_understood, "line")
             yield line(f"not understood: {item.source}: {lines} of known classes{sample}", "yellow")
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from flowdiag.analyses import say
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import CheckpointJob, Data, TaskManager
 from flowdiag.cli import words
@@ -92,5 +93,4 @@ def _taskmanagers(job: CheckpointJob, page: Page) -> RenderableType:
 
 
 def _named(row: TaskManager) -> str:
-    said = row.host is None or row.host in row.taskmanager
-    return row.taskmanager if said else f"{row.taskmanager} @ {row.host}"
+    return say.place(row.taskmanager, row.host)

@@ -13,6 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from flowdiag.analyses import say
 from flowdiag.analyses.flink.judging import bytes_text, milliseconds
 from flowdiag.analyses.queues.credit_facts import bytes_of, debloating_of, flow_of, observe
 from flowdiag.analyses.queues.credit_fit import (
@@ -35,7 +36,6 @@ from flowdiag.analyses.queues.credits import (
     flow_rates,
     simulate,
 )
-from flowdiag.cli import words
 from flowdiag.cli.chart import chart
 from flowdiag.cli.console import Progress, can_show, wants_colour, width_of, write_report
 from flowdiag.cli.exit_codes import ExitCode
@@ -399,7 +399,7 @@ def _page(fitted: Fit, played: Sequence[Prediction], growth: Outcome) -> str:
     if drawn.rows:
         blocks.append(
             Text(
-                f"buffers before {task}, from empty ones on, {words.duration(growth.seconds * 1000)}",
+                f"buffers before {task}, from empty ones on, {say.duration(growth.seconds * 1000)}",
                 "dim",
             )
         )
@@ -426,8 +426,8 @@ def _page(fitted: Fit, played: Sequence[Prediction], growth: Outcome) -> str:
 
 def _figure(name: str, value: float) -> str:
     if name == "barrier":
-        return words.duration(value)
-    return f"{words.number(round(value, 1))}{'/s' if name == 'throughput' else ' buffers'}"
+        return say.duration(value)
+    return f"{say.number(round(value, 1))}{'/s' if name == 'throughput' else ' buffers'}"
 
 
 def _chain(job: Job) -> Text:
@@ -435,7 +435,7 @@ def _chain(job: Job) -> Text:
     parts = []
     for task in job.tasks:
         if all(edge.downstream != task.name for edge in job.edges):
-            cost = f"{words.number(round(rates[task.name], 1))} records/s"
+            cost = f"{say.number(round(rates[task.name], 1))} records/s"
         else:
             low, high = min(task.service_ms), max(task.service_ms)
             cost = f"{low:.3g} ms" if high - low < 0.005 else f"{low:.3g} to {high:.3g} ms"
@@ -450,7 +450,7 @@ def _said(fitted: Fit) -> Text:
     offered, taken = _offered(fitted.job), _sent(fitted.job, fitted.outcome)
     told = f"the slowest is {fitted.bottleneck}, busy {held:.0%} of the time"
     if offered - taken > 0.02 * offered:
-        told += f": {words.number(round(offered - taken, 1))} records/s more come than get through"
+        told += f": {say.number(round(offered - taken, 1))} records/s more come than get through"
     return Text(told)
 
 
@@ -474,9 +474,9 @@ def _told_settings(flow: Flow) -> Text:
         f"of {bytes_text(flow.segment_bytes)}",
         "no debloating"
         if flow.debloating is None
-        else f"debloating to {words.duration(flow.debloating.target_ms)}",
+        else f"debloating to {say.duration(flow.debloating.target_ms)}",
         "unaligned checkpoints" if flow.unaligned else "aligned checkpoints",
-        f"every {words.duration(flow.interval_ms)}",
+        f"every {say.duration(flow.interval_ms)}",
     ]
     return Text(", ".join(told), "dim")
 
@@ -491,16 +491,16 @@ def _table(played: Sequence[Prediction]) -> Table:
             table.add_row(item.name, "-", "-", "-", "-")
             continue
         if item.barrier_ms is not None:
-            barrier = words.duration(item.barrier_ms)
+            barrier = say.duration(item.barrier_ms)
         elif item.at_least_ms is not None:
-            barrier = f"> {words.duration(item.at_least_ms)}"
+            barrier = f"> {say.duration(item.at_least_ms)}"
         else:
             barrier = "-"
         table.add_row(
             item.name,
-            f"{words.number(round(item.throughput, 1))}/s",
-            words.number(round(item.queue, 1)),
-            words.number(round(item.queued_records)),
+            f"{say.number(round(item.throughput, 1))}/s",
+            say.number(round(item.queue, 1)),
+            say.number(round(item.queued_records)),
             barrier,
         )
     return table

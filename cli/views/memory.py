@@ -8,13 +8,14 @@ from typing import Final, NamedTuple
 from rich.console import RenderableType
 from rich.text import Text
 
+from flowdiag.analyses import say
 from flowdiag.analyses.flink.judging import bytes_text as size
 from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Data
 from flowdiag.cli.grid import Column, block, heading, line, listing, more
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.words import Clock, plural
+from flowdiag.cli.words import Clock
 
 _BAR: Final = 32
 _BUFFERS_SHOWN: Final = 12
@@ -159,7 +160,7 @@ def _pools(process: MemoryProcess, shown: Mapping[str, int]) -> tuple[Pool, ...]
 def _title(group: list[MemoryProcess]) -> Text:
     process = group[0]
     what = {"jobmanager": "JobManager", "taskmanager": "TaskManager"}.get(process.role, "process")
-    name = plural(len(group), what) if len(group) > 1 else what
+    name = say.plural(len(group), what) if len(group) > 1 else what
     facts = [name]
     if len(group) == 1 and (process.taskmanager or process.host):
         facts.append(printable(process.taskmanager or process.host or ""))

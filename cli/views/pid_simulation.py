@@ -11,6 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from flowdiag.analyses import say
 from flowdiag.analyses.flink.judging import duration_text, milliseconds
 from flowdiag.analyses.rate import replay as rate_pid
 from flowdiag.analyses.rate.model import Job, Outcome, Settings, simulate
@@ -245,9 +246,9 @@ def _page(job: Job, outcomes: dict[str, Outcome], settings: dict[str, Settings])
         settled = outcome.settling_ms
         table.add_row(
             name,
-            f"{words.number(round(outcome.steady_per_s, 1))}/s",
-            words.duration(outcome.delay_ms),
-            "never" if settled is None else words.duration(settled),
+            f"{say.number(round(outcome.steady_per_s, 1))}/s",
+            say.duration(outcome.delay_ms),
+            "never" if settled is None else say.duration(settled),
             words.quantity(max(0.0, outcome.overshoot), "share"),
             str(outcome.queued),
         )
@@ -278,9 +279,9 @@ def _job_line(job: Job, settings: Settings) -> Text:
         if settings.back_pressure
         else "no back pressure"
     )
-    fit = f" (batches miss that by {words.duration(job.error_ms)})" if job.error_ms else ""
+    fit = f" (batches miss that by {say.duration(job.error_ms)})" if job.error_ms else ""
     return Text(
-        f"{words.duration(job.fixed_ms)} per batch and {job.per_record_ms:g} ms per record{fit} every"
-        f" {words.duration(settings.interval_ms)}: at most {words.number(round(sustains, 1))}"
+        f"{say.duration(job.fixed_ms)} per batch and {job.per_record_ms:g} ms per record{fit} every"
+        f" {say.duration(settings.interval_ms)}: at most {say.number(round(sustains, 1))}"
         f" records/s · {estimator}"
     )

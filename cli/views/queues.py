@@ -9,6 +9,7 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
+from flowdiag.analyses import say
 from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.queues.wire import (
     QueueForecast,
@@ -21,7 +22,7 @@ from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Data
 from flowdiag.cli.grid import Column, block, heading, line, listing
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.words import Clock, plural
+from flowdiag.cli.words import Clock
 
 _BAR: Final = 20
 _FILL: Final = 8
@@ -54,7 +55,7 @@ def blocks(data: Data, page: Page, clock: Clock) -> list[RenderableType]:
 def _graph(vertices: Sequence[QueueVertex], page: Page) -> RenderableType:
     first = vertices[0]
     name = printable(first.job_name or first.job_id or "job without a name")
-    title = heading("Graph", f"{name} · {plural(len(vertices), 'task')}")
+    title = heading("Graph", f"{name} · {say.plural(len(vertices), 'task')}")
     if first.graph_from not in (None, "plan", "rest", "archive"):
         title.append(f" · order from {printable(first.graph_from or '')}", "dim")
     table = listing(
@@ -83,8 +84,7 @@ def _root_style(vertex: QueueVertex) -> str:
 
 
 def _short(name: str) -> str:
-    text = printable(name)
-    return text if len(text) <= 2 * _NAME else text[: 2 * _NAME - 1] + "…"
+    return say.shorten(printable(name), 2 * _NAME)
 
 
 def _percent(share: float | None) -> str:

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from flowdiag.analyses import say
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import (
     Data,
@@ -74,7 +75,7 @@ def _summary(word: str, keeping: Keeping, counts: str, app: RateApplication | No
     if keeping.because:
         said.append(f": {printable(keeping.because)}")
     if keeping.sustainable_per_s is not None and keeping.records_per_s is not None:
-        fits = words.number(round(keeping.sustainable_per_s, 1))
+        fits = say.number(round(keeping.sustainable_per_s, 1))
         said.append(f" · {fits} records/s would fit", "dim")
     if app is not None and app.back_pressure is False:
         said.append(" · back pressure is off", "dim")
@@ -153,13 +154,13 @@ def _terms(steps: Sequence[PidStep]) -> RenderableType:
     last = [step for step in steps if step.new_rate is not None][-SHOWN:]
     return listing(
         last,
-        Column("records", lambda step: words.thousands(step.elements)),
-        Column("processing", lambda step: words.duration(step.processing_delay_ms)),
-        Column("waited", lambda step: words.duration(step.scheduling_delay_ms)),
+        Column("records", lambda step: say.thousands(step.elements)),
+        Column("processing", lambda step: say.duration(step.processing_delay_ms)),
+        Column("waited", lambda step: say.duration(step.scheduling_delay_ms)),
         Column("error", lambda step: _signed(step.error)),
         Column("history", lambda step: _signed(step.historical_error)),
         Column("derivative", lambda step: _signed(step.d_error)),
-        Column("new rate", lambda step: words.number(round(step.new_rate or 0.0, 1))),
+        Column("new rate", lambda step: say.number(round(step.new_rate or 0.0, 1))),
         heads="dim",
     )
 
@@ -169,11 +170,11 @@ def _signed(value: float | None) -> str | None:
 
 
 def _length(ms: float | None) -> str | None:
-    return None if ms is None else words.duration(ms)
+    return None if ms is None else say.duration(ms)
 
 
 def _count(value: float | None) -> str | None:
-    return None if value is None else words.thousands(value)
+    return None if value is None else say.thousands(value)
 
 
 def _worst(app: RateApplication, page: Page, clock: words.Clock) -> RenderableType | None:
@@ -202,12 +203,12 @@ def _badness(batch: RateBatch) -> tuple[int, float, float, int]:
 
 
 def _query(query: RateQuery, page: Page, clock: words.Clock) -> list[RenderableType]:
-    counts = words.plural(len(query.triggers), "trigger")
+    counts = say.plural(len(query.triggers), "trigger")
     if len(query.runs) > 1:
-        counts += f" in {words.plural(len(query.runs), 'run')}"
+        counts += f" in {say.plural(len(query.runs), 'run')}"
     if query.trigger_interval_ms:
         origin = {"option": "", "log": "", "observed": ", as observed"}
-        counts += f" every {words.duration(query.trigger_interval_ms)}"
+        counts += f" every {say.duration(query.trigger_interval_ms)}"
         counts += origin.get(query.trigger_interval_from or "", "")
     name = query.name or query.id
     blocks: list[RenderableType] = [
@@ -260,12 +261,12 @@ def _slow(parts: Sequence[SlowPart], page: Page) -> RenderableType:
     return listing(
         parts[: SHOWN * 4 if page.verbose else SHOWN],
         Column("slowest tasks", _stage, "wrap"),
-        Column("task", lambda part: words.subtask(part.index, part.tasks)),
-        Column("took", lambda part: words.duration(part.longest_ms)),
+        Column("task", lambda part: say.subtask(part.index, part.tasks)),
+        Column("took", lambda part: say.duration(part.longest_ms)),
         Column("others", lambda part: _length(part.others_ms)),
-        Column("records", lambda part: words.thousands(part.records)),
+        Column("records", lambda part: say.thousands(part.records)),
         Column(
-            "others", lambda p: None if p.others_records is None else words.number(p.others_records)
+            "others", lambda p: None if p.others_records is None else say.number(p.others_records)
         ),
         Column("on", _place, "wrap"),
     )

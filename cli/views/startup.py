@@ -10,13 +10,14 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from flowdiag.analyses import say
 from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Data
 from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
 from flowdiag.cli.grid import Column, block, heading, line, listing, under
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.words import Clock, plural
+from flowdiag.cli.words import Clock
 
 _BAR: Final = 32
 _SHOWN: Final = 3  # starts in full: the first, and the last ones
@@ -47,8 +48,8 @@ def _job(
     first = attempts[0]
     restarts = sum(attempt.kind == "restart" for attempt in attempts)
     name = printable(first.job_name or first.job_id)
-    title = heading("Starts", f"{name} · {plural(len(attempts), 'start')}")
-    title.append(f", {plural(restarts, 'restart')}" if restarts else "")
+    title = heading("Starts", f"{name} · {say.plural(len(attempts), 'start')}")
+    title.append(f", {say.plural(restarts, 'restart')}" if restarts else "")
     shown = list(attempts)
     if not page.verbose and len(attempts) > _SHOWN:
         shown = [attempts[0], *attempts[-(_SHOWN - 1) :]]
@@ -73,7 +74,7 @@ def _scheduling(told: JobScheduling) -> str:
     if told.restart_strategy:
         facts.append(f"restarts {told.restart_strategy}")
     if told.parallelism:
-        facts.append(f"{plural(told.tasks, 'task')}, widest {told.parallelism}")
+        facts.append(f"{say.plural(told.tasks, 'task')}, widest {told.parallelism}")
     if told.spread:
         most = ", ".join(f"{share.taskmanager} {share.tasks}" for share in told.spread[:4])
         more = f", … {len(told.spread)} TaskManagers" if len(told.spread) > 4 else ""
@@ -133,7 +134,7 @@ def _facts(step: StartStep) -> str:
     if step.tasks:
         what = "TaskManager" if step.step in _OVER_TASKMANAGERS else "task"
         facts.append(
-            f"{plural(step.tasks, what)}: median {duration_text(step.p50_ms)}, "
+            f"{say.plural(step.tasks, what)}: median {duration_text(step.p50_ms)}, "
             f"p95 {duration_text(step.p95_ms)}"
         )
     if step.subject is not None:
