@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from rich.text import Text
+
 from flowdiag.cli import words
 
 HEIGHT: Final = 6
+_LABEL: Final = 14
 _EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
 
 
@@ -59,6 +62,12 @@ def chart(
             label = words.quantity(line, unit)
         rows.append((label, cells.rstrip()))
     return Chart(tuple(rows), per)
+
+
+def labelled(values: Sequence[float | None], *, width: int, unicode: bool) -> list[Text]:
+    """A chart with the figures left of it, in so many columns; nothing where all is nothing."""
+    drawn = chart(values, width=width - _LABEL, unicode=unicode, unit="")
+    return [Text(f"{label:>9}  {cells}") for label, cells in drawn.rows]
 
 
 def _cell(filled: float, row: int, *, on_line: bool, unicode: bool) -> str:

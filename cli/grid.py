@@ -5,20 +5,26 @@ Everything is `Text`, never markup: names and excerpts come from logs.
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from flowdiag.analyses.report.redact import printable
+from flowdiag.cli.render.page import Page
 
 Fit = Literal["left", "right", "wrap", "right-wrap"]
 
 _GAP: Final = (0, 2, 0, 0)  # between a column and the next
+_ASCII: Final = str.maketrans(
+    {"·": "-", "…": "~", "×": "x", "→": ">", "–": "-", "▌": "|", "│": "|", "─": "-"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +125,33 @@ def more(hidden: int) -> list[Text]:
     (['… and 3 more (-v lists all)'], [])
     """
     return [Text(f"… and {hidden} more (-v lists all)", "dim")] if hidden > 0 else []
+
+
+def drawn(blocks: Iterable[RenderableType], page: Page, *, apart: bool = False) -> str:
+    """The blocks as text, with escapes for colour where the page has colour.
+
+    Args:
+        blocks: one below the other.
+        page: where the text goes.
+        apart: with an empty line between them.
+    """
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=page.width,
+        force_terminal=page.colour,
+        color_system="standard" if page.colour else None,
+        legacy_windows=False,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=False,
+        safe_box=not page.unicode,
+    )
+    for index, part in enumerate(blocks):
+        if index and apart:
+            console.print()
+        console.print(part)
+    # Tables fill their last column with blanks; nobody wants them in a file or a paste.
+    text = re.sub(r"[ \t]+$", "", out.getvalue(), flags=re.MULTILINE)
+    return text if page.unicode else text.translate(_ASCII)

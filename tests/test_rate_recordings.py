@@ -12,7 +12,7 @@ import pytest
 from flowdiag.analyses.rate.model import Job, Settings, simulate
 from flowdiag.analyses.rate.topic import Wishes, diagnose
 from flowdiag.analyses.report.wire import Finding, PidStep, RateApplication, Report
-from flowdiag.cli.views.pid_simulation import settings_of
+from flowdiag.cli.simulations.pid import settings_of
 from flowdiag.parsers.sources.discover import discover, of_engine
 
 if TYPE_CHECKING:

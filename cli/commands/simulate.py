@@ -126,7 +126,7 @@ def pid(
     One receiver, its rate limiter, the queue of batches, a job that costs so much per batch and per
     record, and the estimator to the last bit. Defaults are Spark's, or what the report says.
     """
-    from flowdiag.cli.views.pid_simulation import Wanted, run_pid
+    from flowdiag.cli.simulations.pid import Wanted, run_pid
 
     return run_pid(
         Wanted(
@@ -299,7 +299,7 @@ def credits(
     queues, and how long a checkpoint waits. With --from, first as the job ran, which shows how well the
     model fits; then under the usual remedies, and under the settings given here.
     """
-    from flowdiag.cli.views.credit_simulation import Wanted, run_credits
+    from flowdiag.cli.simulations.credits import Wanted, run_credits
 
     return run_credits(
         Wanted(

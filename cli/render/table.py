@@ -5,13 +5,12 @@ Only what every command shows is laid out here; what a topic adds lies in `flowd
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rich.cells import cell_len
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
@@ -19,7 +18,7 @@ from flowdiag.analyses import say
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import DOCUMENTS, Culprit, Finding, Input, Report, Rule
 from flowdiag.cli import views, words
-from flowdiag.cli.grid import aligned, block, heading, line, more, under
+from flowdiag.cli.grid import aligned, block, drawn, heading, line, more, under
 from flowdiag.cli.render.page import PROSE, Page
 
 INPUTS_SHOWN: Final = 12
@@ -41,39 +40,14 @@ _HEAD = re.compile(r"^.{0,40}?\d\d:\d\d:\d\d.{0,250}? - +")
 
 def render(report: Report, page: Page) -> str:
     """The report as text, with escapes for colour where the page has colour."""
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=page.width,
-        force_terminal=page.colour,
-        color_system="standard" if page.colour else None,
-        legacy_windows=False,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        soft_wrap=False,
-        safe_box=not page.unicode,
-    )
     clock = words.clock_of(report)
-    blocks = [_inputs(report, page, clock)]
-    blocks += views.blocks(report, page, clock)
-    blocks += [_findings(report, page, clock)] if report.findings else []
-    blocks += views.outlook(report, page, clock)
-    blocks += [_rules(report.rules, page)] if _worth_listing(report.rules, page) else []
-    blocks.append(_verdict(report, page))
-    for index, part in enumerate(blocks):
-        if index:
-            console.print()
-        console.print(part)
-    text = out.getvalue()
-    # Tables fill their last column with blanks; nobody wants them in a file or a paste.
-    text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
-    return text if page.unicode else text.translate(_ASCII)
-
-
-_ASCII: Final = str.maketrans(
-    {"·": "-", "…": "~", "×": "x", "→": ">", "–": "-", "▌": "|", "│": "|", "─": "-"}
-)
+    parts = [_inputs(report, page, clock)]
+    parts += views.blocks(report, page, clock)
+    parts += [_findings(report, page, clock)] if report.findings else []
+    parts += views.outlook(report, page, clock)
+    parts += [_rules(report.rules, page)] if _worth_listing(report.rules, page) else []
+    parts.append(_verdict(report, page))
+    return drawn(parts, page, apart=True)
 
 
 def _prose(text: str, page: Page, indent: int, style: str = "") -> RenderableType:
