@@ -52,14 +52,14 @@ class Wanted:
     skew: float | None
     task_managers: int | None
     flink: str | None
-    per_channel: int | None
-    floating: int | None
+    buffers_per_channel: int | None
+    floating_buffers: int | None
     segment_size: str | None
     segments: int | None
     buffer_timeout: str | None
     debloat: str | None
     unaligned: bool | None
-    interval: str | None
+    checkpoint_interval: str | None
     as_json: bool
 
 
@@ -237,14 +237,16 @@ def changed(flow: Flow, wanted: Wanted, version: tuple[int, int]) -> Flow:
     Raises:
         FlowdiagError: a value that Flink refuses, or an option that this version does not have.
     """
-    if version >= (2, 0) and (wanted.per_channel is not None or wanted.floating is not None):
+    if version >= (2, 0) and (
+        wanted.buffers_per_channel is not None or wanted.floating_buffers is not None
+    ):
         raise FlowdiagError(
             "Flink 2 ignores buffers per channel and per gate: they are 2 and 8",
             hint="try --debloat or --segment-size",
         )
     for option, value, least in (
-        ("--buffers-per-channel", wanted.per_channel, 0),
-        ("--floating-buffers", wanted.floating, 0 if version < (1, 14) else 1),
+        ("--buffers-per-channel", wanted.buffers_per_channel, 0),
+        ("--floating-buffers", wanted.floating_buffers, 0 if version < (1, 14) else 1),
         ("--segments", wanted.segments, 1),
     ):
         if value is not None and not least <= value <= 1_000_000:
@@ -252,11 +254,17 @@ def changed(flow: Flow, wanted: Wanted, version: tuple[int, int]) -> Flow:
     if wanted.unaligned and version < (1, 11):
         raise FlowdiagError("unaligned checkpoints are there from Flink 1.11 on")
     flush = length(wanted.buffer_timeout, "--buffer-timeout") if wanted.buffer_timeout else None
-    interval = length(wanted.interval, "--checkpoint-interval") if wanted.interval else None
+    interval = (
+        length(wanted.checkpoint_interval, "--checkpoint-interval")
+        if wanted.checkpoint_interval
+        else None
+    )
     return replace(
         flow,
-        per_channel=flow.per_channel if wanted.per_channel is None else wanted.per_channel,
-        floating=flow.floating if wanted.floating is None else wanted.floating,
+        per_channel=flow.per_channel
+        if wanted.buffers_per_channel is None
+        else wanted.buffers_per_channel,
+        floating=flow.floating if wanted.floating_buffers is None else wanted.floating_buffers,
         segment_bytes=_segment(flow, wanted),
         segments=flow.segments if wanted.segments is None else wanted.segments,
         flush_ms=flow.flush_ms if flush is None else flush,
