@@ -21,6 +21,12 @@ from flowdiag.cli.render.page import Page
 
 Fit = Literal["left", "right", "wrap", "right-wrap"]
 
+VERDICT_STYLES: Final = {
+    "failing": "bold red",
+    "degraded": "bold yellow",
+    "inconclusive": "bold magenta",
+    "healthy": "bold green",
+}
 _GAP: Final = (0, 2, 0, 0)  # between a column and the next
 _ASCII: Final = str.maketrans(
     {"·": "-", "…": "~", "×": "x", "→": ">", "–": "-", "▌": "|", "│": "|", "─": "-"}
@@ -111,6 +117,14 @@ def line(text: str, style: str = "") -> Text:
 def heading(title: str, rest: str = "") -> Text:
     """The first line of a block; `rest` is printable."""
     return Text.assemble((title, "bold"), ("  " + rest if rest else "", ""))
+
+
+def judged(title: str, rest: str, verdict: str) -> Text:
+    """The heading of what has a verdict of its own, which ends it."""
+    said = heading(title, rest)
+    said.append(" · ")
+    said.append(verdict, VERDICT_STYLES.get(verdict, "bold"))
+    return said
 
 
 def block(title: str | Text, *lines: RenderableType) -> Group:

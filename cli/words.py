@@ -25,12 +25,6 @@ from flowdiag.analyses.report.wire import (
     iso,
 )
 
-VERDICT_STYLES: Final = {
-    "failing": "bold red",
-    "degraded": "bold yellow",
-    "inconclusive": "bold magenta",
-    "healthy": "bold green",
-}
 _ZONE = re.compile(r"UTC([+-])(\d\d):(\d\d)")
 
 

@@ -18,7 +18,7 @@ from flowdiag.analyses import say
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import DOCUMENTS, Culprit, Finding, Input, Report, Rule
 from flowdiag.cli import views, words
-from flowdiag.cli.grid import aligned, block, drawn, heading, line, more, under
+from flowdiag.cli.grid import VERDICT_STYLES, aligned, block, drawn, heading, line, more, under
 from flowdiag.cli.render.page import PROSE, Page
 
 INPUTS_SHOWN: Final = 12
@@ -34,7 +34,6 @@ KINDS: Final = {
     "spark-events": "events",
 }
 _SEVERITY: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
-_VERDICT: Final = words.VERDICT_STYLES
 _HEAD = re.compile(r"^.{0,40}?\d\d:\d\d:\d\d.{0,250}? - +")
 
 
@@ -254,7 +253,7 @@ def _verdict(report: Report, page: Page) -> RenderableType:
     summary = report.summary
     title = heading("Verdict")
     title.append("  ")
-    style = _VERDICT.get(summary.verdict if summary.assessed else "inconclusive", "bold")
+    style = VERDICT_STYLES.get(summary.verdict if summary.assessed else "inconclusive", "bold")
     title.append(words.verdict_sentence(report), style)
     if summary.cause:
         title.append(" · ", "dim")

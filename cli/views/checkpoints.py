@@ -12,7 +12,7 @@ from flowdiag.analyses import say
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import CheckpointJob, Data, TaskManager
 from flowdiag.cli import words
-from flowdiag.cli.grid import Column, heading, line, listing, more, under
+from flowdiag.cli.grid import Column, heading, judged, line, listing, more, under
 from flowdiag.cli.render.page import PROSE, Page
 from flowdiag.cli.timeline import GLYPHS, Timeline, bucket_note, legend_word, timeline
 
@@ -33,9 +33,7 @@ def blocks(data: Data, page: Page, clock: words.Clock) -> list[RenderableType]:
 
 
 def _job(job: CheckpointJob, page: Page, clock: words.Clock) -> RenderableType:
-    title = heading("Job", printable(words.job_title(job)))
-    title.append(" · ")
-    title.append(job.verdict, words.VERDICT_STYLES.get(job.verdict, "bold"))
+    title = judged("Job", printable(words.job_title(job)), job.verdict)
     shown: list[RenderableType] = [title, under(heading("Checkpoints", words.counts(job)))]
     if job.checkpoints:
         picture = timeline(job.checkpoints, clock, min(page.width, PROSE) - 4)

@@ -25,7 +25,7 @@ from flowdiag.analyses.report.wire import (
 )
 from flowdiag.cli import words
 from flowdiag.cli.chart import chart
-from flowdiag.cli.grid import Column, heading, line, listing, under
+from flowdiag.cli.grid import Column, heading, judged, line, listing, under
 from flowdiag.cli.render.page import Page
 
 SHOWN: Final = 5
@@ -49,9 +49,7 @@ def blocks(data: Data, page: Page, clock: words.Clock) -> list[RenderableType]:
 
 
 def _application(app: RateApplication, page: Page, clock: words.Clock) -> RenderableType:
-    title = heading("Application", printable(words.application_title(app)))
-    title.append(" · ")
-    title.append(app.verdict, words.VERDICT_STYLES.get(app.verdict, "bold"))
+    title = judged("Application", printable(words.application_title(app)), app.verdict)
     shown: list[RenderableType] = [title]
     if app.keeping is not None:
         shown.append(under(_summary("Batches", app.keeping, words.batch_counts(app), app)))
