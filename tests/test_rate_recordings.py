@@ -13,7 +13,7 @@ from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.rate.model import Job, Settings, simulate
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.report.wire import Finding, PidStep, RateApplication, Report
-from flowdiag.cli.views.pid_simulation import settings_of
+from flowdiag.cli.simulations.pid import settings_of
 from flowdiag.parsers.sources.discover import discover, of_engine
 from tests.archives import unpacked
 

@@ -9,7 +9,8 @@ from statistics import median
 from typing import Final
 
 from flowdiag.analyses.report.wire import Checkpoint
-from flowdiag.cli.words import STATUS_WORDS, Clock, duration, plural
+from flowdiag.analyses.say import duration, plural
+from flowdiag.cli.words import STATUS_WORDS, Clock
 
 # Word to glyph, in Unicode and in ASCII. What is sick is a letter, so that it needs no legend and
 # no colour; what is well is small and quiet.
