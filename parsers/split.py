@@ -26,7 +26,7 @@ from flowdiag.parsers.lines.reader import STRUCTURE, Reader, Tally
 from flowdiag.parsers.lines.records import Recogniser
 from flowdiag.parsers.lines.scan import LineScanner
 from flowdiag.parsers.rows import EVENTS, Event
-from flowdiag.parsers.sources.discover import Source, open_source, stream_error
+from flowdiag.parsers.sources.open import Source, open_source, stream_error
 from flowdiag.parsers.spark.events import EventReader, fit
 from flowdiag.parsers.spark.rest import answer_rows
 
@@ -204,7 +204,8 @@ def _read_whole(
     counts = DocumentCounts()
     error: str | None = None
     try:
-        yield from read_document(split.source, counts, metrics)
+        with open_source(split.source) as stream:
+            yield from read_document(stream, split.source, counts, metrics)
     except (OSError, ValueError, FlowdiagError) as problem:
         error = _clause(problem)
     tally.bytes, tally.candidates, tally.recognised = (
@@ -226,7 +227,9 @@ def _read_samples(split: Split, metrics: Collection[str] | None) -> Iterator[pa.
     counts = SampleCounts()
     error: str | None = None
     try:
-        yield from read_prometheus(split.source, counts, metrics)
+        with open_source(split.source) as stream:
+            yield from read_prometheus(stream, split.source, counts, metrics)
+            error = stream_error(stream)
     except (OSError, ValueError, FlowdiagError) as problem:
         error = _clause(problem)
     tally.bytes, tally.candidates, tally.recognised = (

@@ -34,6 +34,9 @@ from flowdiag.parsers.sources.rolling import group_of
 
 Fields = Mapping[str, Any]
 
+DOCUMENT_BYTES: Final = 256 * 1024 * 1024
+"""A JSON document must fit into memory, decoded: a larger one is not read."""
+
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _DEPTH: Final = 6  # of JSON within JSON
 

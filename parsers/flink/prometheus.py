@@ -22,7 +22,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 import pyarrow as pa
@@ -38,9 +38,7 @@ from flowdiag.parsers.json_values import as_string, decode_json, object_at, obje
 from flowdiag.parsers.rows import EVENTS, Event
 from flowdiag.parsers.sources.collected import collected_kind, collected_of
 from flowdiag.parsers.sources.file_times import NO_MOMENT, Moment, moment_in, moment_of_name
-
-if TYPE_CHECKING:
-    from flowdiag.parsers.sources.discover import Source
+from flowdiag.parsers.sources.open import Source
 
 TEMPLATE: Final = "prometheus"
 MAX_SERIES: Final = 1_000_000
@@ -392,42 +390,41 @@ def _place_of(scope: str, labels: Mapping[str, str]) -> _Place | None:
 
 
 def read_prometheus(
-    source: Source, counts: SampleCounts, wanted: Collection[str] | None = None
+    stream: BinaryIO,
+    source: Source,
+    counts: SampleCounts,
+    wanted: Collection[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read a source of kind `prometheus` into batches of `EVENTS`.
 
     Args:
-        source: opened by `flowdiag.parsers.sources.discover.open_source`.
+        stream: the source, opened and decoded.
+        source: its index and name.
         counts: filled meanwhile, for the `split` row that the caller makes.
         wanted: names in the table of the metrics that become rows; None for all.
 
     Raises:
         FlowdiagError: the document is too large, damaged or cut; batches before it are good.
     """
-    from flowdiag.parsers.sources.discover import open_source, stream_error
-
     folder = SampleFolder(source.index, counts, wanted)
-    with open_source(source) as stream:
-        head = stream.read(4096) or b""
-        rest: Iterable[bytes] = iter(lambda: stream.read(1024 * 1024), b"")
-        begins = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-        named = moment_of_name(source.name)
-        try:
-            if begins in (b"{", b"["):
-                data = bytearray(head)
-                for piece in rest:
-                    data += piece
-                    if len(data) > MAX_DOCUMENT_BYTES:
-                        raise FlowdiagError("the JSON is larger than 256 MiB")
-                counts.bytes = len(data)
-                yield from _of_json(bytes(data), folder, counts)
-            else:
-                pieces = _chain(head, rest)
-                yield from _of_text(_lines(pieces, counts), folder, counts, named)
-        finally:
-            yield from folder.take(least=1)
-        if trouble := stream_error(stream):
-            raise FlowdiagError(trouble)
+    head = stream.read(4096) or b""
+    rest: Iterable[bytes] = iter(lambda: stream.read(1024 * 1024), b"")
+    begins = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    named = moment_of_name(source.name)
+    try:
+        if begins in (b"{", b"["):
+            data = bytearray(head)
+            for piece in rest:
+                data += piece
+                if len(data) > MAX_DOCUMENT_BYTES:
+                    raise FlowdiagError("the JSON is larger than 256 MiB")
+            counts.bytes = len(data)
+            yield from _of_json(bytes(data), folder, counts)
+        else:
+            pieces = _chain(head, rest)
+            yield from _of_text(_lines(pieces, counts), folder, counts, named)
+    finally:
+        yield from folder.take(least=1)
 
 
 def _chain(head: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:

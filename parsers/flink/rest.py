@@ -37,7 +37,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 import msgspec
 import pyarrow as pa
@@ -52,8 +52,6 @@ from flowdiag.parsers.flink.rest_shapes import (
     ids_of,
     is_har,
     kind_of,
-    recognise,
-    rest_path_of,
     route_of,
 )
 from flowdiag.parsers.json_values import as_integer, as_string, decode_json, object_at, objects_at
@@ -61,12 +59,8 @@ from flowdiag.parsers.rows import EVENTS
 from flowdiag.parsers.sources.codecs import open_file
 from flowdiag.parsers.sources.collected import Collected, TaskPlaces, collected_kind, collected_of
 from flowdiag.parsers.sources.file_times import NO_MOMENT, Moment, moment_of_name
+from flowdiag.parsers.sources.open import Source, stream_error
 from flowdiag.parsers.sources.remote import find, is_url
-
-if TYPE_CHECKING:
-    from flowdiag.parsers.sources.discover import Source
-
-__all__ = ["DocumentCounts", "read_document", "recognise", "rest_path_of", "rows_of_bytes"]
 
 MAX_FILE_BYTES: Final = 512 * 1024 * 1024
 """A larger file is not read: nobody's cluster answers that much, and it must fit in memory."""
@@ -150,6 +144,7 @@ class _Answer:
 
 
 def read_document(
+    stream: BinaryIO,
     source: Source,
     counts: DocumentCounts | None = None,
     metrics: Collection[str] | None = None,
@@ -157,7 +152,8 @@ def read_document(
     """Read a source of kind `rest` or `archive` into batches of `EVENTS`.
 
     Args:
-        source: opened by `flowdiag.parsers.sources.discover.open_source`.
+        stream: the source, opened and decoded.
+        source: its index, name and place: files beside it may tell what it lacks.
         counts: filled while the batches are drawn, for the `split` row that the caller makes.
         metrics: names in the table of the metrics that become rows; None for all.
 
@@ -168,12 +164,9 @@ def read_document(
         FlowdiagError: the document is too large, no JSON, or cut; one sentence without the
             file's name. Batches before it are good.
     """
-    from flowdiag.parsers.sources.discover import open_source, stream_error
-
     counts = counts if counts is not None else DocumentCounts()
-    with open_source(source) as stream:
-        data = _read_capped(stream)
-        trouble = stream_error(stream)
+    data = _read_capped(stream)
+    trouble = stream_error(stream)
     counts.bytes = len(data)
     try:
         wanted = None if metrics is None else frozenset(metrics)

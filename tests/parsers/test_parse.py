@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from flowdiag.parsers import split as parse
 from flowdiag.parsers.lines import scan
 from flowdiag.parsers.rows import EVENTS, Event
-from flowdiag.parsers.sources.discover import Source, discover
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.sources.open import Source
 from flowdiag.parsers.split import Split, parse_split, plan_splits
 
 JOB = "7c7769847d333438dd9ce845d5a2d980"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,12 +17,11 @@ from flowdiag.parsers.flink import rest
 from flowdiag.parsers.flink.rest import (
     DocumentCounts,
     read_document,
-    recognise,
-    rest_path_of,
     rows_of_bytes,
 )
+from flowdiag.parsers.flink.rest_shapes import recognise, rest_path_of
 from flowdiag.parsers.flink.statistics_dump import explode
-from flowdiag.parsers.sources.discover import Source
+from flowdiag.parsers.sources.open import Source, open_source
 
 RECORDINGS = Path(__file__).parents[2] / "fixtures" / "recordings" / "flink"
 JOB = "0123456789abcdef0123456789abcdef"
@@ -59,12 +59,15 @@ def source_of(path: Path, *, kind: str = "rest", url: str | None = None) -> Sour
     )
 
 
+def opened(source: Source, counts: DocumentCounts) -> Iterator[pa.RecordBatch]:
+    with open_source(source) as stream:
+        yield from read_document(stream, source, counts)
+
+
 def read(path: Path, **options: Any) -> tuple[list[Row], DocumentCounts]:
     counts = DocumentCounts()
     rows = [
-        row
-        for batch in read_document(source_of(path, **options), counts)
-        for row in batch.to_pylist()
+        row for batch in opened(source_of(path, **options), counts) for row in batch.to_pylist()
     ]
     for row in rows:
         row["fields"] = dict(row["fields"])
