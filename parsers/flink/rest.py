@@ -43,7 +43,7 @@ import msgspec
 import pyarrow as pa
 
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.flink.rest_rows import READERS, Context, Row
+from flowdiag.parsers.flink.rest_rows import READERS, Context
 from flowdiag.parsers.flink.rest_shapes import (
     ARCHIVE_HEAD,
     UNINTERESTING,
@@ -55,7 +55,7 @@ from flowdiag.parsers.flink.rest_shapes import (
     route_of,
 )
 from flowdiag.parsers.json_values import as_integer, as_string, decode_json, object_at, objects_at
-from flowdiag.parsers.rows import EVENTS
+from flowdiag.parsers.rows import METRIC_ROWS, Row, RowBuilder, Tally
 from flowdiag.parsers.sources.codecs import open_file
 from flowdiag.parsers.sources.collected import Collected, TaskPlaces, collected_kind, collected_of
 from flowdiag.parsers.sources.file_times import NO_MOMENT, Moment, moment_of_name
@@ -68,47 +68,9 @@ MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 """One answer, in a file or in an archive; decoded it takes about ten times as much memory."""
 MAX_ANSWERS: Final = 1_000_000
 """Answers in an archive: five thousand subtasks with all their attempts are not a tenth of it."""
-BATCH_ROWS: Final = 8192
-SAMPLES: Final = 3
 
 _SIBLINGS: Final = 400
 _SIBLING_BYTES: Final = 512 * 1024
-
-
-@dataclass(slots=True)
-class DocumentCounts:
-    """What became of a document's answers: for the `split` row.
-
-    Attributes:
-        bytes: decoded bytes read.
-        candidates: answers in it (one in a REST file, hundreds in an archive).
-        recognised: those whose shape or path is known.
-        samples: the paths or keys of the others, a few.
-        first_us, last_us: of the rows' times.
-    """
-
-    bytes: int = 0
-    candidates: int = 0
-    recognised: int = 0
-    samples: list[str] = field(default_factory=list)
-    first_us: int | None = None
-    last_us: int | None = None
-
-    @property
-    def not_understood(self) -> int:
-        """Answers of unknown shape."""
-        return self.candidates - self.recognised
-
-    def missed(self, what: str) -> None:
-        """Keep one more sample of what is not understood."""
-        if len(self.samples) < SAMPLES:
-            self.samples.append(what[:300])
-
-    def saw(self, utc_us: int | None) -> None:
-        """Widen the time range."""
-        if utc_us is not None:
-            self.first_us = utc_us if self.first_us is None else min(self.first_us, utc_us)
-            self.last_us = utc_us if self.last_us is None else max(self.last_us, utc_us)
 
 
 class _ArchiveEntry(msgspec.Struct):
@@ -146,7 +108,7 @@ class _Answer:
 def read_document(
     stream: BinaryIO,
     source: Source,
-    counts: DocumentCounts | None = None,
+    tally: Tally,
     metrics: Collection[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read a source of kind `rest` or `archive` into batches of `EVENTS`.
@@ -154,7 +116,7 @@ def read_document(
     Args:
         stream: the source, opened and decoded.
         source: its index, name and place: files beside it may tell what it lacks.
-        counts: filled while the batches are drawn, for the `split` row that the caller makes.
+        tally: counts the answers while the batches are drawn.
         metrics: names in the table of the metrics that become rows; None for all.
 
     Yields:
@@ -164,13 +126,12 @@ def read_document(
         FlowdiagError: the document is too large, no JSON, or cut; one sentence without the
             file's name. Batches before it are good.
     """
-    counts = counts if counts is not None else DocumentCounts()
     data = _read_capped(stream)
     trouble = stream_error(stream)
-    counts.bytes = len(data)
+    tally.bytes = len(data)
     try:
         wanted = None if metrics is None else frozenset(metrics)
-        yield from _batches(_rows_of(data, source, counts, wanted), source.index, counts)
+        yield from _batches(_rows_of(data, source, tally, wanted), source.index, tally)
     except ValueError as error:
         raise FlowdiagError(trouble or str(error)) from None
     if trouble:
@@ -179,7 +140,7 @@ def read_document(
 
 def rows_of_bytes(data: bytes, file_name: str = "", *, url: str | None = None) -> list[Row]:
     """All rows of one document given as bytes; raises ValueError for damaged JSON."""
-    return [row for _, row in _rows(data, file_name, url, DocumentCounts(), _Neighbours())]
+    return [row for _, row in _rows(data, file_name, url, Tally(), _Neighbours())]
 
 
 def _read_capped(stream: Any) -> bytes:
@@ -195,60 +156,45 @@ def _read_capped(stream: Any) -> bytes:
 
 
 def _batches(
-    rows: Iterable[tuple[int, Row]], source: int, counts: DocumentCounts
+    rows: Iterable[tuple[int, Row]], source: int, tally: Tally
 ) -> Iterator[pa.RecordBatch]:
-    pending: list[Row] = []
+    builder = RowBuilder(METRIC_ROWS)
     trouble: ValueError | None = None
     try:
         for offset, row in rows:
-            counts.saw(row.get("utc_us"))
+            tally.saw(row.get("utc_us"))
             row["source"], row["offset"] = source, offset
-            row["fields"] = list(row["fields"].items())
-            pending.append(row)
-            if len(pending) >= BATCH_ROWS:
-                yield _batch(pending)
-                pending = []
+            builder.add(row)
+            if builder.full:
+                yield builder.take()
     except ValueError as error:
         trouble = error
     # What was read before a damaged part is good.
-    if pending:
-        yield _batch(pending)
+    if len(builder):
+        yield builder.take()
     if trouble is not None:
         raise trouble
 
 
-def _batch(rows: list[Row]) -> pa.RecordBatch:
-    used = frozenset().union(*rows)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([row.get(column.name) for row in rows], column.type)
-            if column.name in used
-            else pa.nulls(len(rows), column.type)
-            for column in EVENTS
-        ],
-        schema=EVENTS,
-    )
-
-
 def _rows_of(
-    data: bytes, source: Source, counts: DocumentCounts, wanted: frozenset[str] | None
+    data: bytes, source: Source, tally: Tally, wanted: frozenset[str] | None
 ) -> Iterator[tuple[int, Row]]:
     name = source.name if source.name != "-" else ""
     neighbours = _Neighbours(source.path, source.member)
-    return _rows(data, name, source.url, counts, neighbours, wanted)
+    return _rows(data, name, source.url, tally, neighbours, wanted)
 
 
 def _rows(
     data: bytes,
     name: str,
     url: str | None,
-    counts: DocumentCounts,
+    tally: Tally,
     neighbours: _Neighbours,
     wanted: frozenset[str] | None = None,
 ) -> Iterator[tuple[int, Row]]:
     collected = _collected(data)
     answers = list(_answers(data) if collected is None else _of_collection(collected, data))
-    counts.candidates = len(answers)
+    tally.candidates = len(answers)
     archived = bool(answers) and all(answer.path is not None for answer in answers)
     routes = [route_of(answer.path) if answer.path else None for answer in answers]
     superseded = _SUPERSEDED if any(route and route[0] == Kind.JOB for route in routes) else ()
@@ -269,22 +215,22 @@ def _rows(
         )
     for answer, route in zip(answers, routes, strict=True):
         if answer.path and route is None and UNINTERESTING.search(answer.path):
-            counts.recognised += 1
+            tally.recognised += 1
             continue
         try:
             body = answer.decoded()
         except ValueError as error:
-            counts.missed(f"{answer.path}: {error}")
+            tally.missed(f"{answer.path}: {error}")
             continue
         if route is not None and body in ({}, []):
-            counts.recognised += 1  # nothing to say, as before the first checkpoint
+            tally.recognised += 1  # nothing to say, as before the first checkpoint
             continue
         known = _identify(body, answer, route, name, url, neighbours)
         if known is None:
-            counts.missed(answer.path or _describe(body))
+            tally.missed(answer.path or _describe(body))
             continue
         kind, ids = known
-        counts.recognised += 1
+        tally.recognised += 1
         if archived and kind in superseded:
             continue
         context = replace(shared, ids=ids, moment=named if collected is None else answer.moment)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from flowdiag.parsers.rows import Event
+from flowdiag.parsers.rows import Event, Row
 from flowdiag.parsers.spark.progress import progress_row
-
-Row = dict[str, Any]
 
 PROGRESS_BYTES: Final = (
     1024 * 1024
