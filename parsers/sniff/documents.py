@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from flowdiag.parsers.envelopes import carriers as envelopes
-from flowdiag.parsers.envelopes.carriers import DOCUMENT_BYTES
+from flowdiag.parsers.envelopes.documents import DOCUMENT_BYTES, json_values, read_document
+from flowdiag.parsers.envelopes.objects import Unwrapped, unwrap_json
 from flowdiag.parsers.flink.rest_shapes import recognise
 from flowdiag.parsers.sniff.signs import (
     BORROWED,
@@ -86,13 +86,13 @@ def _sniff_lines(
 ) -> Sniffed:
     """One JSON object per line: log records, batches of them, answers, or something else."""
     batches = any(isinstance(found[0].get(key), (list, dict)) for key in _BATCHES)
-    if start[:1] == b"[" or (batches and envelopes.unwrap_json(lines[0]) is None):
+    if start[:1] == b"[" or (batches and unwrap_json(lines[0]) is None):
         verdict = _sniff_document(sample)
         if verdict is not None and verdict.kind != "not-read":
             return verdict
     if recognise(lines[0], sample.name) is not None:
         return Sniffed(kind="rest", engine="flink")
-    if any(envelopes.unwrap_json(line) is not None for line in lines[:_LINES]):
+    if any(unwrap_json(line) is not None for line in lines[:_LINES]):
         if is_seatunnel(start):
             return not_read(BORROWED)
         if _newest_first(lines):  # records of several lines are upside down: turn all round
@@ -107,7 +107,7 @@ def _sniff_lines(
 
 def _newest_first(lines: list[bytes]) -> bool:
     """Whether the time of the carrier falls from line to line, as exports have it."""
-    events = (envelopes.unwrap_json(line) for line in lines[:-1])
+    events = (unwrap_json(line) for line in lines[:-1])
     times = [
         time
         for event in events
@@ -133,7 +133,7 @@ def _sniff_document(sample: Sample) -> Sniffed | None:
         return Sniffed(kind="spark-rest", engine="spark", role="driver", url=url)
     if verdict := _sniff_events(data):
         return verdict
-    values, whole = envelopes.json_values(data.removeprefix(codecs.BOM_UTF8))
+    values, whole = json_values(data.removeprefix(codecs.BOM_UTF8))
     if not values or not whole:
         return None
     first = values[0]
@@ -172,7 +172,7 @@ def _too_large() -> Sniffed:
 
 def _sniff_events(data: bytes) -> Sniffed | None:
     """A document of log events, if its texts look like those of a log."""
-    events = envelopes.read_document(data)
+    events = read_document(data)
     if not events:
         return None
     texts = [
@@ -192,7 +192,7 @@ def _sniff_events(data: bytes) -> Sniffed | None:
     return log_of(signs, "document")
 
 
-def _some(events: list[envelopes.Unwrapped]) -> Iterable[envelopes.Unwrapped]:
+def _some(events: list[Unwrapped]) -> Iterable[Unwrapped]:
     return events if len(events) < 6000 else [*events[:4000], *events[-2000:]]
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Final, cast
 
-from flowdiag.parsers.envelopes import carriers as envelopes
-from flowdiag.parsers.envelopes.carriers import DOCUMENT_BYTES
+from flowdiag.parsers.envelopes.documents import DOCUMENT_BYTES, read_document
+from flowdiag.parsers.envelopes.objects import encode_event
 from flowdiag.parsers.sources import codecs
 from flowdiag.parsers.sources.codecs import read_first
 from flowdiag.parsers.sources.containers import open_member
@@ -50,7 +50,7 @@ def open_source(source: Source) -> BinaryIO:
     file; latin-1 stays as it is.
 
     For kind `document` the stream has one JSON object per line and event, as `encode_event` of
-    `flowdiag.parsers.envelopes.carriers` writes and `unwrap_json` there reads: keys `message`,
+    `flowdiag.parsers.envelopes.objects` writes and `unwrap_json` there reads: keys `message`,
     `timestamp_us`, `process`, `level`, `logger`, `thread`, and where known `trace` and
     `local_us`; the events of one process stand together, oldest first. If such a document is
     found damaged meanwhile, the stream is its bytes.
@@ -87,13 +87,13 @@ def _open_document(stream: codecs.ByteStream) -> codecs.ByteStream:
 
     def lines() -> Iterator[bytes]:
         data = read_first(stream, DOCUMENT_BYTES + 1)
-        events = envelopes.read_document(data) if len(data) <= DOCUMENT_BYTES else None
+        events = read_document(data) if len(data) <= DOCUMENT_BYTES else None
         if events is None:
             result.note("damaged document: it is read as text")
             yield data
             return
         for event in events:
-            yield envelopes.encode_event(event)
+            yield encode_event(event)
 
     result = codecs.ByteStream(lines(), label="document", close=stream.close, below=stream)
     return result

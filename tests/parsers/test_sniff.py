@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers.envelopes.carriers import unwrap_json
+from flowdiag.parsers.envelopes.objects import unwrap_json
 from flowdiag.parsers.lines.scan import PlaceFinder
 from flowdiag.parsers.sniff import signs
 from flowdiag.parsers.sniff import text as texts

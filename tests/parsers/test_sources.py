@@ -21,7 +21,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers.envelopes.carriers import unwrap_json
+from flowdiag.parsers.envelopes.objects import unwrap_json
 from flowdiag.parsers.sources import codecs
 from flowdiag.parsers.sources.discover import Discovery, discover
 from flowdiag.parsers.sources.open import Source, open_source, stream_error
