@@ -34,7 +34,7 @@ from flowdiag.parsers.flink.metric_reports import (
     KnownMetric,
     known_metrics,
 )
-from flowdiag.parsers.json_values import as_string, decode_json, object_at, objects_at
+from flowdiag.parsers.json_values import decode_json, object_at, objects_at
 from flowdiag.parsers.rows import METRIC_ROWS, Event, RowBuilder, Tally
 from flowdiag.parsers.sources.collected import collected_kind, collected_of
 from flowdiag.parsers.sources.file_times import NO_MOMENT, Moment, moment_in, moment_of_name
@@ -565,15 +565,6 @@ def _labels(key: bytes) -> tuple[str, dict[str, str]] | None:
 
 
 # -- JSON ------------------------------------------------------------------------------------
-
-
-def is_range_answer(body: object) -> bool:
-    """Whether a decoded document is an answer of `/api/v1/query_range` or `query` about Flink."""
-    return any(
-        named_metric(name) is not None or name.startswith("flink_")
-        for item in _results(body)
-        if (name := as_string(object_at(item, "metric").get("__name__")))
-    )
 
 
 def _results(body: object) -> list[Mapping[str, Any]]:

@@ -73,6 +73,9 @@ _SIBLINGS: Final = 400
 _SIBLING_BYTES: Final = 512 * 1024
 
 
+_Route = tuple[str, Ids] | None  # kind and ids of a path
+
+
 class _ArchiveEntry(msgspec.Struct):
     path: str
     json: msgspec.Raw
@@ -198,9 +201,38 @@ def _rows(
     archived = bool(answers) and all(answer.path is not None for answer in answers)
     routes = [route_of(answer.path) if answer.path else None for answer in answers]
     superseded = _SUPERSEDED if any(route and route[0] == Kind.JOB for route in routes) else ()
+    shared = _shared_context(data, collected, answers, routes, wanted)
+    named = moment_of_name(name) if len(answers) == 1 else NO_MOMENT
+    for answer, route in zip(answers, routes, strict=True):
+        told = _told(answer, route, tally)
+        if told is None:
+            continue
+        known = _identify(told.body, answer, route, name, url, neighbours)
+        if known is None:
+            tally.missed(answer.path or _describe(told.body))
+            continue
+        kind, ids = known
+        tally.recognised += 1
+        if archived and kind in superseded:
+            continue
+        context = replace(shared, ids=ids, moment=named if collected is None else answer.moment)
+        if not archived and _needs_names(kind):
+            context.tasks = neighbours.tasks(ids.job_id)
+        for row in READERS[kind](told.body, context):
+            yield answer.offset, row
+
+
+def _shared_context(
+    data: bytes,
+    collected: Collected | None,
+    answers: list[_Answer],
+    routes: list[_Route],
+    wanted: frozenset[str] | None,
+) -> Context:
+    """What all answers of a document have in common."""
+    archived = bool(answers) and all(answer.path is not None for answer in answers)
     shared = Context(origin="archive" if archived and ARCHIVE_HEAD.match(data.lstrip()) else "rest")
     shared.wanted = wanted
-    named = moment_of_name(name) if len(answers) == 1 else NO_MOMENT
     if collected is not None:
         shared.places = TaskPlaces.of(collected.context)
         shared.tasks = shared.places.names
@@ -213,31 +245,30 @@ def _rows(
             for route in routes
             if route and route[0] == Kind.DETAILS and route[1].checkpoint is not None
         )
-    for answer, route in zip(answers, routes, strict=True):
-        if answer.path and route is None and UNINTERESTING.search(answer.path):
-            tally.recognised += 1
-            continue
-        try:
-            body = answer.decoded()
-        except ValueError as error:
-            tally.missed(f"{answer.path}: {error}")
-            continue
-        if route is not None and body in ({}, []):
-            tally.recognised += 1  # nothing to say, as before the first checkpoint
-            continue
-        known = _identify(body, answer, route, name, url, neighbours)
-        if known is None:
-            tally.missed(answer.path or _describe(body))
-            continue
-        kind, ids = known
+    return shared
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The decoded body of an answer that may say something."""
+
+    body: Any
+
+
+def _told(answer: _Answer, route: _Route, tally: Tally) -> _Told | None:
+    """Decode an answer; None, and counted, where it says nothing to any rule or is damaged."""
+    if answer.path and route is None and UNINTERESTING.search(answer.path):
         tally.recognised += 1
-        if archived and kind in superseded:
-            continue
-        context = replace(shared, ids=ids, moment=named if collected is None else answer.moment)
-        if not archived and _needs_names(kind):
-            context.tasks = neighbours.tasks(ids.job_id)
-        for row in READERS[kind](body, context):
-            yield answer.offset, row
+        return None
+    try:
+        body = answer.decoded()
+    except ValueError as error:
+        tally.missed(f"{answer.path}: {error}")
+        return None
+    if route is not None and body in ({}, []):
+        tally.recognised += 1  # nothing to say, as before the first checkpoint
+        return None
+    return _Told(body)
 
 
 def _identify(
@@ -326,9 +357,7 @@ def _of_collection(collected: Collected, data: bytes) -> Iterator[_Answer]:
         yield _Answer(position, answer.path, answer.body, moment=moment)
 
 
-def _measured(
-    answers: list[_Answer], routes: list[tuple[str, Ids] | None]
-) -> frozenset[tuple[str, int]]:
+def _measured(answers: list[_Answer], routes: list[_Route]) -> frozenset[tuple[str, int]]:
     """Subtasks whose time shares come as metrics: what else tells them is the same sample again."""
     return frozenset(
         (route[1].vertex_id or "", int(subtask))
@@ -430,7 +459,7 @@ def _har(body: Mapping[str, Any]) -> Iterator[_Answer]:
             yield _Answer(0, url, raw=content.encode("utf-8", "surrogatepass"))
 
 
-def _tasks_of(answers: list[_Answer], routes: list[tuple[str, Ids] | None]) -> dict[str, str]:
+def _tasks_of(answers: list[_Answer], routes: list[_Route]) -> dict[str, str]:
     """Names of vertices: an archive has them in its answer for the job."""
     tasks: dict[str, str] = {}
     for answer, route in zip(answers, routes, strict=True):
