@@ -36,6 +36,13 @@ SIZE_UNITS: Final[Mapping[str, int]] = {
 }
 """Bytes, by the words of Flink, Spark and the JVM, in small letters: always powers of 1024."""
 
+FLINK_SIZE_UNITS: Final[Mapping[str, int]] = {
+    word: size
+    for word, size in SIZE_UNITS.items()
+    if word.endswith("bytes") or (word[:1] in "bkmgt" and word[1:] in ("", "b"))
+}
+"""Those that Flink's options know (`MemorySize`)."""
+
 KUBERNETES_UNITS: Final[Mapping[str, int]] = {
     "": 1,
     **{f"{letter}i": 1024**power for power, letter in enumerate("KMGT", 1)},
@@ -108,7 +115,7 @@ def size_bytes(
 
     Args:
         text: what was written; the decimal sign may be that of any locale.
-        units: what may stand behind the number; of tables with large letters the case counts.
+        units: what may stand behind the number; of `KUBERNETES_UNITS` the case counts.
         whole: only whole numbers, as Flink reads its options.
 
     >>> [size_bytes(text) for text in ("1728m", "32768", "1 mb", "12.5 KiB", "2,5 GB", "much")]
@@ -119,9 +126,8 @@ def size_bytes(
     found = _SIZE.fullmatch((text or "").strip())
     if found is None:
         return None
-    unit = units.get(found["unit"])
-    if unit is None and units is SIZE_UNITS:
-        unit = units.get(found["unit"].lower())
+    word = found["unit"]
+    unit = units.get(word if units is KUBERNETES_UNITS else word.lower())
     number = found["number"].replace(",", ".")
     if unit is None or (whole and "." in number):
         return None
