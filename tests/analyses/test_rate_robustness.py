@@ -25,7 +25,7 @@ from flowdiag.analyses.rate.facts import (
     Trigger,
     Work,
 )
-from flowdiag.analyses.rate.rules import RATE_RULES
+from flowdiag.analyses.rate.rules import RULES as RATE_RULES
 from flowdiag.analyses.report.wire import judge
 
 from . import rate_workbench as w

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,14 +17,14 @@ from hypothesis import strategies as st
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink import rest
 from flowdiag.parsers.flink.rest import (
-    DocumentCounts,
     read_document,
-    recognise,
-    rest_path_of,
     rows_of_bytes,
 )
+from flowdiag.parsers.flink.rest_shapes import recognise, rest_path_of
 from flowdiag.parsers.flink.statistics_dump import explode
-from flowdiag.parsers.sources.discover import Source, discover
+from flowdiag.parsers.rows import Tally
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.sources.open import Source, open_source
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 from tests.archives import unpacked
 
@@ -63,12 +64,15 @@ def source_of(path: Path, *, kind: str = "rest", url: str | None = None) -> Sour
     )
 
 
-def read(path: Path, **options: Any) -> tuple[list[Row], DocumentCounts]:
-    counts = DocumentCounts()
+def opened(source: Source, counts: Tally) -> Iterator[pa.RecordBatch]:
+    with open_source(source) as stream:
+        yield from read_document(stream, source, counts)
+
+
+def read(path: Path, **options: Any) -> tuple[list[Row], Tally]:
+    counts = Tally()
     rows = [
-        row
-        for batch in read_document(source_of(path, **options), counts)
-        for row in batch.to_pylist()
+        row for batch in opened(source_of(path, **options), counts) for row in batch.to_pylist()
     ]
     for row in rows:
         row["fields"] = dict(row["fields"])
@@ -719,7 +723,7 @@ def test_an_archive_whose_answers_were_unpacked_by_somebody() -> None:
 
 
 def test_a_damaged_answer_costs_only_itself() -> None:
-    counts = DocumentCounts()
+    counts = Tally()
     listed = [
         {"path": f"/jobs/{JOB}/checkpoints/details/6", "json": '{"id": 6, '},
         {"path": f"/jobs/{JOB}/checkpoints/details/7", "json": json.dumps(checkpoint())},
@@ -877,10 +881,10 @@ def test_any_value_in_any_place_is_survived(data: st.DataObject) -> None:
             continue
     text = json.dumps(body).encode()
     try:
-        rows = list(rest._rows(text, "x", None, DocumentCounts(), rest._Neighbours()))
+        rows = list(rest._rows(text, "x", None, Tally(), rest._Neighbours()))
     except ValueError:
         return
-    list(rest._batches(rows, 0, DocumentCounts()))
+    list(rest._batches(rows, 0, Tally()))
 
 
 @settings(max_examples=100, deadline=None)

@@ -21,10 +21,10 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers.envelopes.carriers import unwrap_json
+from flowdiag.parsers.envelopes.objects import unwrap_json
 from flowdiag.parsers.sources import codecs
-from flowdiag.parsers.sources import discover as sources
-from flowdiag.parsers.sources.discover import Discovery, Source, discover, open_source, stream_error
+from flowdiag.parsers.sources.discover import Discovery, discover
+from flowdiag.parsers.sources.open import Source, open_source, stream_error
 from flowdiag.parsers.sources.remote import BACKENDS
 
 LINES = (
@@ -735,8 +735,8 @@ def test_a_document_that_is_damaged_meanwhile_is_given_as_text(tmp_path: Path) -
 def test_a_document_too_large_for_memory_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "DOCUMENT_BYTES", 1000)
-    monkeypatch.setattr("flowdiag.parsers.sniff.text.DOCUMENT_BYTES", 300_000)
+    monkeypatch.setattr("flowdiag.parsers.sources.open.DOCUMENT_BYTES", 1000)
+    monkeypatch.setattr("flowdiag.parsers.sniff.documents.DOCUMENT_BYTES", 300_000)
     path = tmp_path / "x.json"
     path.write_text(json.dumps([LINES] * 2000))
     reason = only(path).reason
