@@ -18,6 +18,7 @@ class Remedy:
         text: what to do; names in braces are filled in by the rule (`{place}`, `{task}`).
         option: name of an option in `flink.options` (its key depends on the version), or a key of
             Spark's; None where it is no matter of an option.
+        shows_current: whether the value that the option has now stands beside the advice.
         proposed: the value to try, where it does not depend on the job.
         risk: what it may cost.
         restart_needed: whether it takes effect only after a restart; None: nothing to restart.
@@ -26,6 +27,7 @@ class Remedy:
 
     text: str
     option: str | None = None
+    shows_current: bool = True
     proposed: str | None = None
     risk: str | None = None
     restart_needed: bool | None = None
@@ -70,27 +72,132 @@ CAUSE_OF_FAILURE: Final = {
 CAUSES: Final[dict[str, Cause]] = {
     "data-skew": Cause(meaning="one subtask gets more data than its siblings"),
     "slow-taskmanager": Cause(
-        meaning="all subtasks of one machine are slow, those of the others are not"
+        meaning="all subtasks of one machine are slow, those of the others are not",
+        remedies={
+            "look-at-machine": Remedy(
+                text="Look at the machine ({place}): CPU, throttling, disk, garbage collection, "
+                "network, neighbours; then take it out of service",
+                risk="its subtasks are restarted elsewhere",
+                restart_needed=True,
+                verify="the same subtasks are in time on another machine",
+            ),
+            "look-at-disk": Remedy(
+                text="Look at the disk and the network of {place}",
+                verify="asynchronous durations of a second or less per 100 MB",
+            ),
+        },
     ),
     "slow-operator": Cause(meaning="all subtasks of one operator are slow"),
     "slow-subtask": Cause(meaning="one subtask needs longer per record than its siblings"),
-    "task-hangs": Cause(meaning="a task makes no progress at all"),
+    "task-hangs": Cause(
+        meaning="a task makes no progress at all",
+        explanation="The job cannot be restarted before this task is gone; if it does not go, its "
+        "TaskManager is killed.",
+        remedies={
+            "interruptible": Remedy(
+                text="Make {method} interruptible, or give it a time-out",
+                verify="the task is CANCELED within seconds",
+            ),
+            "kill-sooner": Remedy(
+                text="How long Flink waits before it kills the TaskManager",
+                option="cancellation-timeout",
+                restart_needed=True,
+            ),
+        },
+    ),
     "slow-sync-snapshot": Cause(meaning="the synchronous part of a snapshot holds up processing"),
     "slow-async-snapshot": Cause(
         meaning="the asynchronous part of a snapshot (the upload) takes too long"
     ),
     "slow-checkpoint-storage": Cause(
-        meaning="writing to the checkpoint storage is slow or throttled everywhere"
+        meaning="writing to the checkpoint storage is slow or throttled everywhere",
+        remedies={
+            "look-at-storage": Remedy(
+                text="Look at the storage's own metrics: throttled requests, latency, bandwidth",
+                verify="asynchronous durations of a second or less per 100 MB",
+            ),
+            "fewer-files": Remedy(
+                text="Write fewer, larger files",
+                option="inline-threshold",
+                shows_current=False,
+                proposed="100kb",
+                risk="larger checkpoint metadata",
+                restart_needed=True,
+            ),
+        },
     ),
     "snapshot-exception": Cause(
-        meaning="user code or the state backend throws while it takes a snapshot"
+        meaning="user code or the state backend throws while it takes a snapshot",
+        explanation="From 1.11 an exception in the synchronous part fails the task, so the job is "
+        "restarted by the next checkpoint again.",
+        remedies={
+            "mend": Remedy(
+                text="Mend what the exception names; its trace stands in the cited records or "
+                "right below",
+                verify="the job runs past the record or the checkpoint that failed it",
+            ),
+        },
     ),
-    "checkpoint-lock-held": Cause(meaning="a source does not let go of the checkpoint lock"),
-    "task-failure": Cause(meaning="a task failed, and the job with it or its region"),
-    "storage-failure": Cause(meaning="the storage refused what a task read or wrote"),
+    "checkpoint-lock-held": Cause(
+        meaning="a source does not let go of the checkpoint lock",
+        explanation="Barriers are born at the sources. A source that holds the checkpoint lock, "
+        "or whose coordinator does not answer, never emits one.",
+        remedies={
+            "incremental-snapshot": Remedy(
+                text="If a snapshot phase is running: use the incremental snapshot that holds no "
+                "lock, or wait for its end",
+                verify="the first checkpoint after the snapshot phase completes",
+            ),
+            "more-time": Remedy(
+                text="Meanwhile, give checkpoints more time and tolerate failed ones",
+                option="timeout",
+                restart_needed=True,
+            ),
+            "thread-dump": Remedy(
+                text="Otherwise take a thread dump of a source's TaskManager",
+            ),
+        },
+    ),
+    "task-failure": Cause(
+        meaning="a task failed, and the job with it or its region",
+        explanation="Everything that was cancelled or suspended right after it is a consequence.",
+        remedies={
+            "mend": Remedy(
+                text="Mend what the exception names; its trace stands in the cited records or "
+                "right below",
+                verify="the job runs past the record or the checkpoint that failed it",
+            ),
+            "divert": Remedy(
+                text="Divert records that cannot be processed (side output) instead of throwing",
+                risk="bad data goes unnoticed if nobody looks at the side output",
+            ),
+        },
+    ),
+    "storage-failure": Cause(
+        meaning="the storage refused what a task read or wrote",
+        explanation="Everything that was cancelled or suspended right after it is a consequence.",
+        remedies={
+            "mend": Remedy(
+                text="Mend what the exception names; its trace stands in the cited records or "
+                "right below",
+                verify="the job runs past the record or the checkpoint that failed it",
+            ),
+        },
+    ),
     "taskmanager-lost": Cause(
         meaning="a TaskManager died, or could not be reached",
         remedies={
+            "find-out": Remedy(
+                text="Find out why {place} went: its log's end, the pod's or container's events, "
+                "dmesg on the host",
+                verify="no further loss",
+            ),
+            "spare-slots": Remedy(
+                text="Keep spare slots, so that the job restarts at once",
+                option="slots",
+                restart_needed=True,
+                verify="free slots in the overview",
+            ),
             "how-it-ended": Remedy(
                 text="See how its process or container ended: exit code, OOMKilled, preemption, a crash "
                 "(hs_err)"
@@ -101,16 +208,105 @@ CAUSES: Final[dict[str, Cause]] = {
         },
     ),
     "lost-transactions": Cause(
-        meaning="transactions of a sink timed out or were fenced before they were committed"
+        meaning="transactions of a sink timed out or were fenced before they were committed",
+        remedies={
+            "find-gap": Remedy(
+                text="Find out why no checkpoint completed in that time (the other findings)",
+            ),
+            "longer-timeout": Remedy(
+                text="Make the transaction time-out longer than the longest outage to survive, at "
+                "the producer and at the broker (transaction.max.timeout.ms)",
+                option="transaction.timeout.ms",
+                shows_current=False,
+                risk="consumers that read committed data wait longer for aborted transactions",
+                restart_needed=True,
+                verify="no fenced producer after a restore",
+            ),
+            "compare": Remedy(
+                text="Compare the output with the input for the time of the gap",
+            ),
+        },
     ),
-    "jobmanager-stalled": Cause(meaning="the JobManager itself stood still"),
-    "out-of-memory": Cause(meaning="a process ran out of memory, or was killed for using too much"),
+    "jobmanager-stalled": Cause(
+        meaning="the JobManager itself stood still",
+        remedies={
+            "look-at-pauses": Remedy(
+                text="Look at the JobManager's pauses: garbage collection log, memory, host, "
+                "storage of the high-availability service",
+                option="jobmanager-memory",
+                shows_current=False,
+                verify="no pause near the heartbeat time-out",
+            ),
+            "longer-heartbeat": Remedy(
+                text="Only if the pauses cannot be avoided: a longer heartbeat time-out",
+                option="heartbeat-timeout",
+                risk="a TaskManager that is really lost is noticed later",
+                restart_needed=True,
+            ),
+        },
+    ),
+    "out-of-memory": Cause(
+        meaning="a process ran out of memory, or was killed for using too much",
+        remedies={
+            "more-task-heap": Remedy(
+                text="Give that kind of memory more room",
+                option="task-heap",
+                risk="the process gets larger, or another pool smaller",
+                restart_needed=True,
+                verify="Status.JVM.Memory metrics stay below their maximum",
+            ),
+            "more-metaspace": Remedy(
+                text="Give that kind of memory more room",
+                option="metaspace",
+                risk="the process gets larger, or another pool smaller",
+                restart_needed=True,
+                verify="Status.JVM.Memory metrics stay below their maximum",
+            ),
+            "more-direct": Remedy(
+                text="Give that kind of memory more room",
+                option="direct",
+                risk="the process gets larger, or another pool smaller",
+                restart_needed=True,
+                verify="Status.JVM.Memory metrics stay below their maximum",
+            ),
+            "more-overhead": Remedy(
+                text="Give that kind of memory more room",
+                option="overhead",
+                risk="the process gets larger, or another pool smaller",
+                restart_needed=True,
+                verify="Status.JVM.Memory metrics stay below their maximum",
+            ),
+            "more": Remedy(
+                text="Give that kind of memory more room",
+                risk="the process gets larger, or another pool smaller",
+                restart_needed=True,
+                verify="Status.JVM.Memory metrics stay below their maximum",
+            ),
+            "find-growth": Remedy(
+                text="Look for what grows: a heap dump for the heap, the number of loaded classes "
+                "for metaspace, RocksDB's block cache and iterators for the container",
+            ),
+        },
+    ),
     "insufficient-network-buffers": Cause(
         meaning="too few network buffers for the job's channels",
-        explanation="Every gate and every result partition takes its required buffers when its task is "
-        "deployed; the task that comes last fails, so that the failed task says nothing about the "
-        "cause.",
+        explanation="The task that fails is arbitrary: whoever asks for buffers last gets none. "
+        "Count gates and result partitions per TaskManager, not tasks.",
         remedies={
+            "larger-fraction": Remedy(
+                text="Give the network more memory",
+                option="network-fraction",
+                proposed="0.2",
+                risk="less managed or heap memory at the same process size",
+                restart_needed=True,
+                verify="the number of memory segments in 'Allocated … MB for network buffer pool'",
+            ),
+            "larger-maximum": Remedy(
+                text="Raise its upper bound too, if it is the one that holds",
+                option="network-max",
+                shows_current=False,
+                restart_needed=True,
+            ),
             "enough": Remedy(
                 text="The smallest network memory that is enough for any placement of this job{also}",
                 restart_needed=True,
@@ -171,8 +367,15 @@ CAUSES: Final[dict[str, Cause]] = {
     ),
     "not-enough-slots": Cause(
         meaning="fewer slots than the job needs",
-        explanation="With slot sharing a job needs as many slots as its widest vertex has subtasks.",
+        explanation="The job needs more slots than are registered. Nothing before it in the input "
+        "explains why.",
         remedies={
+            "more-slots": Remedy(
+                text="Start more TaskManagers, or more slots on each",
+                option="slots",
+                restart_needed=True,
+                verify="free slots at least the largest parallelism of a slot sharing group",
+            ),
             "slots": Remedy(
                 text="More slots on each TaskManager (they share its memory)",
                 option="slots",
@@ -182,48 +385,465 @@ CAUSES: Final[dict[str, Cause]] = {
         },
     ),
     "finished-tasks": Cause(
-        meaning="tasks that are finished or not running keep checkpoints from starting"
+        meaning="tasks that are finished or not running keep checkpoints from starting",
+        explanation="No checkpoint has been taken since. Sources that have finished keep all "
+        "others from being checkpointed up to 1.13, and later if the option is off.",
+        remedies={
+            "let-them-finish": Remedy(
+                text="Let checkpoints go on when tasks have finished",
+                option="after-finish",
+                proposed="true",
+                restart_needed=True,
+                verify="'Triggering checkpoint' follows",
+            ),
+            "keep-running": Remedy(
+                text="Keep every source subtask running: no more subtasks than partitions, and no "
+                "bounded source beside unbounded ones (checkpoints with finished tasks need 1.14)",
+                restart_needed=True,
+            ),
+        },
     ),
     "checkpointing-disabled": Cause(meaning="the job runs without checkpoints"),
-    "overloaded": Cause(meaning="more data comes in than the job can process"),
-    "throttled": Cause(meaning="back pressure holds the source back to what the job can process"),
-    "rate-floor": Cause(meaning="back pressure may not go as low as it would have to (`minRate`)"),
-    "fixed-cost": Cause(
-        meaning="a batch costs about an interval whatever it holds: lower rates cannot help"
+    "overloaded": Cause(
+        meaning="more data comes in than the job can process",
+        remedies={
+            "back-pressure": Remedy(
+                text="Let Spark hold the source back to what is processed. {model}",
+                option="spark.streaming.backpressure.enabled",
+                proposed="true",
+                risk="the source keeps the rest: it needs room for it",
+                restart_needed=True,
+                verify="scheduling delay below an interval",
+            ),
+            "initial-rate": Remedy(
+                text="Begin with what can be processed: the first batches have no estimate",
+                option="spark.streaming.backpressure.initialRate",
+                restart_needed=True,
+                verify="records of the first batches",
+            ),
+            "min-rate": Remedy(
+                text="Let the rate go low enough: Spark's floor is 100 records per second",
+                option="spark.streaming.backpressure.pid.minRate",
+                restart_needed=True,
+                verify="scheduling delay below an interval",
+            ),
+            "cores": Remedy(
+                text="More cores, and at least as many blocks or partitions per batch as cores{now}",
+                option="spark.streaming.blockInterval",
+                restart_needed=True,
+                verify="tasks of the slow stage against cores",
+            ),
+            "source": Remedy(
+                text="See why the source is slow to say what is there: brokers, or many files to list",
+                verify="{part} in durationMs of the triggers",
+            ),
+            "planning": Remedy(
+                text="Plan less per trigger: fewer columns, files and unions in the query",
+                verify="{part} in durationMs of the triggers",
+            ),
+            "batch": Remedy(
+                text="See what the source does to prepare a batch",
+                verify="{part} in durationMs of the triggers",
+            ),
+            "location": Remedy(
+                text="Put the checkpoint location on a faster file system",
+                verify="{part} in durationMs of the triggers",
+            ),
+            "partitions": Remedy(
+                text="More cores, and as many partitions of source and shuffle as cores{now}",
+                option="spark.sql.shuffle.partitions",
+                restart_needed=True,
+                verify="triggerExecution against the trigger interval",
+            ),
+        },
     ),
-    "max-rate": Cause(meaning="a fixed limit lets through less than comes in"),
-    "unstable-gains": Cause(meaning="the gains of the rate estimator make the rate swing"),
-    "unheeded-rate": Cause(meaning="back pressure is on, and receivers take what they like"),
-    "unlimited-first-batch": Cause(meaning="nothing limits a batch before the first estimate"),
-    "skewed-receiver": Cause(meaning="one receiver brings most of the records"),
-    "receiver-restarts": Cause(meaning="a receiver stops and is started again and again"),
-    "failing-batches": Cause(meaning="output operations or runs of a query fail"),
-    "hanging-batch": Cause(meaning="a batch makes no progress at all"),
-    "generation-lag": Cause(meaning="the driver is late to make the jobs of batches"),
-    "slow-executor": Cause(meaning="tasks of the same stages take longer on one executor"),
-    "stragglers": Cause(meaning="single tasks take much longer than others with as many records"),
-    "executor-lost": Cause(meaning="an executor died or was taken away"),
-    "slow-kafka": Cause(meaning="polls of Kafka time out"),
-    "offsets-out-of-range": Cause(meaning="records were deleted in Kafka before they were read"),
-    "slow-metadata-writes": Cause(meaning="writing checkpoints or the write-ahead log takes long"),
+    "throttled": Cause(
+        meaning="back pressure holds the source back to what the job can process",
+        explanation="The delay stays low, at the price of the source's waiting. "
+        "What holds the rate: {held}.",
+        remedies={
+            "initial-rate": Remedy(
+                text="Begin with what can be processed. {model}",
+                option="spark.streaming.backpressure.initialRate",
+                restart_needed=True,
+                verify="scheduling delay of the first batches",
+            ),
+            "cores": Remedy(
+                text="More cores, and at least as many blocks or partitions per batch as cores{now}",
+                option="spark.streaming.blockInterval",
+                restart_needed=True,
+                verify="published rate",
+            ),
+        },
+    ),
+    "rate-floor": Cause(
+        meaning="back pressure may not go as low as it would have to (`minRate`)",
+        explanation="The estimator would go lower and may not. A scheduling delay of five intervals "
+        "alone pins it there with the default gains, but here the floor itself is too high: what it "
+        "lets in is more than the job processes, so that the delay never falls.",
+        remedies={
+            "min-rate": Remedy(
+                text="Let the rate go as low as the job needs. {model}",
+                option="spark.streaming.backpressure.pid.minRate",
+                restart_needed=True,
+                verify="scheduling delay falls below an interval",
+            ),
+        },
+    ),
+    "fixed-cost": Cause(
+        meaning="a batch costs about an interval whatever it holds: lower rates cannot help",
+        explanation="Fewer records do not make the batches short enough.",
+        remedies={
+            "once": Remedy(
+                text="Find what every batch does once, and do it less often",
+                verify="the stages of a batch without records",
+            ),
+        },
+    ),
+    "max-rate": Cause(
+        meaning="a fixed limit lets through less than comes in",
+        explanation="The source has more than the limit lets through; the job could take more.",
+    ),
+    "unstable-gains": Cause(
+        meaning="the gains of the rate estimator make the rate swing",
+        explanation="Each error is answered with more than the error, so that the next one points the "
+        "other way.",
+        remedies={
+            "proportional": Remedy(
+                text="Go back to the default. {model}",
+                option="spark.streaming.backpressure.pid.proportional",
+                proposed="1.0",
+                restart_needed=True,
+                verify="published rates; flowdiag simulate pid tries other gains",
+            ),
+            "derived": Remedy(
+                text="Go back to the default. {model}",
+                option="spark.streaming.backpressure.pid.derived",
+                proposed="0.0",
+                restart_needed=True,
+                verify="published rates; flowdiag simulate pid tries other gains",
+            ),
+        },
+    ),
+    "unheeded-rate": Cause(
+        meaning="back pressure is on, and receivers take what they like",
+        explanation="Only records that a receiver stores one by one pass the limiter.",
+        remedies={
+            "one-by-one": Remedy(
+                text="Store records one by one, or limit what the source brings per batch",
+                option="spark.streaming.backpressure.enabled",
+                verify="records per batch against the published rate",
+            ),
+        },
+    ),
+    "unlimited-first-batch": Cause(
+        meaning="nothing limits a batch before the first estimate",
+        explanation="Before the first estimate nothing limits a batch of the direct stream.",
+        remedies={
+            "initial-rate": Remedy(
+                text="Limit what a batch may take before the first estimate",
+                option="spark.streaming.backpressure.initialRate",
+                restart_needed=True,
+                verify="records of the first batch after a restart",
+            ),
+            "max-per-partition": Remedy(
+                text="Limit what a batch may take before the first estimate",
+                option="spark.streaming.kafka.maxRatePerPartition",
+                restart_needed=True,
+                verify="records of the first batch after a restart",
+            ),
+        },
+    ),
+    "skewed-receiver": Cause(
+        meaning="one receiver brings most of the records",
+        explanation="The delay it causes throttles the other streams too: each estimator sees the "
+        "whole batch.",
+        remedies={
+            "split": Remedy(
+                text="Split this source over several receivers, and repartition what they bring",
+                restart_needed=True,
+                verify="records per stream",
+            ),
+        },
+    ),
+    "receiver-restarts": Cause(
+        meaning="a receiver stops and is started again and again",
+        explanation="Nothing is received between a stop and the next start.",
+        remedies={
+            "reconnect": Remedy(
+                text="See why it stops, and reconnect inside the receiver",
+                option="spark.streaming.receiverRestartDelay",
+                verify="one start per stream",
+            ),
+        },
+    ),
+    "failing-batches": Cause(
+        meaning="output operations or runs of a query fail",
+        remedies={
+            "catch": Remedy(
+                text="Catch what the function cannot handle, record by record, and set it aside",
+                verify="no output operation with a failure reason",
+            ),
+            "tolerate": Remedy(
+                text="Read what cannot be read tolerantly, and set it aside",
+                verify="the query passes the batch that failed",
+            ),
+            "look": Remedy(
+                text="Read the rows of that batch: its offsets stand in the checkpoint location",
+                verify="the batch id advances",
+            ),
+        },
+    ),
+    "hanging-batch": Cause(
+        meaning="a batch makes no progress at all",
+        explanation="All later batches wait behind it.",
+        remedies={
+            "thread-dumps": Remedy(
+                text="Take thread dumps of the executors, and give every call a time-out",
+                verify="the batch ends",
+            ),
+        },
+    ),
+    "generation-lag": Cause(
+        meaning="the driver is late to make the jobs of batches",
+        explanation="No delay that Spark shows counts this time: it lies before the submission.",
+        remedies={
+            "driver": Remedy(
+                text="See what the driver does between batches, and give it more memory and cores",
+                verify="submission time against batch time",
+            ),
+        },
+    ),
+    "slow-executor": Cause(
+        meaning="tasks of the same stages take longer on one executor",
+        explanation="Each batch waits for its tasks there.",
+        remedies={
+            "speculation": Remedy(
+                text="See what else runs on that machine, and run slow tasks twice",
+                option="spark.speculation",
+                proposed="true",
+                restart_needed=True,
+                verify="mean task durations by executor",
+            ),
+        },
+    ),
+    "stragglers": Cause(
+        meaning="single tasks take much longer than others with as many records",
+        explanation="It has no more to do than they: it is the place, not the data.",
+        remedies={
+            "speculation": Remedy(
+                text="See RT304; run slow tasks twice where they may run twice",
+                option="spark.speculation",
+                restart_needed=True,
+                verify="longest task against the others of its stage",
+            ),
+        },
+    ),
+    "executor-lost": Cause(
+        meaning="an executor died or was taken away",
+        explanation="Its tasks run again elsewhere; until then batches take longer.",
+        remedies={
+            "reason": Remedy(
+                text="See why it was taken away",
+                restart_needed=True,
+                verify="no executor removed",
+            ),
+        },
+    ),
+    "slow-kafka": Cause(
+        meaning="polls of Kafka time out",
+        explanation="The task waits for the time-out, fails, and is tried again.",
+        remedies={
+            "dstream": Remedy(
+                text="See what the brokers are busy with; a longer time-out only waits longer",
+                option="spark.streaming.kafka.consumer.poll.ms",
+                verify="no poll that times out",
+            ),
+            "structured": Remedy(
+                text="See what the brokers are busy with; a longer time-out only waits longer",
+                option="kafkaConsumer.pollTimeoutMs",
+                verify="no poll that times out",
+            ),
+        },
+    ),
+    "offsets-out-of-range": Cause(
+        meaning="records were deleted in Kafka before they were read",
+        explanation="What is deleted before it is read is lost, or the query stops because of it.",
+        remedies={
+            "retention": Remedy(
+                text="Keep the topic's records for longer than the delay grows",
+                option="retention.ms",
+                risk="more disk on the brokers",
+                verify="no offset out of range",
+            ),
+        },
+    ),
+    "slow-metadata-writes": Cause(
+        meaning="writing checkpoints or the write-ahead log takes long",
+        explanation="All subtasks had acknowledged by then. The time goes into writing the "
+        "metadata, or into a JobManager that is busy.",
+        remedies={
+            "look-at-storage": Remedy(
+                text="Measure the latency of the checkpoint storage from the JobManager's host; "
+                "look at the size of the _metadata file",
+                verify="finalizationTime of a second or less",
+            ),
+            "less-in-line": Remedy(
+                text="Keep less state in the metadata itself",
+                option="inline-threshold",
+                shows_current=False,
+                risk="more small files",
+                restart_needed=True,
+            ),
+        },
+    ),
     "blocks-lost": Cause(
-        meaning="blocks of receivers were lost with their executor before they were processed"
+        meaning="blocks of receivers were lost with their executor before they were processed",
+        explanation="Batches that need these blocks fail: the records are gone.",
+        remedies={
+            "write-ahead-log": Remedy(
+                text="Write what comes in to a log before it is processed",
+                option="spark.streaming.receiver.writeAheadLog.enable",
+                proposed="true",
+                risk="each block is written once more",
+                restart_needed=True,
+                verify="no block that is not found",
+            ),
+        },
     ),
     "concurrent-jobs": Cause(
-        meaning="batches run side by side and overtake each other, and the estimator misses them"
+        meaning="batches run side by side and overtake each other, and the estimator misses them",
+        explanation="A batch beside which others run takes longer, and one that ends late is ignored: "
+        "the rate follows neither the load nor the capacity.",
+        remedies={
+            "one-by-one": Remedy(
+                text="Process one batch after the other",
+                option="spark.streaming.concurrentJobs",
+                proposed="1",
+                risk="what ran beside each other runs one after the other",
+                restart_needed=True,
+                verify="batches end in the order of their times",
+            ),
+        },
     ),
-    "driver-gaps": Cause(meaning="the driver works while no job runs"),
-    "few-tasks": Cause(meaning="batches use fewer tasks than there are cores"),
-    "slow-output": Cause(meaning="one output operation takes most of the batches"),
-    "growing-state": Cause(meaning="the state of a query grows by every trigger and never shrinks"),
+    "driver-gaps": Cause(
+        meaning="the driver works while no job runs",
+        explanation="The driver alone works then: more cores do not make it shorter.",
+        remedies={
+            "thread-dumps": Remedy(
+                text="Take thread dumps of the driver, and move what it does there into tasks",
+                verify="processing time against the jobs of a batch",
+            ),
+        },
+    ),
+    "few-tasks": Cause(
+        meaning="batches use fewer tasks than there are cores",
+        explanation="The other cores have nothing to do while the batch waits for these tasks.",
+        remedies={
+            "blocks": Remedy(
+                text="Make blocks shorter, so that a batch has {cores} of them",
+                option="spark.streaming.blockInterval",
+                restart_needed=True,
+                verify="tasks of the longest stage",
+            ),
+            "repartition": Remedy(
+                text="Repartition what comes in to {cores} partitions before the expensive part",
+                restart_needed=True,
+                verify="tasks of the longest stage",
+            ),
+            "partitions": Remedy(
+                text="At least {cores} partitions: minPartitions at the source, or repartition",
+                option="spark.sql.shuffle.partitions",
+                restart_needed=True,
+                verify="tasks of the longest stage",
+            ),
+        },
+    ),
+    "slow-output": Cause(
+        meaning="one output operation takes most of the batches",
+        explanation="They run one after the other: a batch is little else than this one.",
+        remedies={
+            "cache": Remedy(
+                text="Look at its stages, and cache what several operations compute",
+                verify="durations of the output operations",
+            ),
+        },
+    ),
+    "growing-state": Cause(
+        meaning="the state of a query grows by every trigger and never shrinks",
+        remedies={
+            "watermark": Remedy(
+                text="Let old state go: a watermark with dropDuplicatesWithinWatermark, or a time-out",
+                risk="rows that come later than that are dropped",
+                restart_needed=True,
+                verify="stateOperators.numRowsTotal levels off",
+            ),
+            "event-time": Remedy(
+                text="Put the event time into the key of the state, or give groups a time-out",
+                risk="rows that come later than that are dropped",
+                restart_needed=True,
+                verify="stateOperators.numRowsTotal levels off",
+            ),
+        },
+    ),
     "slow-state-commits": Cause(
-        meaning="triggers spend their time on commits of state or of metadata"
+        meaning="triggers spend their time on commits of state or of metadata",
+        explanation="Each trigger pays this, however few rows it has.",
+        remedies={
+            "changelog": Remedy(
+                text="Write changes instead of whole snapshots",
+                option="spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
+                proposed="true",
+                restart_needed=True,
+                verify="stateOperators.commitTimeMs",
+            ),
+            "rocksdb": Remedy(
+                text="Keep the state in RocksDB, and write its changes only",
+                option="spark.sql.streaming.stateStore.providerClass",
+                proposed="org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+                risk="a query keeps the provider that it began with: it needs a new checkpoint location",
+                restart_needed=True,
+                verify="stateOperators.commitTimeMs",
+            ),
+        },
     ),
     "lagging-watermark": Cause(
-        meaning="the watermark of a query falls further and further behind its rows"
+        meaning="the watermark of a query falls further and further behind its rows",
+        explanation="Of several inputs the slowest decides the watermark; with one, rows far ahead of "
+        "the others come in. Results wait for it, and state is kept.",
+        remedies={
+            "input": Remedy(
+                text="Find the input that is behind: its backlog, or its clock",
+                verify="eventTime.max less eventTime.watermark",
+            ),
+        },
     ),
-    "late-rows": Cause(meaning="rows come later than the watermark of a query allows"),
-    "stuck-watermark": Cause(meaning="the watermark of a query does not advance"),
+    "late-rows": Cause(
+        meaning="rows come later than the watermark of a query allows",
+        explanation="They are missing from the results; the query goes on without an error.",
+        remedies={
+            "lateness": Remedy(
+                text="Allow for more lateness in withWatermark",
+                risk="more state is kept, and results come later",
+                restart_needed=True,
+                verify="numRowsDroppedByWatermark stays at zero",
+            ),
+        },
+    ),
+    "stuck-watermark": Cause(
+        meaning="the watermark of a query does not advance",
+        explanation="What waits for it is not written, and its state is kept.",
+        remedies={
+            "policy": Remedy(
+                text="Find the input that is idle, or let the fastest one decide",
+                option="spark.sql.streaming.multipleWatermarkPolicy",
+                proposed="max",
+                risk="rows of slower inputs may be dropped as late",
+                restart_needed=True,
+                verify="eventTime.watermark advances",
+            ),
+        },
+    ),
     "submission-failed": Cause(
         meaning="a job, or the cluster for it, was refused before any task was scheduled",
         explanation="No task was scheduled: the deepest cause of the stack trace is the reason.",
@@ -489,10 +1109,39 @@ CAUSES: Final[dict[str, Cause]] = {
             ),
         },
     ),
+    "gc-pressure": Cause(
+        meaning="tasks spend much of their time collecting garbage",
+        explanation="No record is processed meanwhile.",
+        remedies={
+            "memory": Remedy(
+                text="More memory per core: larger executors, or fewer cores in each",
+                option="spark.executor.memory",
+                restart_needed=True,
+                verify="JVM GC Time of the tasks over their run time",
+            ),
+        },
+    ),
+    "shuffle-fetch": Cause(
+        meaning="tasks wait for blocks of a shuffle",
+        explanation="No record is processed meanwhile.",
+        remedies={
+            "serving": Remedy(
+                text="See which executors serve the blocks: their disks, network and garbage collection",
+                option="spark.reducer.maxSizeInFlight",
+                verify="Fetch Wait Time of the tasks",
+            ),
+        },
+    ),
+    "spill": Cause(
+        meaning="tasks write to disk what does not fit into memory",
+        explanation="No record is processed meanwhile.",
+        remedies={
+            "partitions": Remedy(
+                text="More partitions, so that each fits into memory",
+                option="spark.sql.shuffle.partitions",
+                restart_needed=True,
+                verify="Disk Bytes Spilled of the tasks",
+            ),
+        },
+    ),
 }
-
-
-def explained(cause: str, **fill: str) -> str:
-    """What a cause does to the job, in its own words; `fill` stands for the names in braces."""
-    text = CAUSES[cause].explanation
-    return text.format(**fill) if fill else text

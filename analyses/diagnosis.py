@@ -29,7 +29,8 @@ from flowdiag.analyses.span import Selection, Span, zone_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from flowdiag.parsers.sources.discover import Discovery, Source
+    from flowdiag.parsers.sources.discover import Discovery
+    from flowdiag.parsers.sources.open import Source
 
 Session = Callable[[], "SparkSession"]
 """Waits for Spark and returns its session."""

@@ -15,35 +15,40 @@ import argparse
 import difflib
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from fixtures.synthetic import make, make_spark
+
 RECORDINGS: Final = Path("fixtures/recordings")
-SYNTHETIC: Final = Path("fixtures/synthetic")
+SYNTHETIC: Final = Path(tempfile.gettempdir(), "flowdiag-synthetic")  # reports name their inputs
 _SHOWN: Final = 20  # lines of a difference
 _TOTALS: Final = re.compile(r'"evidence_total": \d+|^\s*… \d+ more$', re.MULTILINE)
 
 
 def inputs(top: Path) -> Iterator[tuple[Path, str]]:
-    """Every input below a checkout, with every command that fits it.
+    """Every recording below a checkout and every input written here, with every command that fits it.
 
     Args:
         top: of the checkout.
     """
     from flowdiag.analyses.topics import ENGINES
 
+    make.write_all(SYNTHETIC / "flink")
+    make_spark.write_all(SYNTHETIC / "spark")
     found = sorted(path.parent for path in (top / RECORDINGS).rglob("truth.json"))
-    found += sorted(
-        path for path in (top / SYNTHETIC).iterdir() if not path.name.startswith(("__", "make"))
-    )
+    found += sorted(path.parent for path in SYNTHETIC.rglob("truth.json"))
     for path in found:
-        engine = "spark" if "spark" in path.relative_to(top).parts[1:] else "flink"
-        parts = sorted(path.iterdir()) if path.name == "spark" else [path]
-        for part in parts:
-            for topic, wanted in ENGINES.items():
-                if wanted == engine:
-                    yield part, topic
+        engine = "spark" if "spark" in _place(path, top).parts else "flink"
+        for topic, wanted in ENGINES.items():
+            if wanted == engine:
+                yield path, topic
+
+
+def _place(path: Path, top: Path) -> Path:
+    return path.relative_to(SYNTHETIC.parent if path.is_relative_to(SYNTHETIC) else top)
 
 
 def keep(folder: Path, top: Path, shard: int = 0, shards: int = 1) -> int:
@@ -70,7 +75,7 @@ def keep(folder: Path, top: Path, shard: int = 0, shards: int = 1) -> int:
         for number, (path, name) in enumerate(wanted):
             discovery = find([str(path)], strict=False, engine=ENGINES[name])
             report = diagnose((topic(name),), discovery, lambda: session)
-            stem = f"{path.relative_to(top)}".replace("/", "__")
+            stem = f"{_place(path, top)}".replace("/", "__")
             (folder / f"{stem}.{name}.json").write_bytes(encode(report))
             (folder / f"{stem}.{name}.txt").write_text(table.render(report, Page(width=100)))
             sys.stderr.write(f"\r{number + 1}/{len(wanted)}")

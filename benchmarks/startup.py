@@ -17,18 +17,20 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
-import gzip
 import os
 import resource
 import shutil
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import zstandard
 
 RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings" / "flink" / "1.20.5"
 BARE = """
@@ -93,16 +95,12 @@ def _await_orphans() -> None:
 
 def _unpacked(target: Path) -> Path:
     """Two recordings without compression, as logs lie on a machine."""
-    for recording in ("hot-key", "healthy"):
-        for path in sorted((RECORDINGS / recording).rglob("*")):
-            if not path.is_file() or path.name in ("truth.json", "provenance.json"):
-                continue
-            copy = target / path.relative_to(RECORDINGS)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            if path.suffix == ".gz":
-                copy.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
-            else:
-                shutil.copy(path, copy)
+    for name in ("hot-key", "healthy"):
+        with (
+            zstandard.open(RECORDINGS / name / f"{name}.tar.zst", "rb") as stream,
+            tarfile.open(fileobj=stream, mode="r|") as archive,
+        ):
+            archive.extractall(target / name, filter="data")
     return target
 
 

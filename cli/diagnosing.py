@@ -252,7 +252,7 @@ def resources_of(spark: SparkStarter, told: list[str] | None = None) -> Resource
 
 def stages(progress: Progress, discovery: Discovery) -> Callable[[str], None]:
     """Shows the stages of a diagnosis; the reading of the inputs with how much there is of them."""
-    from flowdiag.cli.amounts import plural, size
+    from flowdiag.analyses.say import plural, size
 
     readable = [source for source in discovery.sources if source.kind != "not-read"]
     told = f"{plural(len(readable), 'input')}, {size(sum(s.size for s in readable))}"

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 from flowdiag.analyses.report.wire import Note, Report
+from flowdiag.analyses.say import plural
 from flowdiag.cli.console import can_show, say, wants_colour, width_of
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.settings import Settings
-from flowdiag.cli.words import nothing_to_diagnose, plural, verdict_sentence
+from flowdiag.cli.words import nothing_to_diagnose, verdict_sentence
 
 
 def render_report(report: Report, settings: Settings) -> str:
     """The report in the wanted format, for the place where it goes."""
-    to_file = settings.output not in (None, "-")
-    page = Page(
-        width=width_of(sys.stdout),
-        colour=not to_file and wants_colour(sys.stdout, settings.no_color),
-        unicode=to_file or can_show(sys.stdout),
-        verbose=settings.verbose,
-    )
+    page = page_here(no_color=settings.no_color, verbose=settings.verbose)
+    if settings.output not in (None, "-"):
+        page = replace(page, colour=False, unicode=True)
     return RENDERERS[settings.format](report, page)
+
+
+def page_here(*, no_color: bool = False, verbose: int = 0) -> Page:
+    """What standard output is."""
+    return Page(
+        width=width_of(sys.stdout),
+        colour=wants_colour(sys.stdout, no_color),
+        unicode=can_show(sys.stdout),
+        verbose=verbose,
+    )
 
 
 def tell(report: Report) -> None:

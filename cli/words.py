@@ -1,4 +1,4 @@
-"""How numbers, times and names are said to people; shared by every renderer for them."""
+"""How what a report holds is said to people, line by line; shared by every renderer for them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
+from flowdiag.analyses import say
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import (
     Action,
@@ -23,16 +24,7 @@ from flowdiag.analyses.report.wire import (
     Subject,
     iso,
 )
-from flowdiag.cli import amounts
 
-plural, size, thousands = amounts.plural, amounts.size, amounts.thousands
-
-VERDICT_STYLES: Final = {
-    "failing": "bold red",
-    "degraded": "bold yellow",
-    "inconclusive": "bold magenta",
-    "healthy": "bold green",
-}
 _ZONE = re.compile(r"UTC([+-])(\d\d):(\d\d)")
 
 
@@ -74,38 +66,6 @@ def clock_of(report: Report) -> Clock:
     return Clock("UTC", UTC)
 
 
-def duration(ms: float) -> str:
-    """Milliseconds in the two units that matter.
-
-    >>> [duration(ms) for ms in (850, 1234, 61_000, 600_000, 7_380_000, 93_600_000)]
-    ['850 ms', '1.23 s', '1 min 1 s', '10 min', '2 h 3 min', '1 d 2 h']
-    """
-    if ms < 0:
-        return f"-{duration(-ms)}"
-    if ms < 1000:
-        return f"{ms:.0f} ms" if ms >= 10 or ms == int(ms) else f"{ms:.2g} ms"
-    seconds = ms / 1000
-    if seconds < 60:
-        return f"{seconds:.3g} s" if seconds < 59.95 else "1 min"
-    whole = round(seconds)
-    for big, small, size, step in (("d", "h", 86_400, 3600), ("h", "min", 3600, 60)):
-        if whole >= size:
-            rest = whole % size // step
-            return f"{whole // size} {big}" + (f" {rest} {small}" if rest else "")
-    return f"{whole // 60} min" + (f" {whole % 60} s" if whole % 60 else "")
-
-
-def number(value: float) -> str:
-    """A number with as many digits as a reader can use.
-
-    >>> [number(n) for n in (3, 3.14159, 0.00042, 12345, 1e-9)]
-    ['3', '3.14', '0.00042', '12 345', '1e-09']
-    """
-    if value == int(value) if abs(value) < 1e15 else False:
-        return thousands(value)
-    return thousands(value) if abs(value) >= 1000 else f"{value:.3g}"
-
-
 def quantity(value: float | str | None, unit: str | None) -> str:
     """A value with its unit.
 
@@ -120,16 +80,16 @@ def quantity(value: float | str | None, unit: str | None) -> str:
         return value
     match unit:
         case "ms":
-            return duration(value)
+            return say.duration(value)
         case "bytes":
-            return size(value)
+            return say.size(value)
         case "share":
-            return f"{number(round(value * 100, 1) if value >= 0.001 else value * 100)} %"
+            return say.share(value)
         case "ratio":
-            return f"{number(value) if abs(value) >= 10 else f'{value:.2g}'}×"
+            return f"{say.number(value) if abs(value) >= 10 else f'{value:.2g}'}×"
         case None | "":
-            return number(value)
-    return f"{number(value)} {singular(unit) if value == 1 else unit}"
+            return say.number(value)
+    return f"{say.number(value)} {singular(unit) if value == 1 else unit}"
 
 
 def singular(unit: str) -> str:
@@ -163,28 +123,17 @@ def measurement(item: Measurement) -> str:
     return f"{item.name.replace('-', ' ')}: {quantity(item.value, unit)}{suffix}"
 
 
-def subtask(index: int | None, parallelism: int | None) -> str:
-    """1-based, as Flink prints it.
-
-    >>> subtask(2, 6), subtask(2, None)
-    ('3/6', '3/?')
-    """
-    return "" if index is None else f"{index + 1}/{parallelism or '?'}"
-
-
 def who(subject: Subject, *, most: int = 60) -> str:
     """A subject in one line: what, and where it runs.
 
     >>> who(Subject(kind="subtask", task="Map", subtask_index=2, parallelism=6, taskmanager="tm-3"))
     'subtask 3/6 of Map on tm-3'
     """
-    task = abbreviate(subject.task or subject.operator or subject.vertex_id or "", most)
-    place = subject.taskmanager or ""
-    if subject.host and subject.host not in place:
-        place = f"{place} @ {subject.host}" if place else subject.host
+    task = say.abbreviate(subject.task or subject.operator or subject.vertex_id or "", most)
+    place = say.place(subject.taskmanager, subject.host)
     match subject.kind:
         case "subtask" if subject.subtask_index is not None:
-            part = f"subtask {subtask(subject.subtask_index, subject.parallelism)}"
+            part = f"subtask {say.subtask(subject.subtask_index, subject.parallelism)}"
             what = f"{part} of {task}" if task else part
         case "taskmanager" if place:
             return f"TaskManager {place}"
@@ -206,7 +155,7 @@ def who(subject: Subject, *, most: int = 60) -> str:
             what = f"partition {subject.partition}"
             what += f" of query {subject.query}" if subject.query else ""
         case "task" if subject.stage is not None:
-            part = subtask(subject.subtask_index, subject.parallelism)
+            part = say.subtask(subject.subtask_index, subject.parallelism)
             what = (
                 f"task {part} of stage {subject.stage}"
                 if part
@@ -219,18 +168,6 @@ def who(subject: Subject, *, most: int = 60) -> str:
             names = (task, subject.application, subject.query, subject.receiver, subject.executor)
             what = " ".join((subject.kind, next((name for name in names if name), ""))).strip()
     return f"{what} on {place}" if place else what
-
-
-def abbreviate(text: str, most: int) -> str:
-    """Cut a long name in the middle, where chained operators repeat themselves.
-
-    >>> abbreviate("Source: a -> Map -> Filter -> Sink: b", 20)
-    'Source: a … Sink: b'
-    """
-    if len(text) <= most:
-        return text
-    half = (most - 3) // 2
-    return f"{text[: most - 3 - half].rstrip(' ->')} … {text[-half:].lstrip(' ->')}"
 
 
 def convicted(culprit: Culprit) -> str:
@@ -324,27 +261,31 @@ def counts(job: CheckpointJob) -> str:
     if not job.total.checkpoints:
         return "none seen"
     parts = [
-        f"{thousands(job.counts[status])} {word}"
+        f"{say.thousands(job.counts[status])} {word}"
         for status, word in STATUS_WORDS.items()
         if job.counts.get(status)
     ]
     parts += [
-        f"{thousands(n)} {status}" for status, n in job.counts.items() if status not in STATUS_WORDS
+        f"{say.thousands(n)} {status}"
+        for status, n in job.counts.items()
+        if status not in STATUS_WORDS
     ]
-    return f"{thousands(job.total.checkpoints)}: {', '.join(parts)}"
+    return f"{say.thousands(job.total.checkpoints)}: {', '.join(parts)}"
 
 
 def job_title(job: CheckpointJob) -> str:
     """A job in one line."""
     parts = [job.name or "without a name", job.job_id, job.cluster]
     version = f"Flink {job.flink_version}" if job.flink_version else ""
-    runs = plural(job.runs, "run") if job.runs > 1 else ""
+    runs = say.plural(job.runs, "run") if job.runs > 1 else ""
     return " · ".join(filter(None, [*parts, version, runs]))
 
 
 def application_title(app: RateApplication) -> str:
     """An application of Spark in one line."""
-    interval = f"batches every {duration(app.batch_interval_ms)}" if app.batch_interval_ms else ""
+    interval = (
+        f"batches every {say.duration(app.batch_interval_ms)}" if app.batch_interval_ms else ""
+    )
     version = f"Spark {app.spark_version}" if app.spark_version else ""
     names = [app.name or "without a name", app.application or ""]
     return " · ".join(filter(None, [*names, version, interval]))
@@ -355,10 +296,10 @@ def batch_counts(app: RateApplication) -> str:
     done = sum(batch.status == "completed" for batch in app.batches)
     failed = sum(batch.failed_outputs > 0 for batch in app.batches)
     waiting = len(app.batches) - done
-    parts = [f"{thousands(done)} completed"]
+    parts = [f"{say.thousands(done)} completed"]
     parts += [f"{failed} of them failed"] if failed else []
     parts += [f"{waiting} not"] if waiting else []
-    return f"{thousands(app.total.batches)}: {', '.join(parts)}"
+    return f"{say.thousands(app.total.batches)}: {', '.join(parts)}"
 
 
 # What a command looks for, and what to give it, by the command's name.
@@ -412,9 +353,9 @@ def verdict_sentence(report: Report) -> str:
     if summary.verdict == "inconclusive":
         return "inconclusive: the input does not tell"
     if summary.verdict == "healthy":
-        return "healthy" + (f", {plural(len(findings), 'remark')}" if findings else "")
+        return "healthy" + (f", {say.plural(len(findings), 'remark')}" if findings else "")
     critical = sum(finding.severity == "critical" for finding in findings)
     warnings = sum(finding.severity == "warning" for finding in findings)
     tally = [f"{critical} critical"] if critical else []
-    tally += [plural(warnings, "warning")] if warnings else []
+    tally += [say.plural(warnings, "warning")] if warnings else []
     return f"{summary.verdict}: {', '.join(tally)}"

@@ -1,4 +1,4 @@
-"""The one physical shape of everything that a parser emits.
+"""The one physical shape of everything that a parser emits, and what makes it of rows and columns.
 
 `EVENTS` is an Arrow schema, so that parsing neither needs nor starts Spark; the Spark
 `StructType` is derived from it in `flowdiag.parsers.spark.frame`. A row is what one record *prints*:
@@ -33,8 +33,10 @@ JSON text.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -189,3 +191,145 @@ def empty_row() -> dict[str, object]:
     ['application', 'attempt', 'attempt_id']
     """
     return dict.fromkeys(EVENTS.names)
+
+
+# -- rows and columns --------------------------------------------------------------------------
+
+Row = dict[str, Any]
+"""One row: values by column; what is absent is null, and `fields` is a mapping."""
+
+BATCH_ROWS: Final = 2048
+"""Rows per batch: with more, their memory is fresh each time, and its page faults cost more."""
+METRIC_ROWS: Final = 8192
+"""The same where rows come in masses, and are read column by column."""
+
+
+def batch_of(columns: Mapping[str, Sequence[Any] | pa.Array], size: int) -> pa.RecordBatch:
+    """A batch of `EVENTS` of the columns that are given; all others are null.
+
+    Args:
+        columns: values or arrays by name; those of `fields` are mappings or lists of pairs.
+        size: the number of rows.
+    """
+    arrays = []
+    for column in EVENTS:
+        values = columns.get(column.name)
+        if values is None:
+            arrays.append(pa.nulls(size, column.type))
+        elif isinstance(values, pa.Array):
+            arrays.append(values)
+        else:
+            arrays.append(pa.array(values, type=column.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=EVENTS)
+
+
+class RowBuilder:
+    """Collects rows and makes record batches of `EVENTS` of them."""
+
+    def __init__(self, most: int = BATCH_ROWS) -> None:
+        """Start with no rows; with `most` of them it is full."""
+        self._most = most
+        self._rows: list[Row] = []
+        self._used: set[str] = set()
+
+    def __len__(self) -> int:
+        """The number of rows not yet taken."""
+        return len(self._rows)
+
+    @property
+    def full(self) -> bool:
+        """Whether the rows should be taken."""
+        return len(self._rows) >= self._most
+
+    def add(self, row: Row) -> None:
+        """Add one row; columns that it lacks are null."""
+        self._rows.append(row)
+        self._used.update(row)
+
+    def take(self) -> pa.RecordBatch:
+        """The rows so far as one batch; the builder is empty afterwards."""
+        rows = self._rows
+        columns: dict[str, list[Any]] = {
+            name: [row.get(name) for row in rows] for name in self._used
+        }
+        if "fields" in columns:
+            # Arrow takes a map as pairs.
+            columns["fields"] = [
+                None if value is None else list(value.items()) for value in columns["fields"]
+            ]
+        self._rows = []
+        self._used = set()
+        return batch_of(columns, len(rows))
+
+
+# -- what became of a split --------------------------------------------------------------------
+
+SAMPLES: Final = 3
+SAMPLE_CHARACTERS: Final = 300
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the `split` row says: each reader counts while it reads.
+
+    Attributes:
+        bytes: decoded bytes read.
+        candidates: lines with an anchor, answers or samples: what might have been understood.
+        recognised: those that were.
+        not_understood: those that should have been.
+        logger_hits: lines of a class whose every line should be understood.
+        truncated: lines and reports that were cut since they are too long.
+        first_us, last_us: of the times; wall clocks as printed, or instants where only these are.
+        samples: the beginnings of a few that were not understood.
+        error: one clause on why it was not read to its end; None if it was.
+    """
+
+    bytes: int = 0
+    candidates: int = 0
+    recognised: int = 0
+    not_understood: int = 0
+    logger_hits: int = 0
+    truncated: int = 0
+    first_us: int | None = None
+    last_us: int | None = None
+    samples: list[str] = field(default_factory=list)
+    error: str | None = None
+
+    def saw(self, time_us: int | None) -> None:
+        """Widen the range of times by one, where there is one."""
+        if time_us is None:
+            return
+        if self.first_us is None or time_us < self.first_us:
+            self.first_us = time_us
+        if self.last_us is None or time_us > self.last_us:
+            self.last_us = time_us
+
+    def missed(self, what: str) -> None:
+        """Count what was not understood, and keep the first few as samples."""
+        self.not_understood += 1
+        if len(self.samples) < SAMPLES:
+            self.samples.append(what[:SAMPLE_CHARACTERS])
+
+    def row(self, source: int, offset: int) -> Row:
+        """The `split` row, with which every split ends."""
+        fields = {
+            "bytes": str(self.bytes),
+            "candidates": str(self.candidates),
+            "recognised": str(self.recognised),
+            "not_understood": str(self.not_understood),
+            "logger_hits": str(self.logger_hits),
+            "truncated_lines": str(self.truncated),
+        }
+        for number, sample in enumerate(self.samples, 1):
+            fields[f"sample_{number}"] = sample
+        if self.first_us is not None:
+            fields["first_us"] = str(self.first_us)
+            fields["last_us"] = str(self.last_us)
+        if self.error is not None:
+            fields["error"] = self.error
+        return {
+            "source": source,
+            "offset": offset,
+            "event": Event.SPLIT.value,
+            "fields": fields,
+        }

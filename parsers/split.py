@@ -12,28 +12,26 @@ lines beside it, never on what came before in the split.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import BinaryIO, Final
 
 import pyarrow as pa
 
 from flowdiag.parsers.catalogue import Catalogue, load_catalogue
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.flink.prometheus import SampleCounts, read_prometheus
-from flowdiag.parsers.flink.rest import DocumentCounts, read_document
-from flowdiag.parsers.lines.reader import STRUCTURE, Reader, Tally
+from flowdiag.parsers.flink.prometheus import read_prometheus
+from flowdiag.parsers.flink.rest import read_document
+from flowdiag.parsers.lines.reader import STRUCTURE, Reader
 from flowdiag.parsers.lines.records import Recogniser
 from flowdiag.parsers.lines.scan import LineScanner
-from flowdiag.parsers.rows import EVENTS, Event
-from flowdiag.parsers.sources.discover import Source, open_source, stream_error
+from flowdiag.parsers.rows import EVENTS, RowBuilder, Tally
+from flowdiag.parsers.sources.open import Source, open_source, stream_error
 from flowdiag.parsers.spark.events import EventReader, fit
 from flowdiag.parsers.spark.rest import answer_rows
 
 TASK_BYTES: Final = 96 * 1024 * 1024
 """Bytes per task: a reused Spark worker stalls some 40 ms for each, so not many small ones."""
-BATCH_ROWS: Final = 2048
-"""Rows per batch: with more, their memory is fresh each time, and its page faults cost more."""
 UNPACKED: Final = 10  # logs shrink about so much
 
 
@@ -79,39 +77,23 @@ def plan_splits(sources: Sequence[Source], target_bytes: int = TASK_BYTES) -> li
     return tasks
 
 
-class RowBuilder:
-    """Collects rows and makes record batches of `EVENTS` of them."""
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A split that is being read.
 
-    def __init__(self) -> None:
-        """Start with no rows."""
-        self._rows: list[dict[str, Any]] = []
-        self._used: set[str] = set()
+    Attributes:
+        split: what is read.
+        tally: counts meanwhile, for the `split` row.
+        rows: takes rows; a reader takes batches from it when it is full.
+        metrics: names of the metrics of reports that become rows; None for all that are known.
+        catalogue: messages to recognise.
+    """
 
-    def __len__(self) -> int:
-        """The number of rows not yet taken."""
-        return len(self._rows)
-
-    def add(self, row: dict[str, Any]) -> None:
-        """Add one row; columns that it lacks are null."""
-        self._rows.append(row)
-        self._used.update(row)
-
-    def take(self) -> pa.RecordBatch:
-        """The rows so far as one batch; the builder is empty afterwards."""
-        rows = self._rows
-        arrays = []
-        for column in EVENTS:
-            name = column.name
-            if name not in self._used:
-                arrays.append(pa.nulls(len(rows), column.type))
-                continue
-            values: list[Any] = [row.get(name) for row in rows]
-            if name == "fields":
-                values = [None if value is None else list(value.items()) for value in values]
-            arrays.append(pa.array(values, type=column.type))
-        self._rows = []
-        self._used = set()
-        return pa.RecordBatch.from_arrays(arrays, schema=EVENTS)
+    split: Split
+    tally: Tally
+    rows: RowBuilder
+    metrics: Collection[str] | None
+    catalogue: Catalogue | None
 
 
 def parse_split(
@@ -127,7 +109,8 @@ def parse_split(
         split: from `plan_splits`.
         catalogue: messages to recognise; by default all that flowdiag knows.
         metrics: names of the metrics of reports that become rows; None for all that are known.
-        builder: gets the rows of several splits in turn, and keeps the last ones of each.
+        builder: gets the rows of several splits in turn, and keeps the last ones of each, except of
+            the kinds in `_ALONE`.
 
     Yields:
         batches of at most 2048 rows (of metrics: 8192); the very last row is the only one of event `split`, with
@@ -136,46 +119,18 @@ def parse_split(
         of a checkpoint class), truncated_lines, first_us and last_us (wall clock as printed, or
         the instant where only that is printed), error (one clause, absent if all went well).
     """
-    source = split.source
-    if source.kind in ("rest", "archive"):
-        yield from _read_whole(split, metrics, builder)
-        return
-    if source.kind == "prometheus":
-        yield from _read_samples(split, metrics)
-        return
-    if source.kind == "spark-rest":
-        yield from _read_answer(split)
-        return
-    if source.kind == "spark-events":
-        yield from _read_spark_events(split)
-        return
-    tally = Tally()
-    shared, builder = builder, RowBuilder() if builder is None else builder
-    error: str | None = None
-    scanner: LineScanner | None = None
+    source, tally = split.source, Tally()
+    shared = builder is not None and source.kind not in _ALONE
+    rows = builder if builder is not None and shared else RowBuilder()
+    read = _READERS.get(source.kind, _read_log)
     try:
         with open_source(source) as stream:
-            known = _recogniser(catalogue if catalogue is not None else _catalogue_of(source))
-            scanner = LineScanner(stream, known.matcher, split.start, split.end)
-            reader = Reader(source.index, scanner, known, tally, metrics)
-            for found in reader.events():
-                if isinstance(found, pa.RecordBatch):
-                    yield found
-                    continue
-                builder.add(found)
-                if len(builder) >= BATCH_ROWS:
-                    yield builder.take()
-            yield from reader.folder.flush()
-            error = stream_error(stream) or scanner.error
-            tally.saw_edges(scanner)
+            yield from read(stream, _Task(split, tally, rows, metrics, catalogue))
     except (OSError, ValueError, FlowdiagError) as problem:
-        error = _clause(problem)
-    if scanner is not None:
-        tally.bytes = scanner.bytes_read
-        tally.truncated += scanner.truncated_lines
-    builder.add(_split_row(split, tally, error))
-    if shared is None or len(builder) >= BATCH_ROWS:
-        yield builder.take()
+        tally.error = tally.error or _clause(problem)
+    rows.add(tally.row(source.index, split.start))
+    if not shared or rows.full:
+        yield rows.take()
 
 
 def parse_splits(
@@ -192,101 +147,101 @@ def parse_splits(
         yield builder.take()
 
 
-def _catalogue_of(source: Source) -> Catalogue:
-    return load_catalogue("spark" if source.engine == "spark" else "flink")
+def parse_on_driver(
+    tasks: Sequence[Sequence[Split]], metrics: Collection[str] | None = None
+) -> pa.Table:
+    """Parse here and now, without Spark; one `split` row per split, as everywhere."""
+    splits = (split for task in tasks for split in task)
+    return pa.Table.from_batches(list(parse_splits(splits, metrics=metrics)), schema=EVENTS)
 
 
-def _read_whole(
-    split: Split, metrics: Collection[str] | None, builder: RowBuilder | None
-) -> Iterator[pa.RecordBatch]:
-    """REST answers and archives: read by their own reader, with the same last row."""
-    tally = Tally()
-    counts = DocumentCounts()
-    error: str | None = None
+# -- readers by kind ---------------------------------------------------------------------------
+
+
+def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
+    """Lines of a log, or the events of a document, which are lines as well."""
+    split, tally, rows = task.split, task.tally, task.rows
+    catalogue = task.catalogue
+    if catalogue is None:
+        catalogue = load_catalogue("spark" if split.source.engine == "spark" else "flink")
+    known = _recogniser(catalogue)
+    scanner = LineScanner(stream, known.matcher, split.start, split.end)
+    reader = Reader(split.source.index, scanner, known, tally, task.metrics)
     try:
-        yield from read_document(split.source, counts, metrics)
-    except (OSError, ValueError, FlowdiagError) as problem:
-        error = _clause(problem)
-    tally.bytes, tally.candidates, tally.recognised = (
-        counts.bytes,
-        counts.candidates,
-        counts.recognised,
-    )
-    tally.not_understood, tally.samples = counts.not_understood, list(counts.samples)
-    tally.first_us, tally.last_us = counts.first_us, counts.last_us
-    shared, builder = builder, RowBuilder() if builder is None else builder
-    builder.add(_split_row(split, tally, error))
-    if shared is None or len(builder) >= BATCH_ROWS:
-        yield builder.take()
+        for found in reader.events():
+            if isinstance(found, pa.RecordBatch):
+                yield found
+                continue
+            rows.add(found)
+            if rows.full:
+                yield rows.take()
+        yield from reader.folder.flush()
+        tally.error = stream_error(stream) or scanner.error
+        reader.look_at_edges()
+    finally:
+        _count_lines(scanner, tally)
 
 
-def _read_samples(split: Split, metrics: Collection[str] | None) -> Iterator[pa.RecordBatch]:
-    """What Prometheus scrapes or keeps, with the same last row."""
-    tally = Tally()
-    counts = SampleCounts()
-    error: str | None = None
+def _read_answers(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
+    """Answers of Flink's REST interface, and archives of its History Server."""
+    yield from read_document(stream, task.split.source, task.tally, task.metrics)
+
+
+def _read_samples(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
+    """What Prometheus scrapes or keeps."""
+    yield from read_prometheus(stream, task.split.source, task.tally, task.metrics)
+    task.tally.error = stream_error(stream)
+
+
+def _read_spark_answers(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
+    """Saved answers of Spark's REST interface."""
+    source, tally = task.split.source, task.tally
+    data = stream.read()
+    tally.bytes = len(data)
+    tally.error = stream_error(stream)
+    for row in answer_rows(data, source.name):
+        fit(row)
+        task.rows.add({**row, "source": source.index})
+        tally.candidates += 1
+        tally.recognised += 1
+        tally.saw(row.get("utc_us"))
+    yield from ()
+
+
+def _read_spark_events(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
+    """A Spark event log or the lines of flowdiag's listener."""
+    split, tally, rows = task.split, task.tally, task.rows
+    reader = EventReader(split.source.index, tally)
+    scanner = reader.scanner(stream, split.start, split.end)
     try:
-        yield from read_prometheus(split.source, counts, metrics)
-    except (OSError, ValueError, FlowdiagError) as problem:
-        error = _clause(problem)
-    tally.bytes, tally.candidates, tally.recognised = (
-        counts.bytes,
-        counts.candidates,
-        counts.recognised,
-    )
-    tally.not_understood, tally.samples = counts.not_understood, list(counts.samples)
-    tally.first_us, tally.last_us = counts.first_us, counts.last_us
-    builder = RowBuilder()
-    builder.add(_split_row(split, tally, error))
-    yield builder.take()
+        for row in reader.rows(scanner):
+            rows.add(row)
+            if rows.full:
+                yield rows.take()
+        tally.error = stream_error(stream) or scanner.error
+    finally:
+        _count_lines(scanner, tally)
 
 
-def _read_answer(split: Split) -> Iterator[pa.RecordBatch]:
-    """A saved answer of Spark's REST interface, with the same last row."""
-    tally = Tally()
-    builder = RowBuilder()
-    error: str | None = None
-    try:
-        with open_source(split.source) as stream:
-            data = stream.read()
-            tally.bytes = len(data)
-            error = stream_error(stream)
-        for row in answer_rows(data, split.source.name):
-            fit(row)
-            builder.add({**row, "source": split.source.index})
-            tally.candidates += 1
-            tally.recognised += 1
-            tally.saw_instant(row.get("utc_us"))
-    except (OSError, ValueError, FlowdiagError) as problem:
-        error = error or _clause(problem)
-    builder.add(_split_row(split, tally, error))
-    yield builder.take()
+_READERS: Final[dict[str, Callable[[BinaryIO, _Task], Iterator[pa.RecordBatch]]]] = {
+    "log": _read_log,
+    "json-lines": _read_log,
+    "document": _read_log,
+    "rest": _read_answers,
+    "archive": _read_answers,
+    "prometheus": _read_samples,
+    "spark-rest": _read_spark_answers,
+    "spark-events": _read_spark_events,
+}
+"""Who reads a kind of source (`Source.kind`): an open stream in, batches out, rows into `task.rows`."""
+
+_ALONE: Final = frozenset({"prometheus", "spark-rest", "spark-events"})
+"""Kinds whose rows stand in batches of their own, not with those of the splits beside them."""
 
 
-def _read_spark_events(split: Split) -> Iterator[pa.RecordBatch]:
-    """A Spark event log or the lines of flowdiag's listener, with the same last row."""
-    tally = Tally()
-    builder = RowBuilder()
-    reader = EventReader(split.source.index)
-    error: str | None = None
-    scanner: LineScanner | None = None
-    try:
-        with open_source(split.source) as stream:
-            scanner = reader.scanner(stream, split.start, split.end)
-            for row in reader.rows(scanner):
-                builder.add(row)
-                if len(builder) == BATCH_ROWS:
-                    yield builder.take()
-            error = stream_error(stream) or scanner.error
-    except (OSError, ValueError, FlowdiagError) as problem:
-        error = _clause(problem)
-    if scanner is not None:
-        tally.bytes, tally.truncated = scanner.bytes_read, scanner.truncated_lines
-    tally.candidates, tally.recognised = reader.candidates, reader.recognised
-    tally.not_understood, tally.samples = reader.not_understood, reader.samples
-    tally.first_us, tally.last_us = reader.first_us, reader.last_us
-    builder.add(_split_row(split, tally, error))
-    yield builder.take()
+def _count_lines(scanner: LineScanner, tally: Tally) -> None:
+    tally.bytes = scanner.bytes_read
+    tally.truncated += scanner.truncated_lines
 
 
 @functools.lru_cache(maxsize=4)
@@ -294,24 +249,7 @@ def _recogniser(catalogue: Catalogue) -> Recogniser:
     return Recogniser(catalogue, STRUCTURE)
 
 
-def _split_row(split: Split, tally: Tally, error: str | None) -> dict[str, Any]:
-    return {
-        "source": split.source.index,
-        "offset": split.start,
-        "event": Event.SPLIT.value,
-        "fields": tally.fields(error),
-    }
-
-
 def _clause(problem: BaseException) -> str:
     if isinstance(problem, OSError) and problem.strerror:
         return problem.strerror[:1].lower() + problem.strerror[1:]
     return str(problem) or type(problem).__name__
-
-
-def parse_on_driver(
-    tasks: Sequence[Sequence[Split]], metrics: Collection[str] | None = None
-) -> pa.Table:
-    """Parse here and now, without Spark; one `split` row per split, as everywhere."""
-    splits = (split for task in tasks for split in task)
-    return pa.Table.from_batches(list(parse_splits(splits, metrics=metrics)), schema=EVENTS)

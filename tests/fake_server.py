@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import threading
 import time
@@ -13,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.archives import unpacked
 
 COLLECTED = Path(__file__).parents[1] / "fixtures" / "recordings" / "collected"
 
@@ -124,8 +125,9 @@ class RecordedFlink:
         self.metrics: dict[str, dict[str, Any]] = {}
         self.refresh_ms = 1_795_228_000_000
         self.frozen = False
-        for path in sorted((COLLECTED / f"{version}-hot-key" / "collected").glob("tick-*"))[:3]:
-            for answer in json.loads(gzip.decompress(path.read_bytes()))["answers"]:
+        recording = unpacked(COLLECTED / f"{version}-hot-key")
+        for path in sorted((recording / "collected").glob("tick-*"))[:3]:
+            for answer in json.loads(path.read_bytes())["answers"]:
                 name = answer["path"]
                 if name.endswith("/metrics"):
                     known = self.metrics.setdefault(name, {})

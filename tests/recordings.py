@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import tempfile
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.parsers.sources.discover import discover
+
+from .archives import unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +26,7 @@ class Recording:
     """One run of a real cluster.
 
     Args:
-        folder: holds `logs`, `rest`, `archive` and, outside of them, `truth.json`.
+        folder: holds `truth.json` and the archive of `logs`, `rest` and `archive`.
         truth: what the job itself and `grep` say (see fixtures/README.md).
     """
 
@@ -38,6 +39,11 @@ class Recording:
         return str(self.folder.relative_to(RECORDINGS))
 
     @property
+    def files(self) -> Path:
+        """A folder with `logs`, `rest` and `archive`, unpacked when first asked for."""
+        return unpacked(self.folder)
+
+    @property
     def jobs(self) -> list[dict[str, Any]]:
         """The truth per job; most recordings have one."""
         if "jobs" in self.truth:
@@ -48,7 +54,7 @@ class Recording:
     def log_files(self) -> list[Path]:
         """Every log, the JobManager's first."""
         return sorted(
-            (self.folder / "logs").iterdir(), key=lambda p: ("jobmanager" not in p.name, p)
+            (self.files / "logs").iterdir(), key=lambda p: ("jobmanager" not in p.name, p)
         )
 
 
@@ -89,16 +95,15 @@ def variant(recording: Recording, name: str, folder: Path) -> list[str] | None:
     jobmanagers = [path for path in logs if "jobmanager" in path.name]
     taskmanagers = [path for path in logs if path not in jobmanagers]
     if name == "everything":
-        return [str(recording.folder / part) for part in ("logs", "rest", "archive")]
+        return [str(recording.files / part) for part in ("logs", "rest", "archive")]
     if name in ("rest", "archive"):
-        part = recording.folder / name
+        part = recording.files / name
         return [str(part)] if part.is_dir() and any(part.iterdir()) else None
     if name == "logs":
         return [str(path) for path in logs]
     if name == "logs without metrics":
         for path in logs:
-            text = gzip.decompress(path.read_bytes())
-            (folder / path.name.removesuffix(".gz")).write_bytes(_METRICS.sub(b"", text))
+            (folder / path.name).write_bytes(_METRICS.sub(b"", path.read_bytes()))
         return [str(folder)]
     if name == "jobmanager log":
         return [str(path) for path in jobmanagers]

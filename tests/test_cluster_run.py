@@ -21,7 +21,7 @@ import pytest
 
 from benchmarks import logs
 from flowdiag.cli.spark.java import find_java
-from flowdiag.cli.spark.starter import _JVM_FLAGS, spark_home
+from flowdiag.cli.spark.jvm import FLAGS, spark_home
 
 pytestmark = [
     pytest.mark.application,
@@ -82,7 +82,7 @@ class Cluster:
     def start(self, name: str, main_class: str, *arguments: str) -> None:
         """Start a daemon in a process group of its own; its log is a file of its name."""
         home = spark_home()
-        flags = [flag for flag in _JVM_FLAGS if not flag.startswith("-Xmx")]
+        flags = [flag for flag in FLAGS if not flag.startswith("-Xmx")]
         deploy = "org.apache.spark.deploy"
         with (self.folder / f"{name}.log").open("wb") as log:
             self.processes[name] = subprocess.Popen(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from flowdiag.analyses.finding import Severity, Status, Verdict
 from flowdiag.analyses.report.wire import Report
 from flowdiag.parsers.sources.discover import discover
 
+from .archives import unpacked
 from .recordings import RECORDINGS
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def recorded_shapes() -> set[str]:
     return {
         shape(line)
         for scenario in RECORDED
-        for path in (RECORDINGS / "1.20.5" / scenario / "logs").glob("*jobmanager*")
-        for line in gzip.decompress(path.read_bytes()).decode().splitlines()
+        for path in (unpacked(RECORDINGS / "1.20.5" / scenario) / "logs").glob("*jobmanager*")
+        for line in path.read_text().splitlines()
     }
 
 

@@ -19,6 +19,7 @@ from flowdiag.analyses.report.wire import judge
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
 from flowdiag.parsers.sources.discover import discover
+from tests.archives import unpacked
 
 from .analyses.judged import outcomes_of
 
@@ -75,7 +76,7 @@ def judged(spark: SparkSession) -> Callable[[Path], Outcomes]:
 def test_the_first_culprit_is_the_one_that_the_job_names(
     folder: Path, truth: dict[str, Any], judged: Callable[[Path], Outcomes]
 ) -> None:
-    facts, outcomes = judged(folder)
+    facts, outcomes = judged(unpacked(folder))
     keys = {job.job.key.job_id: job.job.key for job in facts.jobs}
     name = str(folder.relative_to(ROOT))
     for each in truth.get("jobs", [truth]):
@@ -116,8 +117,8 @@ COLLECTED = sorted(ROOT.glob("collected/*/truth.json"))
 def test_what_was_collected_names_the_same_subtask(
     path: Path, kind: str, judged: Callable[[Path], Outcomes]
 ) -> None:
-    folder, expected = path.parent / kind, json.loads(path.read_text())["expected"]
-    if not any(folder.glob("*.gz")):
+    folder, expected = unpacked(path.parent) / kind, json.loads(path.read_text())["expected"]
+    if not any(folder.glob("*-*")):
         pytest.skip(f"{path.parent.name} has no {kind}")
     facts, outcomes = judged(folder)
     culprits = judge(outcomes).culprits
@@ -138,7 +139,7 @@ def test_what_was_collected_names_the_same_subtask(
 
 def test_the_report_draws_the_graph_and_says_the_verdict_last(spark: SparkSession) -> None:
     folder = ROOT / "flink" / "1.20.5" / "hot-key"
-    report = diagnose((QUEUES,), discover([str(folder)]), lambda: spark)
+    report = diagnose((QUEUES,), discover([str(unpacked(folder))]), lambda: spark)
     assert [(v.name, v.role) for v in report.data.vertices or ()] == [
         ("Source: orders", "back-pressured"),
         ("enrich", "root"),

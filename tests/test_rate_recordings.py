@@ -13,8 +13,9 @@ from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.rate.model import Job, Settings, simulate
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.report.wire import Finding, PidStep, RateApplication, Report
-from flowdiag.cli.views.pid_simulation import settings_of
+from flowdiag.cli.simulations.pid import settings_of
 from flowdiag.parsers.sources.discover import discover, of_engine
+from tests.archives import unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +36,7 @@ def report_of(spark: SparkSession) -> Ask:
     known: dict[tuple[Path, ...], Report] = {}
 
     def report(folder: Path, *parts: str) -> Report:
+        folder = unpacked(folder)
         paths = tuple(folder / part for part in parts if (folder / part).exists()) or (folder,)
         if paths not in known:
             found = of_engine(discover([str(path) for path in paths]), "spark")
@@ -51,7 +53,7 @@ def alone(spark: SparkSession) -> Alone:
 
     def application(folder: Path, part: str) -> tuple[RateApplication, list[Finding]]:
         if part not in known:
-            paths = [str(one / part) for one in ALL if (one / part).exists()]
+            paths = [str(one / part) for one in map(unpacked, ALL) if (one / part).exists()]
             report = diagnose((RATE,), of_engine(discover(paths), "spark"), lambda: spark)
             assert all(finding.subject.application for finding in report.findings)
             known[part] = {
@@ -124,7 +126,7 @@ def test_the_estimator_is_replayed_to_the_last_bit(folder: Path, alone: Alone) -
     """From the listener's lines alone: the driver's log, where Spark printed it, is withheld."""
     truth = truth_of(folder)
     printed = [told(step) for step in truth.get("pid", ()) if step["new_rate"] is not None]
-    if not printed or not (folder / "listener").exists():
+    if not printed or not (unpacked(folder) / "listener").exists():
         pytest.skip("no back pressure")
     app, _ = alone(folder, "listener")
     steps = [replayed(step) for step in app.pid if step.new_rate is not None]
@@ -170,7 +172,10 @@ def test_triggers_are_those_of_the_log(folder: Path, report_of: Ask) -> None:
 @of_each
 @pytest.mark.parametrize("part", ["listener", "driver", "eventlog"])
 def test_healthy_ones_stay_so_whatever_is_missing(folder: Path, part: str, alone: Alone) -> None:
-    if truth_of(folder)["expected"]["verdict"] != "healthy" or not (folder / part).exists():
+    if (
+        truth_of(folder)["expected"]["verdict"] != "healthy"
+        or not (unpacked(folder) / part).exists()
+    ):
         pytest.skip("not healthy")
     assert alone(folder, part)[1] == []
 

@@ -13,6 +13,7 @@ from flowdiag.analyses.options import Options, RateOptions
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.report.wire import RateApplication
 from flowdiag.parsers.sources.discover import discover, of_engine
+from tests.archives import unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +32,7 @@ FOLDERS = ("3.5.7/converging", "4.3.0/converging")
 
 
 def application(spark: SparkSession, folder: Path, options: RateOptions) -> RateApplication:
-    found = of_engine(discover([str(folder / "rest")]), "spark")
+    found = of_engine(discover([str(unpacked(folder) / "rest")]), "spark")
     applications = diagnose((RATE,), found, lambda: spark, Options(rate=options)).data.applications
     assert applications is not None and len(applications) == 1
     return applications[0]

@@ -12,13 +12,14 @@ from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.report.wire import RateApplication, Report
 from flowdiag.parsers.sources.discover import discover, of_engine
+from tests.archives import synthetic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
-ROOT = Path(__file__).parents[1] / "fixtures" / "synthetic" / "spark"
+ROOT = synthetic() / "spark"
 ALL = sorted(path.parent for path in ROOT.glob("*/truth.json"))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +38,7 @@ def facts_of(spark: SparkSession) -> Callable[..., ClusterFacts]:
 
     def facts(recording: Recording) -> ClusterFacts:
         if recording.folder not in known:
-            found = discover([str(recording.folder / "logs")])
+            found = discover([str(recording.files / "logs")])
             known[recording.folder] = facts_in(found, spark)
         return known[recording.folder]
 
@@ -53,7 +52,7 @@ def report_of(spark: SparkSession) -> Callable[..., Report]:
 
     def report(recording: Recording) -> Report:
         if recording.folder not in known:
-            found = discover([str(recording.folder)])
+            found = discover([str(recording.files)])
             known[recording.folder] = diagnose((CHECKPOINTS,), found, lambda: spark)
         return known[recording.folder]
 
@@ -178,10 +177,10 @@ def test_half_of_the_jobmanager_log_places_the_same_subtasks(
 ) -> None:
     """Deploy lines rotate away first: then the late line and the TaskManagers' own logs must do."""
     for path in recording.log_files:
-        text = gzip.decompress(path.read_bytes())
+        text = path.read_bytes()
         if "jobmanager" in path.name:
             text = text[text.index(b"\n", len(text) // 2) + 1 :]
-        (tmp_path / path.name.removesuffix(".gz")).write_bytes(text)
+        (tmp_path / path.name).write_bytes(text)
     facts = facts_in(discover([str(tmp_path)]), spark)
     for truth in recording.jobs:
         known = {(late["checkpoint"], late["attempt_id"]): late for late in truth["late"]}
@@ -208,7 +207,7 @@ def test_half_of_the_jobmanager_log_places_the_same_subtasks(
 def test_it_does_not_matter_who_parses(
     recording: Recording, spark: SparkSession, tmp_path: Path
 ) -> None:
-    sources = discover([str(recording.folder / "logs")]).sources
+    sources = discover([str(recording.files / "logs")]).sources
     in_files = Resources(here_bytes=0, processes=2, folder=tmp_path / "few")
     ways = {
         "this process": Resources(),
@@ -239,7 +238,7 @@ def test_the_example_of_the_readme_is_what_is_printed(
     readme = (ROOT / "README.md").read_text()
     example = readme.split("<!-- example -->\n```text\n")[1].split("\n```\n<!-- /example -->")[0]
     monkeypatch.chdir(ROOT)
-    recording = discover(["fixtures/recordings/flink/1.20.5/hot-key"])
+    recording = discover(["fixtures/recordings/flink/1.20.5/hot-key/hot-key.tar.zst"])
     report = diagnose((CHECKPOINTS,), recording, lambda: spark)
     printed = iter(table.render(report, Page(width=100)).splitlines())
     for line in example.splitlines():

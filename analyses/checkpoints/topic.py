@@ -22,7 +22,7 @@ from flowdiag.analyses.span import Span
 if TYPE_CHECKING:
     from flowdiag.analyses.engine.reading import Say
     from flowdiag.analyses.flink.clocks.settle import Writer
-    from flowdiag.parsers.sources.discover import Source
+    from flowdiag.parsers.sources.open import Source
 
 # Metrics are judged while checkpoints fail; this much before the trigger belongs to it.
 BEFORE_TRIGGER_US: Final = 5_000_000

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from flowdiag.parsers.parallel import Rows
-    from flowdiag.parsers.sources.discover import Source
+    from flowdiag.parsers.sources.open import Source
     from flowdiag.parsers.split import Split
 
 Say = Callable[[str], None]

@@ -9,12 +9,20 @@ from typing import Final
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.finding import Evidence, Severity, State, Subject, cite, grade
 from flowdiag.analyses.flink.episodes import Episode, finished_us
-from flowdiag.analyses.flink.job import Attempt, Checkpoint, JobFacts, Setting, Status
+from flowdiag.analyses.flink.job import (
+    Attempt,
+    Checkpoint,
+    Incident,
+    JobFacts,
+    Setting,
+    Status,
+)
 from flowdiag.analyses.flink.options import at_least
 
 # One failed checkpoint costs one interval and happens; only when a second one follows without a
 # completed one between is "completes no checkpoint at the end" more than the last line of the log.
 AT_THE_END: Final = 2
+DEFAULT_TIMEOUT_MS: Final = 600_000  # execution.checkpointing.timeout, 1.4 to 2.3
 # Catching up after a start or a restore: this many unsuccessful checkpoints before the first
 # completed one are ordinary (state is read back, the backlog is worked off at full speed).
 WARM_UP: Final = 5
@@ -58,11 +66,15 @@ def state_of(series: Sequence[Episode]) -> State:
     return series[-1].state if series else State.RECOVERED
 
 
-def fatal_at_end(job: JobFacts, series: Sequence[Episode]) -> bool:
+def at_the_end(series: Sequence[Episode]) -> int:
+    """How many checkpoints were unsuccessful since the last completed one, 0 if one completed."""
+    return len(series[-1].checkpoints) if state_of(series) is State.ONGOING else 0
+
+
+def fatal_at_end(job: JobFacts, series: Sequence[Episode], most: float = AT_THE_END) -> bool:
     """Whether no checkpoint completes at the end of the input, or the job died of it."""
-    if not series or series[-1].state is not State.ONGOING:
-        return False
-    return len(series[-1].checkpoints) >= AT_THE_END or job_failed(job)
+    failed = at_the_end(series)
+    return failed > 0 and (failed >= most or job_failed(job))
 
 
 @once
@@ -173,6 +185,15 @@ def _iso_duration(text: str) -> float | None:
 
 INTERVAL_KEYS: Final = ("execution.checkpointing.interval", "observed.interval_ms")
 TIMEOUT_KEYS: Final = ("execution.checkpointing.timeout", "observed.timeout_ms")
+
+
+def lasted_ms(checkpoint: Checkpoint) -> float | None:
+    """How long a completed checkpoint took: as it says, else from its trigger to its end."""
+    if checkpoint.duration_ms is not None:
+        return checkpoint.duration_ms
+    if checkpoint.triggered_us is not None and checkpoint.ended_us is not None:
+        return max(0, checkpoint.ended_us - checkpoint.triggered_us) / 1000
+    return None
 
 
 @once
@@ -304,9 +325,35 @@ def subtask_text(task: str | None, index: int | None, parallelism: int | None) -
     return name if index is None else f"{name} ({index + 1}/{parallelism or '?'})"
 
 
+_WRAPPERS: Final = (
+    "org.apache.flink.util.SerializedThrowable: ",
+    "org.apache.flink.runtime.util.SerializedThrowable: ",
+    "java.util.concurrent.ExecutionException: ",
+    "java.util.concurrent.CompletionException: ",
+)
+
+
+def exception_text(text: str | None, most: int = 200) -> str:
+    """An exception in one line: the wrappers that Flink puts around user exceptions are left out.
+
+    >>> exception_text("org.apache.flink.util.SerializedThrowable: java.io.IOException: disk full")
+    'java.io.IOException: disk full'
+    """
+    line = " ".join((text or "").split())
+    for wrapper in _WRAPPERS:
+        while line.startswith(wrapper):
+            line = line[len(wrapper) :]
+    return shorten(line, most)
+
+
 def shorten(text: str, most: int = 80) -> str:
     """The beginning of a long name; names of SQL tasks fill pages."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def name_of(who: Attempt | Incident) -> str:
+    """A subtask as people know it, by its attempt or by a record."""
+    return subtask_text(who.task, who.subtask_index, who.parallelism)
 
 
 def place_text(taskmanager: str | None, host: str | None) -> str:

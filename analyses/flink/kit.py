@@ -1,12 +1,16 @@
-"""All that a rule about a Flink job needs, under one import."""
+"""All that a rule about a Flink job needs, under one import.
+
+A constructor per kind of subject fills in what follows from the facts: whose the finding is, how bad
+it is and whether it lasts, its times, its count and its records. What a rule knows better it says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from flowdiag.analyses.causes import CAUSES
+from flowdiag.analyses.causes import CAUSES, Remedy
 from flowdiag.analyses.finding import (
     Action,
     Confidence,
@@ -24,37 +28,121 @@ from flowdiag.analyses.finding import (
     weigh,
 )
 from flowdiag.analyses.flink import judging
-from flowdiag.analyses.flink.episodes import in_order
-from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts, Status
-from flowdiag.analyses.flink.options import option
+from flowdiag.analyses.flink.crises import Crisis, Failure, crises
+from flowdiag.analyses.flink.episodes import (
+    Episode,
+    blameless,
+    concluded,
+    episodes,
+    failed,
+    in_order,
+    incidents,
+    settled,
+)
+from flowdiag.analyses.flink.job import (
+    Attempt,
+    Checkpoint,
+    ClusterFacts,
+    Decline,
+    Incident,
+    JobFacts,
+    LateAcknowledgement,
+    Status,
+    SubtaskCheckpoint,
+)
+from flowdiag.analyses.flink.judging import (
+    AT_THE_END,
+    DEFAULT_TIMEOUT_MS,
+    WARM_UP,
+    at_the_end,
+    bytes_text,
+    count_text,
+    duration_text,
+    ends,
+    exception_text,
+    fatal_at_end,
+    job_failed,
+    lasted_ms,
+    name_of,
+    place_text,
+    shorten,
+    subtask_text,
+)
+from flowdiag.analyses.flink.options import names_of, option
 from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 
 __all__ = [
+    "AT_THE_END",
+    "DEFAULT_TIMEOUT_MS",
+    "WARM_UP",
     "Action",
+    "Attempt",
     "Checkpoint",
+    "ClusterFacts",
     "Confidence",
+    "Crisis",
+    "Decline",
+    "Episode",
     "Evidence",
+    "Failure",
     "Finding",
+    "Incident",
     "Inconclusive",
     "Iterator",
     "Job",
+    "JobFacts",
+    "LateAcknowledgement",
     "Limits",
     "Measurement",
     "Rank",
     "Rule",
+    "Sequence",
     "Severity",
     "Signal",
     "State",
     "Status",
     "Subject",
+    "SubtaskCheckpoint",
     "Vote",
+    "at_the_end",
+    "blameless",
+    "bytes_text",
     "cite",
+    "count_text",
+    "duration_text",
+    "ends",
+    "episodes",
+    "exception_text",
+    "explained",
+    "failed",
+    "fatal_at_end",
     "grade",
+    "in_order",
+    "incidents",
+    "job_failed",
+    "lasted_ms",
     "limit",
     "measured",
+    "name_of",
     "of_checkpoints",
+    "of_crises",
+    "of_episodes",
+    "of_incidents",
     "of_job",
+    "of_subtask",
+    "of_taskmanager",
+    "option",
+    "outcome_text",
+    "place_text",
+    "records_of",
     "remedies",
+    "settled",
+    "shorten",
+    "subtask_subject",
+    "subtask_text",
+    "taskmanager_subject",
+    "tuned",
+    "votes_for",
     "weigh",
 ]
 
@@ -82,17 +170,36 @@ class Job(JobFacts):
         return [c for c in self.in_order if c.status is Status.COMPLETED]
 
     @property
+    def concluded(self) -> tuple[Checkpoint, ...]:
+        """The checkpoints that completed or failed: what shares are shares of."""
+        return concluded(self)
+
+    @property
     def interval_ms(self) -> float | None:
         """The checkpoint interval: as configured, else as observed."""
         return judging.interval_ms(self)
+
+    @property
+    def timeout_ms(self) -> float | None:
+        """The checkpoint time-out: as configured, else as observed."""
+        return judging.timeout_ms(self)
+
+    @property
+    def crises(self) -> tuple[Crisis, ...]:
+        """Its failures, each series from the first to the recovery."""
+        return crises(self, self.cluster)
+
+    def completed_after(self, time_us: int | None) -> bool:
+        """Whether a checkpoint completed after a moment: it has recovered from what was then."""
+        return any(
+            c.status is Status.COMPLETED and (c.ended_us or 0) > (time_us or 0)
+            for c in self.checkpoints
+        )
 
 
 def jobs_of(cluster: ClusterFacts) -> tuple[Job, ...]:
     """What rules judge one by one."""
     return tuple(Job.of(job, cluster) for job in cluster.jobs)
-
-
-Measured = tuple[float | int | str | None, str | None] | tuple[Any, ...]
 
 
 def measured(
@@ -113,6 +220,54 @@ def measured(
     return Measurement(name=name, value=value, unit=unit, threshold=threshold, population=over)
 
 
+def votes_for(signals: Mapping[str, str | None], weights: Sequence[Signal]) -> tuple[Vote, ...]:
+    """The votes that were cast, with the weights that the rule publishes.
+
+    Args:
+        signals: what each says, in order; None: it is silent.
+        weights: the rule's voting table.
+    """
+    table = {signal.name: signal.weight for signal in weights}
+    return tuple(
+        Vote(signal=name, says=says, weight=table[name])
+        for name, says in signals.items()
+        if says is not None
+    )
+
+
+def subtask_subject(job: JobFacts, who: Attempt | Incident) -> Subject:
+    """A subtask as far as an attempt, or a record, tells of it; the job where it tells of none."""
+    if isinstance(who, Attempt):
+        return judging.subtask_subject(job, who)
+    return judging.subtask_subject(
+        job,
+        Attempt(
+            job=job.key,
+            attempt_id=who.attempt_id or "",
+            task=who.task,
+            subtask_index=who.subtask_index,
+            parallelism=who.parallelism,
+            taskmanager=who.taskmanager,
+            host=who.host,
+        ),
+    )
+
+
+def taskmanager_subject(
+    job: JobFacts | None, taskmanager: str | None, host: str | None = None
+) -> Subject:
+    """A TaskManager, by resource id or only by host; the job where neither is known."""
+    if job is not None and taskmanager is None and host is None:
+        return judging.job_subject(job)
+    return Subject(
+        kind="taskmanager",
+        job_id=(job.key.job_id or None) if job is not None else None,
+        job_name=job.name if job is not None else None,
+        taskmanager=taskmanager,
+        host=host,
+    )
+
+
 def of_job(job: JobFacts, *, subject: Subject | None = None, **said: Any) -> Finding:
     """A finding about a job, or about something of it.
 
@@ -124,34 +279,181 @@ def of_job(job: JobFacts, *, subject: Subject | None = None, **said: Any) -> Fin
     return Finding(job=job.key, subject=subject or judging.job_subject(job), **said)
 
 
+def of_subtask(job: JobFacts, who: Attempt | Incident, **said: Any) -> Finding:
+    """A finding about a subtask, as far as an attempt or a record tells which."""
+    return of_job(job, subject=subtask_subject(job, who), **said)
+
+
+def of_taskmanager(
+    job: JobFacts | None, taskmanager: str | None, host: str | None = None, **said: Any
+) -> Finding:
+    """A finding about a TaskManager; about the job where no record names one.
+
+    Args:
+        job: whose verdict counts it; None: of no known job.
+        taskmanager, host: its resource id, and where it runs.
+        said: the other fields of `Finding`.
+    """
+    return Finding(
+        job=job.key if job is not None else None,
+        subject=taskmanager_subject(job, taskmanager, host),
+        **said,
+    )
+
+
 def of_checkpoints(
     job: JobFacts,
-    checkpoints: list[Checkpoint],
+    checkpoints: Sequence[Checkpoint],
     *,
-    among: list[Checkpoint],
+    among: Sequence[Checkpoint],
     ongoing: bool,
     **said: Any,
 ) -> Finding:
-    """A finding about some of a job's checkpoints: state, severity, times and records follow from them.
+    """A finding about some of a job's checkpoints: severity, times and records follow from them.
 
     Args:
         job: whose they are.
         checkpoints: those that it is about, in order; at least one.
         among: those that were looked at: the severity goes by the share.
         ongoing: whether it lasts at the end of the input.
-        said: the other fields of `Finding`.
+        said: the other fields of `Finding`; they win.
     """
     state = State.ONGOING if ongoing else State.RECOVERED
-    return of_job(
-        job,
-        state=state,
-        severity=grade(state=state, share=len(checkpoints) / len(among)),
-        first_us=checkpoints[0].triggered_us,
-        last_us=checkpoints[-1].ended_us,
-        count=len(checkpoints),
-        evidence=judging.ends(checkpoints),
-        **said,
+    follows: dict[str, Any] = {
+        "state": state,
+        "severity": grade(state=state, share=len(checkpoints) / max(1, len(among))),
+        "first_us": checkpoints[0].triggered_us,
+        "last_us": checkpoints[-1].ended_us,
+        "count": len(checkpoints),
+        "evidence": ends(checkpoints),
+    }
+    return of_job(job, **(follows | said))
+
+
+def of_episodes(
+    job: JobFacts,
+    series: Sequence[Episode],
+    affected: int,
+    *,
+    fatal: bool | None = None,
+    **said: Any,
+) -> Finding:
+    """A finding about series of unsuccessful checkpoints: state, severity and times follow from them.
+
+    Args:
+        job: whose they are.
+        series: the episodes that it is about, in order.
+        affected: how many checkpoints: the severity goes by their share of all that ended.
+        fatal: whether it is critical; None: if none completes at the end of the input.
+        said: the other fields of `Finding`; they win.
+    """
+    follows: dict[str, Any] = {
+        "state": judging.state_of(series),
+        "severity": judging.severity_of(job, series, affected, len(concluded(job)), fatal=fatal),
+        "first_us": series[0].first_us if series else None,
+        "last_us": series[-1].last_us if series else None,
+        "count": affected,
+    }
+    return of_job(job, **(follows | said))
+
+
+def of_crises(job: JobFacts, series: Sequence[Crisis], **said: Any) -> Finding:
+    """A finding about crises: state, severity, times and records follow from them, the last first.
+
+    Args:
+        job: whose they are.
+        series: the crises that it is about, in order; at least one.
+        said: the other fields of `Finding`; they win.
+    """
+    last = series[-1]
+    follows: dict[str, Any] = {
+        "state": last.state,
+        "severity": grade(
+            state=last.state,
+            share=len(series) / max(1, len(concluded(job))),
+            fatal=last.fatal,
+        ),
+        "first_us": series[0].first_us,
+        "last_us": last.last_us,
+        "count": len(series),
+        "evidence": cite(ref for crisis in reversed(series) for ref in crisis.refs),
+        "ranked": True,
+    }
+    return of_job(job, **(follows | said))
+
+
+def of_incidents(
+    job: JobFacts, records: Sequence[Incident], *, ongoing: bool, share: float = 1.0, **said: Any
+) -> Finding:
+    """A finding about records of one kind: severity, times, count and evidence follow from them.
+
+    Args:
+        job: whose they are.
+        records: those that it is about, in order of time; at least one.
+        ongoing: whether it lasts at the end of the input.
+        share: affected part of the checkpoints, 0 to 1.
+        said: the other fields of `Finding`; they win.
+    """
+    state = State.ONGOING if ongoing else State.RECOVERED
+    follows: dict[str, Any] = {
+        "state": state,
+        "severity": grade(state=state, share=share),
+        "first_us": records[0].time_us,
+        "last_us": records[-1].time_us,
+        "count": len(records),
+        "evidence": records_of(records),
+    }
+    return of_job(job, **(follows | said))
+
+
+def outcome_text(crisis: Crisis) -> str:
+    """What became of the job, as the tail of a title; nothing if it recovered."""
+    if crisis.final:
+        return "; the job failed for good"
+    return "; the job has not recovered" if crisis.state is State.ONGOING else ""
+
+
+def records_of(incidents: Iterable[Incident]) -> tuple[Evidence, ...]:
+    """Where the incidents are written, in the given order."""
+    return cite((incident.ref, incident.time_us) for incident in incidents)
+
+
+def tuned(
+    job: JobFacts,
+    name: str,
+    text: str,
+    *,
+    proposed: str | None = None,
+    risk: str | None = None,
+    restart_needed: bool | None = True,
+    verify: str | None = None,
+    current: str | None = None,
+) -> tuple[Action, ...]:
+    """The advice to change an option, with its present value; none where the version lacks it.
+
+    Args:
+        job: its version and settings.
+        name: of the option, as `options.option` knows it.
+        text: what to do.
+        proposed, risk, restart_needed, verify: as in `Action`.
+        current: its value where no input prints it.
+    """
+    remedy = Remedy(
+        text=text,
+        option=name,
+        proposed=proposed,
+        risk=risk,
+        restart_needed=restart_needed,
+        verify=verify,
     )
+    action = _action(remedy, job, None, current, {})
+    return (action,) if action is not None else ()
+
+
+def explained(cause: str, **fill: str) -> str:
+    """What a cause does to the job, in its own words; `fill` stands for the names in braces."""
+    text = CAUSES[cause].explanation
+    return text.format(**fill) if fill else text
 
 
 def remedies(
@@ -159,6 +461,7 @@ def remedies(
     job: JobFacts,
     *names: str,
     proposed: Mapping[str, str | None] | None = None,
+    current: Mapping[str, str] | None = None,
     **fill: str,
 ) -> tuple[Action, ...]:
     """What to do about a cause, in this job: options by its version, with the values they have now.
@@ -170,30 +473,38 @@ def remedies(
         job: its version and settings.
         names: which remedies; none: all.
         proposed: values to try, by remedy, where they depend on the job.
+        current: values that hold now, by remedy, where no input prints them.
         fill: what stands for the names in braces.
     """
     table = CAUSES[cause].remedies or {}
-    return tuple(_actions(table, job, names or tuple(table), proposed or {}, fill))
+    advice = [
+        _action(table[name], job, (proposed or {}).get(name), (current or {}).get(name), fill)
+        for name in names or table
+    ]
+    return tuple(action for action in advice if action is not None)
 
 
-def _actions(
-    table: Mapping[str, Any],
+def _action(
+    remedy: Remedy,
     job: JobFacts,
-    names: Iterable[str],
-    proposed: Mapping[str, str | None],
+    proposed: str | None,
+    current: str | None,
     fill: Mapping[str, str],
-) -> Iterator[Action]:
-    for name in names:
-        remedy = table[name]
-        key = option(remedy.option, job.version) if remedy.option else None
-        if remedy.option and key is None:
-            continue
-        yield Action(
-            text=remedy.text.format(**fill) if fill else remedy.text,
-            option=key,
-            current=judging.configured(job, key) if key else None,
-            proposed=proposed.get(name, remedy.proposed),
-            risk=remedy.risk,
-            restart_needed=remedy.restart_needed,
-            verify=remedy.verify,
-        )
+) -> Action | None:
+    key, now = None, None
+    if remedy.option is not None:
+        own = "." in remedy.option  # a key that is the same in all versions, or not Flink's own
+        key = remedy.option if own else option(remedy.option, job.version)
+        if key is None:
+            return None
+        if remedy.shows_current:
+            now = judging.configured(job, *((key,) if own else names_of(remedy.option)))
+    return Action(
+        text=remedy.text.format(**fill) if fill else remedy.text,
+        option=key,
+        current=now if now is not None else current,
+        proposed=remedy.proposed if proposed is None else proposed,
+        risk=remedy.risk,
+        restart_needed=remedy.restart_needed,
+        verify=remedy.verify,
+    )

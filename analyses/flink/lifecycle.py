@@ -1,8 +1,8 @@
 """What the logs say about checkpoints, attempts and incidents, measured with Spark.
 
-Every function takes resolved events (`flowdiag.analyses.flink.clocks.settle`) and returns a DataFrame; `facts_frame`
-unites the small results so that one action brings all of them, told apart by `what`. The queries stand in
-`sql/`.
+Every function takes resolved events (`flowdiag.analyses.flink.clocks.apply`) and returns a DataFrame;
+`facts_frame` unites the small results so that one action brings all of them, told apart by `what`. The
+queries stand in `sql/`.
 """
 
 from __future__ import annotations

@@ -128,6 +128,20 @@ def option(name: str, version: str | None) -> str | None:
     return None
 
 
+# What the checkpoints themselves tell of a setting that no input prints.
+_OBSERVED: Final = {"interval": "observed.interval_ms", "timeout": "observed.timeout_ms"}
+
+
+def names_of(name: str) -> tuple[str, ...]:
+    """All names under which the value of a setting may be known, whatever the version.
+
+    >>> names_of("incremental")
+    ('state.backend.incremental', 'execution.checkpointing.incremental')
+    """
+    keys = tuple(key for _, _, key in _KEYS[name])
+    return (*keys, _OBSERVED[name]) if name in _OBSERVED else keys
+
+
 def at_least(version: str | None, major: int, minor: int) -> bool | None:
     """Whether the version is that one or newer; None when it is not known."""
     seen = version_of(version)

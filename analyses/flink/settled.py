@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from flowdiag.analyses.flink.clocks.settle import Writer
     from flowdiag.analyses.flink.clocks.survey import Survey
-    from flowdiag.parsers.sources.discover import Source
+    from flowdiag.parsers.sources.open import Source
 
 
 # Beyond, Spark's own way is faster: measured with 190 000 rows (benchmarks/README.md), not at the edge.

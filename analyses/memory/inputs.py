@@ -12,7 +12,7 @@ from flowdiag.parsers.flink.container_texts import ended_containers, looks_like_
 from flowdiag.parsers.flink.options import MAX_BYTES, looks_like_options, read_options
 
 if TYPE_CHECKING:
-    from flowdiag.parsers.sources.discover import Source
+    from flowdiag.parsers.sources.open import Source
 
 _MOST: Final = 16 * 1024 * 1024
 _QUARTERS: Final = 4
@@ -82,7 +82,7 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
 
 
 def _text(source: Source) -> str:
-    from flowdiag.parsers.sources.discover import open_source
+    from flowdiag.parsers.sources.open import open_source
 
     try:
         with open_source(source) as stream:

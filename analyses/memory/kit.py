@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flowdiag.analyses.causes import CAUSES, explained
+from flowdiag.analyses.causes import CAUSES
 from flowdiag.analyses.finding import (
     Action,
     Confidence,
@@ -22,7 +22,7 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as say
 from flowdiag.analyses.flink.job import Incident, JobFacts
-from flowdiag.analyses.flink.kit import measured
+from flowdiag.analyses.flink.kit import explained, measured
 from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.memory import model

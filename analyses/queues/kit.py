@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flowdiag.analyses.causes import explained
 from flowdiag.analyses.finding import (
     Action,
     Confidence,
@@ -22,7 +21,7 @@ from flowdiag.analyses.finding import (
     weigh,
 )
 from flowdiag.analyses.flink import judging as say
-from flowdiag.analyses.flink.kit import measured, remedies
+from flowdiag.analyses.flink.kit import explained, measured, remedies
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import Load, by_task, median
 from flowdiag.analyses.queues.facts import GateQueue, JobQueues, Machine, Sample, joined

@@ -22,7 +22,7 @@ from flowdiag.analyses.span import Span
 if TYPE_CHECKING:
     from flowdiag.analyses.engine.reading import Say
     from flowdiag.analyses.flink.clocks.settle import Writer
-    from flowdiag.parsers.sources.discover import Source
+    from flowdiag.parsers.sources.open import Source
 
 MINUTE_US: Final = 60_000_000
 # Windows times subtasks that are brought to the driver, and how many windows there may be at most.

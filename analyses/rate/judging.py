@@ -1,16 +1,25 @@
-"""What the rules of `rate` share: subjects, evidence, and the way settings are shown."""
+"""What the rules of `rate` share: subjects, evidence, settings, and what several of them ask."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Iterable
+from statistics import median
+from typing import Final, TypeVar
 
-from flowdiag.analyses.finding import MAX_CITED, Action, Evidence, Subject, cite
+from flowdiag.analyses.finding import Evidence, Subject, cite
 from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, Record, Trigger
+from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import StreamState
+from flowdiag.analyses.rate.state import COLD, FEW, NARROW, Assessed, StreamState, tight
+
+# When batches cost about an interval whatever they hold (see `fixed_cost`).
+COST: Final = 0.9  # of the interval
+SMALL: Final = 0.25  # of the records of the largest batch
+BATCHES: Final = 3
+SPREAD: Final = 0.5  # of the largest batch: with less, the line through all tells of no base
+
+Told = TypeVar("Told", bound=Batch | Trigger | Record)
 
 DEFAULTS: Final = {
     "spark.streaming.backpressure.enabled": "false",
@@ -44,11 +53,9 @@ def query_subject(app: ApplicationFacts, query: QueryFacts) -> Subject:
     )
 
 
-def receiver_subject(
-    app: ApplicationFacts, stream: int | None, events: Sequence[Record] = ()
-) -> Subject:
+def receiver_subject(app: ApplicationFacts, stream: int | None) -> Subject:
     """An input stream, with the receiver that feeds it as far as it is known."""
-    mine = [r for r in (*app.receivers, *events) if r.fields.get("stream") == str(stream)]
+    mine = [r for r in app.receivers if r.fields.get("stream") == str(stream)]
     last = mine[-1] if mine else None
     return Subject(
         kind="receiver" if mine else "stream",
@@ -61,6 +68,22 @@ def receiver_subject(
     )
 
 
+def partition_subject(app: ApplicationFacts, partition: str, query: str | None = None) -> Subject:
+    """A partition of a topic, which an application or one of its queries reads."""
+    return Subject(
+        kind="partition",
+        job_name=app.name,
+        application=app.application,
+        query=query,
+        partition=partition,
+    )
+
+
+def receiver_name(app: ApplicationFacts, stream: int | None) -> str | None:
+    """What the receiver of a stream is called, if it has one that tells."""
+    return receiver_subject(app, stream).receiver
+
+
 def setting(app: ApplicationFacts, option: str) -> str | None:
     """The value of an option as an action shows it: with a word where it is Spark's default."""
     value = app.settings.get(option)
@@ -70,25 +93,18 @@ def setting(app: ApplicationFacts, option: str) -> str | None:
     return f"{default} (default)" if default is not None and app.settings_known else None
 
 
-def of_batches(batches: Iterable[Batch]) -> tuple[Evidence, ...]:
-    """The records that tell of batches, each once."""
-    return cite((b.ref, (b.end_ms or b.time_ms) * 1000) for b in batches)
+def records_of(told: Iterable[Told]) -> tuple[Evidence, ...]:
+    """The records that tell of batches or triggers, or the records themselves: each once."""
+    return cite((one.ref, _when_us(one)) for one in told)
 
 
-def of_triggers(triggers: Iterable[Trigger]) -> tuple[Evidence, ...]:
-    """The records that tell of triggers, each once."""
-    return cite((t.ref, t.time_us) for t in triggers)
+def _when_us(one: Batch | Trigger | Record) -> int | None:
+    return (one.end_ms or one.time_ms) * 1000 if isinstance(one, Batch) else one.time_us
 
 
-def of_records(records: Iterable[Record]) -> tuple[Evidence, ...]:
-    """The records themselves, each once."""
-    return cite((r.ref, r.time_us) for r in records)
-
-
-def slowest(batches: Iterable[Batch], most: int = MAX_CITED) -> list[Batch]:
-    """The batches that took longest."""
-    timed = [b for b in batches if b.processing_ms is not None]
-    return sorted(timed, key=lambda b: (-(b.processing_ms or 0), b.time_ms))[:most]
+def slowest(batches: Iterable[Batch]) -> list[Batch]:
+    """The same batches, those that took longest first."""
+    return sorted(batches, key=lambda b: (-(b.processing_ms or 0), b.time_ms))
 
 
 def limited(state: StreamState) -> bool:
@@ -96,16 +112,69 @@ def limited(state: StreamState) -> bool:
     return state.stability in (Stability.THROTTLED, Stability.OVERLOADED)
 
 
-def short_of_time(state: StreamState) -> bool:
-    """Whether batches queue, take almost all of their interval, or are kept small so that they do not."""
+def short_of_time(state: StreamState, *, use: float = NARROW) -> bool:
+    """Whether batches queue, take almost all of their interval, or are kept small so that they do not.
+
+    Args:
+        state: of batches or triggers.
+        use: share of the interval that is almost all of it.
+    """
     if state.stability is Stability.THROTTLED:
         return any(cap.kind == "pid" for cap in state.caps)
-    return state.stability in (Stability.OVERLOADED, Stability.BORDERLINE)
+    return state.stability is Stability.OVERLOADED or tight(state, use=use)
 
 
-def with_current(action: Action, app: ApplicationFacts) -> Action:
-    """The action with the value that its option has now."""
-    return replace(action, current=setting(app, action.option)) if action.option else action
+def floor_share(estimator: Replay) -> float:
+    """How many of the late updates the floor decided.
+
+    An estimator that would go below the floor by a hair only is not held by it.
+    """
+    late = estimator.updates[-max(6, len(estimator.updates) // 3) :]
+    if not late:
+        return 0.0
+    held = sum(
+        step.at_floor and (step.unclamped_rate or 0.0) < 0.99 * estimator.gains.min_rate
+        for step in late
+    )
+    return held / len(late)
+
+
+def fixed_cost(
+    assessed: Assessed,
+    state: StreamState,
+    *,
+    cost: float = COST,
+    small: float = SMALL,
+    batches: float = BATCHES,
+    spread: float = SPREAD,
+) -> float | None:
+    """What a batch costs that holds next to nothing, if that is about the interval; else None.
+
+    Args:
+        assessed: the application.
+        state: of its batches, with the fitted cost.
+        cost: share of the interval that is about all of it.
+        small: share of the largest batch that is next to nothing.
+        batches: so many such batches have to tell it.
+        spread: how far apart batches have to be in size for the line through them to tell it.
+    """
+    interval = state.interval_ms or 0
+    done = [b for b in assessed.app.completed[COLD:] if b.processing_ms and not b.failed_outputs]
+    counted = [b.records for b in done if b.records is not None]
+    if not counted or len(done) < FEW:
+        return None
+    top = max(counted)
+    took = [
+        float(b.processing_ms or 0)
+        for b in done
+        if b.records is not None and b.records <= small * top
+    ]
+    if top and len(took) >= batches and median(took) >= cost * interval:
+        return median(took)
+    line = state.line
+    if line is not None and line.spread >= spread and line.base >= cost * interval:
+        return line.base
+    return None
 
 
 def rate_text(per_s: float | None) -> str:

@@ -194,17 +194,9 @@ def simulate(
     done: list[Simulated] = []
     for number in range(count):
         begin, end = number * interval, (number + 1) * interval
-        held += offered_per_s[min(number, len(offered_per_s) - 1)] * interval / 1000
-        records = 0
-        cuts = [time for time, _ in pending if begin < time < end]
-        for low, high in zip([begin, *cuts], [*cuts, end], strict=True):
-            while pending and pending[0][0] <= low:
-                bucket.update(pending.pop(0)[1], low * 1000)
-            # The source's records come evenly; what was held back is there at once.
-            fresh = offered_per_s[min(number, len(offered_per_s) - 1)]
-            unborn = max(0.0, fresh * (end - high) / 1000)
-            passed = bucket.passing(int(max(0.0, held - records - unborn)), low * 1000, high * 1000)
-            records += passed
+        fresh = offered_per_s[min(number, len(offered_per_s) - 1)]
+        held += fresh * interval / 1000
+        records = _received(bucket, pending, (begin, end), held, fresh)
         held = held - records if blocked else 0.0
         start = max(end, free_ms)
         took = job.takes(records)
@@ -231,6 +223,34 @@ def simulate(
             )
         )
     return _outcome(done, interval, count, held)
+
+
+def _received(
+    bucket: TokenBucket,
+    pending: list[tuple[int, float]],
+    span: tuple[int, int],
+    held: float,
+    fresh: float,
+) -> int:
+    """The records that pass the limiter within an interval, whose limit may change meanwhile.
+
+    Args:
+        bucket: the limiter.
+        pending: times and rates that are on their way to it; those that arrive are taken out.
+        span: beginning and end of the interval, milliseconds.
+        held: what the source has until the end.
+        fresh: of that, records per second that come in this interval.
+    """
+    (begin, end), records = span, 0
+    cuts = [time for time, _ in pending if begin < time < end]
+    for low, high in zip([begin, *cuts], [*cuts, end], strict=True):
+        while pending and pending[0][0] <= low:
+            bucket.update(pending.pop(0)[1], low * 1000)
+        # The source's records come evenly; what was held back is there at once.
+        unborn = max(0.0, fresh * (end - high) / 1000)
+        ready = int(max(0.0, held - records - unborn))
+        records += bucket.passing(ready, low * 1000, high * 1000)
+    return records
 
 
 def _outcome(done: list[Simulated], interval: int, count: int, held: float) -> Outcome:

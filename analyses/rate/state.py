@@ -17,22 +17,38 @@ from typing import Final
 
 from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.rate import replay as pid
-from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, RateFacts, Trigger
+from flowdiag.analyses.rate.facts import (
+    ApplicationFacts,
+    Batch,
+    QueryFacts,
+    RateFacts,
+    Record,
+    Trigger,
+)
 from flowdiag.analyses.rate.limits import Limit, limit_of
 from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import Line, Stability, Trend, fit, trend
 
+# What the present is, and when something is said of it at all.
 COLD: Final = 2  # batches at the beginning that load classes and compile
 FEW: Final = 5  # completed ones below which nothing is said
 LATE: Final = 12  # at least so many, or a third of them, are the present
+# Defaults of the limits that rules publish: the words of `data` always go by these.
 GROWN: Final = 2.0  # intervals of delay from which growth is an overload
 LOST: Final = 5.0  # intervals of delay that are one even where it does not grow
+RISE: Final = 0.5  # intervals that the delay has to rise by within the present
 NARROW: Final = 0.8  # of the interval: what takes more has no room
 AT_LIMIT: Final = 0.85  # of the permitted records, that a batch has to hold to be "at the limit"
 MOSTLY: Final = 0.6  # of the late batches
+FASTER: Final = 1.15  # times as fast as rows are processed: no two rates are equal
+SAME: Final = 0.95  # of the most rows that a trigger read: it took as many
 PERIODIC: Final = 1.5  # times the usual length, for a batch that is long at regular distances
+LONGER_MS: Final = 200.0  # and so much longer at least
+TIMES: Final = 3  # so often at least: two are at some distance in any case
 REAL_TIME_MS: Final = 5000  # spark.sql.streaming.realTimeMode.minBatchDuration
 FAILED_SHARE: Final = 0.05
+FAILED_LAST: Final = 3  # failed batches at the end: it does not work any more
+WORKED: Final = 3  # triggers behind an exception: it works again
 FAILING_DELAY: Final = 10.0  # intervals of delay at which "overloaded" becomes "failing"
 
 
@@ -258,8 +274,7 @@ def _word(
     failed: Sequence[Batch],
     counted: Sequence[int],
 ) -> tuple[Stability, str]:
-    interval = state.interval_ms or 1
-    last = done[-3:]
+    last = done[-FAILED_LAST:]
     if failed and (
         (len(failed) >= FAILED_SHARE * len(done) and len(failed) > 1)
         or all(b in failed for b in last)
@@ -273,8 +288,8 @@ def _word(
         return Stability.THROTTLED, _capped(state.caps[0])
     if state.use is not None and state.use >= NARROW:
         return Stability.BORDERLINE, f"processing takes {state.use:.0%} of the interval"
-    if state.delay_ms is not None and state.delay_ms >= GROWN * interval and not _recovers(state):
-        return Stability.BORDERLINE, f"batches wait {state.delay_ms / interval:.1f} intervals"
+    if waits(state):
+        return Stability.BORDERLINE, f"batches wait {state.delay_intervals:.1f} intervals"
     use = f"{state.use:.0%}" if state.use is not None else "an unknown part"
     return Stability.STABLE, f"processing takes {use} of the interval"
 
@@ -283,19 +298,44 @@ def _recovers(state: StreamState) -> bool:
     return state.waiting is not None and state.waiting.falls
 
 
-def overloaded(state: StreamState) -> bool:
-    """Whether the delay grows, or has grown beyond hope."""
-    interval, delay = state.interval_ms, state.delay_ms
-    if interval is None or delay is None:
+def waits(state: StreamState, *, delay: float = GROWN) -> bool:
+    """Whether batches wait so many intervals, and not less and less."""
+    late = state.delay_intervals
+    return late is not None and late >= delay and not _recovers(state)
+
+
+def tight(state: StreamState, *, use: float = NARROW) -> bool:
+    """Whether it keeps up with little room: processing takes so much of the interval, or batches wait."""
+    if state.stability not in (Stability.STABLE, Stability.BORDERLINE):
+        return False
+    if state.use is not None and state.use >= use:
+        return True
+    waiting = state.use is None or state.use < NARROW
+    return waiting and state.stability is Stability.BORDERLINE
+
+
+def overloaded(
+    state: StreamState, *, delay: float = GROWN, rise: float = RISE, lost: float = LOST
+) -> bool:
+    """Whether the delay grows, or has grown beyond hope.
+
+    Args:
+        state: of batches.
+        delay: intervals from which growth is an overload.
+        rise: intervals that it has to grow by within the present.
+        lost: intervals from which it is one where it does not fall, and batches queue.
+    """
+    interval, late = state.interval_ms, state.delay_ms
+    if interval is None or late is None:
         return False
     slope = state.waiting
-    grows = slope is not None and slope.rises and slope.rise >= 0.5 * interval
-    if grows and delay >= GROWN * interval:
+    grows = slope is not None and slope.rises and slope.rise >= rise * interval
+    if grows and late >= delay * interval:
         return True
     if _recovers(state):
         return False
     slow = state.use is not None and state.use > 1
-    return delay >= LOST * interval and (slow or state.queued >= LOST)
+    return late >= lost * interval and (slow or state.queued >= lost)
 
 
 def _growing(state: StreamState) -> str:
@@ -350,31 +390,50 @@ def _turned(batches: Sequence[Batch], interval: int) -> int | None:
 
 
 def dstream_caps(
-    app: ApplicationFacts, late: Sequence[Batch], estimators: Sequence[Replay]
+    app: ApplicationFacts,
+    late: Sequence[Batch],
+    estimators: Sequence[Replay],
+    *,
+    full: float = AT_LIMIT,
+    permitted: float = MOSTLY,
+    fixed: float = NARROW,
 ) -> tuple[Cap, ...]:
-    """The limits that most of the late batches reach, the one that binds first."""
+    """The limits that most of the late batches reach, the one that binds first.
+
+    Args:
+        app: its settings.
+        late: the batches of the present.
+        estimators: of its streams.
+        full: share of what is permitted that a batch has to hold to be filled up.
+        permitted: share of the batches that have to be filled up to what an estimator permits.
+        fixed: the same for a fixed limit.
+    """
     seconds = (app.interval_ms or 0) / 1000
     if not seconds:
         return ()
     caps: list[Cap] = []
     streams = sorted({s.stream for b in late for s in b.streams})
-    fixed = pid.number(app.settings.get(pid.MAX_RATE))
+    most = pid.number(app.settings.get(pid.MAX_RATE))
     for stream in streams:
         taken = [s.records for b in late for s in b.streams if s.stream == stream]
-        share, permitted = _share_at_estimate(stream, late, estimators, seconds)
-        if share >= MOSTLY and any(taken):
-            caps.append(Cap(kind="pid", per_s=permitted, share=share, stream=stream))
-        elif fixed is not None and 0 < fixed < 1e15:
-            at_limit = len([n for n in taken if n >= AT_LIMIT * fixed * seconds])
-            if taken and at_limit >= NARROW * len(taken):
+        share, rate = _share_at_estimate(stream, late, estimators, seconds, full)
+        if share >= permitted and any(taken):
+            caps.append(Cap(kind="pid", per_s=rate, share=share, stream=stream))
+        elif most is not None and 0 < most < 1e15:
+            at_limit = len([n for n in taken if n >= full * most * seconds])
+            if taken and at_limit >= fixed * len(taken):
                 found = at_limit / len(taken)
-                caps.append(Cap(kind="max-rate", per_s=fixed, share=found, stream=stream))
-    caps += _kafka_caps(app, late, seconds)
+                caps.append(Cap(kind="max-rate", per_s=most, share=found, stream=stream))
+    caps += _kafka_caps(app, late, seconds, full=full, fixed=fixed)
     return tuple(sorted(caps, key=lambda cap: -cap.share))
 
 
 def _share_at_estimate(
-    stream: int, late: Sequence[Batch], estimators: Sequence[Replay], seconds: float
+    stream: int,
+    late: Sequence[Batch],
+    estimators: Sequence[Replay],
+    seconds: float,
+    full: float,
 ) -> tuple[float, float]:
     """How many of the late batches hold what the estimator permitted, and that rate in the median."""
     mine = next((one for one in estimators if one.stream == stream), None)
@@ -398,27 +457,29 @@ def _share_at_estimate(
         permitted, lowest = max(held), min(held)
         counted += 1
         rates.append(permitted)
-        reached += AT_LIMIT * lowest * seconds <= records
+        reached += full * lowest * seconds <= records
     if not counted:
         return 0.0, 0.0
     return reached / counted, median(rates)
 
 
-def _kafka_caps(app: ApplicationFacts, late: Sequence[Batch], seconds: float) -> list[Cap]:
+def _kafka_caps(
+    app: ApplicationFacts, late: Sequence[Batch], seconds: float, *, full: float, fixed: float
+) -> list[Cap]:
     limit = pid.number(app.settings.get(pid.MAX_PER_PARTITION))
     if limit is None or limit <= 0:
         return []
     from flowdiag.analyses.rate.model import kafka_ranges
 
-    full = counted = 0
+    reached = counted = 0
     for batch in late:
         ranges = [r for s in batch.streams for r in kafka_ranges(s.description)]
         if ranges:
             counted += 1
-            full += any(r.count >= AT_LIMIT * limit * seconds for r in ranges)
-    if not counted or full < NARROW * counted:
+            reached += any(r.count >= full * limit * seconds for r in ranges)
+    if not counted or reached < fixed * counted:
         return []
-    return [Cap(kind="max-per-partition", per_s=limit, share=full / counted)]
+    return [Cap(kind="max-per-partition", per_s=limit, share=reached / counted)]
 
 
 # -- Structured Streaming ------------------------------------------------------------------------
@@ -434,28 +495,29 @@ def late_triggers(triggers: Sequence[Trigger]) -> tuple[Trigger, ...]:
     return tuple(warm[-max(LATE, len(warm) // 3) :]) if len(warm) >= FEW else tuple(triggers)
 
 
-def failures(query: QueryFacts) -> int:
-    """How many of its runs ended with an exception; listener and event log may both tell of one."""
-    return len(
-        {
-            record.fields.get("run_id")
-            for record in query.events
-            if record.what == "terminated"
-            and record.cause is not None
-            and not harmless_failure(record.cause)
-        }
+def timed(query: QueryFacts) -> tuple[Trigger, ...]:
+    """The present of a query, as far as it tells how long triggers took."""
+    return tuple(t for t in late_triggers(query.triggers) if t.duration_ms is not None)
+
+
+def ended(query: QueryFacts) -> tuple[Record, ...]:
+    """The records that a run ended with an exception; listener and event log may both tell of one."""
+    return tuple(
+        record
+        for record in query.events
+        if record.what == "terminated" and record.cause and not harmless_failure(record.cause)
     )
 
 
-def recovered(query: QueryFacts) -> bool:
-    """Whether a query went on for a while after its last exception."""
-    ended = [
-        record.time_us or 0
-        for record in query.events
-        if record.what == "terminated" and record.cause and not harmless_failure(record.cause)
-    ]
-    last = max(ended, default=0)
-    return bool(last) and sum(t.time_us > last for t in query.triggers) >= 3
+def failures(query: QueryFacts) -> int:
+    """How many of its runs ended with an exception."""
+    return len({record.fields.get("run_id") for record in ended(query)})
+
+
+def recovered(query: QueryFacts, *, worked: float = WORKED) -> bool:
+    """Whether a query went on for so many triggers after its last exception."""
+    last = max((record.time_us or 0 for record in ended(query)), default=0)
+    return bool(last) and sum(t.time_us > last for t in query.triggers) >= worked
 
 
 def query_state(query: QueryFacts) -> StreamState:
@@ -463,7 +525,7 @@ def query_state(query: QueryFacts) -> StreamState:
     failed = failures(query)
     interval = query.trigger_interval_ms
     busy = [t for t in query.triggers if t.duration_ms is not None]
-    late = [t for t in late_triggers(query.triggers) if t.duration_ms is not None]
+    late = timed(query)
     durations = [float(t.duration_ms or 0) for t in late]
     if failed and not recovered(query):
         return StreamState(
@@ -518,35 +580,21 @@ def _query_word(
 ) -> tuple[Stability, str]:
     if not any(t.rows for t in query.triggers):
         return Stability.IDLE, "no trigger read a row"
-    interval, middle = state.interval_ms, state.processing_ms or 0.0
-    grows = state.waiting is not None and state.waiting.rises
-    piling = state.backlog is not None and state.backlog.rises and state.backlog.rise > 0
+    because = falling_behind(state, query, late)
     if query.real_time:
-        if piling:
-            return Stability.OVERLOADED, "the backlog grows"
+        if because is not None:
+            return Stability.OVERLOADED, because
         return Stability.STABLE, "in real-time mode only the backlog tells, and it does not grow"
     if query.real_time is None and may_be_real_time(late):
+        middle = state.processing_ms or 0.0
         return (
             Stability.INCONCLUSIVE,
             f"every trigger lasts {middle / 1000:.0f} s whatever it reads, as in real-time mode",
         )
-    if interval:
-        over = sum((t.duration_ms or 0) > interval for t in late) / max(1, len(late))
-        if middle > interval and over > MOSTLY:
-            what = "and take longer each time" if grows else "and do not recover"
-            told = f"{over:.0%} of the triggers take longer than the interval"
-            return Stability.OVERLOADED, f"{told} (median {middle / interval:.1f} intervals) {what}"
-    elif grows and state.waiting is not None and state.waiting.rise > middle:
-        return Stability.OVERLOADED, "each trigger takes longer and brings more rows"
-    elif falling_short(late) is not None:
-        return (
-            Stability.OVERLOADED,
-            f"rows come in {falling_short(late):.2f} times as fast as they are processed",
-        )
-    if piling and state.backlog is not None:
-        if state.caps and (not interval or middle < interval):
-            return Stability.THROTTLED, "the backlog grows behind a limit of rows per trigger"
-        return Stability.OVERLOADED, "the backlog grows"
+    if because is not None:
+        return Stability.OVERLOADED, because
+    if _piling(state):
+        return Stability.THROTTLED, "the backlog grows behind a limit of rows per trigger"
     if state.caps:
         return Stability.THROTTLED, _capped(state.caps[0])
     if state.use is not None and state.use >= NARROW:
@@ -555,7 +603,46 @@ def _query_word(
     return Stability.STABLE, f"triggers take {part}"
 
 
-def falling_short(late: Sequence[Trigger]) -> float | None:
+def _piling(state: StreamState) -> bool:
+    return state.backlog is not None and state.backlog.rises and state.backlog.rise > 0
+
+
+def falling_behind(
+    state: StreamState,
+    query: QueryFacts,
+    late: Sequence[Trigger],
+    *,
+    overrun: float = MOSTLY,
+    faster: float = FASTER,
+) -> str | None:
+    """Why a query cannot keep up, in a clause; None where it does.
+
+    Args:
+        state: its numbers.
+        query: itself.
+        late: the triggers of the present.
+        overrun: share of them that may take longer than the interval.
+        faster: how many times as fast as rows are processed they may come in.
+    """
+    interval, middle = state.interval_ms, state.processing_ms or 0.0
+    grows = state.waiting is not None and state.waiting.rises
+    if query.real_time:
+        return "the backlog grows" if _piling(state) else None
+    if interval:
+        over = sum((t.duration_ms or 0) > interval for t in late) / max(1, len(late))
+        if middle > interval and over > overrun:
+            what = "and take longer each time" if grows else "and do not recover"
+            told = f"{over:.0%} of the triggers take longer than the interval"
+            return f"{told} (median {middle / interval:.1f} intervals) {what}"
+    elif grows and state.waiting is not None and state.waiting.rise > middle:
+        return "each trigger takes longer and brings more rows"
+    elif (short := falling_short(late, faster=faster)) is not None:
+        return f"rows come in {short:.2f} times as fast as they are processed"
+    held = state.caps and (not interval or middle < interval)
+    return "the backlog grows" if _piling(state) and not held else None
+
+
+def falling_short(late: Sequence[Trigger], *, faster: float = FASTER) -> float | None:
     """Rows per second that were read over those that are processed, where that is clearly above one.
 
     A trigger reads what came in since the one before: when it takes longer than that took to come in,
@@ -570,7 +657,7 @@ def falling_short(late: Sequence[Trigger]) -> float | None:
     if len(ratios) < 2 or len(grown) < MOSTLY * (len(late) - 1):
         return None
     middle = median(ratios)
-    return middle if middle >= 1.15 else None
+    return middle if middle >= faster else None
 
 
 def may_be_real_time(late: Sequence[Trigger]) -> bool:
@@ -618,20 +705,31 @@ def _advance(trigger: Trigger) -> int | None:
     return sum(known) if known and len(known) == len(told) else None
 
 
-def periodic(triggers: Sequence[Trigger]) -> Periodic | None:
+def periodic(
+    triggers: Sequence[Trigger],
+    *,
+    ratio: float = PERIODIC,
+    longer_ms: float = LONGER_MS,
+    times: float = TIMES,
+) -> Periodic | None:
     """Batches that are long at regular distances, three times at least; None where none are.
 
     Metadata of file sinks and sources are merged by every tenth batch (`compactInterval`), and that
     takes longer the more files there are.
+
+    Args:
+        triggers: of a query.
+        ratio, longer_ms: how much longer than the usual ones.
+        times: how often at least.
     """
     lasted = {t.batch: t.duration_ms for t in triggers if t.batch is not None and t.rows}
     known = {batch: ms for batch, ms in lasted.items() if ms is not None and batch is not None}
     if len(known) < 12:
         return None
     usual = median(known.values())
-    long = sorted(b for b, ms in known.items() if ms >= PERIODIC * usual and ms >= usual + 200)
-    if len(long) < 3:
-        return None  # two are at some distance in any case
+    long = sorted(b for b, ms in known.items() if ms >= ratio * usual and ms >= usual + longer_ms)
+    if len(long) < times:
+        return None
     distances = [b - a for a, b in pairwise(long)]
     every = reduce(gcd, distances)
     if every < 3:
@@ -649,11 +747,25 @@ def periodic(triggers: Sequence[Trigger]) -> Periodic | None:
 
 
 def query_caps(
-    query: QueryFacts, late: Sequence[Trigger], *, void: bool = False
+    query: QueryFacts,
+    late: Sequence[Trigger],
+    *,
+    void: bool = False,
+    filled: float = NARROW,
+    behind: float = MOSTLY,
+    same: float = SAME,
 ) -> tuple[Cap, ...]:
     """A limit that triggers mostly reach: of files as the source logs them, or of rows with a backlog.
 
     Only where triggers wait for their time: one that follows at once is held back by the job itself.
+
+    Args:
+        query: its interval, and what its source logs.
+        late: the triggers of the present.
+        void: whether their counts of rows mean nothing.
+        filled: share of the triggers that have to reach the limit.
+        behind: share of them that have to leave a backlog, where no limit is told.
+        same: of the most rows that one read, what another has to read to have reached the limit.
     """
     if len(late) < FEW or not query.trigger_interval_ms:
         return ()
@@ -664,19 +776,19 @@ def query_caps(
     files = query.files_taken[-len(late) :]
     if query.file_limit and len(files) >= FEW:
         share = sum(count >= query.file_limit for count in files) / len(files)
-        if share >= NARROW:
+        if share >= filled:
             return (Cap(kind="files", per_s=median(rows) / seconds, share=share),)
     if void:
         rows = [n for t in late if (n := _advance(t))]
         if not rows:
             return ()
     more = [t for t in late if (t.backlog or 0) > 0]
-    if len(more) < MOSTLY * len(late):
+    if len(more) < behind * len(late):
         return ()
     top = max(rows)
-    full = [t for t in more if ((_advance(t) if void else t.rows) or 0) >= 0.95 * top]
+    full = [t for t in more if ((_advance(t) if void else t.rows) or 0) >= same * top]
     share = len(full) / len(late)
-    return (Cap(kind="rows", per_s=top / seconds, share=share),) if share >= NARROW else ()
+    return (Cap(kind="rows", per_s=top / seconds, share=share),) if share >= filled else ()
 
 
 # -- together ------------------------------------------------------------------------------------

@@ -69,12 +69,8 @@ def survey_table(events: pa.Table) -> list[dict[str, Any]]:
     streams = [
         {
             "what": "stream",
+            **dict.fromkeys(_RARE_COLUMNS),
             "source": row["source"],
-            "offset": None,
-            "event": None,
-            "job_name": None,
-            "application": None,
-            "fields": None,
             "applications": _sorted(row["applications_distinct"]),
             "runs": _sorted(row["runs_distinct"])[:MOST],
             "batches": _sorted(row["batches_distinct"])[:MOST],

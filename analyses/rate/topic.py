@@ -26,7 +26,7 @@ from flowdiag.parsers.rows import Event
 
 if TYPE_CHECKING:
     from flowdiag.analyses.rate.measure import Owner
-    from flowdiag.parsers.sources.discover import Source
+    from flowdiag.parsers.sources.open import Source
 
 
 class Spark:

@@ -13,7 +13,7 @@ from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.wire import Data, Note, Report, build_report
 
 if TYPE_CHECKING:
-    from flowdiag.parsers.sources.discover import Source
+    from flowdiag.parsers.sources.open import Source
 
 
 def report_of(
@@ -47,7 +47,7 @@ def report_of(
     """
     from flowdiag.analyses.report.evidence import locate
     from flowdiag.analyses.report.inputs import describe_inputs, input_problems
-    from flowdiag.parsers.sources.discover import open_source
+    from flowdiag.parsers.sources.open import open_source
 
     cited = [item for outcome in outcomes for found in outcome.findings for item in found.shown]
     say("citing the evidence")

@@ -82,7 +82,7 @@ def excerpt(record: bytes) -> str:
     >>> excerpt(b"connecting with password=hunter2\\n\\tat some.Frame")
     'connecting with password=***'
     """
-    from flowdiag.parsers.envelopes.carriers import unwrap_json
+    from flowdiag.parsers.envelopes.objects import unwrap_json
 
     line = record.split(b"\n", 1)[0].rstrip(b"\r")
     unwrapped = unwrap_json(line) if line.lstrip()[:1] == b"{" else None

@@ -13,7 +13,7 @@ from flowdiag.analyses.report.wire import Input, Note, iso
 from flowdiag.analyses.report.wire import Process as WireProcess
 
 if TYPE_CHECKING:
-    from flowdiag.parsers.sources.discover import Source
+    from flowdiag.parsers.sources.open import Source
 
 MAX_SAMPLES: Final = 3
 NOT_READ: Final = "not-read"

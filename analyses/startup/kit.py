@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from flowdiag.analyses.causes import explained
 from flowdiag.analyses.finding import (
     Action,
     Finding,
@@ -19,7 +18,7 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as say
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident
-from flowdiag.analyses.flink.kit import measured, remedies
+from flowdiag.analyses.flink.kit import explained, measured, remedies
 from flowdiag.analyses.keys import JobKey, Ref
 from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 from flowdiag.analyses.startup.facts import (

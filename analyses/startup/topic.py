@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from flowdiag.analyses.flink.clocks.settle import Writer
-    from flowdiag.parsers.sources.discover import Source
+    from flowdiag.parsers.sources.open import Source
 
 
 class Startup(FlinkTopic):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from flowdiag.cli.help import HelpfulCommand, HelpfulGroup
+from flowdiag.cli.signature import Options, taking
 
 if TYPE_CHECKING:
+    from flowdiag.cli.console import Progress
     from flowdiag.parsers.live.client import Client
     from flowdiag.parsers.live.folder import Folder
     from flowdiag.parsers.live.watching import Outcome, Say
@@ -118,7 +120,22 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, and not
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of a bug.")]
 
 
+_HOW_LONG: Final[Options] = {"every": (Every, "15s"), "duration": (For, "5m")}
+_REACHED: Final[Options] = {
+    "token_file": (TokenFile, None),
+    "password_file": (PasswordFile, None),
+    "ca_file": (CaFile, None),
+    "client_cert": (ClientCert, None),
+    "client_key": (ClientKey, None),
+    "insecure": (Insecure, False),
+}
+_TOLD: Final[Options] = {"quiet": (Quiet, False), "debug": (Debug, False)}
+_LIVE: Final[Options] = {**_HOW_LONG, **_REACHED, "timeout": (Timeout, "10s"), **_TOLD}
+_HISTORY: Final[Options] = {**_REACHED, "timeout": (Timeout, "30s"), **_TOLD}
+
+
 @collect.command(cls=HelpfulCommand)
+@taking(_LIVE)
 def flink(
     url: Url,
     output: Out,
@@ -130,8 +147,6 @@ def flink(
             help="Id or name of a job, wildcards allowed (default: all that run).",
         ),
     ] = None,
-    every: Every = "15s",
-    duration: For = "5m",
     sample_back_pressure: Annotated[
         bool,
         typer.Option(
@@ -147,15 +162,7 @@ def flink(
             help="Take no thread dump of a suspect TaskManager (1.11 and later).",
         ),
     ] = False,
-    token_file: TokenFile = None,
-    password_file: PasswordFile = None,
-    ca_file: CaFile = None,
-    client_cert: ClientCert = None,
-    client_key: ClientKey = None,
-    insecure: Insecure = False,
-    timeout: Timeout = "10s",
-    quiet: Quiet = False,
-    debug: Debug = False,
+    **given: Any,
 ) -> int:
     """Collect from a Flink cluster, 1.9 to 2.3, what checkpoints and queues are judged by.
 
@@ -173,8 +180,7 @@ def flink(
     TaskManagers. Placement and configuration are asked for at the start, after deployments and every 20
     ticks. Of more than 500 subtasks the suspects come first. docs/collect.md says it all.
     """
-    access = _access(token_file, password_file, ca_file, client_cert, client_key, insecure, timeout)
-    every_s, for_s = _seconds(every, "--every"), _seconds(duration, "--for")
+    every_s, for_s = _seconds(given["every"], "--every"), _seconds(given["duration"], "--for")
 
     async def work(client: Client, folder: Folder, say: Say, tool: str) -> Outcome:
         from flowdiag.parsers.live.flink import FlinkOptions, collect_flink
@@ -188,10 +194,11 @@ def flink(
         )
         return await collect_flink(client, folder, wishes, tool=tool, say=say)
 
-    return _run("flink", url, output, access, work, quiet=quiet)
+    return _run("flink", url, output, work, given)
 
 
 @collect.command(cls=HelpfulCommand)
+@taking(_LIVE)
 def spark(
     url: Url,
     output: Out,
@@ -201,17 +208,7 @@ def spark(
             "--application", metavar="ID", help="Id or name (default: all of the driver)."
         ),
     ] = None,
-    every: Every = "15s",
-    duration: For = "5m",
-    token_file: TokenFile = None,
-    password_file: PasswordFile = None,
-    ca_file: CaFile = None,
-    client_cert: ClientCert = None,
-    client_key: ClientKey = None,
-    insecure: Insecure = False,
-    timeout: Timeout = "10s",
-    quiet: Quiet = False,
-    debug: Debug = False,
+    **given: Any,
 ) -> int:
     """Collect from a running Spark driver what the rate of DStreams is judged by, Spark 2.2 to 4.3.
 
@@ -224,8 +221,7 @@ def spark(
     requests, and one per failed batch (5 at most). A batch is stored once it is known, and again when it
     changes. Structured Streaming has no such answers: give `flowdiag rate` the event log.
     """
-    access = _access(token_file, password_file, ca_file, client_cert, client_key, insecure, timeout)
-    every_s, for_s = _seconds(every, "--every"), _seconds(duration, "--for")
+    every_s, for_s = _seconds(given["every"], "--every"), _seconds(given["duration"], "--for")
 
     async def work(client: Client, folder: Folder, say: Say, tool: str) -> Outcome:
         from flowdiag.parsers.live.spark import SparkOptions, collect_spark
@@ -233,10 +229,11 @@ def spark(
         wishes = SparkOptions(application=application, every_s=every_s, for_s=for_s)
         return await collect_spark(client, folder, wishes, tool=tool, say=say)
 
-    return _run("spark", url, output, access, work, quiet=quiet)
+    return _run("spark", url, output, work, given)
 
 
 @collect.command(cls=HelpfulCommand)
+@taking(_HISTORY)
 def prometheus(
     url: Url,
     output: Out,
@@ -274,15 +271,7 @@ def prometheus(
             "--selector", metavar="LABELS", help="More labels to ask for: 'namespace=\"prod\"'."
         ),
     ] = None,
-    token_file: TokenFile = None,
-    password_file: PasswordFile = None,
-    ca_file: CaFile = None,
-    client_cert: ClientCert = None,
-    client_key: ClientKey = None,
-    insecure: Insecure = False,
-    timeout: Timeout = "30s",
-    quiet: Quiet = False,
-    debug: Debug = False,
+    **given: Any,
 ) -> int:
     """Collect what Prometheus kept of Flink's metrics.
 
@@ -296,7 +285,6 @@ def prometheus(
     One request for the names of the metrics, then one per metric and hour (about 70 an hour), at most 4 at
     once. What is there is not asked for again. Thanos, Mimir and VictoriaMetrics answer the same.
     """
-    access = _access(token_file, password_file, ca_file, client_cert, client_key, insecure, timeout)
     from_s, to_s = _instant(begin, "--from"), _instant(end, "--to")
     step_s = max(1, round(_seconds(step, "--step")))
 
@@ -306,7 +294,7 @@ def prometheus(
         wishes = HistoryOptions(from_s=from_s, to_s=to_s, step_s=step_s, job=job, selector=selector)
         return await collect_prometheus(client, folder, wishes, tool=tool, say=say)
 
-    return _run("prometheus", url, output, access, work, quiet=quiet)
+    return _run("prometheus", url, output, work, given)
 
 
 def _instant(text: str, option: str) -> int:
@@ -333,25 +321,12 @@ def _instant(text: str, option: str) -> int:
     return int(time.time() - span / 1000)
 
 
-def _access(
-    token_file: str | None,
-    password_file: str | None,
-    ca_file: str | None,
-    client_cert: str | None,
-    client_key: str | None,
-    insecure: bool,
-    timeout: str,
-) -> Any:
+def _access(given: Mapping[str, Any]) -> Any:
     from flowdiag.parsers.live.client import Access
 
     return Access.of(
-        token_file=token_file,
-        password_file=password_file,
-        ca_file=ca_file,
-        client_cert=client_cert,
-        client_key=client_key,
-        insecure=insecure,
-        timeout_s=max(0.1, _seconds(timeout, "--timeout")),
+        **{name: given[name] for name in _REACHED},
+        timeout_s=max(0.1, _seconds(given["timeout"], "--timeout")),
     )
 
 
@@ -376,39 +351,24 @@ def _run(
     kind: str,
     url: str,
     output: str,
-    access: Any,
     work: Callable[[Client, Folder, Say, str], Awaitable[Outcome]],
-    *,
-    quiet: bool,
+    given: Mapping[str, Any],
 ) -> int:
     """Run a collection; whatever ends it, the folder is good."""
     import asyncio
-    import signal
 
-    from flowdiag.analyses.report.wire import tool_version
     from flowdiag.cli.console import Progress, say
     from flowdiag.cli.exit_codes import ExitCode
-    from flowdiag.parsers.live.client import Client, base_of
+    from flowdiag.parsers.live.client import base_of
     from flowdiag.parsers.live.folder import Folder
 
+    access = _access(given)
     base = base_of(url)[0]
     folder = Folder(output, kind, base)
     before = folder.tick
-
-    async def collection(progress: Progress) -> Outcome:
-        task = asyncio.current_task()
-        loop = asyncio.get_running_loop()
-        if task is not None and hasattr(signal, "SIGTERM"):
-            try:
-                loop.add_signal_handler(signal.SIGTERM, task.cancel)
-            except (NotImplementedError, RuntimeError):  # Windows, or not the main thread
-                pass
-        async with Client(url, access) as client:
-            return await work(client, folder, progress, tool_version())
-
     try:
-        with Progress(quiet=quiet) as progress:
-            outcome = asyncio.run(collection(progress))
+        with Progress(quiet=given["quiet"]) as progress:
+            outcome = asyncio.run(_collection(url, access, work, folder, progress))
     except (KeyboardInterrupt, asyncio.CancelledError):
         kept = folder.tick - before
         say(
@@ -418,6 +378,44 @@ def _run(
         return ExitCode.INTERRUPTED
     finally:
         folder.close()
+    _tell(outcome, base, output)
+    if not given["quiet"]:
+        from flowdiag.analyses.say import size
+
+        typer.echo(
+            f"{_snapshots(outcome.ticks)} in {output} ({outcome.requests} requests,"
+            f" {size(outcome.bytes)} received); {outcome.why}"
+        )
+    return ExitCode.CLEAR
+
+
+async def _collection(
+    url: str,
+    access: Any,
+    work: Callable[[Client, Folder, Say, str], Awaitable[Outcome]],
+    folder: Folder,
+    progress: Progress,
+) -> Outcome:
+    """The work, which SIGTERM ends as Ctrl-C does."""
+    import asyncio
+    import signal
+
+    from flowdiag.analyses.report.wire import tool_version
+    from flowdiag.parsers.live.client import Client
+
+    task = asyncio.current_task()
+    if task is not None and hasattr(signal, "SIGTERM"):
+        try:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        except (NotImplementedError, RuntimeError):  # Windows, or not the main thread
+            pass
+    async with Client(url, access) as client:
+        return await work(client, folder, progress, tool_version())
+
+
+def _tell(outcome: Outcome, base: str, output: str) -> None:
+    from flowdiag.cli.console import say
+
     for warning in outcome.warnings[:5]:
         say("warning", warning)
     if len(outcome.warnings) > 5:
@@ -428,14 +426,6 @@ def _run(
             f"{base}: {outcome.why}; what was collected until then stays valid",
             "the same command goes on where it ended",
         )
-    if not quiet:
-        from flowdiag.cli.words import size
-
-        typer.echo(
-            f"{_snapshots(outcome.ticks)} in {output} ({outcome.requests} requests,"
-            f" {size(outcome.bytes)} received); {outcome.why}"
-        )
-    return ExitCode.CLEAR
 
 
 def _snapshots(count: int) -> str:

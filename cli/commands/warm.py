@@ -22,9 +22,9 @@ def warm(
 
     Starts Spark once and keeps what Java loaded for it, about 170 MB in the user's cache folder.
     """
+    from flowdiag.analyses.say import size
     from flowdiag.cli.console import Progress
     from flowdiag.cli.spark import warm as archive
-    from flowdiag.cli.words import size
 
     if remove:
         typer.echo(f"removed {size(archive.remove())}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from flowdiag.analyses import say
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import CheckpointJob, Finding, RateApplication, Report
 from flowdiag.cli import words
@@ -34,7 +35,7 @@ def _lines(report: Report, page: Page) -> Iterator[str]:
     if report.summary.culprits:
         yield ""
     read = [item for item in report.inputs if item.kind != "not-read"]
-    yield _say(f"{words.plural(len(read), 'input')}, {words.span(report, clock)}")
+    yield _say(f"{say.plural(len(read), 'input')}, {words.span(report, clock)}")
     yield ""
     missing = [item for item in report.inputs if item.kind == "not-read" or item.error]
     for item in missing:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+PROSE: Final = 100
+"""Columns beyond which running text is hard to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""Everything about starting Spark, behind one door: `starter`."""
+"""Everything about starting Spark. Commands come in by `early`, whoever needs a session by `starter`."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.engine import reading
 from flowdiag.parsers.errors import FlowdiagError, InputError
-from flowdiag.parsers.sources.discover import STDIN, Discovery, is_private
+from flowdiag.parsers.sources.containers import is_private
+from flowdiag.parsers.sources.discover import STDIN, Discovery
 from flowdiag.parsers.sources.remote import is_url
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from typing import Final
 
 from flowdiag.cli.spark.archive import KEPT, Archive, archives, cache_folder
 from flowdiag.cli.spark.java import find_java
-from flowdiag.cli.spark.starter import SparkStarter, usable_archive, wanted_archive
+from flowdiag.cli.spark.jvm import usable_archive, wanted_archive
+from flowdiag.cli.spark.starter import SparkStarter
 from flowdiag.parsers.errors import FlowdiagError
 
 _DUMP_TIMEOUT_S: Final = 300.0

@@ -1,435 +1,62 @@
-"""`flowdiag simulate credits`: from flags, or a job's logs and metrics, to what settings would change."""
+"""What `flowdiag simulate credits` shows: the job, what each change does to it, how well the model fits."""
 
 from __future__ import annotations
 
-import io
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
-import msgspec
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
-from flowdiag.analyses.flink.judging import bytes_text, milliseconds
-from flowdiag.analyses.queues.credit_facts import bytes_of, debloating_of, flow_of, observe
-from flowdiag.analyses.queues.credit_fit import (
-    POOR,
-    Fit,
-    Prediction,
-    fit,
-    given,
-    predict,
-    watched,
-    what_if,
-)
-from flowdiag.analyses.queues.credits import (
-    Edge,
-    Flow,
-    Job,
-    ModelError,
-    Outcome,
-    Task,
-    flow_rates,
-    simulate,
-)
-from flowdiag.cli import words
-from flowdiag.cli.console import Progress, can_show, wants_colour, width_of, write_report
-from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.views.rate import chart
-from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.analyses import say
+from flowdiag.analyses.flink.judging import bytes_text
+from flowdiag.analyses.queues.credit_fit import POOR, Fit, Prediction, watched
+from flowdiag.analyses.queues.credits import Flow, Job, Outcome, flow_rates
+from flowdiag.cli.chart import labelled
+from flowdiag.cli.grid import Column, drawn, listing
+from flowdiag.cli.output import page_here
 
-DEFAULT_PARALLELISM: Final = "2,4,2"
-DEFAULT_VERSION: Final = "1.20"
-MOST_SUBTASKS: Final = 1_000
-_WIDEST: Final = 100
-_GROWTH: Final = 60  # columns of the queue over time, in JSON
+_WIDEST: Final = 114
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The flags as given; None where one was not."""
+def page_of(fitted: Fit, played: Sequence[Prediction], growth: Outcome) -> str:
+    """The outcomes for a terminal.
 
-    paths: tuple[str, ...]
-    job: str | None
-    parallelism: str | None
-    rate: float | None
-    service: str | None
-    record_size: str | None
-    skew: float | None
-    task_managers: int | None
-    flink: str | None
-    per_channel: int | None
-    floating: int | None
-    segment_size: str | None
-    segments: int | None
-    buffer_timeout: str | None
-    debloat: str | None
-    unaligned: bool | None
-    interval: str | None
-    as_json: bool
-
-
-def run_credits(wanted: Wanted) -> ExitCode:
-    """Simulate and write the outcome.
-
-    Raises:
-        FlowdiagError: a value makes no sense, or the inputs are not enough for a model.
+    Args:
+        fitted: the model.
+        played: with it: as it is, then changed.
+        growth: how its queues fill, from empty ones on.
     """
-    try:
-        fitted, played = _from_inputs(wanted) if wanted.paths else _from_flags(wanted)
-        growth = simulate(fitted.job, fitted.flow, fill=False)
-    except ModelError as error:
-        raise FlowdiagError(f"cannot simulate this: {error}") from None
-    text = _document(fitted, played, growth) if wanted.as_json else _page(fitted, played, growth)
-    write_report(text, None)
-    return ExitCode.CLEAR
-
-
-# -- what is played ------------------------------------------------------------------------------
-
-
-def _from_flags(wanted: Wanted) -> tuple[Fit, list[Prediction]]:
-    version = _version(wanted.flink or DEFAULT_VERSION)
-    job = described_job(wanted)
-    flow = changed(flow_of({}, version), wanted, version)
-    if flow.interval_ms <= 0:
-        flow = replace(flow, interval_ms=10_000.0)
-    fitted = given(job, flow, version)
-    return fitted, what_if(fitted)
-
-
-def _from_inputs(wanted: Wanted) -> tuple[Fit, list[Prediction]]:
-    for option, value in (
-        ("--parallelism", wanted.parallelism),
-        ("--rate", wanted.rate),
-        ("--service", wanted.service),
-        ("--record-size", wanted.record_size),
-        ("--skew", wanted.skew),
-        ("--task-managers", wanted.task_managers),
-        ("--flink", wanted.flink),
-    ):
-        if value is not None:
-            raise FlowdiagError(f"{option} does not go with --from, which tells it")
-    fitted = _fitted(wanted)
-    played = what_if(fitted)
-    tried = changed(fitted.flow, wanted, fitted.version)
-    if tried != fitted.flow:
-        played.insert(1, predict(fitted, "tried", flow=tried))
-    return fitted, played
-
-
-def _fitted(wanted: Wanted) -> Fit:
-    from flowdiag.analyses.diagnosis import measure, selected
-    from flowdiag.analyses.options import Options
-    from flowdiag.analyses.queues.facts import options_of
-    from flowdiag.analyses.queues.topic import QUEUES
-    from flowdiag.analyses.span import Selection
-    from flowdiag.cli.diagnosing import find, resources_of, stages
-    from flowdiag.cli.spark.starter import SparkStarter
-
-    with Progress() as progress, SparkStarter.begin() as spark:
-        progress("looking at the inputs")
-        discovery = find(wanted.paths, strict=False, engine="flink")
-        measured = measure(
-            (QUEUES,),
-            discovery,
-            spark.session,
-            resources=resources_of(spark),
-            say=stages(progress, discovery),
-        )
-        options = Options(selection=Selection(job=wanted.job))
-        jobs = selected(QUEUES, measured.facts[QUEUES.name], measured.processes, options).jobs
-        if len(jobs) != 1:
-            names = ", ".join(sorted(j.job.name or j.job.key.job_id for j in jobs)) or "none"
-            raise FlowdiagError(
-                f"the input holds {len(jobs)} jobs, not one: {names}", hint="choose with --job"
-            )
-        progress("fitting the model")
-        observed = observe(jobs[0], options_of(jobs[0].job))
-        if observed is None:
-            raise FlowdiagError(
-                "the input tells no rates, or not what comes before what",
-                hint="give metric reports of all TaskManagers and the JobManager's log or /jobs/:id"
-                " (flowdiag collect)",
-            )
-        return fit(observed)
-
-
-def described_job(wanted: Wanted) -> Job:
-    """A chain of tasks with hash edges, as the flags describe it.
-
-    Raises:
-        FlowdiagError: they do not.
-    """
-    sizes = _numbers(wanted.parallelism or DEFAULT_PARALLELISM, "--parallelism")
-    if len(sizes) < 2 or any(not 1 <= size <= MOST_SUBTASKS for size in sizes):
-        raise FlowdiagError(
-            f"--parallelism needs two tasks or more, of 1 to {MOST_SUBTASKS} subtasks",
-            hint="write 2,4,2: a source, a task, a sink",
-        )
-    if wanted.rate is None or wanted.service is None:
-        raise FlowdiagError(
-            "what comes in, and what a record costs, is not known",
-            hint="give --rate and --service, or a job's logs and metrics with --from",
-        )
-    if not 0 < wanted.rate < 1e12:
-        raise FlowdiagError("--rate must be above 0")
-    costs = [_length(part, "--service") for part in wanted.service.split(",")]
-    if len(costs) == 1:
-        costs = [0.0] * (len(sizes) - 2) + costs
-    if len(costs) != len(sizes) - 1:
-        raise FlowdiagError(
-            f"--service names {len(costs)} tasks, --parallelism {len(sizes) - 1} after the source"
-        )
-    size = bytes_of(wanted.record_size, 0) if wanted.record_size is not None else 100
-    if size < 1:
-        raise FlowdiagError(f"--record-size '{wanted.record_size}' is no size", hint="write 400b")
-    managers = wanted.task_managers
-    if managers is not None and not 1 <= managers <= MOST_SUBTASKS:
-        raise FlowdiagError(f"--task-managers must be 1 to {MOST_SUBTASKS}")
-    names = ["source", *[f"task {i}" for i in range(1, len(sizes) - 1)], "sink"]
-    tasks = tuple(
-        Task(
-            name=name,
-            service_ms=(count * 1000.0 / wanted.rate if place == 0 else costs[place - 1],) * count,
-            record_bytes=float(size),
-            taskmanagers=tuple(f"taskmanager-{i % managers + 1}" for i in range(count))
-            if managers
-            else (),
-        )
-        for place, (name, count) in enumerate(zip(names, sizes, strict=True))
-    )
-    slowest = max(range(1, len(tasks)), key=lambda i: costs[i - 1] / sizes[i])
-    edges = tuple(
-        Edge(
-            upstream=names[place],
-            downstream=names[place + 1],
-            shares=_skewed(sizes[place + 1], wanted.skew) if place + 1 == slowest else (),
-        )
-        for place in range(len(names) - 1)
-    )
-    return Job(tasks=tasks, edges=edges)
-
-
-def _skewed(count: int, share: float | None) -> tuple[float, ...]:
-    if share is None:
-        return ()
-    if not 1.0 / count <= share <= 1.0:
-        raise FlowdiagError(
-            f"--skew must be {1 / count:.2g} (even) to 1: the share of one of {count} subtasks"
-        )
-    return (share, *[(1.0 - share) / max(1, count - 1)] * (count - 1))
-
-
-def changed(flow: Flow, wanted: Wanted, version: tuple[int, int]) -> Flow:
-    """The options with what was given on the command line.
-
-    Raises:
-        FlowdiagError: a value that Flink refuses, or an option that this version does not have.
-    """
-    if version >= (2, 0) and (wanted.per_channel is not None or wanted.floating is not None):
-        raise FlowdiagError(
-            "Flink 2 ignores buffers per channel and per gate: they are 2 and 8",
-            hint="try --debloat or --segment-size",
-        )
-    for option, value, least in (
-        ("--buffers-per-channel", wanted.per_channel, 0),
-        ("--floating-buffers", wanted.floating, 0 if version < (1, 14) else 1),
-        ("--segments", wanted.segments, 1),
-    ):
-        if value is not None and not least <= value <= 1_000_000:
-            raise FlowdiagError(f"{option} must be at least {least}")
-    debloating = flow.debloating
-    if wanted.debloat is not None and wanted.debloat.strip().lower() == "off":
-        debloating = None
-    elif wanted.debloat is not None:
-        if version < (1, 14):
-            raise FlowdiagError("buffer debloating is there from Flink 1.14 on")
-        target = _length(wanted.debloat, "--debloat")
-        if target < 1:
-            raise FlowdiagError("--debloat must be at least 1 ms")
-        debloating = debloating_of(version, target)
-    if wanted.unaligned and version < (1, 11):
-        raise FlowdiagError("unaligned checkpoints are there from Flink 1.11 on")
-    segment = flow.segment_bytes
-    if wanted.segment_size is not None:
-        segment = bytes_of(wanted.segment_size, 0)
-        if not 4096 <= segment <= 1 << 30:
-            raise FlowdiagError("--segment-size must be 4kb to 1024mb")
-    flush = _length(wanted.buffer_timeout, "--buffer-timeout") if wanted.buffer_timeout else None
-    interval = _length(wanted.interval, "--checkpoint-interval") if wanted.interval else None
-    return replace(
-        flow,
-        per_channel=flow.per_channel if wanted.per_channel is None else wanted.per_channel,
-        floating=flow.floating if wanted.floating is None else wanted.floating,
-        segment_bytes=segment,
-        segments=flow.segments if wanted.segments is None else wanted.segments,
-        flush_ms=flow.flush_ms if flush is None else flush,
-        debloating=debloating,
-        unaligned=flow.unaligned if wanted.unaligned is None else wanted.unaligned,
-        aligned_timeout_ms=flow.aligned_timeout_ms if wanted.unaligned is None else None,
-        interval_ms=flow.interval_ms if interval is None else max(1.0, interval),
-    )
-
-
-def _version(text: str) -> tuple[int, int]:
-    parts = text.strip().split(".")
-    if len(parts) < 2 or not all(part.isdecimal() and len(part) < 4 for part in parts[:2]):
-        raise FlowdiagError(f"--flink '{text}' is no version", hint="write 1.20")
-    version = int(parts[0]), int(parts[1])
-    if version < (1, 5):
-        raise FlowdiagError("credits are there from Flink 1.5 on")
-    return version
-
-
-def _numbers(text: str, option: str) -> list[int]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and len(part) < 7 for part in parts):
-        raise FlowdiagError(f"{option} '{text}' is no list of numbers", hint="write 2,4,2")
-    return [int(part) for part in parts]
-
-
-def _length(text: str, option: str) -> float:
-    value = milliseconds(text)
-    if value is None or not 0 <= value < 1e9:
-        raise FlowdiagError(f"{option} '{text}' is no length of time", hint="write 5ms or 2s")
-    return value
-
-
-# -- what is shown -------------------------------------------------------------------------------
-
-
-def _document(fitted: Fit, played: Sequence[Prediction], growth: Outcome) -> str:
-    task = watched(fitted.bottleneck, fitted.job)
-    document = {
-        "schema": "flowdiag.simulation/1",
-        "flink": ".".join(map(str, fitted.version)),
-        "job": msgspec.to_builtins(fitted.job),
-        "bottleneck": fitted.bottleneck,
-        "fit": {
-            "error": None if fitted.error is None else round(fitted.error, 3),
-            "poor": bool(fitted.compared) and fitted.is_poor,
-            "compared": [
-                {"name": c.name, "observed": round(c.observed, 2), "modelled": round(c.modelled, 2)}
-                for c in fitted.compared
-            ],
-            "barrier_scale": round(fitted.scale, 3),
-            "checkpoint_overhead_ms": fitted.overhead_ms,
-            "notes": list(dict.fromkeys(fitted.notes)),
-        },
-        "growth": {
-            "task": task,
-            "from_empty": [[round(t), round(v, 2)] for t, v in _thin(growth, task)],
-        },
-        "outcomes": [_wire(item) for item in played],
-    }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
-
-
-def _thin(outcome: Outcome, task: str) -> list[tuple[float, float]]:
-    series = outcome.queue_over_time.get(task, ())
-    return list(series[:: max(1, len(series) // _GROWTH)])
-
-
-def _wire(item: Prediction) -> dict[str, object]:
-    outcome = item.outcome
-
-    def rounded(value: float | None) -> float | None:
-        return None if value is None else round(value, 2)
-
-    return {
-        "name": item.name,
-        "problem": item.problem,
-        "task": item.task,
-        "settings": msgspec.to_builtins(item.flow),
-        "throughput_per_s": rounded(item.throughput),
-        "queued_buffers": rounded(item.queue),
-        "queued_records": rounded(item.queued_records),
-        "checkpoint_ms": rounded(item.barrier_ms),
-        "checkpoint_longer_than_ms": rounded(item.at_least_ms),
-        "simulated_s": rounded(outcome.seconds) if outcome else None,
-        "overtaken_bytes": rounded(max((b.overtaken_bytes for b in outcome.barriers), default=0.0))
-        if outcome
-        else None,
-        "subtasks": [
-            {
-                "task": s.task,
-                "subtask_index": s.subtask_index,
-                "records_per_s": round(s.records_per_s, 2),
-                "busy": round(s.busy, 4),
-                "back_pressured": round(s.back_pressured, 4),
-                "idle": round(s.idle, 4),
-                "queued_buffers": round(s.queue, 2),
-                "queued_records": round(s.queued_records, 2),
-                "out_buffers": round(s.out_queue, 2),
-                "barrier_ms": _barrier_of(outcome, s.task, s.subtask_index),
-            }
-            for s in (outcome.subtasks if outcome else ())
-        ],
-    }
-
-
-def _barrier_of(outcome: Outcome | None, task: str, index: int) -> float | None:
-    """Median time until a subtask had all its barriers."""
-    if outcome is None:
-        return None
-    known = sorted(
-        b.passed_ms[task, index] for b in outcome.barriers if (task, index) in b.passed_ms
-    )
-    return round(known[len(known) // 2], 2) if known else None
-
-
-def _page(fitted: Fit, played: Sequence[Prediction], growth: Outcome) -> str:
-    out = io.StringIO()
-    width, unicode = width_of(sys.stdout), can_show(sys.stdout)
-    console = Console(
-        file=out,
-        width=width,
-        force_terminal=wants_colour(sys.stdout, no_color=False),
-        highlight=False,
-        markup=False,
-        legacy_windows=False,
-    )
+    page = page_here()
     task = watched(fitted.bottleneck, fitted.job)
     blocks: list[RenderableType] = [_chain(fitted.job), _said(fitted), _told_settings(fitted.flow)]
     blocks += [_table(played), *[Text(text, "dim") for text in _remarks(played)]]
     values: list[float | None] = [value for _, value in growth.queue_over_time.get(task, ())]
-    drawn = chart(values, width=min(width - 14, _WIDEST), unicode=unicode, unit="")
-    if drawn.rows:
-        blocks.append(
-            Text(
-                f"buffers before {task}, from empty ones on, {words.duration(growth.seconds * 1000)}",
-                "dim",
-            )
-        )
-        blocks += [Text(f"{label:>9}  {cells}") for label, cells in drawn.rows]
-    for note in dict.fromkeys(fitted.notes):
-        blocks.append(Text(note, "yellow"))
+    rows = labelled(values, width=min(page.width, _WIDEST), unicode=page.unicode)
+    if rows:
+        lasted = say.duration(growth.seconds * 1000)
+        blocks.append(Text(f"buffers before {task}, from empty ones on, {lasted}", "dim"))
+    blocks += rows
+    blocks += [Text(note, "yellow") for note in dict.fromkeys(fitted.notes)]
     if fitted.compared:
-        told = "; ".join(
-            f"{c.name} {_figure(c.name, c.observed)}, modelled {_figure(c.name, c.modelled)}"
-            for c in fitted.compared
-        )
-        blocks.append(Text(f"fit  {told}", "dim"))
-        if fitted.is_poor:
-            blocks.append(
-                Text(
-                    f"the model misses by {fitted.error:.1f} times (above {POOR:g}):"
-                    " do not rely on what it predicts",
-                    "yellow",
-                )
-            )
-    console.print(Group(*blocks))
-    return out.getvalue()
+        blocks += _fit(fitted)
+    return drawn(blocks, page)
+
+
+def _fit(fitted: Fit) -> list[Text]:
+    told = "; ".join(
+        f"{c.name} {_figure(c.name, c.observed)}, modelled {_figure(c.name, c.modelled)}"
+        for c in fitted.compared
+    )
+    missed = f"the model misses by {fitted.error:.1f} times (above {POOR:g})"
+    poor = Text(f"{missed}: do not rely on what it predicts", "yellow")
+    return [Text(f"fit  {told}", "dim"), *([poor] if fitted.is_poor else [])]
 
 
 def _figure(name: str, value: float) -> str:
     if name == "barrier":
-        return words.duration(value)
-    return f"{words.number(round(value, 1))}{'/s' if name == 'throughput' else ' buffers'}"
+        return say.duration(value)
+    return f"{say.number(round(value, 1))}{'/s' if name == 'throughput' else ' buffers'}"
 
 
 def _chain(job: Job) -> Text:
@@ -437,7 +64,7 @@ def _chain(job: Job) -> Text:
     parts = []
     for task in job.tasks:
         if all(edge.downstream != task.name for edge in job.edges):
-            cost = f"{words.number(round(rates[task.name], 1))} records/s"
+            cost = f"{say.number(round(rates[task.name], 1))} records/s"
         else:
             low, high = min(task.service_ms), max(task.service_ms)
             cost = f"{low:.3g} ms" if high - low < 0.005 else f"{low:.3g} to {high:.3g} ms"
@@ -452,7 +79,7 @@ def _said(fitted: Fit) -> Text:
     offered, taken = _offered(fitted.job), _sent(fitted.job, fitted.outcome)
     told = f"the slowest is {fitted.bottleneck}, busy {held:.0%} of the time"
     if offered - taken > 0.02 * offered:
-        told += f": {words.number(round(offered - taken, 1))} records/s more come than get through"
+        told += f": {say.number(round(offered - taken, 1))} records/s more come than get through"
     return Text(told)
 
 
@@ -476,36 +103,38 @@ def _told_settings(flow: Flow) -> Text:
         f"of {bytes_text(flow.segment_bytes)}",
         "no debloating"
         if flow.debloating is None
-        else f"debloating to {words.duration(flow.debloating.target_ms)}",
+        else f"debloating to {say.duration(flow.debloating.target_ms)}",
         "unaligned checkpoints" if flow.unaligned else "aligned checkpoints",
-        f"every {words.duration(flow.interval_ms)}",
+        f"every {say.duration(flow.interval_ms)}",
     ]
     return Text(", ".join(told), "dim")
 
 
-def _table(played: Sequence[Prediction]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("")
-    for name in ("throughput", "queue", "records waiting", "checkpoint"):
-        table.add_column(name, justify="right")
-    for item in played:
-        if item.outcome is None:
-            table.add_row(item.name, "-", "-", "-", "-")
-            continue
-        if item.barrier_ms is not None:
-            barrier = words.duration(item.barrier_ms)
-        elif item.at_least_ms is not None:
-            barrier = f"> {words.duration(item.at_least_ms)}"
-        else:
-            barrier = "-"
-        table.add_row(
-            item.name,
-            f"{words.number(round(item.throughput, 1))}/s",
-            words.number(round(item.queue, 1)),
-            words.number(round(item.queued_records)),
-            barrier,
-        )
-    return table
+def _table(played: Sequence[Prediction]) -> RenderableType:
+    return listing(
+        played,
+        Column("", lambda item: item.name, "wrap"),
+        Column("throughput", _throughput, "right-wrap"),
+        Column("queue", lambda item: _rounded(item, item.queue, 1), "right-wrap"),
+        Column("records waiting", lambda item: _rounded(item, item.queued_records), "right-wrap"),
+        Column("checkpoint", _checkpoint, "right-wrap"),
+    )
+
+
+def _throughput(item: Prediction) -> str | None:
+    return None if item.outcome is None else f"{say.number(round(item.throughput, 1))}/s"
+
+
+def _rounded(item: Prediction, value: float, digits: int | None = None) -> str | None:
+    return None if item.outcome is None else say.number(round(value, digits))
+
+
+def _checkpoint(item: Prediction) -> str | None:
+    if item.outcome is None:
+        return None
+    if item.barrier_ms is not None:
+        return say.duration(item.barrier_ms)
+    return None if item.at_least_ms is None else f"> {say.duration(item.at_least_ms)}"
 
 
 def _remarks(played: Sequence[Prediction]) -> list[str]:

@@ -2,54 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
+from flowdiag.analyses import say
 from flowdiag.analyses.flink.judging import bytes_text as size
 from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
 from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.report.wire import Data
+from flowdiag.cli.grid import Column, block, heading, line, listing, more
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.words import plural
+from flowdiag.cli.words import Clock
 
 _BAR: Final = 32
 _BUFFERS_SHOWN: Final = 12
 _TM: Final = "taskmanager.memory."
 _JM: Final = "jobmanager.memory."
 
-# (depth, label, name of the pool or of the sum, the option or JVM flag that it is)
+
+class Pool(NamedTuple):
+    """A part of a process's memory, as deep as it lies within others."""
+
+    depth: int
+    label: str
+    name: str  # of the pool, or of the sum of several
+    flag: str = ""  # of the JVM
+
+
+Row = tuple[Pool, str, str]  # with the lines of the tree left of its label, and its bar
+
 _TASKMANAGER: Final = (
-    (0, "process", f"{_TM}process.size", ""),
-    (1, "Flink", f"{_TM}flink.size", ""),
-    (2, "JVM heap", "heap", "-Xmx"),
-    (3, "framework", f"{_TM}framework.heap.size", ""),
-    (3, "task", f"{_TM}task.heap.size", ""),
-    (2, "managed", f"{_TM}managed.size", ""),
-    (2, "direct", "direct", "MaxDirectMemorySize"),
-    (3, "framework", f"{_TM}framework.off-heap.size", ""),
-    (3, "task", f"{_TM}task.off-heap.size", ""),
-    (3, "network", f"{_TM}network", ""),
-    (1, "metaspace", f"{_TM}jvm-metaspace.size", "MaxMetaspaceSize"),
-    (1, "JVM overhead", f"{_TM}jvm-overhead", ""),
+    Pool(0, "process", f"{_TM}process.size"),
+    Pool(1, "Flink", f"{_TM}flink.size"),
+    Pool(2, "JVM heap", "heap", "-Xmx"),
+    Pool(3, "framework", f"{_TM}framework.heap.size"),
+    Pool(3, "task", f"{_TM}task.heap.size"),
+    Pool(2, "managed", f"{_TM}managed.size"),
+    Pool(2, "direct", "direct", "MaxDirectMemorySize"),
+    Pool(3, "framework", f"{_TM}framework.off-heap.size"),
+    Pool(3, "task", f"{_TM}task.off-heap.size"),
+    Pool(3, "network", f"{_TM}network"),
+    Pool(1, "metaspace", f"{_TM}jvm-metaspace.size", "MaxMetaspaceSize"),
+    Pool(1, "JVM overhead", f"{_TM}jvm-overhead"),
 )
 _JOBMANAGER: Final = (
-    (0, "process", f"{_JM}process.size", ""),
-    (1, "Flink", f"{_JM}flink.size", ""),
-    (2, "JVM heap", f"{_JM}heap.size", "-Xmx"),
-    (2, "off-heap", f"{_JM}off-heap.size", ""),
-    (1, "metaspace", f"{_JM}jvm-metaspace.size", "MaxMetaspaceSize"),
-    (1, "JVM overhead", f"{_JM}jvm-overhead", ""),
+    Pool(0, "process", f"{_JM}process.size"),
+    Pool(1, "Flink", f"{_JM}flink.size"),
+    Pool(2, "JVM heap", f"{_JM}heap.size", "-Xmx"),
+    Pool(2, "off-heap", f"{_JM}off-heap.size"),
+    Pool(1, "metaspace", f"{_JM}jvm-metaspace.size", "MaxMetaspaceSize"),
+    Pool(1, "JVM overhead", f"{_JM}jvm-overhead"),
 )
 _LEGACY: Final = (
-    (0, "total", "taskmanager.heap.size", ""),
-    (1, "cut off for the container", "containerized.heap-cutoff", ""),
-    (1, "JVM heap", "heap", "-Xmx"),
-    (1, "network", "taskmanager.network.memory", ""),
-    (1, "managed", "taskmanager.memory.size", ""),
+    Pool(0, "total", "taskmanager.heap.size"),
+    Pool(1, "cut off for the container", "containerized.heap-cutoff"),
+    Pool(1, "JVM heap", "heap", "-Xmx"),
+    Pool(1, "network", "taskmanager.network.memory"),
+    Pool(1, "managed", "taskmanager.memory.size"),
 )
 _OPTIONS: Final = {
     f"{_TM}network": (f"{_TM}network.fraction", f"{_TM}network.min", f"{_TM}network.max"),
@@ -59,16 +71,13 @@ _OPTIONS: Final = {
 }
 
 
-def memory(
-    processes: Iterable[MemoryProcess], buffers: list[MemoryBuffers], page: Page
-) -> list[RenderableType]:
-    """The blocks of `flowdiag memory`: one picture for all processes of the same sizes."""
-    blocks: list[RenderableType] = [
-        _picture(group, page) for group in _alike(processes) if _sizes(group[0])
-    ]
-    if buffers:
-        blocks.append(_buffers(buffers, page))
-    return blocks
+def blocks(data: Data, page: Page, clock: Clock) -> list[RenderableType]:
+    """One picture for all processes of the same sizes, then the network buffers."""
+    groups = _alike(data.processes or ())
+    shown: list[RenderableType] = [_picture(group, page) for group in groups if _sizes(group[0])]
+    if data.buffers:
+        shown.append(_buffers(data.buffers, page))
+    return shown
 
 
 def _alike(processes: Iterable[MemoryProcess]) -> list[list[MemoryProcess]]:
@@ -107,46 +116,51 @@ def _picture(group: list[MemoryProcess], page: Page) -> RenderableType:
     process = group[0]
     derived, observed = _with_sums(process.derived), _with_sums(process.observed)
     shown = derived | observed
-    rows = [row for row in _rows(process, shown) if row[2] in shown]
-    total = max(shown.get(rows[0][2], 0) if rows else 0, 1)
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for name in ("pool", "configured", "derived", *(["observed"] if observed else []), ""):
-        right = name in ("derived", "observed")
-        table.add_column(name, justify="right" if right else "left", no_wrap=True)
-    bars = _bars(rows, shown, total, unicode=page.unicode)
-    for (depth, label, name, flag), branch, bar in zip(
-        rows, _branches(rows, unicode=page.unicode), bars, strict=True
-    ):
-        differs = name in derived and name in observed and derived[name] != observed[name]
-        style = "bold yellow" if differs else ""
-        cells = [
-            Text(f"{branch}{label}", "bold" if depth == 0 else ""),
-            Text(printable(_configured(process, name)), "cyan"),
-            Text(size(derived[name]) if name in derived else "-", style),
-        ]
-        if observed:
-            cells.append(Text(size(observed[name]) if name in observed else "-", style))
-        tail = f" {flag}" if flag and page.verbose else ""
-        table.add_row(*cells, Text.assemble((bar, "blue"), (tail, "dim")))
-    notes = [Text(printable(text), "dim", overflow="fold") for text in _notes(process, page)]
-    return Group(_title(group), Padding(Group(table, *notes), (0, 0, 0, 2)))
+    pools = [pool for pool in _pools(process, shown) if pool.name in shown]
+    total = max(shown.get(pools[0].name, 0) if pools else 0, 1)
+    branches = _branches(pools, unicode=page.unicode)
+    bars = _bars(pools, shown, total, unicode=page.unicode)
+
+    def sized(sizes: Mapping[str, int]) -> Callable[[Row], Text]:
+        def cell(row: Row) -> Text:
+            name = row[0].name
+            differs = name in derived and name in observed and derived[name] != observed[name]
+            return Text(
+                size(sizes[name]) if name in sizes else "-", "bold yellow" if differs else ""
+            )
+
+        return cell
+
+    def tail(row: Row) -> Text:
+        flag = f" {row[0].flag}" if row[0].flag and page.verbose else ""
+        return Text.assemble((row[2], "blue"), (flag, "dim"))
+
+    table = listing(
+        zip(pools, branches, bars, strict=True),
+        Column("pool", lambda r: Text(f"{r[1]}{r[0].label}", "" if r[0].depth else "bold"), "left"),
+        Column(
+            "configured",
+            lambda row: Text(printable(_configured(process, row[0].name)), "cyan"),
+            "left",
+        ),
+        Column("derived", sized(derived)),
+        *([Column("observed", sized(observed))] if observed else []),
+        Column("", tail, "left"),
+    )
+    return block(_title(group), table, *(line(text, "dim") for text in _notes(process, page)))
 
 
-def _rows(
-    process: MemoryProcess, shown: Mapping[str, int]
-) -> tuple[tuple[int, str, str, str], ...]:
+def _pools(process: MemoryProcess, shown: Mapping[str, int]) -> tuple[Pool, ...]:
     if process.role == "jobmanager":
         return _JOBMANAGER
-    return (
-        _LEGACY if "heap" in process.derived and f"{_TM}process.size" not in shown else _TASKMANAGER
-    )
+    legacy = "heap" in process.derived and f"{_TM}process.size" not in shown
+    return _LEGACY if legacy else _TASKMANAGER
 
 
 def _title(group: list[MemoryProcess]) -> Text:
     process = group[0]
     what = {"jobmanager": "JobManager", "taskmanager": "TaskManager"}.get(process.role, "process")
-    title = Text("Memory", "bold")
-    name = plural(len(group), what) if len(group) > 1 else what
+    name = say.plural(len(group), what) if len(group) > 1 else what
     facts = [name]
     if len(group) == 1 and (process.taskmanager or process.host):
         facts.append(printable(process.taskmanager or process.host or ""))
@@ -155,8 +169,7 @@ def _title(group: list[MemoryProcess]) -> Text:
         facts.append("in a container")
     if process.observed_from:
         facts.append(f"observed: {process.observed_from}")
-    title.append("  " + " · ".join(facts), "")
-    return title
+    return heading("Memory", " · ".join(facts))
 
 
 def _configured(process: MemoryProcess, name: str) -> str:
@@ -169,14 +182,14 @@ def _configured(process: MemoryProcess, name: str) -> str:
     return ", ".join(told)
 
 
-def _branches(rows: list[tuple[int, str, str, str]], *, unicode: bool) -> Iterator[str]:
+def _branches(pools: Sequence[Pool], *, unicode: bool) -> Iterator[str]:
     """The lines of the tree left of each label."""
     tee, end, down = ("├ ", "└ ", "│ ") if unicode else ("|-", "`-", "| ")
-    for index, (depth, *_) in enumerate(rows):
+    for index, pool in enumerate(pools):
         text = ""
-        for level in range(1, depth + 1):
-            later = next((d for d, *_ in rows[index + 1 :] if d <= level), -1)
-            if level == depth:
+        for level in range(1, pool.depth + 1):
+            later = next((p.depth for p in pools[index + 1 :] if p.depth <= level), -1)
+            if level == pool.depth:
                 text += tee if later == level else end
             else:
                 text += down if later == level else "  "
@@ -184,21 +197,19 @@ def _branches(rows: list[tuple[int, str, str, str]], *, unicode: bool) -> Iterat
 
 
 def _bars(
-    rows: list[tuple[int, str, str, str]], shown: Mapping[str, int], total: int, *, unicode: bool
-) -> list[str]:
+    pools: Sequence[Pool], shown: Mapping[str, int], total: int, *, unicode: bool
+) -> Iterator[str]:
     """A bar for each pool, where it lies within the process."""
     full, start = ("█" if unicode else "#"), {0: 0}
-    bars = []
-    for depth, _, name, _ in rows:
-        begin = start.get(depth, 0)
+    for pool in pools:
+        begin = start.get(pool.depth, 0)
+        end = begin + shown[pool.name]
         left = round(begin * _BAR / total)
-        right = round((begin + shown[name]) * _BAR / total)
-        width = max(right - left, 1 if shown[name] else 0)
-        bars.append(" " * min(left, _BAR - 1) + full * width)
-        start[depth] = begin + shown[name]
-        for deeper in range(depth + 1, 5):
+        width = max(round(end * _BAR / total) - left, 1 if shown[pool.name] else 0)
+        yield " " * min(left, _BAR - 1) + full * width
+        start[pool.depth] = end
+        for deeper in range(pool.depth + 1, 5):
             start[deeper] = begin
-    return bars
 
 
 def _notes(process: MemoryProcess, page: Page) -> Iterator[str]:
@@ -214,32 +225,21 @@ def _notes(process: MemoryProcess, page: Page) -> Iterator[str]:
     yield from process.remarks if page.verbose else ()
 
 
-def _buffers(buffers: list[MemoryBuffers], page: Page) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("TaskManager", overflow="fold")
-    for name in ("exist", "required", "desired", "missing", "any placement", "smallest"):
-        table.add_column(name, justify="right", no_wrap=True)
+def _buffers(buffers: Sequence[MemoryBuffers], page: Page) -> RenderableType:
     shown = buffers if page.verbose else buffers[:_BUFFERS_SHOWN]
-    for row in shown:
-        style = "bold red" if row.missing else ""
-        table.add_row(
-            Text(printable(row.taskmanager), style, overflow="fold"),
-            Text("-" if row.segments is None else str(row.segments), style),
-            Text(str(row.required), style),
-            Text(str(row.desired), style),
-            Text(str(row.missing) if row.missing else "-", style),
-            Text(str(row.any_placement), style),
-            Text(size(row.smallest_bytes), style),
-        )
-    blocks: list[RenderableType] = [table]
-    if len(shown) < len(buffers):
-        blocks.append(Text(f"… and {len(buffers) - len(shown)} more (-v lists all)", "dim"))
-    blocks.append(
-        Text(
-            "required: what the placed tasks cannot start without; smallest: enough wherever the "
-            "scheduler puts them",
-            "dim",
-            overflow="fold",
-        )
+    table = listing(
+        shown,
+        Column("TaskManager", lambda row: row.taskmanager, "wrap"),
+        Column("exist", lambda row: None if row.segments is None else str(row.segments)),
+        Column("required", lambda row: str(row.required)),
+        Column("desired", lambda row: str(row.desired)),
+        Column("missing", lambda row: str(row.missing) if row.missing else None),
+        Column("any placement", lambda row: str(row.any_placement)),
+        Column("smallest", lambda row: size(row.smallest_bytes)),
+        style=lambda row: "bold red" if row.missing else "",
     )
-    return Group(Text("Network buffers", "bold"), Padding(Group(*blocks), (0, 0, 0, 2)))
+    note = (
+        "required: what the placed tasks cannot start without; smallest: enough wherever the"
+        " scheduler puts them"
+    )
+    return block("Network buffers", table, *more(len(buffers) - len(shown)), line(note, "dim"))

@@ -1,271 +1,64 @@
-"""`flowdiag simulate pid`: from flags and a saved report to a model's outcome."""
+"""What `flowdiag simulate pid` shows: the settings side by side, and the rate over time."""
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Final
 
-import msgspec
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
-from flowdiag.analyses.flink.judging import duration_text, milliseconds
-from flowdiag.analyses.rate import replay as rate_pid
-from flowdiag.analyses.rate.model import Job, Outcome, Settings, simulate
-from flowdiag.analyses.rate.pid import Gains
-from flowdiag.analyses.report.wire import RateApplication
-from flowdiag.cli import words
-from flowdiag.cli.console import can_show, wants_colour, width_of, write_report
-from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.reading import read_report
-from flowdiag.cli.views.rate import chart
-from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.analyses import say
+from flowdiag.analyses.flink.judging import duration_text
+from flowdiag.analyses.rate.model import Job, Outcome, Settings
+from flowdiag.cli.chart import labelled
+from flowdiag.cli.grid import Column, drawn, listing
+from flowdiag.cli.output import page_here
 
-DEFAULT_INTERVAL_MS: Final = 1000
-DEFAULT_BATCHES: Final = 60
-MOST_BATCHES: Final = 100_000
-ENDLESS: Final = 1e9  # records per second of a source that always has more
 POOR_FIT: Final = 0.25  # of the interval: with a larger error the model predicts little
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The flags as given; None where one was not."""
+def page_of(job: Job, outcomes: Mapping[str, Outcome], settings: Mapping[str, Settings]) -> str:
+    """The outcomes for a terminal.
 
-    report: str | None
-    interval: str | None
-    cost_per_batch: str | None
-    cost_per_record: str | None
-    offered: str | None
-    batches: int | None
-    proportional: float | None
-    integral: float | None
-    derived: float | None
-    min_rate: float | None
-    max_rate: float | None
-    initial_rate: float | None
-    back_pressure: bool
-    as_json: bool
-
-
-def run_pid(wanted: Wanted) -> ExitCode:
-    """Simulate and write the outcome.
-
-    Raises:
-        FlowdiagError: a value makes no sense, or the report holds nothing to simulate.
+    Args:
+        job: what a batch costs.
+        outcomes: by name: as it is, tried.
+        settings: of each name.
     """
-    job, before = workload(wanted)
-    after = tried(before, wanted)
-    offers = offered_per_s(wanted.offered, wanted.batches)
-    outcomes = {"tried": simulate(job, after, offers)}
-    if wanted.report is not None and before != after:
-        outcomes = {"as it is": simulate(job, before, offers), **outcomes}
-    settings = {"as it is": before, "tried": after}
-    if wanted.as_json:
-        document = {
-            "schema": "flowdiag.simulation/1",
-            "job": msgspec.to_builtins(job),
-            "outcomes": [
-                {"name": name, "settings": msgspec.to_builtins(settings[name]), **_wire(outcome)}
-                for name, outcome in outcomes.items()
-            ],
-        }
-        text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
-    else:
-        text = _page(job, outcomes, settings)
-    write_report(text, None)
-    return ExitCode.CLEAR
-
-
-def workload(wanted: Wanted) -> tuple[Job, Settings]:
-    """What a batch costs, and the settings as they are.
-
-    Raises:
-        FlowdiagError: nothing tells the cost of a record.
-    """
-    fixed = _length(wanted.cost_per_batch, "--cost-per-batch")
-    each = _length(wanted.cost_per_record, "--cost-per-record")
-    error = 0.0
-    interval = _length(wanted.interval, "--interval")
-    settings = Settings(interval_ms=round(interval) if interval else DEFAULT_INTERVAL_MS)
-    if wanted.report is not None:
-        app = _application(wanted.report)
-        settings = settings_of(app, round(interval) if interval else None)
-        keeping = app.keeping
-        if keeping is not None and each is None and keeping.cost_per_record_ms is not None:
-            fixed = keeping.cost_per_batch_ms if fixed is None else fixed
-            each, error = keeping.cost_per_record_ms, keeping.cost_error_ms or 0.0
-    if each is None:
-        raise FlowdiagError(
-            "what a record costs is not known",
-            hint="give --cost-per-record, or a report whose batches differ enough in size",
-        )
-    if settings.interval_ms < 1:
-        raise FlowdiagError("--interval must be at least 1 ms")
-    return Job(fixed_ms=fixed or 0.0, per_record_ms=each, error_ms=error), settings
-
-
-def _application(path: str) -> RateApplication:
-    report = read_report(path)
-    apps = [app for app in report.data.applications or () if app.batches]
-    if len(apps) != 1:
-        raise FlowdiagError(
-            f"the report holds {len(apps)} applications with batches, not one",
-            hint="flowdiag rate --application APP --format json",
-        )
-    return apps[0]
-
-
-def settings_of(app: RateApplication, interval_ms: int | None = None) -> Settings:
-    """The settings of an application, Spark's defaults where nothing was set."""
-    told = app.settings
-    return Settings(
-        interval_ms=interval_ms or app.batch_interval_ms or DEFAULT_INTERVAL_MS,
-        gains=rate_pid.gains_of(told),
-        max_rate=rate_pid.number(told.get(rate_pid.MAX_RATE)),
-        initial_rate=rate_pid.number(told.get(rate_pid.INITIAL_RATE)),
-        back_pressure=app.back_pressure is not False,
-    )
-
-
-def tried(settings: Settings, wanted: Wanted) -> Settings:
-    """The settings with what was given on the command line.
-
-    Raises:
-        FlowdiagError: a value that Spark refuses to start with.
-    """
-
-    def given(value: float | None, otherwise: float) -> float:
-        return otherwise if value is None else value
-
-    gains = settings.gains
-    try:
-        changed = Gains(
-            proportional=given(wanted.proportional, gains.proportional),
-            integral=given(wanted.integral, gains.integral),
-            derived=given(wanted.derived, gains.derived),
-            min_rate=given(wanted.min_rate, gains.min_rate),
-        )
-    except ValueError as error:
-        raise FlowdiagError(f"Spark refuses to start: {error}") from None
-    for name, value in (("--max-rate", wanted.max_rate), ("--initial-rate", wanted.initial_rate)):
-        if value is not None and value <= 0:
-            raise FlowdiagError(f"{name} must be above 0")
-    gave_gains = any(
-        value is not None
-        for value in (wanted.proportional, wanted.integral, wanted.derived, wanted.min_rate)
-    )
-    return Settings(
-        interval_ms=settings.interval_ms,
-        gains=changed,
-        max_rate=settings.max_rate if wanted.max_rate is None else wanted.max_rate,
-        initial_rate=settings.initial_rate if wanted.initial_rate is None else wanted.initial_rate,
-        back_pressure=wanted.back_pressure and (settings.back_pressure or gave_gains),
-    )
-
-
-def offered_per_s(text: str | None, batches: int | None) -> list[float]:
-    """The rate that comes in, per batch.
-
-    Raises:
-        FlowdiagError: it is no rate, or no number of batches.
-
-    >>> offered_per_s("2x400,1x20", None), offered_per_s("7", 2)
-    ([400.0, 400.0, 20.0], [7.0, 7.0])
-    """
-    if batches is not None and not 1 <= batches <= MOST_BATCHES:
-        raise FlowdiagError(f"--batches must be 1 to {MOST_BATCHES}")
-    if text is None:
-        return [ENDLESS] * (batches or DEFAULT_BATCHES)
-    rates: list[float] = []
-    for part in text.split(","):
-        times, _, rate = part.strip().rpartition("x")
-        try:
-            count, value = int(times) if times else 1, float(rate)
-        except ValueError:
-            count, value = 0, -1.0
-        if count < 1 or not 0 <= value < 1e15 or len(rates) + count > MOST_BATCHES:
-            raise FlowdiagError(f"'{part}' is no rate", hint="write 400, or 60x400,30x20")
-        rates += [value] * count
-    count = batches or (DEFAULT_BATCHES if len(rates) == 1 else len(rates))
-    return [rates[min(i, len(rates) - 1)] for i in range(count)]
-
-
-def _length(text: str | None, option: str) -> float | None:
-    if text is None:
-        return None
-    value = milliseconds(text)
-    if value is None or not 0 <= value < 1e12:
-        raise FlowdiagError(f"{option} '{text}' is no length of time", hint="write 5ms or 2s")
-    return value
-
-
-def _wire(outcome: Outcome) -> dict[str, object]:
-    return {
-        "steady_per_s": round(outcome.steady_per_s, 3),
-        "delay_ms": outcome.delay_ms,
-        "settling_ms": outcome.settling_ms,
-        "overshoot": round(outcome.overshoot, 4),
-        "queued": outcome.queued,
-        "batches": [
-            {
-                "time_ms": batch.time_ms,
-                "records": batch.records,
-                "scheduling_delay_ms": batch.scheduling_ms,
-                "processing_delay_ms": batch.processing_ms,
-                "new_rate": batch.step.new_rate if batch.step else None,
-            }
-            for batch in outcome.batches
-        ],
-    }
-
-
-def _page(job: Job, outcomes: dict[str, Outcome], settings: dict[str, Settings]) -> str:
-    import io
-
-    out = io.StringIO()
-    width = width_of(sys.stdout)
-    unicode = can_show(sys.stdout)
-    console = Console(
-        file=out,
-        width=width,
-        force_terminal=wants_colour(sys.stdout, no_color=False),
-        highlight=False,
-        markup=False,
-        legacy_windows=False,
-    )
-    blocks: list[RenderableType] = [_job_line(job, settings["tried"])]
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("")
-    for name in ("steady rate", "delay", "settles after", "overshoot", "waiting batches"):
-        table.add_column(name, justify="right")
-    for name, outcome in outcomes.items():
-        settled = outcome.settling_ms
-        table.add_row(
-            name,
-            f"{words.number(round(outcome.steady_per_s, 1))}/s",
-            words.duration(outcome.delay_ms),
-            "never" if settled is None else words.duration(settled),
-            words.quantity(max(0.0, outcome.overshoot), "share"),
-            str(outcome.queued),
-        )
-    blocks.append(table)
+    page = page_here()
+    blocks: list[RenderableType] = [_job_line(job, settings["tried"]), _table(outcomes)]
     for name, outcome in outcomes.items():
         values = [b.records * 1000 / settings[name].interval_ms for b in outcome.batches]
         # A first batch without a limit would flatten all others.
         shown = [None if v > 50 * max(outcome.steady_per_s, 1.0) else v for v in values]
-        drawn = chart(shown, width=width - 14, unicode=unicode, unit="")
         blocks.append(Text(f"records/s, {name}", "dim"))
-        blocks += [Text(f"{label:>9}  {cells}") for label, cells in drawn.rows]
+        blocks += labelled(shown, width=page.width, unicode=page.unicode)
     if job.error_ms > POOR_FIT * settings["tried"].interval_ms:
-        told = (
-            f"batches miss the fitted cost by {duration_text(job.error_ms)}: predictions are poor"
-        )
+        missed = duration_text(job.error_ms)
+        told = f"batches miss the fitted cost by {missed}: predictions are poor"
         blocks.append(Text(told, "yellow"))
-    console.print(Group(*blocks))
-    return out.getvalue()
+    return drawn(blocks, page)
+
+
+def _table(outcomes: Mapping[str, Outcome]) -> RenderableType:
+    return listing(
+        outcomes.items(),
+        Column("", lambda item: item[0], "wrap"),
+        Column("steady rate", lambda item: f"{_rate(item[1])}/s", "right-wrap"),
+        Column("delay", lambda item: say.duration(item[1].delay_ms), "right-wrap"),
+        Column("settles after", lambda item: _settled(item[1]), "right-wrap"),
+        Column("overshoot", lambda item: say.share(max(0.0, item[1].overshoot)), "right-wrap"),
+        Column("waiting batches", lambda item: str(item[1].queued), "right-wrap"),
+    )
+
+
+def _rate(outcome: Outcome) -> str:
+    return say.number(round(outcome.steady_per_s, 1))
+
+
+def _settled(outcome: Outcome) -> str:
+    return "never" if outcome.settling_ms is None else say.duration(outcome.settling_ms)
 
 
 def _job_line(job: Job, settings: Settings) -> Text:
@@ -278,9 +71,9 @@ def _job_line(job: Job, settings: Settings) -> Text:
         if settings.back_pressure
         else "no back pressure"
     )
-    fit = f" (batches miss that by {words.duration(job.error_ms)})" if job.error_ms else ""
+    fit = f" (batches miss that by {say.duration(job.error_ms)})" if job.error_ms else ""
     return Text(
-        f"{words.duration(job.fixed_ms)} per batch and {job.per_record_ms:g} ms per record{fit} every"
-        f" {words.duration(settings.interval_ms)}: at most {words.number(round(sustains, 1))}"
+        f"{say.duration(job.fixed_ms)} per batch and {job.per_record_ms:g} ms per record{fit} every"
+        f" {say.duration(settings.interval_ms)}: at most {say.number(round(sustains, 1))}"
         f" records/s · {estimator}"
     )

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
+from flowdiag.analyses import say
 from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.queues.wire import (
     QueueForecast,
@@ -20,8 +19,10 @@ from flowdiag.analyses.queues.wire import (
     QueueWhatIf,
 )
 from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.report.wire import Data
+from flowdiag.cli.grid import Column, block, heading, line, listing
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.words import plural
+from flowdiag.cli.words import Clock
 
 _BAR: Final = 20
 _FILL: Final = 8
@@ -40,59 +41,50 @@ _ROLE: Final = {
 }
 
 
-def queues(
-    vertices: Sequence[QueueVertex], managers: Sequence[QueueTaskManager], page: Page
-) -> list[RenderableType]:
-    """The blocks of `flowdiag queues`."""
-    blocks: list[RenderableType] = []
-    for job_id, group in groupby(vertices, key=lambda vertex: vertex.job_id):
-        members = list(group)
-        blocks.append(_graph(members, page))
-        mine = [m for m in managers if m.job_id == job_id]
+def blocks(data: Data, page: Page, clock: Clock) -> list[RenderableType]:
+    """The graph of each job, and its TaskManagers where one of them is to blame."""
+    shown: list[RenderableType] = []
+    for job_id, group in groupby(data.vertices or (), key=lambda vertex: vertex.job_id):
+        shown.append(_graph(list(group), page))
+        mine = [m for m in data.taskmanagers or () if m.job_id == job_id]
         if mine and (page.verbose or any(m.culprit for m in mine)):
-            blocks.append(_managers(mine, page))
-    return blocks
+            shown.append(_managers(mine, page))
+    return shown
 
 
 def _graph(vertices: Sequence[QueueVertex], page: Page) -> RenderableType:
     first = vertices[0]
-    title = Text("Graph", "bold")
-    title.append(f"  {printable(first.job_name or first.job_id or 'job without a name')}")
-    title.append(f" · {plural(len(vertices), 'task')}")
+    name = printable(first.job_name or first.job_id or "job without a name")
+    title = heading("Graph", f"{name} · {say.plural(len(vertices), 'task')}")
     if first.graph_from not in (None, "plan", "rest", "archive"):
         title.append(f" · order from {printable(first.graph_from or '')}", "dim")
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("task", overflow="fold", max_width=_NAME)
-    table.add_column("", justify="right", no_wrap=True)
-    table.add_column("busy/waits/idle", no_wrap=True)
-    table.add_column("busy", justify="right", no_wrap=True)
-    table.add_column("waits", justify="right", no_wrap=True)
-    table.add_column("input queue", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for vertex in vertices:
-        word, style = _ROLE.get(vertex.role, ("", ""))
-        if not page.unicode:
-            word = word.replace("◀", "<")
-        table.add_row(
-            Text(_short(vertex.name), style if vertex.role == "root" else "", overflow="fold"),
-            Text(f"×{vertex.parallelism}" if page.unicode else f"x{vertex.parallelism}", "dim"),
-            _bar(_worst(vertex), page),
-            Text(_percent(vertex.busy), "bold red" if vertex.role == "root" else ""),
-            Text(_percent(vertex.back_pressured), _heat_style(vertex.back_pressured)),
-            _queue(vertex, page),
-            Text(word, style),
-        )
-    lines: list[RenderableType] = [title, Padding(table, (0, 0, 0, 2))]
-    strips = [vertex for vertex in vertices if _worth_a_strip(vertex)]
-    for vertex in strips:
-        lines.append(Padding(_strip(vertex, page), (0, 0, 0, 2)))
+    table = listing(
+        vertices,
+        Column("task", lambda v: line(_short(v.name), _root_style(v)), "wrap", most=_NAME),
+        Column("", lambda v: Text(f"{'×' if page.unicode else 'x'}{v.parallelism}", "dim")),
+        Column("busy/waits/idle", lambda vertex: _bar(_worst(vertex), page), "left"),
+        Column("busy", lambda v: Text(_percent(v.busy), _root_style(v))),
+        Column("waits", lambda v: Text(_percent(v.back_pressured), _heat_style(v.back_pressured))),
+        Column("input queue", lambda vertex: _queue(vertex, page), "left"),
+        Column("", lambda vertex: _role(vertex, page), "left"),
+        heads="dim",
+    )
+    strips = [_strip(vertex, page) for vertex in vertices if _worth_a_strip(vertex)]
     legend = "numbers are those of the worst subtask; queue: buffers waiting, and what fits"
-    return Group(*lines, Padding(Text(legend, "dim"), (0, 0, 0, 2)))
+    return block(title, table, *strips, Text(legend, "dim"))
+
+
+def _role(vertex: QueueVertex, page: Page) -> Text:
+    word, style = _ROLE.get(vertex.role, ("", ""))
+    return Text(word if page.unicode else word.replace("◀", "<"), style)
+
+
+def _root_style(vertex: QueueVertex) -> str:
+    return _ROLE["root"][1] if vertex.role == "root" else ""
 
 
 def _short(name: str) -> str:
-    text = printable(name)
-    return text if len(text) <= 2 * _NAME else text[: 2 * _NAME - 1] + "…"
+    return say.shorten(printable(name), 2 * _NAME)
 
 
 def _percent(share: float | None) -> str:
@@ -193,64 +185,56 @@ def _cells(text: Text, values: Sequence[tuple[QueueSubtask, float | None]], page
 
 
 def _managers(managers: Sequence[QueueTaskManager], page: Page) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("TaskManager", overflow="fold")
-    for name in ("subtasks", "busiest", "gc", "heap", "cpu", "segments free"):
-        table.add_column(name, justify="right", no_wrap=True)
-    shown = managers if page.verbose else managers[:_MANAGERS_SHOWN]
-    for manager in shown:
-        name = printable(manager.taskmanager) + (
-            f" @ {printable(manager.host)}" if manager.host else ""
-        )
-        free = "-"
-        if manager.segments_free is not None and manager.segments:
-            free = f"{manager.segments_free:.0f} of {manager.segments:.0f}"
-        table.add_row(
-            Text(name, "bold red" if manager.culprit else "", overflow="fold"),
-            Text(str(manager.subtasks)),
-            Text(_percent(manager.busy)),
-            Text(_percent(manager.gc_share)),
-            Text(_percent(manager.heap_used)),
-            Text(_percent(manager.cpu)),
-            Text(free),
-        )
-    return Group(Text("TaskManagers", "bold"), Padding(table, (0, 0, 0, 2)))
+    table = listing(
+        managers if page.verbose else managers[:_MANAGERS_SHOWN],
+        Column("TaskManager", lambda m: line(_named(m), "bold red" if m.culprit else ""), "wrap"),
+        Column("subtasks", lambda manager: str(manager.subtasks)),
+        Column("busiest", lambda manager: _percent(manager.busy)),
+        Column("gc", lambda manager: _percent(manager.gc_share)),
+        Column("heap", lambda manager: _percent(manager.heap_used)),
+        Column("cpu", lambda manager: _percent(manager.cpu)),
+        Column("segments free", _free),
+        heads="dim",
+    )
+    return block("TaskManagers", table)
 
 
-def what_if(jobs: Sequence[QueueWhatIf], page: Page) -> list[RenderableType]:
+def _named(manager: QueueTaskManager) -> str:
+    return f"{manager.taskmanager} @ {manager.host}" if manager.host else manager.taskmanager
+
+
+def _free(manager: QueueTaskManager) -> str | None:
+    if manager.segments_free is None or not manager.segments:
+        return None
+    return f"{manager.segments_free:.0f} of {manager.segments:.0f}"
+
+
+def outlook(data: Data, page: Page, clock: Clock) -> list[RenderableType]:
     """What the credit model says of the usual remedies."""
-    return [_remedies(job, page) for job in jobs]
+    return [_remedies(job, page) for job in data.what_if or ()]
 
 
 def _remedies(job: QueueWhatIf, page: Page) -> RenderableType:
-    title = Text("What if", "bold")
-    title.append(f"  {printable(job.job_name or job.job_id)} · by the model of credits")
-    lines: list[RenderableType] = [title]
+    title = heading("What if", f"{printable(job.job_name or job.job_id)} · by the model of credits")
     if job.problem:
-        lines.append(Padding(Text(printable(job.problem), "dim"), (0, 0, 0, 2)))
-        return Group(*lines)
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("change", overflow="fold")
-    for name in ("records/s", "queued buffers", "checkpoint"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for item in job.forecasts:
-        table.add_row(Text(printable(item.change)), *_forecast(item))
-    lines.append(Padding(table, (0, 0, 0, 2)))
+        return block(title, Text(printable(job.problem), "dim"))
+    table = listing(
+        job.forecasts,
+        Column("change", lambda item: item.change, "wrap"),
+        Column("records/s", lambda i: None if i.problem is not None else f"{i.records_per_s:.0f}"),
+        Column("queued buffers", lambda i: None if i.problem is not None else f"{i.queue:.1f}"),
+        Column("checkpoint", _checkpoint),
+        heads="dim",
+    )
     told = ", ".join(f"{item.name} {item.modelled:g} for {item.observed:g}" for item in job.fit)
-    if told and page.verbose:
-        lines.append(Padding(Text(f"fit: {told}", "dim"), (0, 0, 0, 2)))
-    for note in job.notes[: None if page.verbose else 2]:
-        lines.append(Padding(Text(printable(note), "dim", overflow="fold"), (0, 0, 0, 2)))
-    return Group(*lines)
+    fit = [Text(f"fit: {told}", "dim")] if told and page.verbose else []
+    notes = job.notes[: None if page.verbose else 2]
+    return block(title, table, *fit, *(line(note, "dim") for note in notes))
 
 
-def _forecast(item: QueueForecast) -> tuple[Text, Text, Text]:
+def _checkpoint(item: QueueForecast) -> str | Text | None:
     if item.problem is not None:
-        return Text("-"), Text("-"), Text(printable(item.problem), "dim")
+        return Text(printable(item.problem), "dim")
     if item.checkpoint_ms is not None:
-        took = duration_text(item.checkpoint_ms)
-    elif item.at_least_ms is not None:
-        took = f"over {duration_text(item.at_least_ms)}"
-    else:
-        took = "-"
-    return Text(f"{item.records_per_s:.0f}"), Text(f"{item.queue:.1f}"), Text(took)
+        return duration_text(item.checkpoint_ms)
+    return None if item.at_least_ms is None else f"over {duration_text(item.at_least_ms)}"

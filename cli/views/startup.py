@@ -8,15 +8,16 @@ from itertools import groupby
 from typing import Final
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
+from flowdiag.analyses import say
 from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.report.wire import Data
 from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
+from flowdiag.cli.grid import Column, block, heading, line, listing, under
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.words import plural
+from flowdiag.cli.words import Clock
 
 _BAR: Final = 32
 _SHOWN: Final = 3  # starts in full: the first, and the last ones
@@ -24,26 +25,21 @@ _WORKERS_SHOWN: Final = 12
 _OVER_TASKMANAGERS: Final = ("registration", "workers", "restore")
 
 
-def startup(
-    attempts: Sequence[StartAttempt],
-    cluster: Sequence[StartStep],
-    workers: Sequence[StartWorker],
-    scheduling: Sequence[JobScheduling],
-    page: Page,
-) -> list[RenderableType]:
-    """The blocks of `flowdiag startup`."""
-    blocks: list[RenderableType] = []
-    if cluster:
-        title = Text.assemble(("Cluster", "bold"), "  before any job")
-        blocks.append(Group(title, _steps(cluster, page)))
-    for _, group in groupby(attempts, key=lambda attempt: attempt.job_id):
+def blocks(data: Data, page: Page, clock: Clock) -> list[RenderableType]:
+    """What came before any job, the starts of each job, the workers that were asked for."""
+    shown: list[RenderableType] = []
+    if data.cluster:
+        shown.append(Group(heading("Cluster", "before any job"), under(_steps(data.cluster, page))))
+    for _, group in groupby(data.attempts or (), key=lambda attempt: attempt.job_id):
         members = list(group)
+        scheduling = data.scheduling or ()
         told = next((s for s in scheduling if s.job_id == members[0].job_id), None)
-        blocks.append(_job(members, told, page))
+        shown.append(_job(members, told, page))
+    workers = data.workers or []
     late = [worker for worker in workers if worker.registered_at is None]
     if late or (workers and page.verbose):
-        blocks.append(_workers(workers if page.verbose else late, page))
-    return blocks
+        shown.append(_workers(workers if page.verbose else late, page))
+    return shown
 
 
 def _job(
@@ -51,26 +47,22 @@ def _job(
 ) -> RenderableType:
     first = attempts[0]
     restarts = sum(attempt.kind == "restart" for attempt in attempts)
-    title = Text("Starts", "bold")
-    title.append(
-        f"  {printable(first.job_name or first.job_id)} · {plural(len(attempts), 'start')}"
-    )
-    title.append(f", {plural(restarts, 'restart')}" if restarts else "")
+    name = printable(first.job_name or first.job_id)
+    title = heading("Starts", f"{name} · {say.plural(len(attempts), 'start')}")
+    title.append(f", {say.plural(restarts, 'restart')}" if restarts else "")
     shown = list(attempts)
     if not page.verbose and len(attempts) > _SHOWN:
         shown = [attempts[0], *attempts[-(_SHOWN - 1) :]]
-    blocks: list[RenderableType] = [title]
+    lines: list[RenderableType] = []
     facts = _scheduling(scheduling) if scheduling is not None else ""
     if facts:
-        blocks.append(Padding(Text(facts, "dim", overflow="fold"), (0, 0, 0, 2)))
+        lines.append(line(facts, "dim"))
     for index, attempt in enumerate(shown):
         if index == 1 and len(shown) < len(attempts):
             skipped = len(attempts) - len(shown)
-            blocks.append(
-                Padding(Text(f"… {skipped} more like these (-v lists all)", "dim"), (0, 0, 0, 2))
-            )
-        blocks.append(Padding(_attempt(attempt, page), (0, 0, 0, 2)))
-    return Group(*blocks)
+            lines.append(Text(f"… {skipped} more like these (-v lists all)", "dim"))
+        lines.append(_attempt(attempt, page))
+    return block(title, *lines)
 
 
 def _scheduling(told: JobScheduling) -> str:
@@ -82,7 +74,7 @@ def _scheduling(told: JobScheduling) -> str:
     if told.restart_strategy:
         facts.append(f"restarts {told.restart_strategy}")
     if told.parallelism:
-        facts.append(f"{plural(told.tasks, 'task')}, widest {told.parallelism}")
+        facts.append(f"{say.plural(told.tasks, 'task')}, widest {told.parallelism}")
     if told.spread:
         most = ", ".join(f"{share.taskmanager} {share.tasks}" for share in told.spread[:4])
         more = f", … {len(told.spread)} TaskManagers" if len(told.spread) > 4 else ""
@@ -101,34 +93,40 @@ def _attempt(attempt: StartAttempt, page: Page) -> RenderableType:
     lines: list[RenderableType] = [title]
     if attempt.cause:
         said = printable(attempt.cause.split("\n", 1)[0])[:160]
-        lines.append(Padding(Text(said, "dim", overflow="fold"), (0, 0, 0, 2)))
+        lines.append(under(line(said, "dim")))
     if attempt.required_slots and attempt.acquired_slots is not None:
         text = f"slots: {attempt.required_slots} required, {attempt.acquired_slots} acquired"
         style = "yellow" if attempt.acquired_slots < attempt.required_slots else "dim"
-        lines.append(Padding(Text(text, style), (0, 0, 0, 2)))
+        lines.append(under(Text(text, style)))
     if attempt.steps:
-        lines.append(_steps(attempt.steps, page, slowest=attempt.slowest))
+        lines.append(under(_steps(attempt.steps, page, slowest=attempt.slowest)))
     return Group(*lines)
 
 
 def _steps(steps: Sequence[StartStep], page: Page, slowest: str | None = None) -> RenderableType:
     begin, end = _span(steps)
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for step in steps:
-        never = step.ended_at is None
-        style = "bold red" if never else "bold" if step.step == slowest else ""
-        lasted = duration_text(step.duration_ms) if step.duration_ms is not None else "?"
-        table.add_row(
-            Text(step.step, style),
-            Text(f"{lasted}{'+' if never else ''}", style),
-            Text(_bar(step, begin, end, unicode=page.unicode), "red" if never else "blue"),
-            Text(_facts(step), "dim"),
-        )
-    return Padding(table, (0, 0, 0, 2))
+
+    def look(step: StartStep) -> str:
+        return "bold red" if step.ended_at is None else "bold" if step.step == slowest else ""
+
+    def bar(step: StartStep) -> Text:
+        drawn = _bar(step, begin, end, unicode=page.unicode)
+        return Text(drawn, "red" if step.ended_at is None else "blue")
+
+    return listing(
+        steps,
+        Column("", lambda step: step.step, "left"),
+        Column("", _lasted),
+        Column("", bar, "left"),
+        Column("", lambda step: Text(_facts(step), "dim"), "wrap"),
+        heads=None,
+        style=look,
+    )
+
+
+def _lasted(step: StartStep) -> str:
+    lasted = duration_text(step.duration_ms) if step.duration_ms is not None else "?"
+    return f"{lasted}{'+' if step.ended_at is None else ''}"
 
 
 def _facts(step: StartStep) -> str:
@@ -136,7 +134,7 @@ def _facts(step: StartStep) -> str:
     if step.tasks:
         what = "TaskManager" if step.step in _OVER_TASKMANAGERS else "task"
         facts.append(
-            f"{plural(step.tasks, what)}: median {duration_text(step.p50_ms)}, "
+            f"{say.plural(step.tasks, what)}: median {duration_text(step.p50_ms)}, "
             f"p95 {duration_text(step.p95_ms)}"
         )
     if step.subject is not None:
@@ -175,22 +173,22 @@ def _bar(step: StartStep, begin: float, end: float, *, unicode: bool) -> str:
 
 
 def _workers(workers: Sequence[StartWorker], page: Page) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for name in ("TaskManager", "requested", "registered", "ended"):
-        table.add_column(name, overflow="fold")
-    shown = workers if page.verbose else workers[:_WORKERS_SHOWN]
-    for worker in shown:
-        table.add_row(
-            Text(printable(worker.taskmanager)),
-            Text(_clock(worker.requested_at)),
-            Text(_clock(worker.registered_at), "" if worker.registered_at else "red"),
-            Text(
-                " ".join(
-                    filter(None, [_clock(worker.ended_at), printable(worker.diagnostics or "")])
-                )
-            ),
-        )
-    return Group(Text("Workers", "bold"), Padding(table, (0, 0, 0, 2)))
+    table = listing(
+        workers if page.verbose else workers[:_WORKERS_SHOWN],
+        Column("TaskManager", lambda worker: worker.taskmanager, "wrap"),
+        Column("requested", lambda worker: _clock(worker.requested_at), "wrap"),
+        Column(
+            "registered",
+            lambda w: Text(_clock(w.registered_at), "" if w.registered_at else "red"),
+            "wrap",
+        ),
+        Column(
+            "ended",
+            lambda w: " ".join(filter(None, [_clock(w.ended_at), w.diagnostics or ""])),
+            "wrap",
+        ),
+    )
+    return block("Workers", table)
 
 
 def _clock(text: str | None) -> str:

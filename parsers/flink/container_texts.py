@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from flowdiag.parsers.units import KUBERNETES_UNITS, size_bytes
+
 MAX_TEXT: Final = 16 * 1024 * 1024
 
 
@@ -39,24 +41,13 @@ class Pause:
 
 
 _NAME: Final = re.compile(r"^Name: {2,40}(\S{1,253})$")
-_LIMIT: Final = re.compile(r"^ {2,16}memory: {1,20}([0-9]{1,15})(Ki|Mi|Gi|Ti|k|M|G|T)?$")
+_LIMIT: Final = re.compile(r"^ {2,16}memory: {1,20}([0-9]{1,15}(?:Ki|Mi|Gi|Ti|k|M|G|T)?)$")
 _REASON: Final = re.compile(r"^ {2,16}Reason: {1,20}(OOMKilled|Error|Evicted|ContainerCannotRun)\b")
 _STATUS: Final = re.compile(r"^(?:Status|Reason): {1,20}(Evicted|Failed)\b")
 _EXIT: Final = re.compile(r"^ {2,16}Exit Code: {1,20}([0-9]{1,3})$")
 _EVENT: Final = re.compile(
     r"\b(OOMKilling|OOMKilled|Evicted|FailedScheduling|SystemOOM)\b(?:[^\n]{0,200}?\bpod/(\S{1,253}))?"
 )
-_UNITS: Final = {
-    None: 1,
-    "Ki": 1024,
-    "Mi": 1024**2,
-    "Gi": 1024**3,
-    "Ti": 1024**4,
-    "k": 1000,
-    "M": 1000**2,
-    "G": 1000**3,
-    "T": 1000**4,
-}
 _PAUSE: Final = re.compile(
     r"Pause (Full|Young|Initial Mark|Mixed)\b.{0,120}? ([0-9]{1,9})M->([0-9]{1,9})M"
     r"\(([0-9]{1,9})M\) ([0-9]{1,9}[.,][0-9]{1,6})ms"
@@ -107,7 +98,7 @@ def ended_containers(text: str) -> Iterator[Ended]:
         if hit := _NAME.match(line):
             pod, limit = hit[1], None
         elif hit := _LIMIT.match(line):
-            limit = int(hit[1]) * _UNITS[hit[2]]
+            limit = int(size_bytes(hit[1], units=KUBERNETES_UNITS, whole=True) or 0)
             # Limits stand below the state that they explain.
             yield from _flush(found, limit)
             found = []

@@ -3,7 +3,7 @@
 A clock, a role, a version cannot be read off one record: many have to agree. Adding up what they
 say needs every record, but only a few of its columns, so it is done where records are parsed: on the
 driver or on an executor, by the same function, which is what makes both say the same. The sums are
-small; `flowdiag.analyses.flink.clocks.settle` puts those of all splits together and judges them.
+small; `flowdiag.analyses.flink.clocks` puts those of all splits together and judges them.
 
 Two things depend on what came before in the source and are only known when its splits are put
 together: the owner of records above the first section header of a split, and the day of records that

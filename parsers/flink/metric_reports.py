@@ -21,11 +21,11 @@ import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
-from flowdiag.parsers.rows import EVENTS, METRIC, Event
+from flowdiag.parsers.rows import METRIC, Event, RowBuilder, batch_of
 
 TEMPLATE: Final = "metrics-report"
 PLACED_TEMPLATE: Final = "metrics-scope"
@@ -425,7 +425,8 @@ class MetricFolder:
             ],
             fields=list(METRIC),
         )
-        columns = {
+        columns: dict[str, list[Any] | pa.Array] = {
+            "metric": metric,
             "source": [self._source] * size,
             "offset": [state.offset] * size,
             "event": [Event.METRIC.value] * size,
@@ -446,40 +447,31 @@ class MetricFolder:
             ],
             "fields": [None if place.text is None else [("scope", place.text)] for place in places],
         }
-        return pa.RecordBatch.from_arrays(
-            [
-                metric
-                if column.name == "metric"
-                else pa.array(columns[column.name], column.type)
-                if column.name in columns
-                else pa.nulls(size, column.type)
-                for column in EVENTS
-            ],
-            schema=EVENTS,
-        )
+        return batch_of(columns, size)
 
     def _placed_batch(
         self, process: str | None, state: _Process, places: list[Place]
     ) -> pa.RecordBatch:
-        rows = [
-            {
-                "source": self._source,
-                "offset": state.offset,
-                "event": Event.PLACED.value,
-                "template": PLACED_TEMPLATE,
-                "local_us": state.first_local_us,
-                "utc_us": state.first_utc_us,
-                "clock": state.clock,
-                "process": process,
-                "job_name": place.job_name,
-                "task": place.task,
-                "subtask_index": place.subtask_index,
-                "taskmanager": place.taskmanager,
-                "host": place.host,
-            }
-            for place in places
-        ]
-        return pa.RecordBatch.from_pylist(rows, schema=EVENTS)
+        builder = RowBuilder()
+        for place in places:
+            builder.add(
+                {
+                    "source": self._source,
+                    "offset": state.offset,
+                    "event": Event.PLACED.value,
+                    "template": PLACED_TEMPLATE,
+                    "local_us": state.first_local_us,
+                    "utc_us": state.first_utc_us,
+                    "clock": state.clock,
+                    "process": process,
+                    "job_name": place.job_name,
+                    "task": place.task,
+                    "subtask_index": place.subtask_index,
+                    "taskmanager": place.taskmanager,
+                    "host": place.host,
+                }
+            )
+        return builder.take()
 
 
 def parse_block(

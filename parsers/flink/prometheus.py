@@ -20,9 +20,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 import pyarrow as pa
@@ -34,20 +34,16 @@ from flowdiag.parsers.flink.metric_reports import (
     KnownMetric,
     known_metrics,
 )
-from flowdiag.parsers.json_values import as_string, decode_json, object_at, objects_at
-from flowdiag.parsers.rows import EVENTS, Event
+from flowdiag.parsers.json_values import decode_json, object_at, objects_at
+from flowdiag.parsers.rows import METRIC_ROWS, Event, RowBuilder, Tally
 from flowdiag.parsers.sources.collected import collected_kind, collected_of
 from flowdiag.parsers.sources.file_times import NO_MOMENT, Moment, moment_in, moment_of_name
-
-if TYPE_CHECKING:
-    from flowdiag.parsers.sources.discover import Source
+from flowdiag.parsers.sources.open import Source
 
 TEMPLATE: Final = "prometheus"
 MAX_SERIES: Final = 1_000_000
 MAX_LINE: Final = 64 * 1024
 MAX_DOCUMENT_BYTES: Final = 256 * 1024 * 1024
-BATCH_ROWS: Final = 8192
-SAMPLES: Final = 3
 
 # Logical scopes, the longest first, since one begins another; and the scopes of our rows.
 _SCOPES: Final = (
@@ -182,49 +178,20 @@ class _Series:
     told: bool = False
 
 
-@dataclass(slots=True)
-class SampleCounts:
-    """What became of a document's samples: for the `split` row.
-
-    Attributes:
-        bytes: read.
-        candidates: samples of Flink's metrics.
-        recognised: those of known metrics.
-        samples: what was not understood, a few.
-        first_us, last_us: of the samples.
-    """
-
-    bytes: int = 0
-    candidates: int = 0
-    recognised: int = 0
-    not_understood: int = 0
-    samples: list[str] = field(default_factory=list)
-    first_us: int | None = None
-    last_us: int | None = None
-
-    def missed(self, what: str) -> None:
-        """Count what is damaged."""
-        self.not_understood += 1
-        if len(self.samples) < SAMPLES:
-            self.samples.append(what[:300])
-
-
 class SampleFolder:
     """Folds samples of series into rows per minute, whatever order the series come in."""
 
-    def __init__(
-        self, source: int, counts: SampleCounts, wanted: Collection[str] | None = None
-    ) -> None:
+    def __init__(self, source: int, tally: Tally, wanted: Collection[str] | None = None) -> None:
         """Start with nothing folded.
 
         Args:
             source: index of the source.
-            counts: filled while samples are added.
+            tally: counts them.
             wanted: names in the table of the metrics that become rows; None for all.
         """
-        self._source, self._counts = source, counts
+        self._source, self._tally = source, tally
         self._wanted = None if wanted is None else frozenset(wanted)
-        self._rows: list[dict[str, Any]] = []
+        self._rows = RowBuilder(METRIC_ROWS)
         self._placed: set[_Place] = set()
 
     def series(self, name: str, labels: Mapping[str, str]) -> _Series | None:
@@ -246,11 +213,8 @@ class SampleFolder:
     def add(self, series: _Series, value: float, moment: Moment, offset: int) -> None:
         """Add one sample."""
         now = moment.utc_us if moment.utc_us is not None else moment.local_us
-        self._counts.recognised += 1
-        if moment.utc_us is not None:
-            counts = self._counts
-            counts.first_us = min(counts.first_us or moment.utc_us, moment.utc_us)
-            counts.last_us = max(counts.last_us or moment.utc_us, moment.utc_us)
+        self._tally.recognised += 1
+        self._tally.saw(moment.utc_us)
         minute = None if now is None else now // MINUTE_US
         if series.told is False:
             series.told = True
@@ -285,7 +249,7 @@ class SampleFolder:
         place, count = series.place, series.count
         first, last, low, high, total = series.values if count else (None,) * 5
         begun = series.first.utc_us if series.first.utc_us is not None else series.first.local_us
-        self._rows.append(
+        self._rows.add(
             {
                 "source": self._source,
                 "offset": series.offset,
@@ -322,7 +286,7 @@ class SampleFolder:
         series.count, series.values = 0, (0.0, 0.0, 0.0, 0.0, 0.0)
         if place.scope == "task" and place not in self._placed:
             self._placed.add(place)
-            self._rows.append(
+            self._rows.add(
                 {
                     "source": self._source,
                     "offset": series.offset,
@@ -340,20 +304,10 @@ class SampleFolder:
                 }
             )
 
-    def take(self, least: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """Batches of the rows so far, if there are enough of them."""
-        while len(self._rows) >= max(1, least):
-            rows, self._rows = self._rows[:BATCH_ROWS], self._rows[BATCH_ROWS:]
-            used = frozenset().union(*rows)
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array([row.get(column.name) for row in rows], column.type)
-                    if column.name in used
-                    else pa.nulls(len(rows), column.type)
-                    for column in EVENTS
-                ],
-                schema=EVENTS,
-            )
+    def take(self, *, all_of_them: bool = False) -> Iterator[pa.RecordBatch]:
+        """A batch of the rows so far, if there are enough of them, or any at the end."""
+        if self._rows.full or (all_of_them and len(self._rows)):
+            yield self._rows.take()
 
 
 def _place_of(scope: str, labels: Mapping[str, str]) -> _Place | None:
@@ -392,42 +346,41 @@ def _place_of(scope: str, labels: Mapping[str, str]) -> _Place | None:
 
 
 def read_prometheus(
-    source: Source, counts: SampleCounts, wanted: Collection[str] | None = None
+    stream: BinaryIO,
+    source: Source,
+    tally: Tally,
+    wanted: Collection[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read a source of kind `prometheus` into batches of `EVENTS`.
 
     Args:
-        source: opened by `flowdiag.parsers.sources.discover.open_source`.
-        counts: filled meanwhile, for the `split` row that the caller makes.
+        stream: the source, opened and decoded.
+        source: its index and name.
+        tally: counts the samples of Flink's metrics meanwhile.
         wanted: names in the table of the metrics that become rows; None for all.
 
     Raises:
         FlowdiagError: the document is too large, damaged or cut; batches before it are good.
     """
-    from flowdiag.parsers.sources.discover import open_source, stream_error
-
-    folder = SampleFolder(source.index, counts, wanted)
-    with open_source(source) as stream:
-        head = stream.read(4096) or b""
-        rest: Iterable[bytes] = iter(lambda: stream.read(1024 * 1024), b"")
-        begins = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-        named = moment_of_name(source.name)
-        try:
-            if begins in (b"{", b"["):
-                data = bytearray(head)
-                for piece in rest:
-                    data += piece
-                    if len(data) > MAX_DOCUMENT_BYTES:
-                        raise FlowdiagError("the JSON is larger than 256 MiB")
-                counts.bytes = len(data)
-                yield from _of_json(bytes(data), folder, counts)
-            else:
-                pieces = _chain(head, rest)
-                yield from _of_text(_lines(pieces, counts), folder, counts, named)
-        finally:
-            yield from folder.take(least=1)
-        if trouble := stream_error(stream):
-            raise FlowdiagError(trouble)
+    folder = SampleFolder(source.index, tally, wanted)
+    head = stream.read(4096) or b""
+    rest: Iterable[bytes] = iter(lambda: stream.read(1024 * 1024), b"")
+    begins = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    named = moment_of_name(source.name)
+    try:
+        if begins in (b"{", b"["):
+            data = bytearray(head)
+            for piece in rest:
+                data += piece
+                if len(data) > MAX_DOCUMENT_BYTES:
+                    raise FlowdiagError("the JSON is larger than 256 MiB")
+            tally.bytes = len(data)
+            yield from _of_json(bytes(data), folder, tally)
+        else:
+            pieces = _chain(head, rest)
+            yield from _of_text(_lines(pieces, tally), folder, tally, named)
+    finally:
+        yield from folder.take(all_of_them=True)
 
 
 def _chain(head: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
@@ -435,11 +388,11 @@ def _chain(head: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def _lines(pieces: Iterable[bytes], counts: SampleCounts) -> Iterator[tuple[int, bytes]]:
+def _lines(pieces: Iterable[bytes], tally: Tally) -> Iterator[tuple[int, bytes]]:
     """Lines with their offsets; of an endless line only the beginning."""
     offset, pending = 0, b""
     for piece in pieces:
-        counts.bytes += len(piece)
+        tally.bytes += len(piece)
         *whole, pending = (pending + piece).split(b"\n")
         for line in whole:
             yield offset, line
@@ -453,7 +406,7 @@ def _lines(pieces: Iterable[bytes], counts: SampleCounts) -> Iterator[tuple[int,
 
 
 def _of_text(
-    lines: Iterable[tuple[int, bytes]], folder: SampleFolder, counts: SampleCounts, named: Moment
+    lines: Iterable[tuple[int, bytes]], folder: SampleFolder, tally: Tally, named: Moment
 ) -> Iterator[pa.RecordBatch]:
     known: dict[bytes, _Series | None] = {}
     moment = named
@@ -467,22 +420,22 @@ def _of_text(
             if len(line) < 120 and not line.startswith((b"# HELP", b"# TYPE", b"# UNIT")):
                 moment = _moment_of_line(line) or moment
             continue
-        counts.candidates += 1
+        tally.candidates += 1
         key, value, stamp = _split(line)
         if key is None:
-            counts.missed(line.decode("utf-8", "replace"))
+            tally.missed(line.decode("utf-8", "replace"))
             continue
         if key not in known:
             if len(known) >= MAX_SERIES:
                 raise FlowdiagError("more than a million series: split the file")
             labels = _labels(key)
             if labels is None:
-                counts.missed(line.decode("utf-8", "replace"))
+                tally.missed(line.decode("utf-8", "replace"))
                 continue
             known[key] = folder.series(*labels)
         series = known[key]
         if series is None:
-            counts.recognised += 1  # a metric that no rule wants
+            tally.recognised += 1  # a metric that no rule wants
             continue
         shares.add(series, value, Moment(utc_us=stamp) if stamp is not None else moment, offset)
         yield from folder.take()
@@ -614,15 +567,6 @@ def _labels(key: bytes) -> tuple[str, dict[str, str]] | None:
 # -- JSON ------------------------------------------------------------------------------------
 
 
-def is_range_answer(body: object) -> bool:
-    """Whether a decoded document is an answer of `/api/v1/query_range` or `query` about Flink."""
-    return any(
-        named_metric(name) is not None or name.startswith("flink_")
-        for item in _results(body)
-        if (name := as_string(object_at(item, "metric").get("__name__")))
-    )
-
-
 def _results(body: object) -> list[Mapping[str, Any]]:
     if not isinstance(body, Mapping):
         return []
@@ -634,8 +578,8 @@ def _results(body: object) -> list[Mapping[str, Any]]:
     return []
 
 
-def _of_json(data: bytes, folder: SampleFolder, counts: SampleCounts) -> Iterator[pa.RecordBatch]:
-    for offset, body in _documents(data, counts):
+def _of_json(data: bytes, folder: SampleFolder, tally: Tally) -> Iterator[pa.RecordBatch]:
+    for offset, body in _documents(data, tally):
         for item in _results(body):
             labels = {
                 key: value
@@ -644,15 +588,15 @@ def _of_json(data: bytes, folder: SampleFolder, counts: SampleCounts) -> Iterato
             }
             name = labels.pop("__name__", "")
             samples = list(_samples(item))
-            counts.candidates += len(samples)
+            tally.candidates += len(samples)
             if not name:
-                counts.missed(
+                tally.missed(
                     "a series without __name__: ask for the series themselves, not for rate(…)"
                 )
                 continue
             series = folder.series(name, labels)
             if series is None:
-                counts.recognised += len(samples)
+                tally.recognised += len(samples)
                 continue
             for utc_us, value in samples:
                 folder.add(series, value, Moment(utc_us=utc_us), offset)
@@ -661,7 +605,7 @@ def _of_json(data: bytes, folder: SampleFolder, counts: SampleCounts) -> Iterato
             yield from folder.take()
 
 
-def _documents(data: bytes, counts: SampleCounts) -> Iterator[tuple[int, object]]:
+def _documents(data: bytes, tally: Tally) -> Iterator[tuple[int, object]]:
     """The answers of a file: of a collection, a single one, or several one behind the other."""
     if collected_kind(data[:200]) is not None:
         collected = collected_of(_decoded(data))
@@ -682,7 +626,7 @@ def _documents(data: bytes, counts: SampleCounts) -> Iterator[tuple[int, object]
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 if not any_good:
                     raise FlowdiagError("the JSON is damaged or cut off") from None
-                counts.missed(line[:300].decode("utf-8", "replace"))
+                tally.missed(line[:300].decode("utf-8", "replace"))
         offset += len(line) + 1
 
 

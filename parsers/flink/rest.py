@@ -37,13 +37,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 import msgspec
 import pyarrow as pa
 
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.flink.rest_rows import READERS, Context, Row
+from flowdiag.parsers.flink.rest_rows import READERS, Context
 from flowdiag.parsers.flink.rest_shapes import (
     ARCHIVE_HEAD,
     UNINTERESTING,
@@ -52,21 +52,15 @@ from flowdiag.parsers.flink.rest_shapes import (
     ids_of,
     is_har,
     kind_of,
-    recognise,
-    rest_path_of,
     route_of,
 )
 from flowdiag.parsers.json_values import as_integer, as_string, decode_json, object_at, objects_at
-from flowdiag.parsers.rows import EVENTS
+from flowdiag.parsers.rows import METRIC_ROWS, Row, RowBuilder, Tally
 from flowdiag.parsers.sources.codecs import open_file
 from flowdiag.parsers.sources.collected import Collected, TaskPlaces, collected_kind, collected_of
 from flowdiag.parsers.sources.file_times import NO_MOMENT, Moment, moment_of_name
+from flowdiag.parsers.sources.open import Source, stream_error
 from flowdiag.parsers.sources.remote import find, is_url
-
-if TYPE_CHECKING:
-    from flowdiag.parsers.sources.discover import Source
-
-__all__ = ["DocumentCounts", "read_document", "recognise", "rest_path_of", "rows_of_bytes"]
 
 MAX_FILE_BYTES: Final = 512 * 1024 * 1024
 """A larger file is not read: nobody's cluster answers that much, and it must fit in memory."""
@@ -74,47 +68,12 @@ MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 """One answer, in a file or in an archive; decoded it takes about ten times as much memory."""
 MAX_ANSWERS: Final = 1_000_000
 """Answers in an archive: five thousand subtasks with all their attempts are not a tenth of it."""
-BATCH_ROWS: Final = 8192
-SAMPLES: Final = 3
 
 _SIBLINGS: Final = 400
 _SIBLING_BYTES: Final = 512 * 1024
 
 
-@dataclass(slots=True)
-class DocumentCounts:
-    """What became of a document's answers: for the `split` row.
-
-    Attributes:
-        bytes: decoded bytes read.
-        candidates: answers in it (one in a REST file, hundreds in an archive).
-        recognised: those whose shape or path is known.
-        samples: the paths or keys of the others, a few.
-        first_us, last_us: of the rows' times.
-    """
-
-    bytes: int = 0
-    candidates: int = 0
-    recognised: int = 0
-    samples: list[str] = field(default_factory=list)
-    first_us: int | None = None
-    last_us: int | None = None
-
-    @property
-    def not_understood(self) -> int:
-        """Answers of unknown shape."""
-        return self.candidates - self.recognised
-
-    def missed(self, what: str) -> None:
-        """Keep one more sample of what is not understood."""
-        if len(self.samples) < SAMPLES:
-            self.samples.append(what[:300])
-
-    def saw(self, utc_us: int | None) -> None:
-        """Widen the time range."""
-        if utc_us is not None:
-            self.first_us = utc_us if self.first_us is None else min(self.first_us, utc_us)
-            self.last_us = utc_us if self.last_us is None else max(self.last_us, utc_us)
+_Route = tuple[str, Ids] | None  # kind and ids of a path
 
 
 class _ArchiveEntry(msgspec.Struct):
@@ -150,15 +109,17 @@ class _Answer:
 
 
 def read_document(
+    stream: BinaryIO,
     source: Source,
-    counts: DocumentCounts | None = None,
+    tally: Tally,
     metrics: Collection[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read a source of kind `rest` or `archive` into batches of `EVENTS`.
 
     Args:
-        source: opened by `flowdiag.parsers.sources.discover.open_source`.
-        counts: filled while the batches are drawn, for the `split` row that the caller makes.
+        stream: the source, opened and decoded.
+        source: its index, name and place: files beside it may tell what it lacks.
+        tally: counts the answers while the batches are drawn.
         metrics: names in the table of the metrics that become rows; None for all.
 
     Yields:
@@ -168,16 +129,12 @@ def read_document(
         FlowdiagError: the document is too large, no JSON, or cut; one sentence without the
             file's name. Batches before it are good.
     """
-    from flowdiag.parsers.sources.discover import open_source, stream_error
-
-    counts = counts if counts is not None else DocumentCounts()
-    with open_source(source) as stream:
-        data = _read_capped(stream)
-        trouble = stream_error(stream)
-    counts.bytes = len(data)
+    data = _read_capped(stream)
+    trouble = stream_error(stream)
+    tally.bytes = len(data)
     try:
         wanted = None if metrics is None else frozenset(metrics)
-        yield from _batches(_rows_of(data, source, counts, wanted), source.index, counts)
+        yield from _batches(_rows_of(data, source, tally, wanted), source.index, tally)
     except ValueError as error:
         raise FlowdiagError(trouble or str(error)) from None
     if trouble:
@@ -186,7 +143,7 @@ def read_document(
 
 def rows_of_bytes(data: bytes, file_name: str = "", *, url: str | None = None) -> list[Row]:
     """All rows of one document given as bytes; raises ValueError for damaged JSON."""
-    return [row for _, row in _rows(data, file_name, url, DocumentCounts(), _Neighbours())]
+    return [row for _, row in _rows(data, file_name, url, Tally(), _Neighbours())]
 
 
 def _read_capped(stream: Any) -> bytes:
@@ -202,66 +159,80 @@ def _read_capped(stream: Any) -> bytes:
 
 
 def _batches(
-    rows: Iterable[tuple[int, Row]], source: int, counts: DocumentCounts
+    rows: Iterable[tuple[int, Row]], source: int, tally: Tally
 ) -> Iterator[pa.RecordBatch]:
-    pending: list[Row] = []
+    builder = RowBuilder(METRIC_ROWS)
     trouble: ValueError | None = None
     try:
         for offset, row in rows:
-            counts.saw(row.get("utc_us"))
+            tally.saw(row.get("utc_us"))
             row["source"], row["offset"] = source, offset
-            row["fields"] = list(row["fields"].items())
-            pending.append(row)
-            if len(pending) >= BATCH_ROWS:
-                yield _batch(pending)
-                pending = []
+            builder.add(row)
+            if builder.full:
+                yield builder.take()
     except ValueError as error:
         trouble = error
     # What was read before a damaged part is good.
-    if pending:
-        yield _batch(pending)
+    if len(builder):
+        yield builder.take()
     if trouble is not None:
         raise trouble
 
 
-def _batch(rows: list[Row]) -> pa.RecordBatch:
-    used = frozenset().union(*rows)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([row.get(column.name) for row in rows], column.type)
-            if column.name in used
-            else pa.nulls(len(rows), column.type)
-            for column in EVENTS
-        ],
-        schema=EVENTS,
-    )
-
-
 def _rows_of(
-    data: bytes, source: Source, counts: DocumentCounts, wanted: frozenset[str] | None
+    data: bytes, source: Source, tally: Tally, wanted: frozenset[str] | None
 ) -> Iterator[tuple[int, Row]]:
     name = source.name if source.name != "-" else ""
     neighbours = _Neighbours(source.path, source.member)
-    return _rows(data, name, source.url, counts, neighbours, wanted)
+    return _rows(data, name, source.url, tally, neighbours, wanted)
 
 
 def _rows(
     data: bytes,
     name: str,
     url: str | None,
-    counts: DocumentCounts,
+    tally: Tally,
     neighbours: _Neighbours,
     wanted: frozenset[str] | None = None,
 ) -> Iterator[tuple[int, Row]]:
     collected = _collected(data)
     answers = list(_answers(data) if collected is None else _of_collection(collected, data))
-    counts.candidates = len(answers)
+    tally.candidates = len(answers)
     archived = bool(answers) and all(answer.path is not None for answer in answers)
     routes = [route_of(answer.path) if answer.path else None for answer in answers]
     superseded = _SUPERSEDED if any(route and route[0] == Kind.JOB for route in routes) else ()
+    shared = _shared_context(data, collected, answers, routes, wanted)
+    named = moment_of_name(name) if len(answers) == 1 else NO_MOMENT
+    for answer, route in zip(answers, routes, strict=True):
+        told = _told(answer, route, tally)
+        if told is None:
+            continue
+        known = _identify(told.body, answer, route, name, url, neighbours)
+        if known is None:
+            tally.missed(answer.path or _describe(told.body))
+            continue
+        kind, ids = known
+        tally.recognised += 1
+        if archived and kind in superseded:
+            continue
+        context = replace(shared, ids=ids, moment=named if collected is None else answer.moment)
+        if not archived and _needs_names(kind):
+            context.tasks = neighbours.tasks(ids.job_id)
+        for row in READERS[kind](told.body, context):
+            yield answer.offset, row
+
+
+def _shared_context(
+    data: bytes,
+    collected: Collected | None,
+    answers: list[_Answer],
+    routes: list[_Route],
+    wanted: frozenset[str] | None,
+) -> Context:
+    """What all answers of a document have in common."""
+    archived = bool(answers) and all(answer.path is not None for answer in answers)
     shared = Context(origin="archive" if archived and ARCHIVE_HEAD.match(data.lstrip()) else "rest")
     shared.wanted = wanted
-    named = moment_of_name(name) if len(answers) == 1 else NO_MOMENT
     if collected is not None:
         shared.places = TaskPlaces.of(collected.context)
         shared.tasks = shared.places.names
@@ -274,31 +245,30 @@ def _rows(
             for route in routes
             if route and route[0] == Kind.DETAILS and route[1].checkpoint is not None
         )
-    for answer, route in zip(answers, routes, strict=True):
-        if answer.path and route is None and UNINTERESTING.search(answer.path):
-            counts.recognised += 1
-            continue
-        try:
-            body = answer.decoded()
-        except ValueError as error:
-            counts.missed(f"{answer.path}: {error}")
-            continue
-        if route is not None and body in ({}, []):
-            counts.recognised += 1  # nothing to say, as before the first checkpoint
-            continue
-        known = _identify(body, answer, route, name, url, neighbours)
-        if known is None:
-            counts.missed(answer.path or _describe(body))
-            continue
-        kind, ids = known
-        counts.recognised += 1
-        if archived and kind in superseded:
-            continue
-        context = replace(shared, ids=ids, moment=named if collected is None else answer.moment)
-        if not archived and _needs_names(kind):
-            context.tasks = neighbours.tasks(ids.job_id)
-        for row in READERS[kind](body, context):
-            yield answer.offset, row
+    return shared
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The decoded body of an answer that may say something."""
+
+    body: Any
+
+
+def _told(answer: _Answer, route: _Route, tally: Tally) -> _Told | None:
+    """Decode an answer; None, and counted, where it says nothing to any rule or is damaged."""
+    if answer.path and route is None and UNINTERESTING.search(answer.path):
+        tally.recognised += 1
+        return None
+    try:
+        body = answer.decoded()
+    except ValueError as error:
+        tally.missed(f"{answer.path}: {error}")
+        return None
+    if route is not None and body in ({}, []):
+        tally.recognised += 1  # nothing to say, as before the first checkpoint
+        return None
+    return _Told(body)
 
 
 def _identify(
@@ -387,9 +357,7 @@ def _of_collection(collected: Collected, data: bytes) -> Iterator[_Answer]:
         yield _Answer(position, answer.path, answer.body, moment=moment)
 
 
-def _measured(
-    answers: list[_Answer], routes: list[tuple[str, Ids] | None]
-) -> frozenset[tuple[str, int]]:
+def _measured(answers: list[_Answer], routes: list[_Route]) -> frozenset[tuple[str, int]]:
     """Subtasks whose time shares come as metrics: what else tells them is the same sample again."""
     return frozenset(
         (route[1].vertex_id or "", int(subtask))
@@ -491,7 +459,7 @@ def _har(body: Mapping[str, Any]) -> Iterator[_Answer]:
             yield _Answer(0, url, raw=content.encode("utf-8", "surrogatepass"))
 
 
-def _tasks_of(answers: list[_Answer], routes: list[tuple[str, Ids] | None]) -> dict[str, str]:
+def _tasks_of(answers: list[_Answer], routes: list[_Route]) -> dict[str, str]:
     """Names of vertices: an archive has them in its answer for the job."""
     tasks: dict[str, str] = {}
     for answer, route in zip(answers, routes, strict=True):

@@ -25,12 +25,10 @@ from flowdiag.parsers.json_values import (
 )
 from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, Trace, read_trace
 from flowdiag.parsers.messages import parse_task
-from flowdiag.parsers.rows import Event
+from flowdiag.parsers.rows import Event, Row
 from flowdiag.parsers.secrets import is_secret_key
 from flowdiag.parsers.sources.collected import TaskPlaces
 from flowdiag.parsers.sources.file_times import NO_MOMENT, Moment
-
-Row = dict[str, Any]
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -158,56 +158,93 @@ def kind_of(document: object, file_name: str) -> str | None:
     return None
 
 
-def _kind_of_object(body: Mapping[str, Any], name: str) -> str | None:
-    has = body.keys().__contains__
-    if has("counts") and (has("history") or has("latest")):
-        return Kind.CHECKPOINTS
-    if has("id") and has("num_acknowledged_subtasks"):
-        if isinstance(body.get("subtasks"), list):
-            return Kind.SUBTASKS
-        return Kind.DETAILS if has("trigger_timestamp") else None
-    if has("mode") and has("interval") and has("timeout"):
-        return Kind.CHECKPOINT_CONFIG
-    if has("jid"):
-        if has("vertices"):
-            return Kind.JOB
-        return Kind.JOB_CONFIG if has("execution-config") else None
-    if isinstance(body.get("plan"), Mapping) and isinstance(body["plan"].get("nodes"), list):
-        return Kind.PLAN
-    if has("root-exception") or has("exceptionHistory") or has("all-exceptions"):
-        return Kind.EXCEPTIONS
-    if has("id") and has("name"):
-        if objects_at(body, "taskmanagers"):
-            return Kind.VERTEX_TASKMANAGERS
-        subtasks = objects_at(body, "subtasks")
-        if subtasks and "timestamps" in subtasks[0]:
-            return Kind.SUBTASK_TIMES
-        if has("parallelism") and isinstance(body.get("subtasks"), list):
-            return Kind.VERTEX
-        return None
-    if has("subtask") and has("attempt") and has("status"):
-        return Kind.ATTEMPT
-    if has("id") and has("path") and has("dataPort"):
-        return Kind.TASKMANAGER
-    if isinstance(body.get("taskmanagers"), list):
-        items = objects_at(body, "taskmanagers")
-        return Kind.TASKMANAGERS if not items or "path" in items[0] else None
-    if has("slots-total") and has("taskmanagers"):
-        return Kind.OVERVIEW
-    if has("flink-version") and has("timezone-offset"):
-        return Kind.DASHBOARD
+Body = Mapping[str, Any]
+
+
+def _kind_of_object(body: Body, name: str) -> str | None:
+    for is_one, kind in _OBJECTS:
+        if is_one(body):
+            return kind(body) if callable(kind) else kind
     for key in ("jobs", "running", "finished"):
         items = objects_at(body, key)
         if items and "jid" in items[0]:
             return Kind.JOBS_OVERVIEW
         if items and key == "jobs" and {"id", "status"} <= items[0].keys():
             return Kind.JOBS
-    if has("status") and ("backpressure-level" in body or "backpressureLevel" in body):
+    if "status" in body and ("backpressure-level" in body or "backpressureLevel" in body):
         return Kind.BACKPRESSURE
     if body.keys() == {"status"}:
         # The answer of Flink up to 1.12 before its first sample, and of /jobs/:jobid/status.
         return Kind.BACKPRESSURE if "backpressure" in name else None
     return None
+
+
+def _with(*keys: str) -> Callable[[Body], bool]:
+    """Whether an object has all of these keys."""
+    wanted = frozenset(keys)
+    return lambda body: wanted <= body.keys()
+
+
+def _is_checkpoints(body: Body) -> bool:
+    return "counts" in body and ("history" in body or "latest" in body)
+
+
+def _is_plan(body: Body) -> bool:
+    plan = body.get("plan")
+    return isinstance(plan, Mapping) and isinstance(plan.get("nodes"), list)
+
+
+def _is_exceptions(body: Body) -> bool:
+    return not body.keys().isdisjoint(("root-exception", "exceptionHistory", "all-exceptions"))
+
+
+def _is_taskmanagers(body: Body) -> bool:
+    return isinstance(body.get("taskmanagers"), list)
+
+
+def _checkpoint(body: Body) -> str | None:
+    if isinstance(body.get("subtasks"), list):
+        return Kind.SUBTASKS
+    return Kind.DETAILS if "trigger_timestamp" in body else None
+
+
+def _job(body: Body) -> str | None:
+    if "vertices" in body:
+        return Kind.JOB
+    return Kind.JOB_CONFIG if "execution-config" in body else None
+
+
+def _vertex(body: Body) -> str | None:
+    if objects_at(body, "taskmanagers"):
+        return Kind.VERTEX_TASKMANAGERS
+    subtasks = objects_at(body, "subtasks")
+    if subtasks and "timestamps" in subtasks[0]:
+        return Kind.SUBTASK_TIMES
+    if "parallelism" in body and isinstance(body.get("subtasks"), list):
+        return Kind.VERTEX
+    return None
+
+
+def _taskmanagers(body: Body) -> str | None:
+    items = objects_at(body, "taskmanagers")
+    return Kind.TASKMANAGERS if not items or "path" in items[0] else None
+
+
+_OBJECTS: Final[tuple[tuple[Callable[[Body], bool], Kind | Callable[[Body], str | None]], ...]] = (
+    (_is_checkpoints, Kind.CHECKPOINTS),
+    (_with("id", "num_acknowledged_subtasks"), _checkpoint),
+    (_with("mode", "interval", "timeout"), Kind.CHECKPOINT_CONFIG),
+    (_with("jid"), _job),
+    (_is_plan, Kind.PLAN),
+    (_is_exceptions, Kind.EXCEPTIONS),
+    (_with("id", "name"), _vertex),
+    (_with("subtask", "attempt", "status"), Kind.ATTEMPT),
+    (_with("id", "path", "dataPort"), Kind.TASKMANAGER),
+    (_is_taskmanagers, _taskmanagers),
+    (_with("slots-total", "taskmanagers"), Kind.OVERVIEW),
+    (_with("flink-version", "timezone-offset"), Kind.DASHBOARD),
+)
+"""What tells an answer, the surest first, and its kind; None: it is like one, and is none that is known."""
 
 
 def _kind_of_list(body: list[Any], name: str) -> str | None:

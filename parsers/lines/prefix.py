@@ -172,22 +172,22 @@ def read_layouts() -> dict[str, Any]:
     return tomllib.loads(data.decode())
 
 
-@functools.cache
-def load_layouts() -> Layouts:
-    """Compile the layouts, once per process."""
-    document = read_layouts()
-    pieces: dict[str, str] = document["pieces"]
+class _Pieces:
+    """Compiles the patterns of `layouts.toml`, which are made of named pieces."""
 
-    def expand(pattern: str) -> str:
+    def __init__(self, pieces: dict[str, str]) -> None:
+        self._pieces = pieces
+
+    def expand(self, pattern: str) -> str:
         for _ in range(4):  # pieces are made of pieces
-            pattern = _PIECE.sub(lambda found: pieces[found[1]], pattern)
+            pattern = _PIECE.sub(lambda found: self._pieces[found[1]], pattern)
         return _NAMED_GROUP.sub(r"(?P<\1", pattern)
 
-    def compiled(pattern: str) -> re.Pattern[str]:
-        return re.compile(expand(pattern))
+    def compiled(self, pattern: str) -> re.Pattern[str]:
+        return re.compile(self.expand(pattern))
 
-    def layout(entry: dict[str, Any]) -> _Layout:
-        pattern = compiled(entry["pattern"])
+    def layout(self, entry: dict[str, Any]) -> _Layout:
+        pattern = self.compiled(entry["pattern"])
         index = pattern.groupindex.get
         return _Layout(
             entry["name"],
@@ -197,13 +197,13 @@ def load_layouts() -> Layouts:
             *(index(name, 0) for name in ("level", "logger", "thread", "thread2", "context")),
         )
 
-    def carrier(entry: dict[str, Any]) -> Carrier:
-        again = expand(entry["pattern"])
+    def carrier(self, entry: dict[str, Any]) -> Carrier:
+        again = self.expand(entry["pattern"])
         # JSON in front of which something stands is a record too.
         ahead = r"(?={stampish}|\{[ \t]*\"|\[\""
         if entry.get("after") != "stamp":  # there, it would take a thread's name
             ahead += "|{headerish}"
-        ahead = expand(ahead + ")") if "before" in entry else ""
+        ahead = self.expand(ahead + ")") if "before" in entry else ""
         return Carrier(
             entry["name"],
             re.compile(again + ahead),
@@ -211,18 +211,23 @@ def load_layouts() -> Layouts:
             entry.get("after") == "stamp",
         )
 
-    def usual(entry: dict[str, Any]) -> tuple[re.Pattern[str], _Layout]:
-        joined = document["stamp"][0]["pattern"] + _AFTER_STAMP.pattern + entry["pattern"]
-        shape = layout({**entry, "pattern": joined})
+    def usual(self, stamp: str, entry: dict[str, Any]) -> tuple[re.Pattern[str], _Layout]:
+        shape = self.layout({**entry, "pattern": stamp + _AFTER_STAMP.pattern + entry["pattern"]})
         return shape.pattern, shape
 
+
+@functools.cache
+def load_layouts() -> Layouts:
+    """Compile the layouts, once per process."""
+    document = read_layouts()
+    pieces = _Pieces(document["pieces"])
     stamps: dict[str, list[_StampShape]] = {"digit": [], "letter": []}
     for entry in document["stamp"]:
-        pattern = compiled(entry["pattern"])
+        pattern = pieces.compiled(entry["pattern"])
         stamps[entry["first"]].append(
             _StampShape(entry["name"], pattern, tuple(pattern.groupindex))
         )
-    carriers = [carrier(entry) for entry in document["carrier"]]
+    carriers = [pieces.carrier(entry) for entry in document["carrier"]]
     return Layouts(
         levels=document["levels"],
         zones={
@@ -233,13 +238,18 @@ def load_layouts() -> Layouts:
         letter_stamps=tuple(stamps["letter"]),
         carriers=tuple(one for one in carriers if not one.after_stamp),
         after_stamp=tuple(one for one in carriers if one.after_stamp),
-        strict=tuple(layout(entry) for entry in document["layout"] if not entry.get("loose")),
-        loose=tuple(layout(entry) for entry in document["layout"] if entry.get("loose")),
-        suffixes=tuple(layout(entry) for entry in document["suffix"]),
-        usual=tuple(usual(entry) for entry in document["layout"][:USUAL_LAYOUTS]),
-        stampish=compiled("{stampish}"),
-        headerish=compiled("{headerish}"),
-        leading_level=compiled("{lvl}(?:[:|]?{s}|[:|]?$)(?:[-:|]{s})?"),
+        strict=tuple(
+            pieces.layout(entry) for entry in document["layout"] if not entry.get("loose")
+        ),
+        loose=tuple(pieces.layout(entry) for entry in document["layout"] if entry.get("loose")),
+        suffixes=tuple(pieces.layout(entry) for entry in document["suffix"]),
+        usual=tuple(
+            pieces.usual(document["stamp"][0]["pattern"], entry)
+            for entry in document["layout"][:USUAL_LAYOUTS]
+        ),
+        stampish=pieces.compiled("{stampish}"),
+        headerish=pieces.compiled("{headerish}"),
+        leading_level=pieces.compiled("{lvl}(?:[:|]?{s}|[:|]?$)(?:[-:|]{s})?"),
     )
 
 

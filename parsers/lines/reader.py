@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
@@ -25,7 +24,7 @@ from flowdiag.parsers.lines.records import (
 )
 from flowdiag.parsers.lines.scan import Line, LineScanner
 from flowdiag.parsers.lines.traces import is_exception_line, is_trace_line, read_trace
-from flowdiag.parsers.rows import Event
+from flowdiag.parsers.rows import SAMPLE_CHARACTERS, Event, Tally
 from flowdiag.parsers.spark.log import finish
 from flowdiag.parsers.spark.rest import application_of_container
 
@@ -33,80 +32,12 @@ TRACE_LINES: Final = 400
 TRACE_BYTES: Final = 64 * 1024
 REPORT_BYTES: Final = 16 * 1024 * 1024
 PARTIAL_BYTES: Final = 1024 * 1024
-SAMPLE_CHARACTERS: Final = 300
-SAMPLES: Final = 3
 WRAPPED_LINES: Final = 3
 INNER_LINES: Final = 4000
 
 _REPORT_BEGIN: Final = "Starting metrics report"
 _REPORT_END: Final = b"Finished metrics report"
 STRUCTURE: Final = (_REPORT_BEGIN, "Container: ", "LogType:", " <==")
-
-
-@dataclass(slots=True)
-class Tally:
-    """What the `split` row says."""
-
-    bytes: int = 0
-    candidates: int = 0
-    recognised: int = 0
-    not_understood: int = 0
-    logger_hits: int = 0
-    truncated: int = 0
-    first_us: int | None = None
-    last_us: int | None = None
-    samples: list[str] = field(default_factory=list)
-
-    def saw(self, head: Prefix) -> None:
-        """Widen the time range by a record's."""
-        if head.clock is not None:
-            return  # hours and uptimes are no dates
-        time = head.local_us if head.local_us is not None else head.utc_us
-        if time is None:
-            return
-        if self.first_us is None or time < self.first_us:
-            self.first_us = time
-        if self.last_us is None or time > self.last_us:
-            self.last_us = time
-
-    def saw_instant(self, time: int | None) -> None:
-        """Widen the time range by an instant."""
-        if time is not None:
-            self.first_us = time if self.first_us is None else min(self.first_us, time)
-            self.last_us = time if self.last_us is None else max(self.last_us, time)
-
-    def saw_edges(self, scanner: LineScanner) -> None:
-        """Take in the first and last timestamps of the range, relevant lines or not."""
-        lines = scanner.first_bytes.split(b"\n")[:40]
-        # What is in front of the first line end may be the rest of a line.
-        lines += scanner.last_bytes.split(b"\n")[1:][-40:]
-        # Of a short file, both ends are the same lines.
-        for data in prefix.telling(dict.fromkeys(line[:1024] for line in lines if line)):
-            text = data.decode("utf-8", "replace")
-            time = prefix.usual_time(text) if data[:1].isdigit() else None
-            if time is not None:
-                self.saw_instant(time)
-            else:
-                self.saw(open_record(text).head)
-
-    def fields(self, error: str | None) -> dict[str, str]:
-        """The fields of the `split` row."""
-        fields = {
-            "bytes": str(self.bytes),
-            "candidates": str(self.candidates),
-            "recognised": str(self.recognised),
-            "not_understood": str(self.not_understood),
-            "logger_hits": str(self.logger_hits),
-            "truncated_lines": str(self.truncated),
-        }
-        for number, sample in enumerate(self.samples, 1):
-            fields[f"sample_{number}"] = sample
-        if self.first_us is not None:
-            fields["first_us"] = str(self.first_us)
-            fields["last_us"] = str(self.last_us)
-        if error is not None:
-            fields["error"] = error
-        return fields
 
 
 class Reader:
@@ -200,14 +131,11 @@ class Reader:
         self._tally.logger_hits += drift
         if found is None:
             if drift and (not without_message or head.alone):
-                self._tally.not_understood += 1
-                self._tally.saw(head)
-                if len(self._tally.samples) < SAMPLES:
-                    sample = head.text[head.inner : head.inner + SAMPLE_CHARACTERS]
-                    self._tally.samples.append(sample)
+                self._saw(head)
+                self._tally.missed(head.text[head.inner : head.inner + SAMPLE_CHARACTERS])
             return None
         self._tally.recognised += 1
-        self._tally.saw(head)
+        self._saw(head)
         row = self._row(offset, head, found)
         if found.template.trace:
             self._add_trace(record, row)
@@ -279,6 +207,28 @@ class Reader:
         if head.process is not None:
             row["process"] = head.process
         return row
+
+    # -- times -------------------------------------------------------------------------------
+
+    def _saw(self, head: Prefix) -> None:
+        """Widen the range of times by a record's; hours and uptimes are no dates."""
+        if head.clock is None:
+            self._tally.saw(head.local_us if head.local_us is not None else head.utc_us)
+
+    def look_at_edges(self) -> None:
+        """Take in the first and last timestamps of the range, relevant lines or not."""
+        scanner = self._scanner
+        lines = scanner.first_bytes.split(b"\n")[:40]
+        # What is in front of the first line end may be the rest of a line.
+        lines += scanner.last_bytes.split(b"\n")[1:][-40:]
+        # Of a short file, both ends are the same lines.
+        for data in prefix.telling(dict.fromkeys(line[:1024] for line in lines if line)):
+            text = data.decode("utf-8", "replace")
+            time = prefix.usual_time(text) if data[:1].isdigit() else None
+            if time is not None:
+                self._tally.saw(time)
+            else:
+                self._saw(open_record(text).head)
 
     # -- neighbours --------------------------------------------------------------------------
 
@@ -416,7 +366,7 @@ class Reader:
                 offset, header = before.offset, above
         head = header.head
         self._tally.recognised += 1
-        self._tally.saw(head)
+        self._saw(head)
         lines: Iterable[bytes]
         if record.more is not None:
             lines = [text.encode("utf-8", "replace") for text in record.more]

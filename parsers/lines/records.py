@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from flowdiag.parsers.catalogue import Catalogue, Recognised
-from flowdiag.parsers.envelopes.carriers import unwrap_json
+from flowdiag.parsers.envelopes.objects import unwrap_json
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.prefix import Prefix, simple_name
 from flowdiag.parsers.lines.scan import LiteralFinder, Matcher, make_matcher

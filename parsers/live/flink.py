@@ -39,6 +39,7 @@ from flowdiag.parsers.json_values import (
 from flowdiag.parsers.live.client import Answer, Client, RequestFailed
 from flowdiag.parsers.live.folder import Folder, now_ms
 from flowdiag.parsers.live.watching import Outcome, Say, Watch, hint_for, redacted
+from flowdiag.parsers.units import TIME_UNITS, duration_ms
 
 SLOW_TICKS: Final = 20
 QUERY_CHARACTERS: Final = 1800
@@ -723,11 +724,13 @@ def _interval_ms(value: object) -> int | None:
     >>> _interval_ms("5000"), _interval_ms("5 s"), _interval_ms("soon")
     (5000, 5000, None)
     """
-    found = re.fullmatch(r"\s*(\d{1,9})\s*(ms|s|sec|seconds?|min|m)?\s*", str(value))
-    if found is None:
-        return None
-    unit = (found[2] or "ms")[:2]
-    return int(found[1]) * {"ms": 1, "s": 1000, "se": 1000, "mi": 60_000, "m": 60_000}[unit]
+    found = duration_ms(str(value), units=_INTERVAL_UNITS, iso=False, whole=True)
+    return None if found is None else int(found)
+
+
+_INTERVAL_UNITS: Final = {
+    unit: TIME_UNITS[unit] for unit in ("ms", "s", "sec", "second", "seconds", "min", "m")
+}
 
 
 def _manager_of(item: Mapping[str, Any], managers: Mapping[str, str]) -> str | None:

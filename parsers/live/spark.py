@@ -25,7 +25,6 @@ API: Final = "/api/v1"
 SLOW_TICKS: Final = 20
 MAX_APPLICATIONS: Final = 10
 OPERATIONS_PER_TICK: Final = 5  # failed batches that are looked into
-REQUESTS_PER_TICK: Final = 5
 """Per application: the list of applications is one, statistics, batches, receivers and executors are four."""
 
 

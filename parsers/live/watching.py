@@ -107,17 +107,7 @@ class Watch:
         """
         ticks, why, broken = 0, "the time is up", False
         begun = last_answer = time.monotonic()
-        self.folder.note(
-            what="run",
-            schema=SCHEMA,
-            kind=self.folder.kind,
-            url=self.folder.url,
-            time_ms=now_ms(),
-            flowdiag=self._tool,
-            every_ms=round(1000 * self._every_s),
-            for_ms=round(1000 * self._for_s),
-            **header,
-        )
+        self._note_begin(header)
         while True:
             tick_begun = time.monotonic()
             self.tick = Tick(
@@ -157,6 +147,23 @@ class Watch:
                 self.folder.note(what="end", time_ms=now_ms(), why="interrupted")
                 raise
         self.folder.note(what="end", time_ms=now_ms(), why=why)
+        return self._outcome(ticks, why, broken=broken)
+
+    def _note_begin(self, header: dict[str, Any]) -> None:
+        """Write the manifest's line about this run."""
+        self.folder.note(
+            what="run",
+            schema=SCHEMA,
+            kind=self.folder.kind,
+            url=self.folder.url,
+            time_ms=now_ms(),
+            flowdiag=self._tool,
+            every_ms=round(1000 * self._every_s),
+            for_ms=round(1000 * self._for_s),
+            **header,
+        )
+
+    def _outcome(self, ticks: int, why: str, *, broken: bool) -> Outcome:
         return Outcome(
             ticks=ticks,
             requests=self.client.requests,

@@ -231,6 +231,26 @@ def decode(raw: BinaryIO, codec: str, *, close: Callable[[], None] | None = None
     return ByteStream(pieces, label=codec, close=close or raw.close, below=below)
 
 
+Stream = ByteStream | PlainFile | RemoteFile
+"""What is read: decoded, or a file as it is."""
+
+
+def open_decoded(path: str, codec: str) -> ByteStream:
+    """Open a file and undo its compression; raises OSError where it cannot be opened."""
+    return decode(cast(BinaryIO, open_file(path)), codec)
+
+
+def read_first(stream: Stream, count: int, head: bytes = b"") -> bytes:
+    """The first bytes of a stream, of which `head` is read already."""
+    # Reading allocates what it is asked for: ask for little.
+    parts = [head]
+    count -= len(head)
+    while count > 0 and (part := stream.read(min(count, CHUNK))):
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
 def transcode(stream: ByteStream, encoding: str) -> ByteStream:
     """Turn a UTF-16 or UTF-32 stream into UTF-8, without its byte-order mark.
 

@@ -14,11 +14,9 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from flowdiag.parsers.lines.scan import Line, LineScanner, make_matcher
-from flowdiag.parsers.rows import Event
+from flowdiag.parsers.rows import Event, Row, Tally
 from flowdiag.parsers.spark.lines import FIRST_KEY, EventScanner
 from flowdiag.parsers.spark.progress import instant, progress_row
-
-Row = dict[str, Any]
 
 # Names as they stand in lines; the listener's are distinct words, too.
 _LOGGED: Final = (
@@ -193,23 +191,14 @@ def fit(row: Row) -> None:
 class EventReader:
     """Turns the candidate lines of one scanner into rows.
 
-    Attributes:
-        candidates, recognised, not_understood: lines so far; the last are damaged or of an unknown
-            version of the listener.
-        samples: the beginnings of some that were not understood.
-        first_us, last_us: instants of the earliest and latest event.
+    Not understood are lines that are damaged or of an unknown version of the listener.
     """
 
-    def __init__(self, source: int) -> None:
-        """Begin with nothing read."""
+    def __init__(self, source: int, tally: Tally) -> None:
+        """Begin with nothing read; `tally` counts the lines of events while rows are drawn."""
         self._source = source
         self._tasks: dict[tuple[int, int, str], _Sum] = {}
-        self.candidates = 0
-        self.recognised = 0
-        self.not_understood = 0
-        self.samples: list[str] = []
-        self.first_us: int | None = None
-        self.last_us: int | None = None
+        self._tally = tally
 
     def scanner(self, stream: BinaryIO, start: int = 0, end: int = -1) -> EventScanner:
         """What finds the lines for `rows` in a byte range, and hands over the tasks."""
@@ -225,22 +214,17 @@ class EventReader:
     def rows(self, scanner: LineScanner) -> Iterator[Row]:
         """Every row of the range of `scanner`; those of tasks come when their stage is complete."""
         for line in scanner:
-            self.candidates += 1
+            self._tally.candidates += 1
             for row in self._line(line):
                 fit(row)
                 if row.get("checkpoint", 0) is None and row["event"] != Event.SPARK_PROGRESS:
                     continue  # a job or stage without a number
                 row["source"] = self._source
                 row.setdefault("offset", line.offset)
-                self._saw(row.get("utc_us"))
+                if (time := row.get("utc_us")) is not None and time > 0:
+                    self._tally.saw(time)
                 yield row
         yield from self._flush(None)
-
-    def _saw(self, time: int | None) -> None:
-        if time is None or time <= 0:
-            return
-        self.first_us = time if self.first_us is None else min(self.first_us, time)
-        self.last_us = time if self.last_us is None else max(self.last_us, time)
 
     def _line(self, line: Line) -> list[Row]:
         try:
@@ -251,7 +235,7 @@ class EventReader:
                 who = _WHO.decode(line.data)
                 name = who.Event or who.event
             if name == "SparkListenerTaskEnd":
-                self.candidates -= 1  # counted there
+                self._tally.candidates -= 1  # counted there
                 self._add_task(line.data, line.offset)
                 return []
             read = _READERS.get(name)
@@ -263,7 +247,7 @@ class EventReader:
         except _DAMAGE:
             self._missed(line.data)
             return []
-        self.recognised += 1
+        self._tally.recognised += 1
         if name == "SparkListenerStageCompleted":
             done = rows[0]
             return [*self._flush((done["checkpoint"], done["attempt"])), *rows]
@@ -272,18 +256,16 @@ class EventReader:
         return rows
 
     def _missed(self, data: bytes | memoryview) -> None:
-        self.not_understood += 1
-        if len(self.samples) < 3:
-            self.samples.append(bytes(data[:200]).removesuffix(b"\r").decode("utf-8", "replace"))
+        self._tally.missed(bytes(data[:200]).removesuffix(b"\r").decode("utf-8", "replace"))
 
     def _add_task(self, data: bytes | memoryview, offset: int) -> None:
-        self.candidates += 1
+        self._tally.candidates += 1
         try:
             end = _TASK_END.decode(data)
         except _DAMAGE:
             self._missed(data)
             return
-        self.recognised += 1
+        self._tally.recognised += 1
         info = end.info
         key = (end.stage, end.attempt, info.executor)
         total = self._tasks.get(key)

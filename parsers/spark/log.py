@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from flowdiag.parsers.rows import Event
+from flowdiag.parsers.rows import Event, Row
 from flowdiag.parsers.spark.progress import progress_row
-
-Row = dict[str, Any]
+from flowdiag.parsers.units import duration_ms, size_bytes
 
 PROGRESS_BYTES: Final = (
     1024 * 1024
@@ -25,13 +24,8 @@ def milliseconds(text: str) -> int | None:
     >>> milliseconds("14.831"), milliseconds("14,831"), milliseconds("1.2.3")
     (14831, 14831, None)
     """
-    try:
-        return round(float(text.replace(",", ".")) * 1000)
-    except (ValueError, OverflowError):
-        return None
-
-
-_UNITS: Final = {unit: 1024**power for power, unit in enumerate("BKMGTPE")}
+    found = duration_ms(text.replace(",", "."), bare="s")
+    return None if found is None else round(found)
 
 
 def size(text: str) -> int | None:
@@ -40,12 +34,8 @@ def size(text: str) -> int | None:
     >>> size("415.0 B"), size("12.5 KiB"), size("2,4 GB"), size("much")
     (415, 12800, 2576980378, None)
     """
-    number, _, unit = text.partition(" ")
-    factor = _UNITS.get(unit[:1])
-    try:
-        return None if factor is None else round(float(number.replace(",", ".")) * factor)
-    except (ValueError, OverflowError):
-        return None
+    found = size_bytes(text)
+    return None if found is None else round(found)
 
 
 def finish(row: Row, following: Iterable[str]) -> list[Row]:

@@ -13,9 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from flowdiag.parsers.rows import Event
-
-Row = dict[str, Any]
+from flowdiag.parsers.rows import Event, Row
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DEPTH: Final = 4  # of offsets: source, topic, partition

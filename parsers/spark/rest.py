@@ -15,12 +15,10 @@ from typing import Any, Final
 
 import msgspec
 
-from flowdiag.parsers.rows import Event
+from flowdiag.parsers.rows import Event, Row
 from flowdiag.parsers.sources.collected import collected_of
 from flowdiag.parsers.spark.events import settings_of
 from flowdiag.parsers.spark.progress import instant
-
-Row = dict[str, Any]
 
 _MAX_ITEMS: Final = 1_000_000
 _TEXT: Final = 2000

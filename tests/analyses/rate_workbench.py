@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flowdiag.analyses.finding import RuleOutcome
@@ -20,8 +20,7 @@ from flowdiag.analyses.rate.model import Job, Settings, simulate
 from flowdiag.analyses.rate.rules import RULES as RATE_RULES
 from flowdiag.analyses.rate.state import Assessment, assess
 from flowdiag.analyses.report.wire import judge
-
-from .judged import outcomes_of
+from flowdiag.analyses.rule import Thresholds, apply
 
 T0 = 1_700_000_000_000
 KEY = JobKey("", "app-1")
@@ -157,13 +156,17 @@ def assessed(*apps: ApplicationFacts) -> Assessment:
     return assess(RateFacts(applications=apps))
 
 
-def outcomes(*apps: ApplicationFacts) -> tuple[RuleOutcome, ...]:
-    return outcomes_of(RATE_RULES, assessed(*apps))
+def outcomes(
+    *apps: ApplicationFacts, wanted: Mapping[str, Thresholds] | None = None
+) -> tuple[RuleOutcome, ...]:
+    """What the rules say; with other limits where some are wanted, by code and name."""
+    facts = assessed(*apps)
+    return apply(RATE_RULES, facts, facts.applications, wanted)
 
 
-def codes(*apps: ApplicationFacts) -> list[str]:
-    """The rules that found something, and the cause that comes out on top."""
-    return [outcome.code for outcome in outcomes(*apps) if outcome.findings]
+def codes(*apps: ApplicationFacts, wanted: Mapping[str, Thresholds] | None = None) -> list[str]:
+    """The rules that found something."""
+    return [outcome.code for outcome in outcomes(*apps, wanted=wanted) if outcome.findings]
 
 
 def cause(*apps: ApplicationFacts) -> str | None:

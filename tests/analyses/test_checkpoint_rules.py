@@ -23,6 +23,7 @@ from flowdiag.analyses.checkpoints.rules import (
 )
 from flowdiag.analyses.finding import Finding, Inconclusive, Severity, State
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
+from flowdiag.analyses.flink.kit import jobs_of
 from flowdiag.analyses.rule import Rule
 
 from .judged import said_by
@@ -177,6 +178,17 @@ def test_slow_but_completing() -> None:
     assert said(checkpoint_expired.RULE, job.facts()) == []
 
 
+def test_slow_checkpoints_are_all_cited_the_longest_first() -> None:
+    job = Bench()
+    job.completes(5)
+    for lasted in range(48, 80, 2):
+        job.completes(1, lasted_s=lasted)
+    found = finding(slow_checkpoint.RULE, job.facts())
+    longest = max(job.checkpoints, key=lambda c: c.duration_ms or 0)
+    assert (found.cited, len(found.shown)) == (16, 10)
+    assert longest.end_ref is not None and found.shown[0].offset == longest.end_ref.offset
+
+
 def test_slow_savepoint_and_warm_up_are_not_slow_checkpoints() -> None:
     job = Bench()
     job.completes(4, lasted_s=50)
@@ -274,6 +286,9 @@ def test_in_progress_for_hours() -> None:
     job.happens("taskmanager-registered", second=job.now_s + 3 * 3600)
     found = finding(checkpoint_never_completes.RULE, job.facts())
     assert found.title.startswith("Checkpoint 4 has been in progress for ")
+    (same,) = jobs_of(job.facts())
+    patient = checkpoint_never_completes.RULE.limits.with_settings({"stuck": 100.0})
+    assert list(checkpoint_never_completes.RULE.judge(same, patient)) == []
     job.happens("cancelled")
     assert said(checkpoint_never_completes.RULE, job.facts()) == []
 
@@ -284,6 +299,8 @@ def test_checkpointing_is_off() -> None:
     found = finding(checkpoint_never_completes.RULE, job.facts())
     assert found.severity is Severity.INFO
     assert "checkpointing is off" in found.title
+    deployed = [a for a in job.facts().jobs[0].attempts if a.deployed_us is not None]
+    assert found.cited == len({a.ref for a in deployed if a.ref is not None})
 
 
 def test_finished_source_refuses_every_trigger() -> None:

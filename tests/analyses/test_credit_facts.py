@@ -14,6 +14,7 @@ from flowdiag.analyses.flink.job import Checkpoint, Status, SubtaskCheckpoint
 from flowdiag.analyses.queues.credit_facts import Observed, observe
 from flowdiag.analyses.queues.facts import JobQueues, options_of
 from tests.analyses.queues_workbench import MINUTE, Queues
+from tests.archives import unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,8 +114,8 @@ def test_extractions_are_what_is_read(spark: SparkSession) -> None:
     from flowdiag.analyses.queues.topic import QUEUES
     from flowdiag.parsers.sources.discover import discover
 
-    folder = ROOT / "1.10.3" / "pressed"
+    folder = unpacked(ROOT / "1.10.3" / "pressed")
     found = discover([str(folder / "logs"), str(folder / "rest")])
     (job,) = measure((QUEUES,), found, lambda: spark).facts[QUEUES.name].jobs
-    kept = json.loads((folder / "credits.json").read_bytes())["observed"]
+    kept = json.loads((ROOT / "credits.json").read_bytes())["1.10.3/pressed"]["observed"]
     assert observe(job, options_of(job.job)) == msgspec.convert(kept, Observed)

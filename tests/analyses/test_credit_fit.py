@@ -1,6 +1,6 @@
 """The credit model on real runs: fitted on one, it predicts another with changed settings.
 
-`credits.json` of a recording holds what flowdiag measured of it (`observed`), and what Flink's REST and metric
+`credits.json` holds for each recording what flowdiag measured of it (`observed`), and what Flink's REST and metric
 reports say without flowdiag (`real`); see fixtures/credit_pairs.py.
 """
 
@@ -35,7 +35,7 @@ Change = Callable[[Fit], dict[str, Any]]
 
 @cache
 def recorded(name: str) -> tuple[Observed, dict[str, Any]]:
-    document = json.loads((ROOT / name / "credits.json").read_bytes())
+    document = json.loads((ROOT / "credits.json").read_bytes())[name]
     return msgspec.convert(document["observed"], Observed), document["real"]
 
 

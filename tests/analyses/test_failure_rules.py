@@ -29,7 +29,7 @@ from flowdiag.analyses.flink.job import ClusterFacts, Incident
 from flowdiag.analyses.report.wire import judge
 from flowdiag.analyses.rule import Rule
 
-from .judged import outcomes_of, said_by
+from .judged import cases_of, outcomes_of, said_by
 from .workbench import Bench
 
 LOST = (
@@ -524,3 +524,68 @@ def test_a_crisis_ends_with_a_completed_checkpoint() -> None:
     found = crises(job.job())
     assert [(c.bursts, c.state) for c in found] == [(1, State.RECOVERED), (1, State.ONGOING)]
     assert all(c.root.incident.subtask_index == 1 for c in found)
+
+
+def with_limits(rule: Rule, facts: ClusterFacts, **changed: float) -> list[Finding]:
+    """What a rule finds with limits as the settings may change them."""
+    limits = rule.limits.with_settings(changed)
+    said = [item for job in cases_of(facts) for item in rule.judge(job, limits)]
+    return [item for item in said if isinstance(item, Finding)]
+
+
+def test_how_far_back_the_threshold_looks_is_a_limit() -> None:
+    job = Bench()
+    job.completes(5)
+    job.expires(3)
+    job.happens(
+        "job-failing",
+        cause="org.apache.flink.util.FlinkRuntimeException: Exceeded checkpoint tolerable failure "
+        "threshold.",
+        text={"to_state": "FAILING"},
+    )
+    (found,) = with_limits(threshold_exceeded.RULE, job.facts(), before=2)
+    assert "before: 2 expired" in found.title
+
+
+def test_a_failure_without_words_is_a_hint() -> None:
+    job = Bench()
+    job.completes(5)
+    job.happens("task-failure", task="enrich", subtask_index=1, parallelism=4)
+    found = one(task_failure.RULE, job.facts())
+    assert next((vote.signal, vote.weight) for vote in found.votes) == ("no-exception", 1)
+    assert found.confidence is Confidence.LOW
+
+
+def test_declines_without_words_count_from_three_on() -> None:
+    job = Bench()
+    job.completes(5)
+    for checkpoint in job.declined(3):
+        job.refuses(checkpoint, "enrich", 1, "")
+    job.declines = [replace(decline, reason=None) for decline in job.declines]
+    found = one(task_failure.RULE, job.facts())
+    assert [(vote.signal, vote.weight) for vote in found.votes] == [("repeated-declines", 2)]
+    assert with_limits(task_failure.RULE, job.facts(), repeated=4) == []
+
+
+def test_how_much_of_the_time_out_an_expiry_may_be_late_is_a_limit() -> None:
+    job = Bench(timeout_s=60)
+    job.completes(20)
+    job.expires(1)
+    job.checkpoints[-1] = replace(
+        job.checkpoints[-1], ended_us=(job.checkpoints[-1].ended_us or 0) + 140_000_000
+    )
+    job.now_s += 140
+    (found,) = with_limits(jobmanager_stalled.RULE, job.facts())
+    published = {signal.name: signal.weight for signal in jobmanager_stalled.RULE.signals}
+    assert {(vote.signal, vote.weight) for vote in found.votes} <= set(published.items())
+    assert found.votes[0].signal == "expiry-overdue"
+    assert with_limits(jobmanager_stalled.RULE, job.facts(), **{"overdue-share": 3.0}) == []
+
+
+@pytest.mark.parametrize(("limit", "value"), [("subtasks", 99), ("agree", 1.1)])
+def test_how_many_must_write_slowly_is_a_limit(limit: str, value: float) -> None:
+    job = Bench()
+    for checkpoint in job.completes(4, lasted_s=45):
+        job.acknowledgements(checkpoint, end_to_end_ms=40_000, async_ms=39_000, bytes=5_000_000)
+    assert with_limits(storage_throttled.RULE, job.facts())
+    assert with_limits(storage_throttled.RULE, job.facts(), **{limit: value}) == []

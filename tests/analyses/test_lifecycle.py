@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flowdiag.analyses.flink import lifecycle
-from flowdiag.analyses.flink.assemble import assemble, checkpoint_type
+from flowdiag.analyses.flink.assemble import assemble
+from flowdiag.analyses.flink.assemble.checkpoints import checkpoint_type
 from flowdiag.analyses.flink.clocks.apply import resolve
 from flowdiag.analyses.flink.clocks.settle import settle
 from flowdiag.analyses.flink.job import ClusterFacts, Status

@@ -197,9 +197,9 @@ def test_a_larger_pool_leaves_enough_heap_or_the_process_grows() -> None:
     )
     facts = _memory(full, processes=(process,))
     (finding,) = said(RAN_OUT, facts)
-    (same,) = said(RAN_OUT, facts, heap_left=0.1)
-    assert "has to grow" in finding.actions[0].text
-    assert "keeping the size" in same.actions[0].text
+    (larger,) = said(RAN_OUT, facts, heap_left=1)
+    assert "keeping the size" in finding.actions[0].text
+    assert "has to grow" in larger.actions[0].text
 
 
 # --- queues ---------------------------------------------------------------------------------------

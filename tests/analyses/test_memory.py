@@ -11,6 +11,7 @@ import pytest
 from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.memory.topic import MEMORY
 from flowdiag.parsers.sources.discover import discover
+from tests.archives import unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from flowdiag.analyses.report.wire import Report
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-HEALTHY = sorted(FIXTURES.glob("recordings/flink/*/healthy/logs"))
+HEALTHY = sorted(FIXTURES.glob("recordings/flink/*/healthy"))
 CAPPED = sorted(FIXTURES.glob("recordings/startup/*/capped-buffers"))
 SHORT = sorted(FIXTURES.glob("recordings/startup/*/too-few-buffers"))
 
@@ -32,9 +33,9 @@ def _diagnose(folders: list[Path], spark: SparkSession | None = None) -> Report:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("folder", HEALTHY, ids=lambda path: path.parts[-3])
+@pytest.mark.parametrize("folder", HEALTHY, ids=lambda path: path.parent.name)
 def test_what_ran_is_what_the_model_derives(spark: SparkSession, folder: Path) -> None:
-    report = _diagnose([folder], spark)
+    report = _diagnose([unpacked(folder) / "logs"], spark)
     assert report.findings == []
     workers = [p for p in report.data.processes or [] if p.role == "taskmanager"]
     assert len(workers) == 3
@@ -51,7 +52,7 @@ def test_the_smallest_setting_that_works(spark: SparkSession, folder: Path) -> N
     """The same cluster of the same version was run with what is proposed here, and ran."""
     confirmed = json.loads((folder.parent / "enough-buffers/truth.json").read_text("utf-8"))
     assert confirmed["state_at_the_end"] == "RUNNING"
-    report = _diagnose([folder], spark)
+    report = _diagnose([unpacked(folder)], spark)
     finding = report.findings[0]
     assert (finding.code, finding.cause) == ("MM201", "insufficient-network-buffers")
     assert (finding.actions[0].option, finding.actions[0].proposed) == (
@@ -66,7 +67,7 @@ def test_the_smallest_setting_that_works(spark: SparkSession, folder: Path) -> N
 @pytest.mark.parametrize("folder", CAPPED, ids=lambda path: path.parent.name)
 def test_gates_that_may_require_two_buffers_only(spark: SparkSession, folder: Path) -> None:
     """With 42 segments the cluster ran, since the cap of 1.17 and later was set."""
-    report = _diagnose([folder], spark)
+    report = _diagnose([unpacked(folder)], spark)
     assert not [finding for finding in report.findings if finding.code == "MM201"]
     rows = report.data.buffers or []
     assert {(row.segments, row.any_placement) for row in rows} == {(42, 42)}

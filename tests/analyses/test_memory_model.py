@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.packing import archive_of, members
 from flowdiag.analyses.memory.model import (
     MIB,
     Derivation,
@@ -22,8 +23,9 @@ from flowdiag.analyses.memory.options import derive
 from flowdiag.parsers.flink.options import flat_options, yaml_options
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "recordings" / "memory"
-CASES: dict[str, dict[str, Any]] = json.loads((RECORDED / "cases.json").read_text())
-VERSIONS = sorted(path.stem for path in RECORDED.glob("*.json") if path.stem != "cases")
+ANSWERS = members(archive_of(RECORDED))
+CASES: dict[str, dict[str, Any]] = json.loads(ANSWERS["cases.json"])
+VERSIONS = sorted(name.removesuffix(".json") for name in ANSWERS if name[0].isdigit())
 
 
 def _derive(case: dict[str, Any], version: tuple[int, int]) -> Derivation:
@@ -70,7 +72,7 @@ def _comparable(lines: list[str]) -> list[str]:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_model_prints_what_flink_prints(version: str) -> None:
     major, minor = (int(part) for part in version.split(".")[:2])
-    recorded: dict[str, list[str]] = json.loads((RECORDED / f"{version}.json").read_text())
+    recorded: dict[str, list[str]] = json.loads(ANSWERS[f"{version}.json"])
     wrong = {}
     for name, lines in recorded.items():
         answer = _derive(CASES[name], (major, minor))
@@ -97,9 +99,7 @@ def test_sizes_are_printed_as_flink_prints_them() -> None:
     assert human((1 << 30) + 1) == "1.000gb (1073741825 bytes)"
 
 
-STANDALONE: dict[str, dict[str, Any]] = json.loads(
-    (RECORDED / "standalone" / "1.9.3.json").read_text(encoding="utf-8")
-)
+STANDALONE: dict[str, dict[str, Any]] = json.loads(ANSWERS["standalone/1.9.3.json"])
 
 
 @pytest.mark.parametrize("name", sorted(STANDALONE))

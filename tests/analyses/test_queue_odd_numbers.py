@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC
 
 import pytest
 from rich.console import Console
 
 from flowdiag.analyses.queues.data import queue_taskmanagers, queue_vertices
+from flowdiag.analyses.report.wire import Data
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.views.queues import queues
+from flowdiag.cli.views.queues import blocks
+from flowdiag.cli.words import Clock
 
 from .queues_workbench import Queues, facts_of, judged, reasons
 
@@ -66,6 +69,7 @@ def test_odd_numbers(seed: int) -> None:
     for unicode in (True, False):
         page = Page(width=60, unicode=unicode, verbose=1)
         console = Console(width=60, record=True)
-        for block in queues(queue_vertices(facts, 5), queue_taskmanagers(facts, 5), page):
+        data = Data(vertices=queue_vertices(facts, 5), taskmanagers=queue_taskmanagers(facts, 5))
+        for block in blocks(data, page, Clock("UTC", UTC)):
             console.print(block)
         assert bench.minutes == 0 or "Graph" in console.export_text()

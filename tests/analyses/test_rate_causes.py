@@ -10,7 +10,6 @@ import pytest
 
 from flowdiag.analyses.finding import Finding, Severity
 from flowdiag.analyses.keys import Ref
-from flowdiag.analyses.rate.causes import troubles
 from flowdiag.analyses.rate.cores import cores_of, free_cores
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
@@ -31,6 +30,7 @@ from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
 from flowdiag.analyses.rate.stability import Stability
 from flowdiag.analyses.rate.state import Periodic, StreamState, assess
+from flowdiag.analyses.rate.troubles import troubles
 
 from . import rate_workbench as w
 

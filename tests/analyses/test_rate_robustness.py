@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import cycle
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -24,6 +25,7 @@ from flowdiag.analyses.rate.facts import (
     Trigger,
     Work,
 )
+from flowdiag.analyses.rate.rules import RULES as RATE_RULES
 from flowdiag.analyses.report.wire import judge
 
 from . import rate_workbench as w
@@ -243,8 +245,24 @@ def test_any_application(app: ApplicationFacts) -> None:
     for outcome in outcomes:
         for finding in outcome.findings:
             assert finding.title and finding.count >= 1
-            assert len(finding.evidence) <= 10
+            assert len(finding.shown) <= 10 and len(finding.evidence) <= finding.cited
             assert finding.job == app.key and finding.actions
             for measured in finding.measurements:
                 value = measured.value
                 assert not isinstance(value, float) or math.isfinite(value), finding.title
+
+
+FACTORS = st.sampled_from((0.0, 0.1, 0.5, 1.0, 1.5, 10.0))
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(app=applications(), factors=st.lists(FACTORS, min_size=5, max_size=5))
+def test_any_limits(app: ApplicationFacts, factors: list[float]) -> None:
+    numbers = cycle(factors)
+    wanted = {
+        rule.code: {one.name: one.value * next(numbers) for one in rule.thresholds}
+        for rule in RATE_RULES
+    }
+    for outcome in w.outcomes(app, wanted=wanted):
+        for finding in outcome.findings:
+            assert finding.title and finding.count >= 0 and finding.actions

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from flowdiag.analyses.rate.facts import Executor, Output, StageLoad, StreamInput
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
-from flowdiag.analyses.rate.rules.failing_batches import error_of
 from flowdiag.analyses.rate.stability import Stability
+from flowdiag.analyses.rate.troubles import error_of
 
 from . import rate_workbench as w
 
@@ -365,7 +365,7 @@ def test_the_error_of_a_trace() -> None:
 
 @pytest.mark.parametrize("interval", [500, 1000, 2000, 5000, 10_000, 60_000])
 def test_the_trigger_interval_shows_in_the_starts(interval: int) -> None:
-    from flowdiag.analyses.rate.assemble import observed_trigger_ms
+    from flowdiag.analyses.rate.assemble.queries import observed_trigger_ms
 
     base = w.T0 // interval * interval
     starts = [base - interval + 220, *(base + n * interval + n % 3 for n in range(1, 20))]

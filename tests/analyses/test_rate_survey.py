@@ -11,6 +11,7 @@ from flowdiag.analyses.rate.survey import survey, survey_table
 from flowdiag.parsers.sources.discover import discover, of_engine
 from flowdiag.parsers.spark.frame import events_frame
 from flowdiag.parsers.split import parse_on_driver, plan_splits
+from tests.archives import unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +27,9 @@ def key(row: dict[str, Any]) -> tuple[str, int, int]:
 def test_both_ways_say_the_same(spark: SparkSession) -> None:
     """Of event logs, listeners' lines, REST answers and logs, of all versions at once."""
     folders = [
-        str(path) for name in ("two-receivers", "query-failing") for path in ROOT.glob(f"*/{name}")
+        str(unpacked(path))
+        for name in ("two-receivers", "query-failing")
+        for path in ROOT.glob(f"*/{name}")
     ]
     sources = of_engine(discover(folders), "spark").sources
     assert {source.kind for source in sources} >= {"spark-events", "spark-rest", "log"}

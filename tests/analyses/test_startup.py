@@ -13,6 +13,7 @@ from flowdiag.analyses.options import Options
 from flowdiag.analyses.span import Moment, Selection
 from flowdiag.analyses.startup.topic import STARTUP
 from flowdiag.parsers.sources.discover import discover
+from tests.archives import synthetic, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RECORDED = sorted(path.parent for path in FIXTURES.glob("recordings/startup/*/*/truth.json"))
-SYNTHETIC = sorted(path.parent for path in FIXTURES.glob("synthetic/*/truth.json"))
-HEALTHY = sorted(FIXTURES.glob("recordings/flink/*/healthy/logs"))
+SYNTHETIC = sorted(path.parent for path in synthetic().glob("*/truth.json"))
+HEALTHY = sorted(FIXTURES.glob("recordings/flink/*/healthy"))
 
 pytestmark = pytest.mark.spark
 
@@ -41,7 +42,7 @@ def _truth(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("folder", RECORDED, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_recorded_starts(spark: SparkSession, folder: Path) -> None:
     expected = _truth(folder)
-    report = _diagnose(spark, folder / "logs")
+    report = _diagnose(spark, unpacked(folder) / "logs")
     attempts = report.data.attempts or []
     if attempts:
         assert attempts[0].kind == "cold"
@@ -90,9 +91,9 @@ def test_recorded_starts(spark: SparkSession, folder: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("folder", HEALTHY, ids=lambda path: path.parts[-3])
+@pytest.mark.parametrize("folder", HEALTHY, ids=lambda path: path.parent.name)
 def test_normal_starts_give_no_finding(spark: SparkSession, folder: Path) -> None:
-    report = _diagnose(spark, folder)
+    report = _diagnose(spark, unpacked(folder) / "logs")
     assert (report.summary.verdict, report.findings) == ("healthy", [])
     (attempt,) = report.data.attempts or []
     assert (attempt.kind, attempt.held, attempt.tasks) == ("cold", None, 14)
@@ -124,6 +125,6 @@ def test_a_span_of_time_is_judged(spark: SparkSession) -> None:
     folder = FIXTURES / "recordings/startup/1.20.5/slow-restore"
     kill = next(e["time"] for e in _truth(folder)["events"] if e["event"] == "kill")
     selection = Selection(until=Moment(utc_us=kill * 1000))
-    report = _diagnose(spark, folder / "logs", selection)
+    report = _diagnose(spark, unpacked(folder) / "logs", selection)
     assert report.findings == []
     assert [attempt.kind for attempt in report.data.attempts or []] == ["cold"]

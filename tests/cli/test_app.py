@@ -213,7 +213,11 @@ def test_options_reach_the_diagnosis(log: str, diagnosed: Callable[[Any], Any]) 
     main(["checkpoints", log, "--since", "2h", "--job", "or*", "--tz", "+08:00", "--no-excerpts"])
     options = seen[0]
     assert options.selection.since.before_end_us == 7_200_000_000
-    assert (options.selection.job, options.tz, options.privacy.excerpts) == ("or*", "Etc/GMT-8", False)
+    assert (options.selection.job, options.tz, options.privacy.excerpts) == (
+        "or*",
+        "Etc/GMT-8",
+        False,
+    )
 
 
 def test_output_appears_complete_or_not_at_all(

@@ -12,7 +12,8 @@ import pytest
 from flowdiag.cli.spark import cluster
 from flowdiag.cli.spark.cluster import check_inputs_of, checked_session
 from flowdiag.parsers.errors import FlowdiagError, InputError
-from flowdiag.parsers.sources.discover import Discovery, Source
+from flowdiag.parsers.sources.discover import Discovery
+from flowdiag.parsers.sources.open import Source
 
 URLS = ("s3://bucket/logs/", "file:///shared/logs")
 
@@ -157,6 +158,6 @@ def test_a_cluster_without_workers_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
 
 def test_unpacked_members_stay_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flowdiag.parsers.sources.discover._private", ["/tmp/flowdiag-x"])
+    monkeypatch.setattr("flowdiag.parsers.sources.containers._private", ["/tmp/flowdiag-x"])
     with pytest.raises(InputError, match="unpacked on this machine"):
         checked_session(lambda: session("yarn"), ["-"], found("/tmp/flowdiag-x/member"))()

@@ -15,13 +15,13 @@ import pytest
 from flowdiag.analyses.report.wire import json_schema
 
 pytestmark = pytest.mark.command
-RECORDING = Path(__file__).parents[2] / "fixtures" / "recordings" / "flink" / "1.20.5" / "hot-key"
+RECORDING = Path(__file__).parents[2] / "fixtures/recordings/flink/1.20.5/hot-key"
 COMMAND = [sys.executable, "-m", "flowdiag.cli", "checkpoints"]
 
 
 def test_a_sick_recording(tmp_path: Path) -> None:
     done = subprocess.run(
-        [*COMMAND, str(RECORDING / "logs"), "no-such-file", "--format", "json"],
+        [*COMMAND, str(RECORDING / "hot-key.tar.zst"), "no-such-file", "--format", "json"],
         check=False,
         capture_output=True,
         text=True,
@@ -40,7 +40,7 @@ def test_a_sick_recording(tmp_path: Path) -> None:
 
 def test_interrupted(tmp_path: Path) -> None:
     running = subprocess.Popen(
-        [*COMMAND, str(RECORDING / "logs")],
+        [*COMMAND, str(RECORDING / "hot-key.tar.zst")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -12,10 +12,10 @@ from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
 from flowdiag.analyses.report.privacy import Privacy
 from flowdiag.analyses.report.wire import Data, Input, Report, build_report, decode, encode
+from flowdiag.cli.chart import chart
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.settings import Format
-from flowdiag.cli.views.rate import chart
 from tests.analyses import rate_workbench as w
 
 

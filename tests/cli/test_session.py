@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flowdiag.cli.spark import starter as session_module
+from flowdiag.cli.spark import starter as starter_module
+from flowdiag.cli.spark.folder import private_folder, remove_left_overs
 from flowdiag.cli.spark.java import find_java
-from flowdiag.cli.spark.starter import SparkStarter, class_path, spark_home
+from flowdiag.cli.spark.jvm import REFUSED, Jvm, class_path, drain, spark_home
+from flowdiag.cli.spark.settings import SMALL, by_size
+from flowdiag.cli.spark.starter import SparkStarter
 from flowdiag.parsers.errors import FlowdiagError
 
 if TYPE_CHECKING:
@@ -37,7 +40,7 @@ def test_no_java_is_reported_when_the_session_is_wanted(monkeypatch: pytest.Monk
     def none_found() -> None:
         raise FlowdiagError("no Java found", hint="install one")
 
-    monkeypatch.setattr(session_module, "find_java", none_found)
+    monkeypatch.setattr(starter_module, "find_java", none_found)
     with SparkStarter.begin() as starter:
         with pytest.raises(FlowdiagError, match="no Java found"):
             starter.session()
@@ -49,7 +52,7 @@ def test_closing_restores_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere")
     monkeypatch.setenv("SPARK_HOME", "/opt/other-spark")
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    monkeypatch.setattr(SparkStarter, "_spawn", lambda self, flags: _refuse())
+    monkeypatch.setattr(Jvm, "start", lambda self, java, properties, flags: _refuse())
     before = dict(os.environ)
     with SparkStarter.begin():
         assert "SPARK_REMOTE" not in os.environ
@@ -77,7 +80,7 @@ def test_the_jvm_output_is_kept_and_bounded(tmp_path: Path) -> None:
     log.write_bytes(b"first\n" + b"x" * 5_000_000 + b"\nlast \xff\n")
     lines: deque[str] = deque(maxlen=400)
     with log.open("rb") as stream:
-        session_module._drain(stream, lines)
+        drain(stream, lines)
     assert lines[-1] == "last \ufffd\n"
     assert sum(map(len, lines)) < 1_000_000
 
@@ -94,7 +97,7 @@ def test_the_jvm_output_is_kept_and_bounded(tmp_path: Path) -> None:
     ],
 )
 def test_a_refused_archive_is_noticed(line: str, refused: bool) -> None:
-    assert bool(session_module._REFUSED.match(line)) is refused
+    assert bool(REFUSED.match(line)) is refused
 
 
 @pytest.mark.spark
@@ -208,7 +211,7 @@ def test_no_jvm_and_no_folder_survive(number: signal.Signals, tmp_path: Path) ->
     if number is signal.SIGKILL:
         # Nobody was left to remove it: the next session does.
         assert len(left) == 1
-        session_module._remove_left_overs(tmp_path)
+        remove_left_overs(tmp_path)
         left = list(tmp_path.glob("flowdiag-*"))
     assert not left
 
@@ -235,12 +238,12 @@ def _wait_until(holds: Callable[[], bool]) -> None:
 
 def test_folders_in_use_are_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    folder, lock = session_module._private_folder()
+    folder, lock = private_folder()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    session_module._remove_left_overs(tmp_path)
+    remove_left_overs(tmp_path)
     assert folder.is_dir()
     lock.close()
-    session_module._remove_left_overs(tmp_path)
+    remove_left_overs(tmp_path)
     assert not folder.exists()
 
 
@@ -248,3 +251,15 @@ def test_folders_in_use_are_not_removed(tmp_path: Path, monkeypatch: pytest.Monk
 def test_another_starter_leaves_a_session_alone(spark: SparkSession) -> None:
     SparkStarter.begin().close()
     assert spark.range(3).count() == 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "generated"), [(0, "NO_CODEGEN"), (100_000, "FALLBACK"), (1_000_000, None)]
+)
+def test_settings_follow_the_size_and_the_same_keys_are_always_settled(
+    rows: int, generated: str | None
+) -> None:
+    told = by_size(rows, cores=4)
+    assert told.keys() == SMALL.keys()
+    assert told["spark.sql.codegen.factoryMode"] == generated
+    assert by_size(None, cores=4) == by_size(10**9, cores=4)

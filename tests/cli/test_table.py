@@ -10,7 +10,7 @@ from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.report.wire import Input, Report
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.views.timeline import timeline
+from flowdiag.cli.timeline import timeline
 from flowdiag.cli.words import clock_of
 
 from . import reports

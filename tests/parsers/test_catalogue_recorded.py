@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections import Counter
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flowdiag.parsers.catalogue import load_catalogue
+from tests.archives import unpacked
 
 RECORDINGS = Path(__file__).parents[2] / "fixtures" / "recordings" / "flink"
 VERSIONS = sorted(path.name for path in RECORDINGS.glob("[0-9]*")) if RECORDINGS.exists() else []
@@ -21,8 +21,9 @@ RECORD = re.compile(r"\S+ \S+ +(?P<level>[A-Z]+) +(?P<logger>\S+) +(?:\[\] )?- (
 def test_nothing_that_checkpoint_classes_say_is_unknown(version: str) -> None:
     unknown: list[str] = []
     known: Counter[str] = Counter()
-    for path in sorted((RECORDINGS / version).glob("*/logs/*.gz")):
-        with gzip.open(path, "rt", encoding="utf-8", errors="replace") as lines:
+    folders = [unpacked(path.parent) for path in (RECORDINGS / version).glob("*/truth.json")]
+    for path in sorted(path for folder in folders for path in folder.glob("logs/*")):
+        with path.open(encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 if "heckpoint" not in line and "Barrier" not in line:
                     continue

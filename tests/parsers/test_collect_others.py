@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import re
 from collections import defaultdict
@@ -21,12 +20,13 @@ from flowdiag.parsers.live.watching import Outcome
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.sources.file_times import moment_of_name
 from flowdiag.parsers.split import parse_on_driver, plan_splits
+from tests.archives import unpacked
 from tests.fake_server import COLLECTED, NOT_FOUND, Reply, as_json, serving
 
 Row = dict[str, Any]
-SPARK = Path(__file__).parents[2] / "fixtures/recordings/spark/4.3.0/overloaded/rest"
+SPARK = Path(__file__).parents[2] / "fixtures/recordings/spark/4.3.0/overloaded"
 APPLICATION = "local-1795218675832"
-SCRAPES = COLLECTED / "1.20.5-hot-key" / "prometheus"
+SCRAPES = unpacked(COLLECTED / "1.20.5-hot-key") / "prometheus"
 
 
 def rows_of(folder: Path) -> list[Row]:
@@ -43,11 +43,8 @@ def metrics_of(folder: Path) -> list[Row]:
 
 def recorded_spark() -> dict[str, Any]:
     found = {}
-    for path in SPARK.iterdir():
-        data = path.read_bytes()
-        data = gzip.decompress(data) if path.suffix == ".gz" else data
-        name = path.name.removesuffix(".gz").removesuffix(".json")
-        found["/api/v1/" + name.replace("_", "/")] = json.loads(data)
+    for path in (unpacked(SPARK) / "rest").iterdir():
+        found["/api/v1/" + path.stem.replace("_", "/")] = json.loads(path.read_bytes())
     return found
 
 
@@ -141,7 +138,7 @@ def scraped() -> dict[str, Series]:
     for path in sorted(SCRAPES.iterdir()):
         moment = moment_of_name(path.name).utc_us
         assert moment is not None
-        for line in gzip.decompress(path.read_bytes()).decode().splitlines():
+        for line in path.read_text().splitlines():
             if match := re.fullmatch(r"(\w+)\{(.*)\} (\S+)", line):
                 labels = dict(re.findall(r'(\w+)="([^"]*)"', match[2]))
                 labels |= {"instance": path.name.split("-2026")[0], "__name__": match[1]}

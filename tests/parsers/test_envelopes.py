@@ -8,13 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers.envelopes.carriers import (
-    Unwrapped,
-    encode_event,
-    read_document,
-    read_time,
-    unwrap_json,
-)
+from flowdiag.parsers.envelopes.documents import read_document
+from flowdiag.parsers.envelopes.objects import Unwrapped, encode_event, unwrap_json
+from flowdiag.parsers.envelopes.times import read_time
 
 LINE = "2026-08-29 18:49:15,123 INFO  org.apache.flink.X [] - Completed checkpoint 7"
 INSTANT = int(datetime(2026, 8, 29, 16, 49, 15, 123_000, UTC).timestamp()) * 1_000_000 + 123_000

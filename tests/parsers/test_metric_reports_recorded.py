@@ -1,6 +1,5 @@
 """The metrics reports of recorded TaskManagers, against what the archive says of the same run."""
 
-import gzip
 import json
 from collections import defaultdict
 from functools import cache
@@ -11,6 +10,7 @@ import pytest
 
 from flowdiag.parsers.flink.metric_reports import MetricFolder
 from flowdiag.parsers.flink.rest import rows_of_bytes
+from tests.archives import unpacked
 
 RECORDINGS = Path(__file__).parents[2] / "fixtures" / "recordings" / "flink"
 
@@ -22,7 +22,7 @@ def recordings() -> list[Path]:
     return sorted(
         path.parent
         for path in RECORDINGS.glob("*/*/truth.json")
-        if (path.parent / "archive").is_dir() and not path.parent.name.startswith("no-metrics")
+        if not path.parent.name.startswith("no-metrics")
     )
 
 
@@ -36,7 +36,7 @@ def fold(path: Path) -> list[Row]:
     """All reports of a log, one minute after the other."""
     folder = MetricFolder(0)
     batches = []
-    rest = gzip.decompress(path.read_bytes())
+    rest = path.read_bytes()
     while True:
         _, found, rest = rest.partition(b" Starting metrics report ")
         if not found:
@@ -55,9 +55,9 @@ def archived(recording: Path, name: str) -> list[Row]:
     job = json.loads((recording / "truth.json").read_text()).get("job", {}).get("job_id")
     return [
         row
-        for path in sorted((recording / "archive").iterdir())
+        for path in sorted((unpacked(recording) / "archive").iterdir())
         if path.name.startswith(job or "")
-        for row in rows_of_bytes(gzip.decompress(path.read_bytes()), path.name)
+        for row in rows_of_bytes(path.read_bytes(), path.name)
         if row["event"] == name
     ]
 
@@ -74,7 +74,7 @@ def test_every_subtask_is_found_where_it_ran(recording: Path) -> None:
         if name:
             expected[row["task"], row["subtask_index"]].add(name.partition(".")[0])
     found = set()
-    for path in sorted((recording / "logs").glob("*taskexecutor*")):
+    for path in sorted((unpacked(recording) / "logs").glob("*taskexecutor*")):
         for row in fold(path):
             if row["event"] != "placed":
                 continue
@@ -89,7 +89,7 @@ def test_every_subtask_is_found_where_it_ran(recording: Path) -> None:
 @recorded
 def test_the_reports_know_the_kinds_and_scopes_of_their_metrics(recording: Path) -> None:
     scopes: dict[str, set[str]] = defaultdict(set)
-    for path in sorted((recording / "logs").iterdir()):
+    for path in sorted((unpacked(recording) / "logs").iterdir()):
         for row in fold(path):
             if row["event"] == "metric":
                 scopes[row["metric"]["name"]].add(row["metric"]["scope"])
@@ -116,7 +116,7 @@ def test_counters_end_below_what_the_archive_counted(recording: Path) -> None:
             key = row["task"], row["subtask_index"]
             counted[key] = max(counted.get(key, 0), int(row["fields"]["read-records"]))
     seen = 0
-    for path in sorted((recording / "logs").glob("*taskexecutor*")):
+    for path in sorted((unpacked(recording) / "logs").glob("*taskexecutor*")):
         for row in fold(path):
             metric = row["metric"]
             if metric and metric["name"] == "numRecordsIn" and metric["scope"] == "task":

@@ -22,15 +22,16 @@ from flowdiag.parsers.parallel import Parsed, parse_in_processes, parse_task
 from flowdiag.parsers.rows import EVENTS, Event
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import Split, parse_on_driver, plan_splits
+from tests.archives import unpacked
 
-RECORDING = Path(__file__).parents[2] / "fixtures/recordings/flink/1.20.5/hot-key/logs"
+RECORDING = Path(__file__).parents[2] / "fixtures/recordings/flink/1.20.5/hot-key"
 posix_only = pytest.mark.skipif(os.name != "posix", reason="kills processes")
 
 
 @pytest.fixture(scope="module")
 def tasks() -> list[list[Split]]:
     """One task per file."""
-    found = plan_splits(discover([str(RECORDING)]).sources)
+    found = plan_splits(discover([str(unpacked(RECORDING) / "logs")]).sources)
     return [[split] for task in found for split in task]
 
 
@@ -144,7 +145,7 @@ while True:  # until it is interrupted, wherever it is
 @pytest.mark.parametrize("after_s", [0.05, 0.6, 0.9])
 def test_ctrl_c_ends_all_processes_without_a_word(tmp_path: Path, after_s: float) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED, str(RECORDING), str(tmp_path)],
+        [sys.executable, "-c", INTERRUPTED, str(unpacked(RECORDING) / "logs"), str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

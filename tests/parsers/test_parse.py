@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers import split as parse
 from flowdiag.parsers.lines import scan
-from flowdiag.parsers.rows import EVENTS, Event
-from flowdiag.parsers.sources.discover import Source, discover
+from flowdiag.parsers.rows import BATCH_ROWS, EVENTS, Event
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.sources.open import Source
 from flowdiag.parsers.split import Split, parse_split, plan_splits
 
 JOB = "7c7769847d333438dd9ce845d5a2d980"
@@ -148,10 +148,10 @@ def test_every_split_ends_with_its_row(parser: Parser) -> None:
 
 def test_batches_have_the_schema(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
-    path.write_text(line(TRIGGER) * (parse.BATCH_ROWS + 1))
+    path.write_text(line(TRIGGER) * (BATCH_ROWS + 1))
     batches = list(parse_split(Split(source(path), 0, -1)))
     assert all(batch.schema == EVENTS for batch in batches)
-    assert [batch.num_rows for batch in batches] == [parse.BATCH_ROWS, 2]
+    assert [batch.num_rows for batch in batches] == [BATCH_ROWS, 2]
     assert pa.Table.from_batches(batches)["event"][-1].as_py() == "split"
 
 
@@ -211,10 +211,11 @@ def test_any_splits_give_the_same_rows(parser: Parser, log: bytes, data: st.Data
 
 
 def test_a_recording_gives_the_same_rows_in_any_splits(tmp_path: Path) -> None:
-    from tests.recordings import RECORDINGS
+    from tests.archives import FIXTURES, unpacked
 
-    name = "flink-flink-standalonesession-0-jobmanager.log.gz"
-    data = gzip.decompress((RECORDINGS / "1.14.6/async-failure/logs" / name).read_bytes())
+    name = "flink-flink-standalonesession-0-jobmanager.log"
+    recording = unpacked(FIXTURES / "recordings/flink/1.14.6/async-failure")
+    data = (recording / "logs" / name).read_bytes()
     path = tmp_path / "x.log"
     path.write_bytes(data)
     made = source(path)

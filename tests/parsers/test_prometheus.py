@@ -13,6 +13,7 @@ from flowdiag.parsers.flink.metric_reports import known_metrics
 from flowdiag.parsers.flink.prometheus import mangled, named_metric
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_on_driver, plan_splits
+from tests.archives import unpacked
 
 Row = dict[str, Any]
 COLLECTED = Path(__file__).parents[2] / "fixtures" / "recordings" / "collected"
@@ -44,7 +45,7 @@ def test_recorded_scrapes_say_who_is_busy(version: str) -> None:
     recording = COLLECTED / f"{version}-hot-key"
     truth = json.loads((recording / "truth.json").read_text())["expected"]["culprit"]
     rows = parse_on_driver(
-        plan_splits(discover([str(recording / "prometheus")]).sources)
+        plan_splits(discover([str(unpacked(recording) / "prometheus")]).sources)
     ).to_pylist()
     assert all("error" not in dict(r["fields"]) for r in rows if r["event"] == "split")
     busy = [row for row in samples(rows) if row["metric"]["name"] == "busyTimeMsPerSecond"]
@@ -205,8 +206,8 @@ def test_logs_that_speak_of_metrics_stay_logs(tmp_path: Path) -> None:
 
 
 def test_gzip_and_several_processes_in_one_file(tmp_path: Path) -> None:
-    scrapes = sorted((COLLECTED / "1.20.5-hot-key" / "prometheus").glob("*"))[:2]
-    whole = b"".join(gzip.decompress(path.read_bytes()) for path in scrapes)
+    scrapes = sorted((unpacked(COLLECTED / "1.20.5-hot-key") / "prometheus").glob("*"))[:2]
+    whole = b"".join(path.read_bytes() for path in scrapes)
     (tmp_path / "all.gz").write_bytes(gzip.compress(whole))
     found = discover([str(tmp_path)])
     assert [source.kind for source in found.sources] == ["prometheus"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -14,11 +13,12 @@ from flowdiag.parsers.catalogue import FILES, load_catalogue, read_format
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_split, plan_splits
 from tests import relay
+from tests.archives import unpacked
 from tests.recordings import RECORDINGS
 
 CASES = {
-    "1.9.3": "1.9.3/async-failure/logs/flink-flink-standalonesession-0-jobmanager.log.gz",
-    "2.3.0": "2.3.0/hot-key/logs/flink-flink-standalonesession-0-jobmanager.log.gz",
+    "1.9.3": "1.9.3/async-failure",
+    "2.3.0": "2.3.0/hot-key",
 }
 
 ABOUT_THE_LINE = ("source", "offset", "local_us", "utc_us", "clock", "thread", "process")
@@ -26,7 +26,8 @@ ABOUT_THE_LINE = ("source", "offset", "local_us", "utc_us", "clock", "thread", "
 
 @cache
 def records(case: str) -> list[relay.Record]:
-    text = gzip.decompress((RECORDINGS / CASES[case]).read_bytes()).decode()
+    logs = unpacked(RECORDINGS / CASES[case]) / "logs"
+    text = (logs / "flink-flink-standalonesession-0-jobmanager.log").read_text()
     return relay.sample(relay.read(text))
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from flowdiag.parsers.sources.discover import discover, open_source, stream_error
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.sources.open import open_source, stream_error
 from flowdiag.parsers.sources.remote import BACKENDS, RemoteFile, find, shown
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 

@@ -1,12 +1,15 @@
 """REST answers and archives: shapes of all versions, ids, damage, and the recordings."""
 
 import gzip
+import io
 import json
+import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,14 +17,16 @@ from hypothesis import strategies as st
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink import rest
 from flowdiag.parsers.flink.rest import (
-    DocumentCounts,
     read_document,
-    recognise,
-    rest_path_of,
     rows_of_bytes,
 )
+from flowdiag.parsers.flink.rest_shapes import recognise, rest_path_of
 from flowdiag.parsers.flink.statistics_dump import explode
-from flowdiag.parsers.sources.discover import Source
+from flowdiag.parsers.rows import Tally
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.sources.open import Source, open_source
+from flowdiag.parsers.split import parse_on_driver, plan_splits
+from tests.archives import unpacked
 
 RECORDINGS = Path(__file__).parents[2] / "fixtures" / "recordings" / "flink"
 JOB = "0123456789abcdef0123456789abcdef"
@@ -59,12 +64,15 @@ def source_of(path: Path, *, kind: str = "rest", url: str | None = None) -> Sour
     )
 
 
-def read(path: Path, **options: Any) -> tuple[list[Row], DocumentCounts]:
-    counts = DocumentCounts()
+def opened(source: Source, counts: Tally) -> Iterator[pa.RecordBatch]:
+    with open_source(source) as stream:
+        yield from read_document(stream, source, counts)
+
+
+def read(path: Path, **options: Any) -> tuple[list[Row], Tally]:
+    counts = Tally()
     rows = [
-        row
-        for batch in read_document(source_of(path, **options), counts)
-        for row in batch.to_pylist()
+        row for batch in opened(source_of(path, **options), counts) for row in batch.to_pylist()
     ]
     for row in rows:
         row["fields"] = dict(row["fields"])
@@ -89,7 +97,7 @@ def files(folder: Path) -> Iterator[Path]:
 
 @recorded
 def test_every_recorded_answer_is_understood(recording: Path) -> None:
-    for path in files(recording / "rest"):
+    for path in files(unpacked(recording) / "rest"):
         rows, counts = read(path)
         assert (counts.candidates, counts.not_understood) == (1, 0), path.name
         for row in rows:
@@ -102,9 +110,8 @@ def test_every_recorded_answer_is_understood(recording: Path) -> None:
 
 @recorded
 def test_the_path_of_every_recorded_answer_is_the_one_it_was_asked_by(recording: Path) -> None:
-    for path in files(recording / "rest"):
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        name = path.name.removesuffix(".gz")
+    for path in files(unpacked(recording) / "rest"):
+        data, name = path.read_bytes(), path.name
         found = rest_path_of(json.loads(data), name)
         assert found is not None
         assert found.strip("/").replace("/", "_") + ".json" == name
@@ -114,9 +121,9 @@ def test_the_path_of_every_recorded_answer_is_the_one_it_was_asked_by(recording:
 @recorded
 def test_a_recorded_archive_tells_the_end_of_the_last_checkpoints(recording: Path) -> None:
     truth = json.loads((recording / "truth.json").read_text())
-    if not (recording / "archive").exists():
+    if not (unpacked(recording) / "archive").exists():
         pytest.skip("recorded without an archive")
-    for path in files(recording / "archive"):
+    for path in files(unpacked(recording) / "archive"):
         rows, counts = read(path, kind="archive")
         assert counts.not_understood == 0
         jobs = {row["job_id"] for row in rows}
@@ -618,6 +625,27 @@ def test_ids_from_the_files_beside(tmp_path: Path) -> None:
     assert {(row["job_id"], row["vertex_id"]) for row in rows} == {(JOB, VERTEX)}
 
 
+def test_members_of_tars_have_those_of_their_folder_beside_them(tmp_path: Path) -> None:
+    """Two archives of two jobs at once: each answer gets the job of its own."""
+    for job in (JOB, OTHER):
+        overview = {"jobs": [{"jid": job, "state": "RUNNING"}]}
+        answers = {"a.json": overview, "map.json": checkpoint()}
+        with tarfile.open(tmp_path / f"{job}.tar", "w") as container:
+            for name, body in answers.items():
+                data = json.dumps(body).encode()
+                info = tarfile.TarInfo(f"rest/{name}")
+                info.size = len(data)
+                container.addfile(info, io.BytesIO(data))
+    sources = discover([str(tmp_path)]).sources
+    rows = parse_on_driver(plan_splits(sources)).to_pylist()
+    found = {
+        (sources[row["source"]].name.split("!")[0], row["job_id"])
+        for row in rows
+        if row["event"].startswith("checkpoint")
+    }
+    assert found == {(str(tmp_path / f"{job}.tar"), job) for job in (JOB, OTHER)}
+
+
 def test_two_jobs_beside_give_no_job(tmp_path: Path) -> None:
     jobs = [{"jid": JOB, "state": "RUNNING"}, {"jid": VERTEX, "state": "RUNNING"}]
     (tmp_path / "a.json").write_text(json.dumps({"jobs": jobs}))
@@ -695,7 +723,7 @@ def test_an_archive_whose_answers_were_unpacked_by_somebody() -> None:
 
 
 def test_a_damaged_answer_costs_only_itself() -> None:
-    counts = DocumentCounts()
+    counts = Tally()
     listed = [
         {"path": f"/jobs/{JOB}/checkpoints/details/6", "json": '{"id": 6, '},
         {"path": f"/jobs/{JOB}/checkpoints/details/7", "json": json.dumps(checkpoint())},
@@ -853,10 +881,10 @@ def test_any_value_in_any_place_is_survived(data: st.DataObject) -> None:
             continue
     text = json.dumps(body).encode()
     try:
-        rows = list(rest._rows(text, "x", None, DocumentCounts(), rest._Neighbours()))
+        rows = list(rest._rows(text, "x", None, Tally(), rest._Neighbours()))
     except ValueError:
         return
-    list(rest._batches(rows, 0, DocumentCounts()))
+    list(rest._batches(rows, 0, Tally()))
 
 
 @settings(max_examples=100, deadline=None)

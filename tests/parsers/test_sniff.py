@@ -7,13 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers.envelopes.carriers import unwrap_json
+from flowdiag.parsers.envelopes.objects import unwrap_json
 from flowdiag.parsers.lines.scan import PlaceFinder
-from flowdiag.parsers.sniff import text as sniffing
-from flowdiag.parsers.sniff.text import HEAD_BYTES, Sample, Sniffed, sniff
-from flowdiag.parsers.sources.discover import discover, open_source
+from flowdiag.parsers.sniff import signs
+from flowdiag.parsers.sniff import text as texts
+from flowdiag.parsers.sniff.text import sniff
+from flowdiag.parsers.sniff.verdict import HEAD_BYTES, Sample, Sniffed
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.sources.open import open_source
+from tests.archives import FIXTURES, unpacked
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "recordings"
+RECORDED = sorted((FIXTURES / "recordings" / "flink").glob("*/*/truth.json"))
 JOB = "0123456789abcdef0123456789abcdef"
 
 
@@ -350,9 +354,8 @@ def test_hostile_texts_take_no_time(hostile: bytes) -> None:
 
 
 def test_recordings_are_sorted_out() -> None:
-    found = discover([str(FIXTURES / "flink")])
-    if not found.sources:
-        pytest.skip("no recordings yet")
+    found = discover([str(unpacked(path.parent)) for path in RECORDED])
+    assert found.sources
     for source in found.sources:
         folder, name = Path(source.name).parts[-2:]
         expected = {"logs": "log", "rest": "rest", "archive": "archive"}.get(folder, "not-read")
@@ -393,7 +396,7 @@ def test_json_lines_that_begin_with_the_newest_are_turned_round(tmp_path: Path) 
 
 def test_no_word_overlaps_itself() -> None:
     # So that those found in one pass are those that counting them one by one gives.
-    for word in sniffing._WORDS:
+    for word in signs._WORDS:
         assert not any(word.startswith(word[at:]) for at in range(1, len(word)))
 
 
@@ -420,10 +423,10 @@ TEXTS = st.lists(st.tuples(SOME, st.integers(1, 130)), max_size=6).map(
 def test_short_cuts_change_no_verdict(text: str) -> None:
     quick = judge(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sniffing, "_is_dated", lambda data: False)
-        without = PlaceFinder(sniffing._WORDS)
+        patch.setattr(texts, "is_dated", lambda data: False)
+        without = PlaceFinder(signs._WORDS)
         without._automaton = None
-        patch.setattr(sniffing, "_finder", lambda: without)
+        patch.setattr(signs, "_finder", lambda: without)
         assert judge(text) == quick
 
 
@@ -434,6 +437,6 @@ def test_an_exposition_is_one_by_most_of_its_lines(text: str) -> None:
     sample = Sample(name="x", head=raw, complete=True, elsewhere=b"", read=lambda size: raw[:size])
     lines = [line.strip() for line in raw.split(b"\n")[:400] if line.strip()]
     lines = lines[:-1] if len(lines) == 400 else lines
-    exposed = sum(bool(sniffing._EXPOSED.match(line)) for line in lines)
+    exposed = sum(bool(texts._EXPOSED.match(line)) for line in lines)
     most = bool(lines) and exposed >= 0.7 * len(lines)
-    assert sniffing._is_exposition(sample, raw) == (most and "flink_" in text)
+    assert texts._is_exposition(sample, raw) == (most and "flink_" in text)

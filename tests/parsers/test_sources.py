@@ -21,10 +21,10 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers.envelopes.carriers import unwrap_json
+from flowdiag.parsers.envelopes.objects import unwrap_json
 from flowdiag.parsers.sources import codecs
-from flowdiag.parsers.sources import discover as sources
-from flowdiag.parsers.sources.discover import Discovery, Source, discover, open_source, stream_error
+from flowdiag.parsers.sources.discover import Discovery, discover
+from flowdiag.parsers.sources.open import Source, open_source, stream_error
 from flowdiag.parsers.sources.remote import BACKENDS
 
 LINES = (
@@ -518,6 +518,23 @@ def test_members_that_were_written_again_count_once(tmp_path: Path) -> None:
     assert content(only(path)) == LOG
 
 
+def test_copies_of_members_lie_together_by_folder_under_harmless_names(tmp_path: Path) -> None:
+    names = ["a.log", "rest/a.log", "rest/b c.log", "../a.log", "rest/-a.log", "x/rest/a.log"]
+    path = make_tar(tmp_path / "x.tar", dict.fromkeys(names, LOG))
+    copies = {
+        s.name.split("!")[1]: Path(s.path) for s in (*find(path).sources, *find(path).sources)
+    }
+    assert set(copies) == set(names) and len(set(copies.values())) == len(names)
+    private = {copy.parents[1] for copy in copies.values()}
+    assert len(private) == 1 and private.pop().name.startswith("flowdiag-")
+    beside = [name for name in names if copies[name].parent == copies["rest/a.log"].parent]
+    assert beside == ["rest/a.log", "rest/b c.log", "rest/-a.log"]
+    kept = [name for name in names if copies[name].name == "a.log"]
+    assert kept == ["a.log", "rest/a.log", "../a.log", "x/rest/a.log"]
+    other = Path(only(make_tar(tmp_path / "y.tar", {"rest/a.log": LOG})).path)
+    assert other.parent != copies["rest/a.log"].parent
+
+
 def test_links_and_devices_in_tar_archives_are_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "x.tar"
     with tarfile.open(path, "w") as container:
@@ -718,8 +735,8 @@ def test_a_document_that_is_damaged_meanwhile_is_given_as_text(tmp_path: Path) -
 def test_a_document_too_large_for_memory_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "DOCUMENT_BYTES", 1000)
-    monkeypatch.setattr("flowdiag.parsers.sniff.text.DOCUMENT_BYTES", 300_000)
+    monkeypatch.setattr("flowdiag.parsers.sources.open.DOCUMENT_BYTES", 1000)
+    monkeypatch.setattr("flowdiag.parsers.sniff.documents.DOCUMENT_BYTES", 300_000)
     path = tmp_path / "x.json"
     path.write_text(json.dumps([LINES] * 2000))
     reason = only(path).reason

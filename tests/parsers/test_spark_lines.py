@@ -15,14 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowdiag.parsers.lines.scan import LINE_BYTES, Line, make_matcher
-from flowdiag.parsers.sources.discover import Source, discover, of_engine, open_source
+from flowdiag.parsers.sources.discover import discover, of_engine
+from flowdiag.parsers.sources.open import Source, open_source
 from flowdiag.parsers.spark.lines import EventScanner
 from flowdiag.parsers.split import Split, parse_split
+from tests.archives import unpacked
 
 Json = dict[str, Any]
 
 ROOT = Path(__file__).parents[2] / "fixtures" / "recordings" / "spark"
-LOGS = sorted(ROOT.glob("*/*/eventlog"))
+LOGS = sorted(path.parent for path in ROOT.glob("*/*/truth.json"))
 PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent"
 
 LINES = (
@@ -145,10 +147,10 @@ def decoded(source: Source) -> bytes:
         return stream.read()
 
 
-@pytest.mark.parametrize("folder", LOGS, ids=lambda path: f"{path.parts[-3]}-{path.parts[-2]}")
+@pytest.mark.parametrize("folder", LOGS, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_recorded_tasks_add_up(folder: Path, tmp_path: Path) -> None:
     """What is added up of a recording is what its tasks say, read whole and in small pieces."""
-    sources = of_engine(discover([str(folder)]), "spark").sources
+    sources = of_engine(discover([str(unpacked(folder) / "eventlog")]), "spark").sources
     logs = [source for source in sources if source.kind == "spark-events"]
     assert logs
     for source in logs:
@@ -164,7 +166,7 @@ def test_recorded_tasks_add_up(folder: Path, tmp_path: Path) -> None:
 
 
 def test_compressed_logs_are_read_alike(tmp_path: Path) -> None:
-    folder = next(path for path in LOGS if path.parts[-2] == "stable")
+    folder = unpacked(next(path for path in LOGS if path.name == "stable")) / "eventlog"
     data = b"".join(decoded(source) for source in discover([str(folder)]).sources)
     path = tmp_path / "log.gz"
     path.write_bytes(gzip.compress(data))

@@ -16,8 +16,9 @@ How it decides
 Declines and failed checkpoints are grouped by their cause. Reasons that are nobody's fault do not
 count: the coordinator suspends or shuts down, a newer barrier arrived, tasks are not running yet,
 not any more or are just closing, a limit on concurrent checkpoints or the pause between them, a
-task that failed (that is CP301). Critical when it goes on at the end of the input, a warning above
-1 % of the checkpoints. Who threw the exception is said by CP301.
+task that failed (that is CP301). Critical when at least `at-the-end` checkpoints in a row were
+unsuccessful at the end of the input, or the job failed then; a warning above 1 % of the checkpoints.
+Who threw the exception is said by CP301.
 
 What to do
 ----------
@@ -33,119 +34,118 @@ are not counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.flink.kit import (
+    AT_THE_END,
     Action,
+    Checkpoint,
+    Decline,
     Finding,
-    Inconclusive,
-    Measurement,
+    Iterator,
+    Job,
+    Limits,
     Rank,
-    State,
+    Rule,
+    Status,
+    at_the_end,
+    blameless,
     cite,
+    count_text,
+    episodes,
+    fatal_at_end,
+    limit,
+    measured,
+    name_of,
+    of_episodes,
+    shorten,
+    tuned,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import Episode, blameless, concluded, episodes
-from flowdiag.analyses.flink.job import Checkpoint, Decline, JobFacts, Status
-from flowdiag.analyses.flink.kit import Job
-from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Limits, Rule, limit
+
+_FAILED: Final = (Status.DECLINED, Status.FAILED)
 
 
-class CheckpointDeclinedLimits(Limits):
+class Declined(Limits):
     """What CP103 compares with."""
 
     at_the_end: float = limit(
-        j.AT_THE_END,
+        AT_THE_END,
         "checkpoints",
         "one failed checkpoint costs one interval; a second one in a row at the end of the "
         "input is a job that does not complete checkpoints",
     )
 
 
-def judge(job: Job, limits: CheckpointDeclinedLimits) -> Iterator[Finding | Inconclusive]:
+def judge(job: Job, limits: Declined) -> Iterator[Finding]:
     """One finding per job."""
-    series = [e for e in episodes(job) if e.count(Status.DECLINED, Status.FAILED)]
-    if series:
-        yield _finding(job, series, limits)
-
-
-def _finding(job: JobFacts, series: list[Episode], limits: CheckpointDeclinedLimits) -> Finding:
-    sick = [
-        c for e in series for c in e.checkpoints if c.status in (Status.DECLINED, Status.FAILED)
-    ]
+    series = [e for e in episodes(job) if e.count(*_FAILED)]
+    if not series:
+        return
+    sick = [c for e in series for c in e.checkpoints if c.status in _FAILED]
     ids = {(c.run, c.id) for c in sick}
     declines = [d for d in job.declines if (d.run, d.checkpoint) in ids and not blameless(d.reason)]
-    population = len(concluded(job))
-    state = j.state_of(series)
-    at_the_end = len(series[-1].checkpoints) if state is State.ONGOING else 0
-    fatal = state is State.ONGOING and (at_the_end >= limits.at_the_end or j.job_failed(job))
-    who = Counter(
-        j.subtask_text(d.attempt.task, d.attempt.subtask_index, d.attempt.parallelism)
-        for d in declines
-    )
+    who = Counter(name_of(d.attempt) for d in declines)
     why = _reasons(sick, declines)
-    word = "declined" if any(c.status is Status.DECLINED for c in sick) else "failed"
-    title = f"{len(sick)} of {j.count_text(population, 'checkpoint')} {word}"
-    if why:
-        title += f": {j.shorten(why.most_common(1)[0][0], 120)}"
-    elif at_the_end:
-        title += ", none has completed since"
+    by = ", ".join(f"{name} {count}×" for name, count in who.most_common(5))
     listed = "; ".join(f"{text} ({count}×)" for text, count in why.most_common(3))
-    by = ", ".join(f"{text} {count}×" for text, count in who.most_common(5))
-    cited = cite([(d.ref, d.time_us) for d in declines] + [(c.end_ref, c.ended_us) for c in sick])
-    return Finding(
-        job=job.key,
-        severity=j.severity_of(job, series, len(sick), population, fatal=fatal),
-        state=state,
-        subject=j.job_subject(job),
+    none_since = at_the_end(series)
+    population = len(job.concluded)
+    title = f"{len(sick)} of {count_text(population, 'checkpoint')} {_word(sick)}"
+    if why:
+        title += f": {shorten(why.most_common(1)[0][0], 120)}"
+    elif none_since:
+        title += ", none has completed since"
+    yield of_episodes(
+        job,
+        series,
+        len(sick),
+        fatal=fatal_at_end(job, series, limits.at_the_end),
         title=title,
-        explain=(
-            (f"Declined by: {by}. " if by else "")
-            + (f"Causes: {listed}. " if listed else "No input says why. ")
-            + "One subtask that cannot snapshot its state fails the checkpoint of the whole job."
-        ),
+        explain=(f"Declined by: {by}. " if by else "")
+        + (f"Causes: {listed}. " if listed else "No input says why. ")
+        + "One subtask that cannot snapshot its state fails the checkpoint of the whole job.",
         rank=Rank.SYMPTOM,
-        first_us=series[0].first_us,
-        last_us=series[-1].last_us,
-        count=len(sick),
         measurements=(
-            Measurement(
-                name="declined-or-failed-checkpoints",
-                value=len(sick),
-                unit="checkpoints",
-                population=f"{population} that completed or failed",
+            measured(
+                "declined-or-failed-checkpoints",
+                len(sick),
+                "checkpoints",
+                over=f"{population} that completed or failed",
             ),
-            Measurement(
-                name="unsuccessful-at-the-end",
-                value=at_the_end,
-                unit="checkpoints",
-                threshold=limits.at_the_end,
-                population="since the last completed checkpoint",
+            measured(
+                "unsuccessful-at-the-end",
+                none_since,
+                "checkpoints",
+                limits.at_the_end,
+                over="since the last completed checkpoint",
             ),
-            Measurement(name="declining-subtasks", value=len(who), unit="subtasks"),
+            measured("declining-subtasks", len(who), "subtasks"),
         ),
-        evidence=cited,
-        actions=(
-            Action(
-                text="Mend what the deepest cause names; it is the last 'Caused by' of the "
-                "cited record",
-                verify="the subtasks named here acknowledge",
-            ),
-            Action(
-                text="Let single checkpoints fail without failing the job",
-                option=option("tolerable", job.version),
-                current=j.configured(
-                    job,
-                    "execution.checkpointing.tolerable-failed-checkpoints",
-                ),
-                risk="a job that never completes a checkpoint goes unnoticed",
-                restart_needed=True,
-                verify="the job survives a failed checkpoint",
-            ),
+        evidence=cite(
+            [(d.ref, d.time_us) for d in declines] + [(c.end_ref, c.ended_us) for c in sick]
+        ),
+        actions=_actions(job),
+    )
+
+
+def _actions(job: Job) -> tuple[Action, ...]:
+    return (
+        Action(
+            text="Mend what the deepest cause names; it is the last 'Caused by' of the cited record",
+            verify="the subtasks named here acknowledge",
+        ),
+        *tuned(
+            job,
+            "tolerable",
+            "Let single checkpoints fail without failing the job",
+            risk="a job that never completes a checkpoint goes unnoticed",
+            verify="the job survives a failed checkpoint",
         ),
     )
+
+
+def _word(sick: list[Checkpoint]) -> str:
+    return "declined" if any(c.status is Status.DECLINED for c in sick) else "failed"
 
 
 def _reasons(sick: list[Checkpoint], declines: list[Decline]) -> Counter[str]:
@@ -158,4 +158,4 @@ def _reasons(sick: list[Checkpoint], declines: list[Decline]) -> Counter[str]:
     return found
 
 
-RULE: Final = Rule("CP103", judge, CheckpointDeclinedLimits, core=True)
+RULE: Final = Rule("CP103", judge, Declined, core=True)

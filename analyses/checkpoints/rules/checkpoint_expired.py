@@ -16,7 +16,8 @@ How it decides
 It counts the checkpoints that the JobManager declared expired. *Ongoing* means that none completed
 after the last one. It is critical when at least `at-the-end` checkpoints failed at the end of the
 input without a completed one after them, a warning when it is ongoing or above 1 % of the
-checkpoints, and information otherwise. Who is to blame is not decided here: see CP201.
+checkpoints, and information otherwise. If three quarters of at least six expiries, on at least three
+days, keep to three hours of the day, it says so. Who is to blame is not decided here: see CP201.
 
 What to do
 ----------
@@ -34,37 +35,46 @@ savepoint is an expired savepoint.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.flink.kit import (
+    AT_THE_END,
     Action,
+    Checkpoint,
+    Episode,
     Finding,
     Inconclusive,
-    Measurement,
+    Iterator,
+    Job,
+    Limits,
     Rank,
-    State,
+    Rule,
+    Status,
+    at_the_end,
+    count_text,
+    duration_text,
+    ends,
+    episodes,
+    fatal_at_end,
+    limit,
+    measured,
+    of_episodes,
+    tuned,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import Episode, concluded, episodes
-from flowdiag.analyses.flink.job import Checkpoint, JobFacts, Status
-from flowdiag.analyses.flink.kit import Job
-from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class CheckpointExpiredLimits(Limits):
+class Expired(Limits):
     """What CP101 compares with."""
 
     at_the_end: float = limit(
-        j.AT_THE_END,
+        AT_THE_END,
         "checkpoints",
         "one failed checkpoint costs one interval; a second one in a row at the end of the "
         "input is a job that does not complete checkpoints",
     )
 
 
-def judge(job: Job, limits: CheckpointExpiredLimits) -> Iterator[Finding | Inconclusive]:
+def judge(job: Job, limits: Expired) -> Iterator[Finding | Inconclusive]:
     """One finding per job."""
     series = [e for e in episodes(job) if e.count(Status.EXPIRED)]
     if series:
@@ -78,59 +88,58 @@ def judge(job: Job, limits: CheckpointExpiredLimits) -> Iterator[Finding | Incon
         )
 
 
-def _finding(job: JobFacts, series: list[Episode], limits: CheckpointExpiredLimits) -> Finding:
+def _finding(job: Job, series: list[Episode], limits: Expired) -> Finding:
     expired = [c for e in series for c in e.checkpoints if c.status is Status.EXPIRED]
-    population = len(concluded(job))
-    state = j.state_of(series)
+    population = len(job.concluded)
     in_a_row = max(len(e.checkpoints) for e in series)
-    at_the_end = len(series[-1].checkpoints) if state is State.ONGOING else 0
-    fatal = state is State.ONGOING and (at_the_end >= limits.at_the_end or j.job_failed(job))
-    timeout = j.timeout_ms(job)
-    cited = j.ends(expired)
-    title = f"{len(expired)} of {j.count_text(population, 'checkpoint')} expired"
-    if at_the_end:
-        title += f", none has completed since the last {at_the_end}"
+    none_since = at_the_end(series)
+    title = f"{len(expired)} of {count_text(population, 'checkpoint')} expired"
+    if none_since:
+        title += f", none has completed since the last {none_since}"
     elif in_a_row > 1:
         title += f", up to {in_a_row} in a row, then they completed again"
     else:
         title += ", then they completed again"
-    return Finding(
-        job=job.key,
-        severity=j.severity_of(job, series, len(expired), population, fatal=fatal),
-        state=state,
-        subject=j.job_subject(job),
+    measurements = [
+        measured(
+            "expired-checkpoints",
+            len(expired),
+            "checkpoints",
+            over=f"{population} that completed or failed",
+        ),
+        measured(
+            "unsuccessful-at-the-end",
+            none_since,
+            "checkpoints",
+            limits.at_the_end,
+            over="since the last completed checkpoint",
+        ),
+        measured("longest-series", in_a_row, "checkpoints"),
+        measured("episodes", len(series), "episodes"),
+    ]
+    if job.timeout_ms:
+        measurements.append(measured("timeout", job.timeout_ms, "ms"))
+    return of_episodes(
+        job,
+        series,
+        len(expired),
+        fatal=fatal_at_end(job, series, limits.at_the_end),
         title=title,
-        explain=(
-            "A checkpoint expires when one subtask has not acknowledged it within the time-out: "
-            "either its barrier waits behind data (back pressure, skew, a task that hangs), or "
-            "its snapshot takes too long. CP201 says who, as far as the inputs tell."
-            + _clustered(expired)
-        ),
+        explain="A checkpoint expires when one subtask has not acknowledged it within the time-out: "
+        "either its barrier waits behind data (back pressure, skew, a task that hangs), or "
+        "its snapshot takes too long. CP201 says who, as far as the inputs tell."
+        + _clustered(expired),
         rank=Rank.SYMPTOM,
-        first_us=series[0].first_us,
-        last_us=series[-1].last_us,
-        count=len(expired),
-        measurements=(
-            Measurement(
-                name="expired-checkpoints",
-                value=len(expired),
-                unit="checkpoints",
-                population=f"{population} that completed or failed",
-            ),
-            Measurement(
-                name="unsuccessful-at-the-end",
-                value=at_the_end,
-                unit="checkpoints",
-                threshold=limits.at_the_end,
-                population="since the last completed checkpoint",
-            ),
-            Measurement(name="longest-series", value=in_a_row, unit="checkpoints"),
-            Measurement(name="episodes", value=len(series), unit="episodes"),
-            *((Measurement(name="timeout", value=timeout, unit="ms"),) if timeout else ()),
-        ),
-        evidence=cited,
+        measurements=tuple(measurements),
+        evidence=ends(expired),
         actions=_actions(job),
     )
+
+
+_DAY_US: Final = 86_400_000_000
+_MANY: Final = 6  # fewer expiries keep to a time of day by chance
+_DAYS: Final = 3
+_HOURS: Final = 3  # an eighth of the day; three quarters of the expiries in it are no chance
 
 
 def _clustered(expired: list[Checkpoint]) -> str:
@@ -150,63 +159,42 @@ def _clustered(expired: list[Checkpoint]) -> str:
     )
 
 
-_DAY_US: Final = 86_400_000_000
-_MANY: Final = 6  # fewer expiries keep to a time of day by chance
-_DAYS: Final = 3
-_HOURS: Final = 3  # an eighth of the day; three quarters of the expiries in it are no chance
-
-
 def _within(hours: Counter[int], begin: int) -> int:
     return sum(hours[(begin + offset) % 24] for offset in range(_HOURS))
 
 
-def _actions(job: JobFacts) -> tuple[Action, ...]:
-    found = [
+def _actions(job: Job) -> tuple[Action, ...]:
+    return (
         Action(
             text="Look at the culprit that CP201 names before touching any option",
             verify="acknowledgements of all subtasks arrive within the time-out",
-        )
-    ]
-    unaligned = option("unaligned", job.version)
-    if unaligned is not None:
-        found.append(
-            Action(
-                text="Let barriers overtake the data that waits in front of slow subtasks",
-                option=unaligned,
-                current=j.configured(job, "execution.checkpointing.unaligned", unaligned),
-                proposed="true",
-                risk="checkpoints carry in-flight data: more to store and to restore; "
-                "no help against slow snapshots",
-                restart_needed=True,
-                verify="start delay and alignment duration per subtask fall",
-            )
-        )
-    debloat = option("debloat", job.version)
-    if debloat is not None:
-        found.append(
-            Action(
-                text="Keep less data in flight, so that barriers queue for a shorter time",
-                option=debloat,
-                current=j.configured(job, debloat),
-                proposed="true",
-                risk="smaller buffers cost some throughput",
-                restart_needed=True,
-                verify="start delay per subtask falls",
-            )
-        )
-    timeout = option("timeout", job.version)
-    found.append(
-        Action(
-            text="Raise the time-out only if the slow part is slow for a good reason",
-            option=timeout,
-            current=j.configured(job, "execution.checkpointing.timeout", *j.TIMEOUT_KEYS)
-            or (j.duration_text(j.timeout_ms(job)) if j.timeout_ms(job) else None),
+        ),
+        *tuned(
+            job,
+            "unaligned",
+            "Let barriers overtake the data that waits in front of slow subtasks",
+            proposed="true",
+            risk="checkpoints carry in-flight data: more to store and to restore; "
+            "no help against slow snapshots",
+            verify="start delay and alignment duration per subtask fall",
+        ),
+        *tuned(
+            job,
+            "debloat",
+            "Keep less data in flight, so that barriers queue for a shorter time",
+            proposed="true",
+            risk="smaller buffers cost some throughput",
+            verify="start delay per subtask falls",
+        ),
+        *tuned(
+            job,
+            "timeout",
+            "Raise the time-out only if the slow part is slow for a good reason",
+            current=duration_text(job.timeout_ms) if job.timeout_ms else None,
             risk="a failure throws the job back further",
-            restart_needed=True,
             verify="checkpoints complete, however late",
-        )
+        ),
     )
-    return tuple(found)
 
 
-RULE: Final = Rule("CP101", judge, CheckpointExpiredLimits, core=True)
+RULE: Final = Rule("CP101", judge, Expired, core=True)

@@ -14,8 +14,8 @@ right for some, a surprise for others.
 How it decides
 --------------
 *Never completes*: at least `triggers` checkpoints were triggered, and none completed, expired, was
-declined or failed. *Stuck*: the last trigger is older than twice the time-out (10 minutes where it is
-not known) while the job's log goes on. *Off*: tasks ran for `hours-without` hours with the
+declined or failed. *Stuck*: the last trigger is older than `stuck` times the time-out (10 minutes where
+it is not known) while the job's log goes on. *Off*: tasks ran for `hours-without` hours with the
 JobManager's log at hand and no trigger in it. Checkpoints that a cancel, a stop or the end of the
 job cut short do not count, nor does the one that is in flight when the input ends.
 
@@ -31,29 +31,34 @@ A log that was filtered for "Triggering checkpoint".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.checkpoints.rules.slow_checkpoint import DEFAULT_TIMEOUT_MS
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.flink.judging import ended_or_last
+from flowdiag.analyses.flink.kit import (
+    DEFAULT_TIMEOUT_MS,
     Action,
+    Checkpoint,
     Finding,
-    Inconclusive,
-    Measurement,
+    Iterator,
+    Job,
+    Limits,
     Rank,
+    Rule,
     Severity,
     State,
+    Status,
     cite,
+    duration_text,
+    failed,
+    incidents,
+    limit,
+    measured,
+    of_job,
+    tuned,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import failed, in_order, incidents
-from flowdiag.analyses.flink.job import Checkpoint, JobFacts, Status
-from flowdiag.analyses.flink.kit import Job
-from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class CheckpointNeverCompletesLimits(Limits):
+class NeverCompletes(Limits):
     """What CP106 compares with."""
 
     triggers: float = limit(
@@ -61,165 +66,140 @@ class CheckpointNeverCompletesLimits(Limits):
         "checkpoints",
         "one may be in flight when the input ends, a second with two concurrent ones",
     )
+    stuck: float = limit(
+        2.0, "ratio", "of the time-out: at once the checkpoint would have been declared expired"
+    )
     hours_without: float = limit(
         2.0, "hours", "intervals above an hour exist, above two hours they are rare"
     )
 
 
-def judge(job: Job, limits: CheckpointNeverCompletesLimits) -> Iterator[Finding | Inconclusive]:
+def judge(job: Job, limits: NeverCompletes) -> Iterator[Finding]:
     """At most one finding per job."""
-    triggered = [c for c in in_order(job.checkpoints) if c.triggered_us is not None]
     ended = any(c.status is Status.COMPLETED or failed(c, job) for c in job.checkpoints)
-    pending = [c for c in triggered if c.status is Status.IN_FLIGHT]
-    stuck = _stuck(job, pending)
+    pending = [
+        c for c in job.in_order if c.triggered_us is not None and c.status is Status.IN_FLIGHT
+    ]
     if not ended and len(pending) >= limits.triggers:
         yield _never(job, pending)
-    elif stuck is not None:
-        yield _in_progress(job, *stuck)
+        return
+    longest = limits.stuck * (job.timeout_ms or DEFAULT_TIMEOUT_MS)
+    age = _in_progress_ms(job, pending)
+    if age is not None and age > longest:
+        yield _in_progress(job, pending[-1], age, longest)
     elif not job.checkpoints and job.cluster.has_jobmanager_log:
         hours = _hours_running(job)
         if hours is not None and hours >= limits.hours_without:
             yield _off(job, hours, limits)
 
 
-def _over(job: JobFacts, after_us: int) -> bool:
-    """Whether something ended the job, or its coordinator, after a moment."""
-    return any(
-        i.time_us is None or i.time_us >= after_us
-        for i in incidents(
-            job,
-            "cancelled",
-            "finished",
-            "job-failure",
-            "coordinator-stopped",
-            "restart",
-            "restored",
-            "leadership",
-        )
-    )
+_ENDINGS: Final = (
+    "cancelled",
+    "finished",
+    "job-failure",
+    "coordinator-stopped",
+    "restart",
+    "restored",
+    "leadership",
+)
 
 
-def _stuck(job: JobFacts, pending: list[Checkpoint]) -> tuple[Checkpoint, float] | None:
+def _in_progress_ms(job: Job, pending: list[Checkpoint]) -> float | None:
+    """How long the last checkpoint has been in progress; None if nothing is, or the job ended."""
     if not pending or job.last_us is None:
         return None
     last = pending[-1]
-    since = last.triggered_us
-    if since is None or _over(job, since):
+    since = last.triggered_us or 0
+    if any(i.time_us is None or i.time_us >= since for i in incidents(job, *_ENDINGS)):
         return None
     if any((c.run, c.id) > (last.run, last.id) for c in job.checkpoints if c.status != last.status):
         return None
-    age = (job.last_us - since) / 1000
-    limit = 2 * (j.timeout_ms(job) or DEFAULT_TIMEOUT_MS)
-    return (last, age) if age > limit else None
+    return (job.last_us - since) / 1000
 
 
-def _hours_running(job: JobFacts) -> float | None:
+def _hours_running(job: Job) -> float | None:
     deployed = [a.deployed_us for a in job.attempts if a.deployed_us is not None]
-    end = j.ended_or_last(job)
+    end = ended_or_last(job)
     if not deployed or end is None:
         return None
     return (end - min(deployed)) / 3_600_000_000
 
 
-def _actions(job: JobFacts) -> tuple[Action, ...]:
-    return (
-        Action(
-            text="Take a thread dump of the JobManager and look for the checkpoint coordinator's "
-            "threads",
-            verify="no thread waits for storage or for an operator coordinator",
-        ),
-        Action(
-            text="If the log was filtered, give the whole JobManager log, or save "
-            "/jobs/:id/checkpoints",
-        ),
-    )
+_HANGING: Final = (
+    Action(
+        text="Take a thread dump of the JobManager and look for the checkpoint coordinator's threads",
+        verify="no thread waits for storage or for an operator coordinator",
+    ),
+    Action(
+        text="If the log was filtered, give the whole JobManager log, or save "
+        "/jobs/:id/checkpoints",
+    ),
+)
 
 
-def _never(job: JobFacts, pending: list[Checkpoint]) -> Finding:
-    cited = cite((c.trigger_ref, c.triggered_us) for c in pending)
-    return Finding(
-        job=job.key,
+def _never(job: Job, pending: list[Checkpoint]) -> Finding:
+    return of_job(
+        job,
         severity=Severity.CRITICAL,
         state=State.ONGOING,
-        subject=j.job_subject(job),
         title=f"{len(pending)} checkpoints were triggered, none completed and none failed",
-        explain=(
-            "The log shows the triggers only. A checkpoint that does not complete within its "
-            "time-out is declared expired in the same log, so either the JobManager hangs, or the "
-            "log is not whole."
-        ),
+        explain="The log shows the triggers only. A checkpoint that does not complete within its "
+        "time-out is declared expired in the same log, so either the JobManager hangs, or the "
+        "log is not whole.",
         rank=Rank.SYMPTOM,
         first_us=pending[0].triggered_us,
         last_us=pending[-1].triggered_us,
         count=len(pending),
         measurements=(
-            Measurement(name="triggered-checkpoints", value=len(pending), unit="checkpoints"),
-            Measurement(name="completed-checkpoints", value=0, unit="checkpoints"),
+            measured("triggered-checkpoints", len(pending), "checkpoints"),
+            measured("completed-checkpoints", 0, "checkpoints"),
         ),
-        evidence=cited,
-        actions=_actions(job),
+        evidence=cite((c.trigger_ref, c.triggered_us) for c in pending),
+        actions=_HANGING,
     )
 
 
-def _in_progress(job: JobFacts, checkpoint: Checkpoint, age: float) -> Finding:
-    timeout = j.timeout_ms(job) or DEFAULT_TIMEOUT_MS
-    return Finding(
-        job=job.key,
+def _in_progress(job: Job, checkpoint: Checkpoint, age: float, longest: float) -> Finding:
+    timeout = job.timeout_ms or DEFAULT_TIMEOUT_MS
+    return of_job(
+        job,
         severity=Severity.CRITICAL,
         state=State.ONGOING,
-        subject=j.job_subject(job),
-        title=f"Checkpoint {checkpoint.id} has been in progress for {j.duration_text(age)}",
-        explain=(
-            "It neither completed nor expired, although the time-out is "
-            f"{j.duration_text(timeout)} and the log goes on: the coordinator itself hangs, or "
-            "lines are missing."
-        ),
+        title=f"Checkpoint {checkpoint.id} has been in progress for {duration_text(age)}",
+        explain="It neither completed nor expired, although the time-out is "
+        f"{duration_text(timeout)} and the log goes on: the coordinator itself hangs, or "
+        "lines are missing.",
         rank=Rank.SYMPTOM,
         first_us=checkpoint.triggered_us,
         last_us=job.last_us,
-        measurements=(
-            Measurement(name="in-progress", value=age, unit="ms", threshold=2 * timeout),
-        ),
+        measurements=(measured("in-progress", age, "ms", longest),),
         evidence=cite([(checkpoint.trigger_ref, checkpoint.triggered_us)]),
-        actions=_actions(job),
+        actions=_HANGING,
     )
 
 
-def _off(job: JobFacts, hours: float, limits: CheckpointNeverCompletesLimits) -> Finding:
-    deployed = [a for a in job.attempts if a.deployed_us is not None]
-    return Finding(
-        job=job.key,
+def _off(job: Job, hours: float, limits: NeverCompletes) -> Finding:
+    deployed = [(a.ref, a.deployed_us) for a in job.attempts if a.deployed_us is not None]
+    return of_job(
+        job,
         severity=Severity.INFO,
         state=State.ONGOING,
-        subject=j.job_subject(job),
         title=f"Tasks ran for {hours:.1f} h and no checkpoint was triggered: checkpointing is off",
-        explain=(
-            "Without checkpoints the job begins with empty state after a failure. That is right "
-            "for batch jobs and for jobs without state."
-        ),
+        explain="Without checkpoints the job begins with empty state after a failure. That is right "
+        "for batch jobs and for jobs without state.",
         rank=Rank.SYMPTOM,
-        first_us=min((a.deployed_us for a in deployed if a.deployed_us is not None), default=None),
+        first_us=min((time for _, time in deployed), default=None),
         last_us=job.last_us,
-        measurements=(
-            Measurement(
-                name="hours-running",
-                value=hours,
-                unit="hours",
-                threshold=limits.hours_without,
-            ),
-        ),
-        evidence=cite((a.ref, a.deployed_us) for a in deployed[:3]),
-        actions=(
-            Action(
-                text="Switch periodic checkpoints on, if the job has state",
-                option=option("interval", job.version),
-                current=j.configured(job, "execution.checkpointing.interval", "interval"),
-                proposed="1 min",
-                restart_needed=True,
-                verify="the JobManager logs 'Triggering checkpoint'",
-            ),
+        measurements=(measured("hours-running", hours, "hours", limits.hours_without),),
+        evidence=cite(deployed),
+        actions=tuned(
+            job,
+            "interval",
+            "Switch periodic checkpoints on, if the job has state",
+            proposed="1 min",
+            verify="the JobManager logs 'Triggering checkpoint'",
         ),
     )
 
 
-RULE: Final = Rule("CP106", judge, CheckpointNeverCompletesLimits)
+RULE: Final = Rule("CP106", judge, NeverCompletes)

@@ -12,9 +12,9 @@ see first. By default a single failed checkpoint is one too many.
 
 How it decides
 --------------
-By the exception in the job's or a task's failure. The failed checkpoints right before it tell of what:
-expired ones are a matter for CP201, declined ones for CP301. It ranks as a consequence and accuses
-nobody.
+By the exception in the job's or a task's failure. The last `before` failed checkpoints, up to `together`
+after it, tell of what: expired ones are a matter for CP201, declined ones for CP301. It ranks as a
+consequence and accuses nobody.
 
 What to do
 ----------
@@ -29,85 +29,76 @@ None: the job was failed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.flink.kit import (
     Action,
     Finding,
-    Inconclusive,
-    Measurement,
+    Iterator,
+    Job,
+    Limits,
     Rank,
-    cite,
-    grade,
+    Rule,
+    failed,
+    limit,
+    measured,
+    of_crises,
+    option,
+    records_of,
+    tuned,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.crises import Crisis, crises
-from flowdiag.analyses.flink.episodes import concluded, failed, in_order
-from flowdiag.analyses.flink.job import JobFacts
-from flowdiag.analyses.flink.kit import Job
-from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Limits, Rule
 
 
-def judge(job: Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
+class Exceeded(Limits):
+    """What CP304 looks at."""
+
+    before: float = limit(5, "checkpoints", "what they failed of, one after the other, is a trend")
+    together: float = limit(
+        1000.0,
+        "ms",
+        "the job's failure and the end of the last checkpoint are written in any order",
+    )
+
+
+def judge(job: Job, limits: Exceeded) -> Iterator[Finding]:
     """One finding per job."""
-    hit = [c for c in crises(job, job.cluster) if c.of_kind("checkpoint-failures")]
-    if hit:
-        yield _finding(job, hit)
-
-
-def _finding(job: JobFacts, hit: list[Crisis]) -> Finding:
-    last = hit[-1]
+    hit = [c for c in job.crises if c.of_kind("checkpoint-failures")]
+    if not hit:
+        return
+    until = (hit[-1].last_us or 0) + limits.together * 1000
     before = [
-        c
-        for c in in_order(job.checkpoints)
-        if failed(c, job)
-        and c.ended_us is not None
-        and c.ended_us <= (last.last_us or 0) + 1_000_000
+        c for c in job.in_order if failed(c, job) and c.ended_us is not None and c.ended_us <= until
     ]
-    words = Counter(str(c.status) for c in before[-5:])
+    words = Counter(str(c.status) for c in before[-int(limits.before) :])
     listed = ", ".join(f"{count} {word}" for word, count in words.most_common())
-    records = [f for crisis in reversed(hit) for f in crisis.of_kind("checkpoint-failures")]
-    cited = cite((f.incident.ref, f.incident.time_us) for f in records)
-    name = option("tolerable", job.version)
     times = f" {len(hit)} times" if len(hit) > 1 else ""
-    return Finding(
-        job=job.key,
-        severity=grade(
-            state=last.state, share=len(hit) / max(1, len(concluded(job))), fatal=last.fatal
-        ),
-        state=last.state,
-        subject=j.job_subject(job),
+    yield of_crises(
+        job,
+        hit,
         title=f"The job was failed{times} for exceeding the tolerable number of failed checkpoints"
         + (f" (before: {listed})" if listed else ""),
+        explain="This is a consequence: the checkpoints before it failed first. Each of them counts "
+        "once, and a completed one resets the count.",
         rank=Rank.CONSEQUENCE,
-        option=name,
-        explain=(
-            "This is a consequence: the checkpoints before it failed first. Each of them counts once, and "
-            "a completed one resets the count."
+        option=option("tolerable", job.version),
+        measurements=(measured("exceeded", len(hit), "times"),),
+        evidence=records_of(
+            f.incident for crisis in reversed(hit) for f in crisis.of_kind("checkpoint-failures")
         ),
-        first_us=hit[0].first_us,
-        last_us=last.last_us,
-        count=len(hit),
-        measurements=(Measurement(name="exceeded", value=len(hit), unit="times"),),
-        evidence=cited,
-        ranked=True,
         actions=(
             Action(
                 text="Mend what fails the checkpoints: CP201 for expired, CP301 for declined ones"
             ),
-            Action(
-                text="Tolerate some failed checkpoints",
-                option=name,
-                current=j.configured(job, "execution.checkpointing.tolerable-failed-checkpoints"),
+            *tuned(
+                job,
+                "tolerable",
+                "Tolerate some failed checkpoints",
                 proposed="3",
                 risk="a job without checkpoints goes unnoticed for longer",
-                restart_needed=True,
                 verify="the job survives single failed checkpoints",
             ),
         ),
     )
 
 
-RULE: Final = Rule("CP304", judge)
+RULE: Final = Rule("CP304", judge, Exceeded)

@@ -15,8 +15,8 @@ How it decides
 --------------
 At least `taskmanagers` of the TaskManagers, and at least `share` of them, lose their heartbeat within
 `together`; a TaskManager that registers again under the same id was never gone, which raises the
-confidence. Or a checkpoint expires `overdue` (and a quarter of the time-out) too late: the timer runs in
-the JobManager itself, and nobody else can hold it up. Pauses of `gap` intervals between checkpoints,
+confidence. Or a checkpoint expires `overdue` (and `overdue-share` of the time-out) too late: the timer
+runs in the JobManager itself, and nobody else can hold it up. Pauses of `gap` intervals between checkpoints,
 without a restart and without a checkpoint in progress, are a hint beside one of these, since sources
 that read a backlog may ask for them.
 
@@ -34,34 +34,42 @@ TaskManagers' logs tell the two apart.
 from __future__ import annotations
 
 from bisect import bisect, bisect_left
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.flink.episodes import beginnings
+from flowdiag.analyses.flink.kit import (
+    Checkpoint,
+    ClusterFacts,
     Finding,
-    Inconclusive,
-    Measurement,
+    Incident,
+    Iterator,
+    Job,
+    Limits,
     Rank,
+    Rule,
+    Sequence,
+    Signal,
     State,
+    Status,
     Subject,
     Vote,
     cite,
+    duration_text,
     grade,
+    incidents,
+    limit,
+    measured,
+    of_job,
+    remedies,
+    votes_for,
     weigh,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import beginnings, in_order, incidents
-from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, Incident, JobFacts, Status
-from flowdiag.analyses.flink.kit import Job
-from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 
 
-class JobmanagerStalledLimits(Limits):
+class Stalled(Limits):
     """What CP305 compares with."""
 
     taskmanagers: float = limit(3, "taskmanagers", "two can fail together by chance or by a rack")
@@ -72,28 +80,30 @@ class JobmanagerStalledLimits(Limits):
         "ms",
         "timers of a healthy JobManager are late by milliseconds, in a long collection by seconds",
     )
+    overdue_share: float = limit(
+        0.25, "share", "of the time-out: what is observed of long ones is less exact"
+    )
     gap: float = limit(
         10.0, "intervals", "a pause between checkpoints stretches a gap to two or three intervals"
     )
 
 
-def judge(job: Job, limits: JobmanagerStalledLimits) -> Iterator[Finding | Inconclusive]:
+def judge(job: Job, limits: Stalled) -> Iterator[Finding]:
     """At most one finding per job."""
-    lapses = _lapses(job, job.cluster, limits)
+    lapses = _lapses(job, limits)
     overdue = _overdue(job, limits)
     if lapses or overdue:
-        gaps = _gaps(job, limits)
-        yield _finding(job, job.cluster, lapses, overdue, gaps, limits)
+        yield _finding(job, lapses, overdue, _gaps(job, limits), limits)
 
 
-def _taskmanagers(job: JobFacts, facts: ClusterFacts) -> int:
+def _taskmanagers(job: Job) -> int:
     """How many are known."""
     known = {a.taskmanager for a in job.attempts if a.taskmanager}
-    others = _strangers(facts).known
+    others = _strangers(job.cluster).known
     return len(others) + len((known | _seen(job.incidents)) - others)
 
 
-def _seen(records: Iterable[Incident]) -> set[str]:
+def _seen(records: Sequence[Incident]) -> set[str]:
     """TaskManagers that registered or were lost."""
     return {
         i.taskmanager
@@ -102,7 +112,7 @@ def _seen(records: Iterable[Incident]) -> set[str]:
     }
 
 
-def _lost(records: Iterable[Incident]) -> list[Incident]:
+def _lost(records: Sequence[Incident]) -> list[Incident]:
     """Heartbeats that lapsed."""
     return [
         i
@@ -132,65 +142,41 @@ def _strangers(facts: ClusterFacts) -> Strangers:
     )
 
 
-def _lapses(
-    job: JobFacts, facts: ClusterFacts, limits: JobmanagerStalledLimits
-) -> list[list[Incident]]:
+def _lapses(job: Job, limits: Stalled) -> list[list[Incident]]:
     """Groups of heartbeats that lapsed together."""
-    lost = sorted([*_lost(job.incidents), *_strangers(facts).lost], key=lambda i: i.time_us or 0)
+    strangers = _strangers(job.cluster).lost
+    lost = sorted([*_lost(job.incidents), *strangers], key=lambda i: i.time_us or 0)
     if len(lost) < limits.taskmanagers:
         return []
-    everybody = _taskmanagers(job, facts)
     found: list[list[Incident]] = []
     for incident in lost:
-        if found and (incident.time_us or 0) - (found[-1][0].time_us or 0) <= (
-            limits.together * 1000
-        ):
+        since = (incident.time_us or 0) - (found[-1][0].time_us or 0) if found else None
+        if since is not None and since <= limits.together * 1000:
             found[-1].append(incident)
         else:
             found.append([incident])
-    return [
-        group
-        for group in found
-        if len({i.taskmanager for i in group}) >= limits.taskmanagers
-        and len({i.taskmanager for i in group}) >= limits.share * everybody
-    ]
+    enough = max(limits.taskmanagers, limits.share * _taskmanagers(job))
+    return [group for group in found if len({i.taskmanager for i in group}) >= enough]
 
 
-def _overdue(job: JobFacts, limits: JobmanagerStalledLimits) -> list[Checkpoint]:
+def _overdue(job: Job, limits: Stalled) -> list[Checkpoint]:
     """Checkpoints that expired too late."""
-    timeout = j.timeout_ms(job)
+    timeout = job.timeout_ms
     if timeout is None:
         return []
-    limit = timeout + max(limits.overdue, timeout / 4)
+    latest = timeout + max(limits.overdue, timeout * limits.overdue_share)
     return [
         c
-        for c in in_order(job.checkpoints)
+        for c in job.in_order
         if c.status is Status.EXPIRED
         and c.ended_us is not None
         and c.triggered_us is not None
-        and (c.ended_us - c.triggered_us) / 1000 > limit
+        and _took_ms(c) > latest
     ]
 
 
-def _gaps(job: JobFacts, limits: JobmanagerStalledLimits) -> list[tuple[Checkpoint, Checkpoint]]:
-    """Pairs of checkpoints with an unexplained pause between."""
-    interval = j.interval_ms(job)
-    if not interval:
-        return []
-    excuses = [i.time_us for i in job.incidents if i.kind in _EXCUSES and i.time_us is not None]
-    breaks = sorted([*beginnings(job), *excuses])
-    triggered = [c for c in in_order(job.checkpoints) if c.triggered_us is not None]
-    found = []
-    for before, after in pairwise(triggered):
-        low = before.ended_us or before.triggered_us or 0
-        high = after.triggered_us or 0
-        if before.run != after.run or after.id != before.id + 1:
-            continue
-        if before.status is not Status.COMPLETED or (high - low) / 1000 < (limits.gap * interval):
-            continue
-        if bisect_left(breaks, low) >= bisect(breaks, high):
-            found.append((before, after))
-    return found
+def _took_ms(checkpoint: Checkpoint) -> float:
+    return ((checkpoint.ended_us or 0) - (checkpoint.triggered_us or 0)) / 1000
 
 
 _EXCUSES: Final = frozenset(
@@ -198,134 +184,133 @@ _EXCUSES: Final = frozenset(
 )
 
 
+def _gaps(job: Job, limits: Stalled) -> list[tuple[Checkpoint, Checkpoint]]:
+    """Pairs of checkpoints with an unexplained pause between."""
+    if not job.interval_ms:
+        return []
+    excuses = [i.time_us for i in job.incidents if i.kind in _EXCUSES and i.time_us is not None]
+    breaks = sorted([*beginnings(job), *excuses])
+    found = []
+    for before, after in pairwise(c for c in job.in_order if c.triggered_us is not None):
+        if before.run != after.run or after.id != before.id + 1:
+            continue
+        if before.status is not Status.COMPLETED:
+            continue
+        if _pause_ms(before, after) < limits.gap * job.interval_ms:
+            continue
+        low, high = before.ended_us or before.triggered_us or 0, after.triggered_us or 0
+        if bisect_left(breaks, low) >= bisect(breaks, high):
+            found.append((before, after))
+    return found
+
+
+def _pause_ms(before: Checkpoint, after: Checkpoint) -> float:
+    return ((after.triggered_us or 0) - (before.ended_us or before.triggered_us or 0)) / 1000
+
+
 def _finding(
-    job: JobFacts,
-    facts: ClusterFacts,
-    lapses: Sequence[Sequence[Incident]],
-    overdue: Sequence[Checkpoint],
-    gaps: Sequence[tuple[Checkpoint, Checkpoint]],
-    limits: JobmanagerStalledLimits,
+    job: Job,
+    lapses: list[list[Incident]],
+    overdue: list[Checkpoint],
+    gaps: list[tuple[Checkpoint, Checkpoint]],
+    limits: Stalled,
 ) -> Finding:
-    votes = []
-    if lapses:
-        count = len({i.taskmanager for i in lapses[-1]})
-        votes.append(
-            Vote(
-                signal="heartbeats-together",
-                says=f"{count} heartbeats lapsed within {limits.together / 1000:.0f} s",
-                weight=2,
-            )
-        )
-        again = {
-            i.taskmanager
-            for i in (*incidents(job, "taskmanager-registered"), *_strangers(facts).registered)
-            if i.time_us is not None and i.time_us > (lapses[-1][0].time_us or 0)
-        } & {i.taskmanager for i in lapses[-1]}
-        if again:
-            votes.append(
-                Vote(
-                    signal="registered-again",
-                    says=f"{len(again)} of them registered again",
-                    weight=1,
-                )
-            )
-    if overdue:
-        took = max(((c.ended_us or 0) - (c.triggered_us or 0)) / 1000 for c in overdue)
-        votes.append(
-            Vote(
-                signal="expiry-overdue",
-                says=f"a checkpoint expired after {j.duration_text(took)}, with a time-out of "
-                f"{j.duration_text(j.timeout_ms(job))}",
-                weight=2,
-            )
-        )
-    if gaps:
-        longest = max(
-            ((b.triggered_us or 0) - (a.ended_us or a.triggered_us or 0)) / 1000 for a, b in gaps
-        )
-        votes.append(
-            Vote(
-                signal="gap-in-triggers",
-                says=f"nothing was triggered for {j.duration_text(longest)} ({len(gaps)}×)",
-                weight=1,
-            )
-        )
+    votes = _votes(job, lapses, overdue, gaps, limits)
     moments = [i.time_us for group in lapses for i in group if i.time_us is not None]
     moments += [c.ended_us for c in overdue if c.ended_us is not None]
-    last = max(moments, default=0)
-    recovered = any(
-        c.status is Status.COMPLETED and (c.ended_us or 0) > last for c in job.checkpoints
-    )
+    recovered = job.completed_after(max(moments, default=0))
     state = State.RECOVERED if recovered else State.ONGOING
     times = len(lapses) + len(overdue)
-    cited = cite(
-        [(i.ref, i.time_us) for group in lapses for i in group]
-        + [(c.end_ref, c.ended_us) for c in overdue]
-        + [(c.trigger_ref, c.triggered_us) for pair in gaps for c in pair]
-    )
-    heartbeat = option("heartbeat-timeout", job.version)
-    return Finding(
-        job=job.key,
-        severity=grade(state=state, share=times / max(1, len(job.checkpoints))),
+    return of_job(
+        job,
+        subject=Subject(kind="process", job_id=job.key.job_id or None, job_name=job.name),
         state=state,
-        subject=Subject(
-            kind="process", job_id=job.key.job_id or None, job_name=job.name, operator=None
-        ),
+        severity=grade(state=state, share=times / max(1, len(job.checkpoints))),
         title=f"The JobManager stood still: {votes[0].says}",
         why=f"the JobManager: {votes[0].says}",
         cause="jobmanager-stalled",
         confidence=weigh(votes),
-        # Nearer to the root than the TaskManagers that seem to be lost.
         rank=Rank.STANDSTILL,
         first_us=min(moments, default=None),
         last_us=max(moments, default=None),
         count=times,
-        explain=(
-            "When most heartbeats lapse in the same round, it is the one who listens that stood still, or "
-            "the network to it."
-            if lapses
-            else "The timer of a checkpoint runs in the JobManager: that it fired so late is its own doing."
-        ),
+        explain="When most heartbeats lapse in the same round, it is the one who listens that stood "
+        "still, or the network to it."
+        if lapses
+        else "The timer of a checkpoint runs in the JobManager: that it fired so late is its own doing.",
         measurements=(
-            Measurement(
-                name="heartbeats-together",
-                value=max((len(group) for group in lapses), default=0),
-                unit="taskmanagers",
-                threshold=limits.taskmanagers,
-                population=f"{_taskmanagers(job, facts)} TaskManagers",
+            measured(
+                "heartbeats-together",
+                max((len(group) for group in lapses), default=0),
+                "taskmanagers",
+                limits.taskmanagers,
+                over=f"{_taskmanagers(job)} TaskManagers",
             ),
-            Measurement(name="unexplained-gaps", value=len(gaps), unit="gaps"),
+            measured("unexplained-gaps", len(gaps), "gaps"),
         ),
-        evidence=cited,
+        evidence=cite(
+            [(i.ref, i.time_us) for group in lapses for i in group]
+            + [(c.end_ref, c.ended_us) for c in overdue]
+            + [(c.trigger_ref, c.triggered_us) for pair in gaps for c in pair]
+        ),
         ranked=True,
-        actions=(
-            Action(
-                text="Look at the JobManager's pauses: garbage collection log, memory, host, storage of "
-                "the high-availability service",
-                option=option("jobmanager-memory", job.version),
-                verify="no pause near the heartbeat time-out",
-            ),
-            Action(
-                text="Only if the pauses cannot be avoided: a longer heartbeat time-out",
-                option=heartbeat,
-                current=j.configured(job, "heartbeat.timeout"),
-                risk="a TaskManager that is really lost is noticed later",
-                restart_needed=True,
-            ),
-        ),
-        votes=tuple(votes),
+        actions=remedies("jobmanager-stalled", job),
+        votes=votes,
     )
+
+
+def _votes(
+    job: Job,
+    lapses: list[list[Incident]],
+    overdue: list[Checkpoint],
+    gaps: list[tuple[Checkpoint, Checkpoint]],
+    limits: Stalled,
+) -> tuple[Vote, ...]:
+    return votes_for(
+        {
+            "heartbeats-together": f"{len({i.taskmanager for i in lapses[-1]})} heartbeats lapsed "
+            f"within {limits.together / 1000:.0f} s"
+            if lapses
+            else None,
+            "registered-again": _registered_again(job, lapses[-1]) if lapses else None,
+            "expiry-overdue": "a checkpoint expired after "
+            f"{duration_text(max(_took_ms(c) for c in overdue))}, with a time-out of "
+            f"{duration_text(job.timeout_ms)}"
+            if overdue
+            else None,
+            "gap-in-triggers": "nothing was triggered for "
+            f"{duration_text(max(_pause_ms(*pair) for pair in gaps))} ({len(gaps)}×)"
+            if gaps
+            else None,
+        },
+        RULE.signals,
+    )
+
+
+def _registered_again(job: Job, group: list[Incident]) -> str | None:
+    """What says that those whose heartbeats lapsed were never gone."""
+    strangers = _strangers(job.cluster).registered
+    again = {
+        i.taskmanager
+        for i in (*incidents(job, "taskmanager-registered"), *strangers)
+        if i.time_us is not None and i.time_us > (group[0].time_us or 0)
+    } & {i.taskmanager for i in group}
+    return f"{len(again)} of them registered again" if again else None
 
 
 RULE: Final = Rule(
     "CP305",
     judge,
-    JobmanagerStalledLimits,
+    Stalled,
     signals=(
         Signal("heartbeats-together", 2, "most heartbeats lapse within one round"),
         Signal("registered-again", 1, "the same TaskManagers register again soon after"),
         Signal(
+            "expiry-overdue", 2, "a checkpoint expired long after its time-out: its timer came late"
+        ),
+        Signal(
             "gap-in-triggers", 1, "no checkpoint was triggered for many intervals, without cause"
         ),
     ),
+    causes=("jobmanager-stalled",),
 )

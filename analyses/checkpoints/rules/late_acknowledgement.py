@@ -33,107 +33,70 @@ None that is more than information: a late acknowledgement has happened.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.flink.kit import (
     Action,
     Finding,
-    Inconclusive,
+    Iterator,
+    Job,
+    LateAcknowledgement,
+    Limits,
     Measurement,
     Rank,
-    State,
+    Rule,
+    Status,
     cite,
+    count_text,
+    episodes,
+    measured,
+    name_of,
+    of_episodes,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import concluded, episodes
-from flowdiag.analyses.flink.job import JobFacts, LateAcknowledgement, Status
-from flowdiag.analyses.flink.kit import Job
-from flowdiag.analyses.rule import Limits, Rule
 
 
-def judge(job: Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
+def judge(job: Job, limits: Limits) -> Iterator[Finding]:
     """One finding per job."""
     late = [item for item in job.late if item.expired]
-    if late:
-        yield _finding(job, late)
-
-
-def _finding(job: JobFacts, late: list[LateAcknowledgement]) -> Finding:
+    if not late:
+        return
     checkpoints = {(item.run, item.checkpoint) for item in late}
-    series = [e for e in episodes(job) if e.ids & checkpoints]
     # The checkpoint may be gone from the list (a cut log): then its message is all there is.
-    state = j.state_of(series) if series else State.RECOVERED
-    population = max(len(concluded(job)), len(checkpoints))
+    series = [e for e in episodes(job) if e.ids & checkpoints]
     # An attempt without a name is somebody all the same.
     senders = {
         (a.task, a.subtask_index) if a.task is not None else (a.attempt_id, None)
         for a in (item.attempt for item in late)
     }
-    subtasks = Counter(
-        (item.attempt.task, item.attempt.subtask_index)
-        for item in late
-        if item.attempt.task is not None
-    )
-    managers = Counter(item.attempt.taskmanager for item in late if item.attempt.taskmanager)
-    delays = sorted(item.after_expiry_ms for item in late if item.after_expiry_ms is not None)
-    nameless = sum(item.attempt.task is None for item in late)
+    managers = {item.attempt.taskmanager for item in late if item.attempt.taskmanager}
     expired = {(c.run, c.id) for e in series for c in e.checkpoints if c.status is Status.EXPIRED}
-    title = (
-        f"{j.count_text(len(late), 'late acknowledgement')} of "
-        f"{j.count_text(len(checkpoints), 'checkpoint')} from "
-        f"{j.count_text(len(senders), 'subtask')}"
-        + (f" on {j.count_text(len(managers), 'TaskManager')}" if managers else "")
-    )
-    measurements = [
-        Measurement(name="late-acknowledgements", value=len(late), unit="messages"),
-        Measurement(name="late-subtasks", value=len(senders), unit="subtasks"),
-        Measurement(name="taskmanagers", value=len(managers), unit="taskmanagers"),
-        Measurement(
-            name="expired-without-late-message",
-            value=max(0, sum(e.count(Status.EXPIRED) for e in series) - len(expired & checkpoints)),
-            unit="checkpoints",
-        ),
-    ]
-    if delays:
-        measurements.append(
-            Measurement(name="median-after-expiry", value=delays[len(delays) // 2], unit="ms")
-        )
-    if nameless:
-        measurements.append(
-            Measurement(
-                name="unknown-attempts",
-                value=nameless,
-                unit="messages",
-                population="attempt ids that no deployment line explains",
-            )
-        )
-    cited = cite((item.ref, item.received_us) for item in late)
-    listed = ", ".join(
-        f"{j.subtask_text(task, index, _parallelism(late, task, index))} {count}×"
-        for (task, index), count in sorted(
-            subtasks.items(), key=lambda item: (-item[1], str(item[0]))
-        )[:6]
-    )
-    return Finding(
-        job=job.key,
-        severity=j.severity_of(job, series, len(checkpoints), population, fatal=False),
-        state=state,
-        subject=j.job_subject(job),
-        title=title,
-        explain=(
-            (f"Most often late: {listed}. " if listed else "No record names the senders. ")
-            + "The late sender is often not the culprit: up to Flink "
-            "1.10 everything downstream of the culprit is late too, from 1.11 a task that never "
-            "saw the barrier sends nothing at all. CP201 weighs these messages against the other "
-            "signals."
-        ),
+    received = [item.received_us for item in late if item.received_us is not None]
+    listed = _listed(late)
+    yield of_episodes(
+        job,
+        series,
+        len(checkpoints),
+        fatal=False,
+        title=f"{count_text(len(late), 'late acknowledgement')} of "
+        f"{count_text(len(checkpoints), 'checkpoint')} from {count_text(len(senders), 'subtask')}"
+        + (f" on {count_text(len(managers), 'TaskManager')}" if managers else ""),
+        explain=(f"Most often late: {listed}. " if listed else "No record names the senders. ")
+        + "The late sender is often not the culprit: up to Flink "
+        "1.10 everything downstream of the culprit is late too, from 1.11 a task that never "
+        "saw the barrier sends nothing at all. CP201 weighs these messages against the other "
+        "signals.",
         rank=Rank.CONSEQUENCE,
-        first_us=min((i.received_us for i in late if i.received_us is not None), default=None),
-        last_us=max((i.received_us for i in late if i.received_us is not None), default=None),
+        first_us=min(received, default=None),
+        last_us=max(received, default=None),
         count=len(late),
-        measurements=tuple(measurements),
-        evidence=cited,
+        measurements=(
+            measured("late-acknowledgements", len(late), "messages"),
+            measured("late-subtasks", len(senders), "subtasks"),
+            measured("taskmanagers", len(managers), "taskmanagers"),
+            measured("expired-without-late-message", len(expired - checkpoints), "checkpoints"),
+            *_more(late),
+        ),
+        evidence=cite((item.ref, item.received_us) for item in late),
         actions=(
             Action(
                 text="Compare the listed subtasks with their siblings: records in, input queue, "
@@ -144,17 +107,28 @@ def _finding(job: JobFacts, late: list[LateAcknowledgement]) -> Finding:
     )
 
 
-def _parallelism(
-    late: list[LateAcknowledgement], task: str | None, index: int | None
-) -> int | None:
-    return next(
-        (
-            item.attempt.parallelism
-            for item in late
-            if (item.attempt.task, item.attempt.subtask_index) == (task, index)
-        ),
-        None,
-    )
+def _listed(late: list[LateAcknowledgement]) -> str:
+    """The subtasks that were late most often."""
+    named = [item.attempt for item in late if item.attempt.task is not None]
+    times = Counter((attempt.task, attempt.subtask_index) for attempt in named)
+    names = {(attempt.task, attempt.subtask_index): name_of(attempt) for attempt in reversed(named)}
+    ranked = sorted(times.items(), key=lambda item: (-item[1], str(item[0])))
+    return ", ".join(f"{names[who]} {count}×" for who, count in ranked[:6])
+
+
+def _more(late: list[LateAcknowledgement]) -> Iterator[Measurement]:
+    """What only some inputs tell."""
+    delays = sorted(item.after_expiry_ms for item in late if item.after_expiry_ms is not None)
+    if delays:
+        yield measured("median-after-expiry", delays[len(delays) // 2], "ms")
+    nameless = sum(item.attempt.task is None for item in late)
+    if nameless:
+        yield measured(
+            "unknown-attempts",
+            nameless,
+            "messages",
+            over="attempt ids that no deployment line explains",
+        )
 
 
 RULE: Final = Rule("CP102", judge)

@@ -16,8 +16,8 @@ How it decides
 --------------
 By the messages of the sinks and producers in TaskManagers' logs. It is critical when Flink itself says
 that data may be lost, or when the gap between completed checkpoints reached the transaction time-out;
-otherwise a warning. The time-out is the one printed, the one configured, or 15 minutes, which is the
-broker's default maximum.
+otherwise a warning. The time-out is the one printed, the one configured, or `transaction-timeout`: 15
+minutes, which is the broker's default maximum.
 
 What to do
 ----------
@@ -33,28 +33,35 @@ usual and does not count.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from flowdiag.analyses.checkpoints.rules.task_failure import short, subject_of
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.flink.judging import milliseconds, setting
+from flowdiag.analyses.flink.kit import (
     Finding,
-    Inconclusive,
-    Measurement,
+    Incident,
+    Iterator,
+    Job,
+    Limits,
     Rank,
+    Rule,
     Severity,
-    State,
+    Signal,
     Vote,
-    cite,
+    count_text,
+    duration_text,
+    exception_text,
+    incidents,
+    limit,
+    measured,
+    of_incidents,
+    records_of,
+    remedies,
+    shorten,
+    subtask_subject,
+    votes_for,
     weigh,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import concluded, in_order
-from flowdiag.analyses.flink.job import Incident, JobFacts, Status
-from flowdiag.analyses.flink.kit import Job
-from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 
 _TRANSACTIONS: Final = frozenset(
     {
@@ -68,10 +75,9 @@ _TRANSACTIONS: Final = frozenset(
     }
 )
 _SURE: Final = frozenset({"transaction-fenced", "transaction-given-up"})
-_WARNING: Final = "transaction-old"
 
 
-class LostTransactionsLimits(Limits):
+class Lost(Limits):
     """What CP308 compares with."""
 
     transaction_timeout: float = limit(
@@ -82,142 +88,98 @@ class LostTransactionsLimits(Limits):
     )
 
 
-def judge(job: Job, limits: LostTransactionsLimits) -> Iterator[Finding | Inconclusive]:
+def judge(job: Job, limits: Lost) -> Iterator[Finding]:
     """At most one finding per job."""
-    hit = [
-        i
-        for i in job.incidents
-        if i.kind == "external-failure" and i.text.get("template") in _TRANSACTIONS
-    ]
-    if hit:
-        yield _finding(job, hit, limits)
-
-
-def longest_gap_ms(job: JobFacts) -> tuple[float, int | None]:
-    """Longest time between two completed checkpoints (or to the end), and when it ended."""
-    moments = [
-        c.ended_us
-        for c in in_order(job.checkpoints)
-        if c.status is Status.COMPLETED and c.ended_us is not None
-    ]
-    if moments and job.last_us is not None and job.last_us > moments[-1]:
-        moments.append(job.last_us)
-    gaps = [((b - a) / 1000, b) for a, b in pairwise(sorted(moments))]
-    return max(gaps, default=(0.0, None))
-
-
-def _timeout(job: JobFacts, hit: list[Incident], limits: LostTransactionsLimits) -> float:
-    for incident in job.incidents:
-        printed = j.milliseconds(incident.text.get("timeout_ms"))
-        if incident.kind == "external-failure" and printed:
-            return printed
-    known = j.setting(job, "transaction.timeout.ms", "properties.transaction.timeout.ms")
-    value = j.milliseconds(known.value) if known is not None else None
-    return value or limits.transaction_timeout
-
-
-def _finding(job: JobFacts, hit: list[Incident], limits: LostTransactionsLimits) -> Finding:
-    timeout = _timeout(job, hit, limits)
-    gap, _ = longest_gap_ms(job)
-    sure = [i for i in hit if i.text.get("template") in _SURE]
-    votes = []
-    if sure:
-        votes.append(
-            Vote(
-                signal="commit-given-up",
-                says=f"{j.count_text(len(sure), 'commit')} given up",
-                weight=3,
-            )
-        )
-    if len(hit) > len(sure):
-        votes.append(
-            Vote(
-                signal="fenced-producer",
-                says=f"{j.count_text(len(hit) - len(sure), 'record')} of fenced producers or invalid "
-                "transactions",
-                weight=2,
-            )
-        )
+    failures = incidents(job, "external-failure")
+    hit = [i for i in failures if i.text.get("template") in _TRANSACTIONS]
+    if not hit:
+        return
+    timeout = _timeout_ms(job, failures) or limits.transaction_timeout
+    gap = _longest_gap_ms(job)
     exceeded = gap >= timeout
-    if exceeded:
-        votes.append(
-            Vote(
-                signal="gap-exceeds-timeout",
-                says=f"no checkpoint completed for {j.duration_text(gap)}",
-                weight=2,
-            )
-        )
-    last = hit[-1]
-    text = short(last.cause)
-    recovered = any(
-        c.status is Status.COMPLETED and (c.ended_us or 0) > (last.time_us or 0)
-        for c in job.checkpoints
-    )
+    sure = [i for i in hit if i.text.get("template") in _SURE]
     critical = bool(sure) or exceeded
-    cited = cite((i.ref, i.time_us) for i in (*sure, *hit))
-    tasks = {i.task for i in hit if i.task}
-    return Finding(
-        job=job.key,
+    votes = _votes(len(sure), len(hit) - len(sure), gap if exceeded else None)
+    text = shorten(exception_text(hit[-1].cause), 120) or "fenced producers"
+    yield of_incidents(
+        job,
+        hit,
+        ongoing=not job.completed_after(hit[-1].time_us),
         severity=Severity.CRITICAL if critical else Severity.WARNING,
-        state=State.RECOVERED if recovered else State.ONGOING,
-        subject=subject_of(job, last) if len(tasks) == 1 else j.job_subject(job),
-        title=(
-            ("Transactions were lost: " if critical else "Transactions failed: ")
-            + (j.shorten(text, 120) or "fenced producers")
-        ),
-        why=f"{j.count_text(len(hit), 'transaction record')}; "
-        f"no checkpoint for up to {j.duration_text(gap)}, transaction time-out "
-        f"{j.duration_text(timeout)}",
+        subject=subtask_subject(job, hit[-1])
+        if len({i.task for i in hit if i.task}) == 1
+        else None,
+        title=f"Transactions {'were lost' if critical else 'failed'}: {text}",
+        why=f"{count_text(len(hit), 'transaction record')}; no checkpoint for up to "
+        f"{duration_text(gap)}, transaction time-out {duration_text(timeout)}",
         cause="lost-transactions",
         confidence=weigh(votes),
         # What kept the checkpoints from completing is nearer to the root.
         rank=Rank.SYMPTOM if exceeded else Rank.MECHANISM,
-        first_us=hit[0].time_us,
-        last_us=last.time_us,
-        count=len(hit),
-        explain=(
-            "The broker threw open transactions away, so records that a checkpoint counts as written are "
-            "missing in the output."
-            if critical
-            else "A newer producer with the same transactional id took over, or a transaction was used in "
-            "a state in which it must not be."
-        ),
+        explain="The broker threw open transactions away, so records that a checkpoint counts as "
+        "written are missing in the output."
+        if critical
+        else "A newer producer with the same transactional id took over, or a transaction was used "
+        "in a state in which it must not be.",
         measurements=(
-            Measurement(name="failed-transactions", value=len(hit), unit="records"),
-            Measurement(
-                name="longest-gap-between-checkpoints",
-                value=gap,
-                unit="ms",
-                threshold=timeout,
-                population=f"{len(concluded(job))} checkpoints",
+            measured("failed-transactions", len(hit), "records"),
+            measured(
+                "longest-gap-between-checkpoints",
+                gap,
+                "ms",
+                timeout,
+                over=f"{len(job.concluded)} checkpoints",
             ),
         ),
-        evidence=cited,
+        evidence=records_of((*sure, *hit)),
         ranked=True,
-        actions=(
-            Action(text="Find out why no checkpoint completed in that time (the other findings)"),
-            Action(
-                text="Make the transaction time-out longer than the longest outage to survive, at the "
-                "producer and at the broker (transaction.max.timeout.ms)",
-                option="transaction.timeout.ms",
-                current=f"{timeout:.0f}",
-                risk="consumers that read committed data wait longer for aborted transactions",
-                restart_needed=True,
-                verify="no fenced producer after a restore",
-            ),
-            Action(text="Compare the output with the input for the time of the gap"),
-        ),
-        votes=tuple(votes),
+        actions=remedies("lost-transactions", job, current={"longer-timeout": f"{timeout:.0f}"}),
+        votes=votes,
     )
+
+
+def _votes(sure: int, others: int, gap_ms: float | None) -> tuple[Vote, ...]:
+    return votes_for(
+        {
+            "commit-given-up": f"{count_text(sure, 'commit')} given up" if sure else None,
+            "fenced-producer": f"{count_text(others, 'record')} of fenced producers or invalid "
+            "transactions"
+            if others
+            else None,
+            "gap-exceeds-timeout": f"no checkpoint completed for {duration_text(gap_ms)}"
+            if gap_ms is not None
+            else None,
+        },
+        RULE.signals,
+    )
+
+
+def _longest_gap_ms(job: Job) -> float:
+    """Longest time between two completed checkpoints, or to the end of the input."""
+    moments = [c.ended_us for c in job.completed if c.ended_us is not None]
+    if moments and job.last_us is not None and job.last_us > moments[-1]:
+        moments.append(job.last_us)
+    return max(
+        ((after - before) / 1000 for before, after in pairwise(sorted(moments))), default=0.0
+    )
+
+
+def _timeout_ms(job: Job, failures: list[Incident]) -> float | None:
+    """The transaction time-out as a record prints it, else as it is configured."""
+    printed = (milliseconds(i.text.get("timeout_ms")) for i in failures)
+    known = setting(job, "transaction.timeout.ms", "properties.transaction.timeout.ms")
+    configured = milliseconds(known.value) if known is not None else None
+    return next((value for value in printed if value), configured)
 
 
 RULE: Final = Rule(
     "CP308",
     judge,
-    LostTransactionsLimits,
+    Lost,
     signals=(
         Signal("commit-given-up", 3, "Flink says that it gives the commit up"),
         Signal("fenced-producer", 2, "the producer was fenced or its transaction is invalid"),
         Signal("gap-exceeds-timeout", 2, "no checkpoint completed for longer than the time-out"),
     ),
+    causes=("lost-transactions",),
 )

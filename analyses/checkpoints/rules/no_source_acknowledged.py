@@ -16,7 +16,7 @@ How it decides
 Per-subtask acknowledgements (REST, archive, dump) must show that all subtasks of all sources are
 missing, in `checkpoints` of the expired checkpoints and in `share` of those that tell. Back pressure
 looks the same from there, so it must be excluded: metrics must show that the sources are back-pressured
-for less than half of the time. Without metrics it says that it cannot tell.
+for less than `back-pressured` of the time. Without metrics it says that it cannot tell.
 
 What to do
 ----------
@@ -31,47 +31,56 @@ None known.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.checkpoints.signals import pressures
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.flink.kit import (
+    Checkpoint,
     Finding,
     Inconclusive,
-    Measurement,
+    Iterator,
+    Job,
+    Limits,
     Rank,
+    Rule,
+    Signal,
+    Status,
     Subject,
-    Vote,
+    count_text,
+    ends,
+    episodes,
+    explained,
+    limit,
+    measured,
+    of_episodes,
+    remedies,
+    shorten,
+    votes_for,
     weigh,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import concluded, episodes
-from flowdiag.analyses.flink.job import Checkpoint, JobFacts, Status
-from flowdiag.analyses.flink.kit import Job
-from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.flink.pressure import PRESSED
 from flowdiag.analyses.flink.topology import Topology, topology_of
-from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 
 
-class NoSourceAcknowledgedLimits(Limits):
+class NoSource(Limits):
     """What CP309 compares with."""
 
     checkpoints: float = limit(2, "checkpoints", "once may be a busy moment")
     share: float = limit(0.8, "share", "a held lock holds every checkpoint up")
+    back_pressured: float = limit(
+        PRESSED, "share", "a source that waits for others for most of the time is held up by them"
+    )
 
 
-def judge(job: Job, limits: NoSourceAcknowledgedLimits) -> Iterator[Finding | Inconclusive]:
+def judge(job: Job, limits: NoSource) -> Iterator[Finding | Inconclusive]:
     """At most one finding per job."""
     topology = topology_of(job)
-    silent, telling = silent_checkpoints(job, topology)
+    silent, telling = _silent_checkpoints(job, topology)
     if len(silent) < limits.checkpoints or len(silent) < limits.share * telling:
         return
-    loads = pressures(job).loads
     pressed = [
         load.pressed
-        for key, load in loads.items()
+        for key, load in pressures(job).loads.items()
         if key.task in topology.sources and load.wait_measured and load.pressed is not None
     ]
     if not pressed:
@@ -80,110 +89,90 @@ def judge(job: Job, limits: NoSourceAcknowledgedLimits) -> Iterator[Finding | In
             remedy="TaskManager logs with metric reports (back-pressured time, 1.13+)",
             job=job.key,
         )
-    elif max(pressed) < PRESSED:
+    elif max(pressed) < limits.back_pressured:
         yield _finding(job, topology, silent, telling, max(pressed), limits)
 
 
-def silent_checkpoints(job: JobFacts, topology: Topology) -> tuple[list[Checkpoint], int]:
+def _silent_checkpoints(job: Job, topology: Topology) -> tuple[list[Checkpoint], int]:
     """Expired checkpoints without any source's acknowledgement, and how many tell about sources."""
     expired = {c.id: c for e in episodes(job) for c in e.checkpoints if c.status is Status.EXPIRED}
-    states: dict[int, list[bool]] = defaultdict(list)
+    acknowledged: dict[int, list[bool]] = defaultdict(list)
     for row in job.subtask_checkpoints:
         if (
             row.checkpoint in expired
             and row.source != "debug"
             and topology.canonical(row.task) in topology.sources
         ):
-            states[row.checkpoint].append(row.acknowledged)
-    silent = [expired[number] for number, known in sorted(states.items()) if not any(known)]
-    return silent, len(states)
+            acknowledged[row.checkpoint].append(row.acknowledged)
+    silent = [expired[number] for number, known in sorted(acknowledged.items()) if not any(known)]
+    return silent, len(acknowledged)
 
 
 def _finding(
-    job: JobFacts,
+    job: Job,
     topology: Topology,
     silent: list[Checkpoint],
     telling: int,
     pressed: float,
-    limits: NoSourceAcknowledgedLimits,
+    limits: NoSource,
 ) -> Finding:
-    series = [e for e in episodes(job) if e.count(Status.EXPIRED)]
     sources = [task for task in topology.tasks if task in topology.sources]
-    votes = (
-        Vote(
-            signal="sources-missing",
-            says=f"in {len(silent)} of {telling} expired checkpoints no source acknowledged",
-            weight=2,
-        ),
-        Vote(
-            signal="sources-not-back-pressured",
-            says=f"sources wait for those downstream {pressed * 100:.0f} % of the time at most",
-            weight=2,
-        ),
+    votes = votes_for(
+        {
+            "sources-missing": f"in {len(silent)} of {telling} expired checkpoints no source "
+            "acknowledged",
+            "sources-not-back-pressured": "sources wait for those downstream "
+            f"{pressed * 100:.0f} % of the time at most",
+        },
+        RULE.signals,
     )
-    name = j.shorten(sources[0]) if len(sources) == 1 else f"{len(sources)} sources"
-    cited = j.ends(silent)
-    return Finding(
-        job=job.key,
-        severity=j.severity_of(job, series, len(silent), len(concluded(job))),
-        state=j.state_of(series),
-        subject=Subject(
-            kind="task",
-            job_id=job.key.job_id or None,
-            job_name=job.name,
-            task=sources[0],
-            parallelism=topology.parallelism.get(sources[0]) or None,
-        )
-        if len(sources) == 1
-        else j.job_subject(job),
-        title=f"No source acknowledged {j.count_text(len(silent), 'checkpoint')}; it is not back pressure",
+    name = shorten(sources[0]) if len(sources) == 1 else f"{len(sources)} sources"
+    return of_episodes(
+        job,
+        [e for e in episodes(job) if e.count(Status.EXPIRED)],
+        len(silent),
+        subject=_source(job, topology, sources[0]) if len(sources) == 1 else None,
+        title=f"No source acknowledged {count_text(len(silent), 'checkpoint')}; "
+        "it is not back pressure",
         why=f"{name}: no acknowledgement in {len(silent)} of {telling} expired checkpoints, "
         f"back-pressured {pressed * 100:.0f} % at most",
         cause="checkpoint-lock-held",
         confidence=weigh(votes),
         rank=Rank.FIRST_MECHANISM,
-        first_us=series[0].first_us,
-        last_us=series[-1].last_us,
-        count=len(silent),
-        explain=(
-            "Barriers are born at the sources. A source that holds the checkpoint lock, or whose "
-            "coordinator does not answer, never emits one."
-        ),
+        explain=explained("checkpoint-lock-held"),
         measurements=(
-            Measurement(
-                name="checkpoints-without-source",
-                value=len(silent),
-                unit="checkpoints",
-                threshold=limits.checkpoints,
-                population=f"{telling} expired ones with details",
+            measured(
+                "checkpoints-without-source",
+                len(silent),
+                "checkpoints",
+                limits.checkpoints,
+                over=f"{telling} expired ones with details",
             ),
-            Measurement(name="sources-back-pressured", value=round(pressed, 3), unit="share"),
+            measured("sources-back-pressured", round(pressed, 3), "share"),
         ),
-        evidence=cited,
-        actions=(
-            Action(
-                text="If a snapshot phase is running: use the incremental snapshot that holds no lock, or "
-                "wait for its end",
-                verify="the first checkpoint after the snapshot phase completes",
-            ),
-            Action(
-                text="Meanwhile, give checkpoints more time and tolerate failed ones",
-                option=option("timeout", job.version),
-                current=j.configured(job, *j.TIMEOUT_KEYS),
-                restart_needed=True,
-            ),
-            Action(text="Otherwise take a thread dump of a source's TaskManager"),
-        ),
+        evidence=ends(silent),
+        actions=remedies("checkpoint-lock-held", job),
         votes=votes,
+    )
+
+
+def _source(job: Job, topology: Topology, task: str) -> Subject:
+    return Subject(
+        kind="task",
+        job_id=job.key.job_id or None,
+        job_name=job.name,
+        task=task,
+        parallelism=topology.parallelism.get(task) or None,
     )
 
 
 RULE: Final = Rule(
     "CP309",
     judge,
-    NoSourceAcknowledgedLimits,
+    NoSource,
     signals=(
         Signal("sources-missing", 2, "no subtask of any source acknowledged"),
         Signal("sources-not-back-pressured", 2, "their metrics show no back pressure"),
     ),
+    causes=("checkpoint-lock-held",),
 )

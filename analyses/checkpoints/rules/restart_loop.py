@@ -25,29 +25,32 @@ Restarts that were asked for (rescaling, a savepoint and a new submission) are n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.checkpoints.rules.task_failure import short
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.flink.crises import LOOP
+from flowdiag.analyses.flink.judging import knows_exponential
+from flowdiag.analyses.flink.kit import (
     Action,
     Finding,
-    Inconclusive,
-    Measurement,
+    Iterator,
+    Job,
+    Limits,
     Rank,
+    Rule,
     State,
-    cite,
+    duration_text,
+    exception_text,
     grade,
+    limit,
+    measured,
+    name_of,
+    of_crises,
+    shorten,
+    tuned,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.crises import LOOP, Crisis, crises
-from flowdiag.analyses.flink.job import JobFacts
-from flowdiag.analyses.flink.kit import Job
-from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class RestartLoopLimits(Limits):
+class Loop(Limits):
     """What CP311 compares with."""
 
     restarts: float = limit(
@@ -55,69 +58,49 @@ class RestartLoopLimits(Limits):
     )
 
 
-def judge(job: Job, limits: RestartLoopLimits) -> Iterator[Finding | Inconclusive]:
+def judge(job: Job, limits: Loop) -> Iterator[Finding]:
     """One finding per job, of its last loop."""
-    loops = [c for c in crises(job, job.cluster) if c.bursts >= limits.restarts]
-    if loops:
-        yield _finding(job, loops, limits)
-
-
-def _finding(job: JobFacts, loops: list[Crisis], limits: RestartLoopLimits) -> Finding:
+    loops = [crisis for crisis in job.crises if crisis.bursts >= limits.restarts]
+    if not loops:
+        return
     last = loops[-1]
     root = last.root.incident
-    text = j.shorten(short(root.cause), 120)
-    name = (
-        j.subtask_text(root.task, root.subtask_index, root.parallelism)
-        if root.task is not None
-        else "the job"
-    )
+    text = shorten(exception_text(root.cause), 120)
+    name = name_of(root) if root.task is not None else "the job"
     span = ((last.last_us or 0) - (last.first_us or 0)) / 1000
-    restarts = sum(crisis.bursts for crisis in loops)
-    cited = cite(ref for crisis in reversed(loops) for ref in crisis.refs)
-    return Finding(
-        job=job.key,
+    yield of_crises(
+        job,
+        loops,
         severity=grade(
             state=last.state, share=1.0, fatal=last.state is State.ONGOING or last.final
         ),
-        state=last.state,
-        subject=j.job_subject(job),
-        title=(
-            f"{last.bursts} failures within {j.duration_text(span)} without a completed checkpoint"
-            + (f"; the first: {name}, {text}" if text else "")
-        ),
+        title=f"{last.bursts} failures within {duration_text(span)} without a completed checkpoint"
+        + (f"; the first: {name}, {text}" if text else ""),
         rank=Rank.REPETITION,
-        first_us=loops[0].first_us,
-        last_us=last.last_us,
-        count=restarts,
-        explain=(
-            "The failure that began it explains the others, unless they name another task: a restart "
-            "often fails for want of slots, connections or locks that the first failure left behind."
-        ),
+        count=sum(crisis.bursts for crisis in loops),
+        explain="The failure that began it explains the others, unless they name another task: a "
+        "restart often fails for want of slots, connections or locks that the first failure left "
+        "behind.",
         measurements=(
-            Measurement(
-                name="failures",
-                value=last.bursts,
-                unit="restarts",
-                threshold=limits.restarts,
-                population="since the last completed checkpoint",
+            measured(
+                "failures",
+                last.bursts,
+                "restarts",
+                limits.restarts,
+                over="since the last completed checkpoint",
             ),
         ),
-        evidence=cited,
-        ranked=True,
         actions=(
             Action(text="Mend the first cause (CP301, CP302, CP303)"),
-            Action(
-                text="Wait longer between restarts while that lasts",
-                option=option("restart-strategy", job.version),
-                current=j.configured(job, "restart-strategy", "restart-strategy.type"),
-                proposed="exponential-delay"
-                if j.knows_exponential(job.version)
-                else "failure-rate",
-                restart_needed=True,
+            *tuned(
+                job,
+                "restart-strategy",
+                "Wait longer between restarts while that lasts",
+                proposed="exponential-delay" if knows_exponential(job.version) else "failure-rate",
                 verify="fewer failures per hour",
             ),
         ),
     )
 
 
-RULE: Final = Rule("CP311", judge, RestartLoopLimits)
+RULE: Final = Rule("CP311", judge, Loop)

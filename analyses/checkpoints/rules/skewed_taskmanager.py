@@ -33,29 +33,32 @@ One hot subtask is never reported here, however often it is late.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.flink.kit import (
     Finding,
-    Inconclusive,
-    Measurement,
+    Iterator,
+    Job,
+    Limits,
     Rank,
-    Subject,
-    Vote,
+    Rule,
+    Signal,
+    Status,
     cite,
+    episodes,
+    limit,
+    measured,
+    of_episodes,
+    place_text,
+    remedies,
+    taskmanager_subject,
+    votes_for,
     weigh,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import concluded, episodes
-from flowdiag.analyses.flink.job import JobFacts, Status
-from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.placement import Pattern, Placement, Share, place_all, subtask_key
-from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 
 
-class SkewedTaskmanagerLimits(Limits):
+class Skewed(Limits):
     """What CP202 compares with."""
 
     ratio: float = limit(1.5, "ratio", "half as many again as its share of the subtasks explains")
@@ -64,98 +67,69 @@ class SkewedTaskmanagerLimits(Limits):
     )
 
 
-def judge(job: Job, limits: SkewedTaskmanagerLimits) -> Iterator[Finding | Inconclusive]:
+def judge(job: Job, limits: Skewed) -> Iterator[Finding]:
     """At most one finding per job."""
     placed = place_all(job)
     if placed.pattern is not Pattern.ONE_TASKMANAGER:
         return
     share = next(s for s in placed.shares if s.taskmanager == placed.taskmanager)
-    if (
-        share.ratio is not None
-        and share.ratio >= limits.ratio
-        and share.p_value is not None
-        and share.p_value <= limits.p
-    ):
+    if share.ratio is None or share.p_value is None:
+        return
+    if share.ratio >= limits.ratio and share.p_value <= limits.p:
         yield _finding(job, placed, share, limits)
 
 
-def _finding(
-    job: JobFacts, placed: Placement, share: Share, limits: SkewedTaskmanagerLimits
-) -> Finding:
+def _finding(job: Job, placed: Placement, share: Share, limits: Skewed) -> Finding:
     series = [e for e in episodes(job) if e.count(Status.EXPIRED)]
-    expired = sum(e.count(Status.EXPIRED) for e in series)
-    votes = (
-        Vote(
-            signal="placement-p-value",
-            says=f"{share.late} late, {share.expected} expected: p = {share.p_value}",
-            weight=2,
-        ),
-        Vote(
-            signal="all-its-subtasks",
-            says=f"the late subtasks that stand out all run on {share.taskmanager}",
-            weight=1,
-        ),
+    where = place_text(share.taskmanager, share.host)
+    votes = votes_for(
+        {
+            "placement-p-value": f"{share.late} late, {share.expected} expected: "
+            f"p = {share.p_value}",
+            "all-its-subtasks": f"the late subtasks that stand out all run on {share.taskmanager}",
+        },
+        RULE.signals,
     )
-    late = [
-        item
-        for item in job.late
-        if item.expired
-        and subtask_key(item.attempt) is not None
-        and (item.attempt.taskmanager or item.attempt.host) == share.taskmanager
-    ]
-    cited = cite((item.ref, item.received_us) for item in late)
-    where = j.place_text(share.taskmanager, share.host)
-    return Finding(
-        job=job.key,
-        severity=j.severity_of(job, series, expired, len(concluded(job))),
-        state=j.state_of(series),
-        subject=Subject(
-            kind="taskmanager",
-            job_id=job.key.job_id or None,
-            job_name=job.name,
-            taskmanager=share.taskmanager,
-            host=share.host,
-        ),
+    return of_episodes(
+        job,
+        series,
+        sum(e.count(Status.EXPIRED) for e in series),
+        subject=taskmanager_subject(job, share.taskmanager, share.host),
         title=f"{share.late} late subtasks on {where}, {share.expected} expected",
-        why=f"{where}: {share.ratio} times the late subtasks its share explains (p = {share.p_value})",
+        why=f"{where}: {share.ratio} times the late subtasks its share explains "
+        f"(p = {share.p_value})",
         cause="slow-taskmanager",
         confidence=weigh(votes),
         rank=Rank.PLACE,
-        first_us=series[0].first_us if series else None,
-        last_us=series[-1].last_us if series else None,
         count=share.late,
-        explain=(
-            f"All late subtasks that tell anything run there, of {placed.distinct} distinct late "
-            "ones. Subtasks of the same tasks on other TaskManagers were in time."
-        ),
+        explain=f"All late subtasks that tell anything run there, of {placed.distinct} distinct late "
+        "ones. Subtasks of the same tasks on other TaskManagers were in time.",
         measurements=(
-            Measurement(name="late-subtasks", value=share.late, unit="subtasks"),
-            Measurement(name="expected-late-subtasks", value=share.expected, unit="subtasks"),
-            Measurement(
-                name="late-ratio",
-                value=share.ratio,
-                unit="ratio",
-                threshold=limits.ratio,
-                population="late subtasks permuted within each vertex",
+            measured("late-subtasks", share.late, "subtasks"),
+            measured("expected-late-subtasks", share.expected, "subtasks"),
+            measured(
+                "late-ratio",
+                share.ratio,
+                "ratio",
+                limits.ratio,
+                over="late subtasks permuted within each vertex",
             ),
-            Measurement(
-                name="p-value",
-                value=share.p_value,
-                unit="probability",
-                threshold=limits.p,
-                population=f"{len(placed.shares)} TaskManagers",
-            ),
-        ),
-        evidence=cited,
-        actions=(
-            Action(
-                text=f"Look at the machine ({where}): CPU, throttling, disk, garbage collection, "
-                "network, neighbours; then take it out of service",
-                risk="its subtasks are restarted elsewhere",
-                restart_needed=True,
-                verify="the same subtasks are in time on another machine",
+            measured(
+                "p-value",
+                share.p_value,
+                "probability",
+                limits.p,
+                over=f"{len(placed.shares)} TaskManagers",
             ),
         ),
+        evidence=cite(
+            (item.ref, item.received_us)
+            for item in job.late
+            if item.expired
+            and subtask_key(item.attempt) is not None
+            and (item.attempt.taskmanager or item.attempt.host) == share.taskmanager
+        ),
+        actions=remedies("slow-taskmanager", job, "look-at-machine", place=where),
         votes=votes,
     )
 
@@ -163,9 +137,10 @@ def _finding(
 RULE: Final = Rule(
     "CP202",
     judge,
-    SkewedTaskmanagerLimits,
+    Skewed,
     signals=(
         Signal("placement-p-value", 2, "the exact p-value is below the threshold"),
         Signal("all-its-subtasks", 1, "(nearly) all subtasks of the vertices there are late"),
     ),
+    causes=("slow-taskmanager",),
 )

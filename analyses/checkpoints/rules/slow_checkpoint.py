@@ -16,7 +16,8 @@ A checkpoint is slow when its duration reaches `interval-share` of the interval 
 of the time-out, and `floor` in any case. The interval is the configured one or the lower quartile
 of the gaps between triggers, the time-out the configured one, the one observed, or Flink's default
 of 10 minutes. Savepoints and the first checkpoints after a start or a restore are left out. It is
-reported when `slow-share` of the checkpoints were slow, or the last three were.
+reported when `slow-share` of the checkpoints and at least `checkpoints` of them were slow, or the last
+`checkpoints` were.
 
 What to do
 ----------
@@ -32,31 +33,35 @@ same length is reported if they take longer than `floor`; raise it in the settin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Final
 
-from flowdiag.analyses.finding import (
-    MAX_CITED,
+from flowdiag.analyses.flink.kit import (
+    DEFAULT_TIMEOUT_MS,
+    WARM_UP,
     Action,
+    Checkpoint,
     Finding,
-    Inconclusive,
+    Iterator,
+    Job,
+    Limits,
     Measurement,
     Rank,
-    State,
-    grade,
+    Rule,
+    bytes_text,
+    count_text,
+    duration_text,
+    ends,
+    lasted_ms,
+    limit,
+    measured,
+    of_checkpoints,
+    settled,
+    tuned,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import settled
-from flowdiag.analyses.flink.job import Checkpoint, JobFacts
-from flowdiag.analyses.flink.kit import Job
-from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Limits, Rule, limit
-
-DEFAULT_TIMEOUT_MS: Final = 600_000  # execution.checkpointing.timeout, 1.4 to 2.3
-_AT_THE_END: Final = 3  # slow ones in a row that make a present state
 
 
-class SlowCheckpointLimits(Limits):
+class Slow(Limits):
     """What CP104 compares with."""
 
     interval_share: float = limit(
@@ -74,128 +79,115 @@ class SlowCheckpointLimits(Limits):
     slow_share: float = limit(
         0.05, "share", "single slow checkpoints happen (a compaction, a pause)"
     )
+    checkpoints: float = limit(
+        3, "checkpoints", "slow ones that make a present state: two in a row are an accident"
+    )
 
 
-def judge(job: Job, limits: SlowCheckpointLimits) -> Iterator[Finding | Inconclusive]:
+def judge(job: Job, limits: Slow) -> Iterator[Finding]:
     """At most one finding per job."""
-    usual = [c for stretch in settled(job, j.WARM_UP) for c in stretch]
-    timed = [(c, duration) for c in usual if (duration := lasted_ms(c)) is not None]
-    interval = j.interval_ms(job)
-    timeout = j.timeout_ms(job) or DEFAULT_TIMEOUT_MS
-    limit = timeout * limits.timeout_share
-    if interval is not None:
-        limit = min(limit, interval * limits.interval_share)
-    limit = max(limit, limits.floor)
-    slow = [c for c, duration in timed if duration >= limit]
-    tail = [c for c, _ in timed[-_AT_THE_END:]]
-    at_the_end = len(tail) == _AT_THE_END and all(c in slow for c in tail)
-    if at_the_end or (len(slow) >= _AT_THE_END and len(slow) >= len(timed) * limits.slow_share):
-        yield _finding(job, slow, timed, interval, timeout, limit, at_the_end)
+    timed = [c for stretch in settled(job, WARM_UP) for c in stretch if lasted_ms(c) is not None]
+    limit_ms = _limit_ms(job, limits)
+    slow = [c for c in timed if _ms(c) >= limit_ms]
+    last = timed[-int(limits.checkpoints) :]
+    at_the_end = len(last) >= limits.checkpoints and all(_ms(c) >= limit_ms for c in last)
+    many = len(slow) >= limits.checkpoints and len(slow) >= len(timed) * limits.slow_share
+    if slow and (at_the_end or many):
+        yield _finding(job, slow, timed, limit_ms, at_the_end)
 
 
-def lasted_ms(checkpoint: Checkpoint) -> float | None:
-    """How long a completed checkpoint took."""
-    if checkpoint.duration_ms is not None:
-        return checkpoint.duration_ms
-    if checkpoint.triggered_us is not None and checkpoint.ended_us is not None:
-        return max(0, checkpoint.ended_us - checkpoint.triggered_us) / 1000
-    return None
+def _limit_ms(job: Job, limits: Slow) -> float:
+    """From when on a checkpoint is slow."""
+    most = _timeout_ms(job) * limits.timeout_share
+    if job.interval_ms is not None:
+        most = min(most, job.interval_ms * limits.interval_share)
+    return max(most, limits.floor)
+
+
+def _timeout_ms(job: Job) -> float:
+    return job.timeout_ms or DEFAULT_TIMEOUT_MS
+
+
+def _ms(checkpoint: Checkpoint) -> float:
+    return lasted_ms(checkpoint) or 0.0
 
 
 def _finding(
-    job: JobFacts,
-    slow: list[Checkpoint],
-    timed: list[tuple[Checkpoint, float]],
-    interval: float | None,
-    timeout: float,
-    limit: float,
-    at_the_end: bool,
+    job: Job, slow: list[Checkpoint], timed: list[Checkpoint], limit_ms: float, at_the_end: bool
 ) -> Finding:
-    durations = sorted(duration for _, duration in timed)
-    median = durations[len(durations) // 2]
-    longest = durations[-1]
-    sizes = sorted(c.bytes for c in slow if c.bytes is not None)
-    queued = sorted(c.queue_ms for c in slow if c.queue_ms is not None)
-    state = State.ONGOING if at_the_end else State.RECOVERED
-    against = (
-        f"the interval is {j.duration_text(interval)}"
-        if interval is not None and interval <= timeout
-        else f"the time-out is {j.duration_text(timeout)}"
-    )
-    cited = j.ends(sorted(slow, key=lambda c: (-(lasted_ms(c) or 0.0), c.run, c.id))[:MAX_CITED])
+    interval, timeout = job.interval_ms, _timeout_ms(job)
+    median, longest = _middle(_ms(c) for c in timed), max(_ms(c) for c in timed)
+    size = _middle(c.bytes for c in slow)
     measurements = [
-        Measurement(
-            name="slow-checkpoints",
-            value=len(slow),
-            unit="checkpoints",
-            population=f"{len(timed)} completed, without savepoints and warm-up",
+        measured(
+            "slow-checkpoints",
+            len(slow),
+            "checkpoints",
+            over=f"{len(timed)} completed, without savepoints and warm-up",
         ),
-        Measurement(name="median-duration", value=median, unit="ms", threshold=limit),
-        Measurement(name="longest-duration", value=longest, unit="ms", threshold=timeout),
+        measured("median-duration", median, "ms", limit_ms),
+        measured("longest-duration", longest, "ms", timeout),
+        *_known("interval", interval, "ms"),
+        *_known("median-size", size, "bytes"),
+        *_known("median-request-in-queue", _middle(c.queue_ms for c in slow), "ms"),
     ]
-    if interval is not None:
-        measurements.append(Measurement(name="interval", value=interval, unit="ms"))
-    if sizes:
-        measurements.append(
-            Measurement(name="median-size", value=sizes[len(sizes) // 2], unit="bytes")
-        )
-    if queued:
-        measurements.append(
-            Measurement(name="median-request-in-queue", value=queued[len(queued) // 2], unit="ms")
-        )
-    return Finding(
-        job=job.key,
-        severity=grade(state=state, share=len(slow) / len(timed)),
-        state=state,
-        subject=j.job_subject(job),
-        title=(
-            f"{len(slow)} of {j.count_text(len(timed), 'completed checkpoint')} took "
-            f"{j.duration_text(limit)} or longer, up to {j.duration_text(longest)}; {against}"
-        ),
-        explain=(
-            f"Half of the checkpoints take longer than {j.duration_text(median)}"
-            + (f" for {j.bytes_text(sizes[len(sizes) // 2])}" if sizes else "")
-            + ". They still complete, but leave little room: a moment of back pressure makes them "
-            "expire."
-        ),
+    against = (
+        f"the interval is {duration_text(interval)}"
+        if interval is not None and interval <= timeout
+        else f"the time-out is {duration_text(timeout)}"
+    )
+    return of_checkpoints(
+        job,
+        slow,
+        among=timed,
+        ongoing=at_the_end,
+        title=f"{len(slow)} of {count_text(len(timed), 'completed checkpoint')} took "
+        f"{duration_text(limit_ms)} or longer, up to {duration_text(longest)}; {against}",
+        explain=f"Half of the checkpoints take longer than {duration_text(median)}"
+        + (f" for {bytes_text(size)}" if size is not None else "")
+        + ". They still complete, but leave little room: a moment of back pressure makes them "
+        "expire.",
         rank=Rank.SYMPTOM,
-        first_us=slow[0].triggered_us,
-        last_us=slow[-1].ended_us,
-        count=len(slow),
         measurements=tuple(measurements),
-        evidence=cited,
-        evidence_total=len(slow),
+        evidence=ends(sorted(slow, key=lambda c: (-_ms(c), c.run, c.id))),
+        ranked=True,
         actions=_actions(job, interval),
     )
 
 
-def _actions(job: JobFacts, interval: float | None) -> tuple[Action, ...]:
-    pause = option("min-pause", job.version)
+def _middle(values: Iterable[float | None]) -> float | None:
+    """The upper median of the known values; None if none is."""
+    known = sorted(value for value in values if value is not None)
+    return known[len(known) // 2] if known else None
+
+
+def _known(name: str, value: float | None, unit: str) -> Iterator[Measurement]:
+    if value is not None:
+        yield measured(name, value, unit)
+
+
+def _actions(job: Job, interval: float | None) -> tuple[Action, ...]:
     return (
         Action(
             text="See which half is slow (CP203): waiting for barriers, or taking the snapshot",
             verify="start delay, alignment, synchronous and asynchronous durations per subtask",
         ),
-        Action(
-            text="Guarantee time for work between checkpoints",
-            option=pause,
-            current=j.configured(job, "execution.checkpointing.min-pause", "min_pause"),
-            proposed=j.duration_text(interval / 2) if interval else None,
-            restart_needed=True,
+        *tuned(
+            job,
+            "min-pause",
+            "Guarantee time for work between checkpoints",
+            proposed=duration_text(interval / 2) if interval else None,
             verify="gaps between the end of a checkpoint and the next trigger",
         ),
-        Action(
-            text="Write only what changed (RocksDB and other incremental backends)",
-            option=option("incremental", job.version),
-            current=j.configured(
-                job, "state.backend.incremental", "execution.checkpointing.incremental"
-            ),
+        *tuned(
+            job,
+            "incremental",
+            "Write only what changed (RocksDB and other incremental backends)",
             proposed="true",
             risk="restoring takes longer",
-            restart_needed=True,
             verify="checkpointed bytes fall well below the full size",
         ),
     )
 
 
-RULE: Final = Rule("CP104", judge, SlowCheckpointLimits)
+RULE: Final = Rule("CP104", judge, Slow)

@@ -14,7 +14,7 @@ How it decides
 --------------
 From 1.14 on "Completed checkpoint" prints `finalizationTime` apart from the duration. It must reach
 `finalization` and be `share` of the checkpoint's own duration or of the interval, in at least
-`checkpoints` of them.
+`checkpoints` of them. It is ongoing if one of the last `at-the-end` was slow.
 
 What to do
 ----------
@@ -28,105 +28,72 @@ None known; a single slow write is not reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.flink.kit import (
+    Checkpoint,
     Finding,
-    Inconclusive,
-    Measurement,
+    Iterator,
+    Job,
+    Limits,
     Rank,
-    State,
-    grade,
+    Rule,
+    count_text,
+    duration_text,
+    explained,
+    limit,
+    measured,
+    of_checkpoints,
+    remedies,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import in_order
-from flowdiag.analyses.flink.job import Checkpoint, JobFacts, Status
-from flowdiag.analyses.flink.kit import Job
-from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class SlowFinalizationLimits(Limits):
+class Slow(Limits):
     """What CP307 compares with."""
 
     finalization: float = limit(3000.0, "ms", "writing one small file takes milliseconds")
     share: float = limit(0.25, "share", "a quarter of the checkpoint or of the interval")
     checkpoints: float = limit(3, "checkpoints", "single slow writes happen")
-
-
-def judge(job: Job, limits: SlowFinalizationLimits) -> Iterator[Finding | Inconclusive]:
-    """At most one finding per job."""
-    known = [
-        c
-        for c in in_order(job.checkpoints)
-        if c.status is Status.COMPLETED and c.finalization_ms is not None
-    ]
-    interval = j.interval_ms(job)
-    slow = [c for c in known if _slow(c, interval, limits)]
-    if len(slow) >= limits.checkpoints:
-        yield _finding(job, slow, known, limits)
-
-
-def _slow(checkpoint: Checkpoint, interval: float | None, limits: SlowFinalizationLimits) -> bool:
-    took = checkpoint.finalization_ms or 0
-    if took < limits.finalization:
-        return False
-    whole = (checkpoint.duration_ms or 0) + took
-    return took >= limits.share * whole or (
-        interval is not None and took >= limits.share * interval
+    at_the_end: float = limit(
+        3, "checkpoints", "it lasts if one of the last few was slow: not each of them is"
     )
 
 
-def _finding(
-    job: JobFacts, slow: list[Checkpoint], known: list[Checkpoint], limits: SlowFinalizationLimits
-) -> Finding:
+def judge(job: Job, limits: Slow) -> Iterator[Finding]:
+    """At most one finding per job."""
+    timed = [c for c in job.completed if c.finalization_ms is not None]
+    slow = [c for c in timed if _is_slow(c, job.interval_ms, limits)]
+    if not slow or len(slow) < limits.checkpoints:
+        return
     longest = max(c.finalization_ms or 0 for c in slow)
-    state = State.ONGOING if slow[-1] in known[-3:] else State.RECOVERED
-    cited = j.ends(slow)
-    return Finding(
-        job=job.key,
-        severity=grade(state=state, share=len(slow) / len(known)),
-        state=state,
-        subject=j.job_subject(job),
-        title=(
-            f"{len(slow)} of {j.count_text(len(known), 'completed checkpoint')} waited up to "
-            f"{j.duration_text(longest)} for the JobManager to finish them"
-        ),
-        explain=(
-            "All subtasks had acknowledged by then. The time goes into writing the metadata, or into a "
-            "JobManager that is busy."
-        ),
+    yield of_checkpoints(
+        job,
+        slow,
+        among=timed,
+        ongoing=slow[-1] in timed[-int(limits.at_the_end) :],
+        title=f"{len(slow)} of {count_text(len(timed), 'completed checkpoint')} waited up to "
+        f"{duration_text(longest)} for the JobManager to finish them",
+        explain=explained("slow-metadata-writes"),
         rank=Rank.SYMPTOM,
         cause="slow-metadata-writes",
-        first_us=slow[0].triggered_us,
-        last_us=slow[-1].ended_us,
-        count=len(slow),
         measurements=(
-            Measurement(
-                name="longest-finalization",
-                value=longest,
-                unit="ms",
-                threshold=limits.finalization,
-                population=f"{len(known)} completed checkpoints",
+            measured(
+                "longest-finalization",
+                longest,
+                "ms",
+                limits.finalization,
+                over=f"{len(timed)} completed checkpoints",
             ),
         ),
-        evidence=cited,
-        actions=(
-            Action(
-                text="Measure the latency of the checkpoint storage from the JobManager's host; look at "
-                "the size of the _metadata file",
-                verify="finalizationTime of a second or less",
-            ),
-            Action(
-                text="Keep less state in the metadata itself",
-                option=option("inline-threshold", job.version),
-                risk="more small files",
-                restart_needed=True,
-            ),
-        ),
+        actions=remedies("slow-metadata-writes", job, "look-at-storage", "less-in-line"),
     )
 
 
-RULE: Final = Rule("CP307", judge, SlowFinalizationLimits)
+def _is_slow(checkpoint: Checkpoint, interval_ms: float | None, limits: Slow) -> bool:
+    took = checkpoint.finalization_ms or 0
+    whole = (checkpoint.duration_ms or 0) + took
+    least = whole if interval_ms is None else min(whole, interval_ms)
+    return took >= limits.finalization and took >= limits.share * least
+
+
+RULE: Final = Rule("CP307", judge, Slow, causes=("slow-metadata-writes",))

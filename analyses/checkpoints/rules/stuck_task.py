@@ -14,7 +14,8 @@ often what held the checkpoints up before.
 How it decides
 --------------
 "Task '…' did not react to cancelling signal" with the stack below it: the first line names the method.
-Ongoing if it is the last that the input says of the job.
+From `repeats` records on it is serious: ongoing as long as no checkpoint has completed since. Below, it
+is information.
 
 What to do
 ----------
@@ -28,31 +29,33 @@ A task that takes a minute to close a connection says so once and then ends: inf
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.checkpoints.rules.task_failure import subject_of
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.flink.kit import (
     Finding,
-    Inconclusive,
-    Measurement,
+    Incident,
+    Iterator,
+    Job,
+    Limits,
     Rank,
-    State,
-    Vote,
-    cite,
-    grade,
+    Rule,
+    Signal,
+    explained,
+    incidents,
+    limit,
+    measured,
+    name_of,
+    of_incidents,
+    records_of,
+    remedies,
+    shorten,
+    subtask_subject,
+    votes_for,
     weigh,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import concluded
-from flowdiag.analyses.flink.job import Incident, JobFacts, Status
-from flowdiag.analyses.flink.kit import Job
-from flowdiag.analyses.flink.options import option
-from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 
 
-class StuckTaskLimits(Limits):
+class Stuck(Limits):
     """What CP310 compares with."""
 
     repeats: float = limit(
@@ -62,81 +65,51 @@ class StuckTaskLimits(Limits):
     )
 
 
-def judge(job: Job, limits: StuckTaskLimits) -> Iterator[Finding | Inconclusive]:
+def judge(job: Job, limits: Stuck) -> Iterator[Finding]:
     """One finding per subtask."""
-    groups: dict[tuple[str | None, int | None], list[Incident]] = {}
-    for incident in job.incidents:
-        if incident.kind == "task-stuck" and incident.task is not None:
+    groups: dict[tuple[str, int | None], list[Incident]] = {}
+    for incident in incidents(job, "task-stuck"):
+        if incident.task is not None:
             groups.setdefault((incident.task, incident.subtask_index), []).append(incident)
     for group in groups.values():
         yield _finding(job, group, limits)
 
 
-def method_of(incident: Incident) -> str:
+def _method(incident: Incident) -> str:
     """The method a task is stuck in: the innermost frame."""
     lines = [line.strip() for line in (incident.cause or "").splitlines() if line.strip()]
-    return j.shorten(lines[0].removeprefix("at "), 120) if lines else "an unknown method"
+    return shorten(lines[0].removeprefix("at "), 120) if lines else "an unknown method"
 
 
-def _finding(job: JobFacts, group: list[Incident], limits: StuckTaskLimits) -> Finding:
+def _finding(job: Job, group: list[Incident], limits: Stuck) -> Finding:
     last = group[-1]
-    name = j.subtask_text(last.task, last.subtask_index, last.parallelism)
-    method = method_of(last)
-    ended = any(
-        c.status is Status.COMPLETED and (c.ended_us or 0) > (last.time_us or 0)
-        for c in job.checkpoints
-    )
+    name, method = name_of(last), _method(last)
     serious = len(group) >= limits.repeats
-    state = State.ONGOING if serious and not ended else State.RECOVERED
-    share = len(group) / max(1, len(concluded(job))) if serious else 0.0
-    vote = Vote(signal="stuck-stack", says=f"stuck in {method} ({len(group)}×)", weight=3)
-    cited = cite((i.ref, i.time_us) for i in reversed(group))
-    return Finding(
-        job=job.key,
-        severity=grade(state=state, share=share),
-        state=state,
-        subject=subject_of(job, last),
+    votes = votes_for({"stuck-stack": f"stuck in {method} ({len(group)}×)"}, RULE.signals)
+    return of_incidents(
+        job,
+        group,
+        ongoing=serious and not job.completed_after(last.time_us),
+        share=len(group) / max(1, len(job.concluded)) if serious else 0.0,
+        subject=subtask_subject(job, last),
         title=f"{name} does not react to cancelling, stuck in {method}",
         why=f"{name}: stuck in {method}" if serious else None,
         cause="task-hangs" if serious else None,
-        confidence=weigh([vote]),
+        confidence=weigh(votes),
         rank=Rank.SHARED_MECHANISM,
-        first_us=group[0].time_us,
-        last_us=last.time_us,
-        count=len(group),
-        explain=(
-            "The job cannot be restarted before this task is gone; if it does not go, its TaskManager is "
-            "killed."
-        ),
-        measurements=(
-            Measurement(
-                name="repeated",
-                value=len(group),
-                unit="records",
-                threshold=limits.repeats,
-            ),
-        ),
-        evidence=cited,
+        explain=explained("task-hangs"),
+        measurements=(measured("repeated", len(group), "records", limits.repeats),),
+        evidence=records_of(reversed(group)),
         ranked=True,
-        actions=(
-            Action(
-                text=f"Make {method} interruptible, or give it a time-out",
-                verify="the task is CANCELED within seconds",
-            ),
-            Action(
-                text="How long Flink waits before it kills the TaskManager",
-                option=option("cancellation-timeout", job.version),
-                current=j.configured(job, "task.cancellation.timeout"),
-                restart_needed=True,
-            ),
-        ),
-        votes=(vote,),
+        actions=remedies("task-hangs", job, "interruptible", "kill-sooner", method=method),
+        votes=votes,
     )
 
 
 RULE: Final = Rule(
     "CP310",
     judge,
-    StuckTaskLimits,
+    Stuck,
     signals=(Signal("stuck-stack", 3, "the stack of the task's thread"),),
+    causes=("task-hangs",),
 )

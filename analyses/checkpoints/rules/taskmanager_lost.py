@@ -35,49 +35,58 @@ heartbeat was lost, not the process.
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Iterator
 from typing import Final
 
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.flink.kit import (
     Confidence,
+    Crisis,
     Finding,
-    Inconclusive,
-    Measurement,
+    Incident,
+    Iterator,
+    Job,
+    JobFacts,
+    Limits,
     Rank,
+    Rule,
+    Severity,
+    Signal,
     State,
-    Subject,
     Vote,
     cite,
-    grade,
+    count_text,
+    measured,
+    of_crises,
+    outcome_text,
+    place_text,
+    remedies,
+    shorten,
+    taskmanager_subject,
+    votes_for,
     weigh,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.crises import Crisis, crises
-from flowdiag.analyses.flink.episodes import concluded
-from flowdiag.analyses.flink.job import Incident, JobFacts
-from flowdiag.analyses.flink.kit import Job
-from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.keys import Ref
-from flowdiag.analyses.rule import Limits, Rule, Signal
 
 # Tasks fail with this on the TaskManager that goes, when it is told to (an eviction, a drained node).
 _LEAVES: Final = "The TaskExecutor is shutting down"
 _NOBODY: Final = frozenset({"", "null", "unknown"})
 
+Lost = tuple[str | None, str | None]  # resource id, host
 
-def judge(job: Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
+
+def judge(job: Job, limits: Limits) -> Iterator[Finding]:
     """One finding per job and lost TaskManager."""
     groups: dict[Lost, list[Crisis]] = {}
-    for crisis in crises(job, job.cluster):
+    for crisis in job.crises:
         if crisis.kind == "taskmanager-lost":
             groups.setdefault(lost_of(job, crisis), []).append(crisis)
     for lost, group in groups.items():
         yield _finding(job, lost, group)
 
 
-Lost = tuple[str | None, str | None]  # resource id, host
+def _tells_itself(incident: Incident) -> bool:
+    """Whether a record is about the TaskManager that is gone, not about who lost it."""
+    return incident.kind == "taskmanager-lost" or _LEAVES in (incident.cause or "")
 
 
 def _signal(incident: Incident) -> str:
@@ -95,10 +104,7 @@ def _peers(crisis: Crisis) -> tuple[Counter[Lost], Counter[Lost]]:
     named: Counter[Lost] = Counter()
     for failure in crisis.of_kind("taskmanager-lost"):
         incident = failure.incident
-        if incident.kind == "taskmanager-lost":
-            direct[incident.taskmanager, incident.host] += 1
-            continue
-        if _LEAVES in (incident.cause or ""):
+        if _tells_itself(incident):
             direct[incident.taskmanager, incident.host] += 1
             continue
         manager = incident.text.get("lost_taskmanager", "")
@@ -158,81 +164,39 @@ def same_host(one: str, other: str) -> bool:
     return one.split(".")[0] == other.split(".")[0] and ("." not in one or "." not in other)
 
 
-def _finding(job: JobFacts, lost: Lost, group: list[Crisis]) -> Finding:
+def _finding(job: Job, lost: Lost, group: list[Crisis]) -> Finding:
     last = group[-1]
-    manager, host = lost
-    where = j.place_text(manager, host)
-    votes = _votes(job, lost, last)
-    known = manager is not None or host is not None
+    known = lost != (None, None)
+    where = place_text(*lost)
+    votes = _votes(lost, last)
     restarts = sum(crisis.bursts for crisis in group)
     slots = sum(len(crisis.of_kind("no-resource")) for crisis in group)
-    share = len(group) / max(1, len(concluded(job)))
-    cited = cite(ref for crisis in reversed(group) for ref in _refs(crisis))
-    tail = (
-        "; the job failed for good"
-        if last.final
-        else "; the job has not recovered"
-        if last.state is State.ONGOING
-        else ""
-    )
-    said = votes[0].says if votes else "a connection broke"
-    return Finding(
-        job=job.key,
-        severity=grade(state=last.state, share=share, fatal=last.fatal or bool(slots and tail)),
-        state=last.state,
-        subject=Subject(
-            kind="taskmanager",
-            job_id=job.key.job_id or None,
-            job_name=job.name,
-            taskmanager=manager,
-            host=host,
-        )
-        if known
-        else j.job_subject(job),
-        title=(
-            f"TaskManager {where} was lost"
-            if known
-            else "A TaskManager was lost; no record names it"
-        )
-        + (f", {restarts} failures followed" if restarts > 1 else "")
-        + tail,
-        why=f"{where}: {said}" if known else None,
+    down = last.final or last.state is State.ONGOING
+    who = f"TaskManager {where} was lost" if known else "A TaskManager was lost; no record names it"
+    followed = f", {restarts} failures followed" if restarts > 1 else ""
+    measurements = [
+        measured("losses", len(group), "times"),
+        measured("failures", restarts, "restarts"),
+    ]
+    if slots:
+        measurements.append(measured("failures-for-slots", slots, "failures"))
+    said = {"severity": Severity.CRITICAL} if slots and down else {}
+    return of_crises(
+        job,
+        group,
+        subject=taskmanager_subject(job, *lost),
+        title=f"{who}{followed}{outcome_text(last)}",
+        why=f"{where}: {votes[0].says if votes else 'a connection broke'}" if known else None,
         cause="taskmanager-lost",
         confidence=weigh(votes) if known else Confidence.LOW,
         rank=Rank.ROOT_CAUSE,
-        first_us=group[0].first_us,
-        last_us=last.last_us,
-        count=len(group),
-        explain=(
-            "The tasks that failed first ran elsewhere and lost their connection to it."
-            + (f" {slots} failures for missing slots followed: a consequence." if slots else "")
-        ),
-        measurements=(
-            Measurement(name="losses", value=len(group), unit="times"),
-            Measurement(name="failures", value=restarts, unit="restarts"),
-            *(
-                (Measurement(name="failures-for-slots", value=slots, unit="failures"),)
-                if slots
-                else ()
-            ),
-        ),
-        evidence=cited,
-        ranked=True,
-        actions=(
-            Action(
-                text=f"Find out why {where} went: its log's end, the pod's or container's events, "
-                "dmesg on the host",
-                verify="no further loss",
-            ),
-            Action(
-                text="Keep spare slots, so that the job restarts at once",
-                option=option("slots", job.version),
-                current=j.configured(job, "taskmanager.numberOfTaskSlots"),
-                restart_needed=True,
-                verify="free slots in the overview",
-            ),
-        ),
-        votes=tuple(votes),
+        explain="The tasks that failed first ran elsewhere and lost their connection to it."
+        + (f" {slots} failures for missing slots followed: a consequence." if slots else ""),
+        measurements=tuple(measurements),
+        evidence=cite(ref for crisis in reversed(group) for ref in _refs(crisis)),
+        actions=remedies("taskmanager-lost", job, "find-out", "spare-slots", place=where),
+        votes=votes,
+        **said,
     )
 
 
@@ -246,32 +210,10 @@ def _refs(crisis: Crisis) -> list[tuple[Ref | None, int | None]]:
     return [crisis.refs[0], *direct, *crisis.refs[1:]]
 
 
-def _votes(job: JobFacts, lost: Lost, crisis: Crisis) -> list[Vote]:
+def _votes(lost: Lost, crisis: Crisis) -> tuple[Vote, ...]:
     manager, host = lost
-    heartbeats = [
-        f.incident
-        for f in crisis.of_kind("taskmanager-lost")
-        if f.incident.kind == "taskmanager-lost" or _LEAVES in (f.incident.cause or "")
-    ]
-    mine = [
-        i for i in heartbeats if i.taskmanager == manager or (manager is None and i.host == host)
-    ]
-    votes = []
-    for name, says in (
-        ("heartbeat", "its heartbeat failed"),
-        ("worker-ended", "its container or pod ended"),
-        ("shut-down", "it was told to shut down"),
-    ):
-        told = [i for i in mine if _signal(i) == name]
-        if told:
-            detail = " ".join((told[0].cause or "").split())
-            votes.append(
-                Vote(
-                    signal=name,
-                    says=f"{says}: {j.shorten(detail, 120)}" if detail else says,
-                    weight=3,
-                )
-            )
+    gone = [f.incident for f in crisis.of_kind("taskmanager-lost") if _tells_itself(f.incident)]
+    mine = [i for i in gone if i.taskmanager == manager or (manager is None and i.host == host)]
     _, named = _peers(crisis)
     peers = sum(
         count
@@ -279,20 +221,30 @@ def _votes(job: JobFacts, lost: Lost, crisis: Crisis) -> list[Vote]:
         if (name is not None and name == manager)
         or (name is None and place is not None and host is not None and same_host(place, host))
     )
-    if peers:
-        votes.append(
-            Vote(
-                signal="named-peer",
-                says=f"{j.count_text(peers, 'task')} lost their connection to it",
-                weight=3,
-            )
-        )
-    others = sum(named.values()) - peers + len(heartbeats) - len(mine)
-    if others and votes:
-        votes.append(
-            Vote(signal="other-peers", says=f"{others} records name another one", weight=-1)
-        )
-    return votes
+    others = sum(named.values()) - peers + len(gone) - len(mine)
+    votes = votes_for(
+        {
+            "heartbeat": _told(mine, "heartbeat", "its heartbeat failed"),
+            "worker-ended": _told(mine, "worker-ended", "its container or pod ended"),
+            "shut-down": _told(mine, "shut-down", "it was told to shut down"),
+            "named-peer": f"{count_text(peers, 'task')} lost their connection to it"
+            if peers
+            else None,
+            "other-peers": f"{others} records name another one" if others else None,
+        },
+        RULE.signals,
+    )
+    # That others are named says nothing where nobody is accused.
+    return votes if any(vote.weight > 0 for vote in votes) else ()
+
+
+def _told(mine: list[Incident], signal: str, says: str) -> str | None:
+    """What the first record of a kind says; None if there is none."""
+    first = next((i for i in mine if _signal(i) == signal), None)
+    if first is None:
+        return None
+    detail = " ".join((first.cause or "").split())
+    return f"{says}: {shorten(detail, 120)}" if detail else says
 
 
 RULE: Final = Rule(
@@ -305,4 +257,5 @@ RULE: Final = Rule(
         Signal("shut-down", 3, "its own tasks say that it is shutting down"),
         Signal("other-peers", -1, "other TaskManagers are named as well"),
     ),
+    causes=("taskmanager-lost",),
 )

@@ -253,42 +253,67 @@ def _clocks(
     for row in shifts:
         partners[_stream(row)].append(row)
     for stream, found in sorted(partners.items(), key=lambda item: (item[0][0], item[0][1] or "")):
-        best = max(
-            (row for row in found if _stream(row, "other_") in clocks),
-            key=lambda row: (row["n"], -row["other_source"]),
-            default=None,
-        )
-        if best is None:
-            best = max(found, key=lambda row: (row["n"], -row["other_source"]))
-            other = Clock(segments=(Segment(0, -(2**62), 0),), known_from="assumed")
-        else:
-            other = clocks[_stream(best, "other_")]
-        difference = best["difference"]
-        zone = round(difference / QUARTER_MS) * QUARTER_MS
-        own_clock = (streams.get(stream) or {}).get("clock")
-        drift = None if own_clock == "elapsed" else difference - zone
-        if stream in clocks:  # its own marks give the zone, the transitions only the drift
-            mine = clocks[stream]
-            apart = difference - (mine.segments[0].shift_ms - other.segments[0].shift_ms)
-            if abs(apart) < QUARTER_MS:
-                clocks[stream] = Clock(
-                    segments=mine.segments, known_from=mine.known_from, drift_ms=apart
-                )
-            continue
-        correction = difference if drift is None or abs(drift) >= DRIFT_MS else zone
-        clocks[stream] = Clock(
-            segments=tuple(
-                Segment(
-                    0 if index == 0 else -1,
-                    segment.from_local_us + correction * 1000 if index else -(2**62),
-                    segment.shift_ms + correction,
-                )
-                for index, segment in enumerate(other.segments)
-            ),
-            known_from="transitions",
-            drift_ms=drift,
-        )
-    # What nothing tells is taken from a file of the same group, then from the JobManagers, then assumed.
+        elapsed = (streams.get(stream) or {}).get("clock") == "elapsed"
+        clock = _compared_clock(clocks.get(stream), found, clocks, elapsed=elapsed)
+        if clock is not None:
+            clocks[stream] = clock
+    _assume(clocks, streams, roles, groups)
+    return clocks
+
+
+def _compared_clock(
+    mine: Clock | None,
+    found: Sequence[Mapping[str, Any]],
+    clocks: Mapping[Stream, Clock],
+    *,
+    elapsed: bool,
+) -> Clock | None:
+    """A clock by the transitions that other streams show, too; None where they add nothing.
+
+    Args:
+        mine: what the stream's own marks say: they give the zone, the transitions only the drift.
+        found: rows of `shift`, one per other stream.
+        clocks: those known by now.
+        elapsed: the stream counts from the start of its process.
+    """
+    best = max(
+        (row for row in found if _stream(row, "other_") in clocks),
+        key=lambda row: (row["n"], -row["other_source"]),
+        default=None,
+    )
+    if best is None:
+        best = max(found, key=lambda row: (row["n"], -row["other_source"]))
+        other = Clock(segments=(Segment(0, -(2**62), 0),), known_from="assumed")
+    else:
+        other = clocks[_stream(best, "other_")]
+    difference = best["difference"]
+    if mine is not None:
+        apart = difference - (mine.segments[0].shift_ms - other.segments[0].shift_ms)
+        return replace(mine, drift_ms=apart) if abs(apart) < QUARTER_MS else None
+    zone = round(difference / QUARTER_MS) * QUARTER_MS
+    drift = None if elapsed else difference - zone
+    correction = difference if drift is None or abs(drift) >= DRIFT_MS else zone
+    return Clock(
+        segments=tuple(
+            Segment(
+                0 if index == 0 else -1,
+                segment.from_local_us + correction * 1000 if index else -(2**62),
+                segment.shift_ms + correction,
+            )
+            for index, segment in enumerate(other.segments)
+        ),
+        known_from="transitions",
+        drift_ms=drift,
+    )
+
+
+def _assume(
+    clocks: dict[Stream, Clock],
+    streams: Iterable[Stream],
+    roles: Mapping[Stream, str],
+    groups: Mapping[int, str],
+) -> None:
+    """Take what nothing tells from a file of the same group, then from the JobManagers, then assume."""
     of_jobmanagers = {
         clock.zone_ms
         for stream, clock in clocks.items()
@@ -310,7 +335,6 @@ def _clocks(
         clock = Clock(segments=(Segment(0, -(2**62), shift),), known_from=known_from)
         clocks[stream] = clock
         of_group.setdefault(group, clock)
-    return clocks
 
 
 def _given_clock(row: Mapping[str, Any], tz: str) -> Clock:

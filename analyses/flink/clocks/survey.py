@@ -19,7 +19,9 @@ from flowdiag.parsers.flink.marks import (
     DAY_US,
     TIME_OF_DAY,
     Marks,
+    StreamMarks,
     Transition,
+    ZoneMarks,
     bounded,
     days_before,
     owners_before,
@@ -128,49 +130,14 @@ def _put_together(
         return days * DAY_US if clock == TIME_OF_DAY else 0
 
     for each in sorted(part.streams, key=lambda each: each.offset):
-        shift = shift_us(each.clock)
         key = stream(each.owner)
-        row = streams.setdefault(key, _empty_stream(key))
-        for name in _SUMS:
-            row[name] += getattr(each, name)
-        row["oldest"] = max(row["oldest"], each.oldest)
-        row["newest"] = min(row["newest"], each.newest)
-        row["clock"] = row["clock"] or each.clock
-        for name, choose, value in (
-            ("shown_us", min, _moved(each.shown_us, shift)),
-            ("last_shown_us", max, _moved(each.last_shown_us, shift)),
-            ("utc_us", min, each.utc_us),
-            ("last_utc_us", max, each.last_utc_us),
-        ):
-            known = [known for known in (row[name], value) if known is not None]
-            row[name] = choose(known) if known else None
+        _add_stream(streams.setdefault(key, _empty_stream(key)), each, shift_us(each.clock))
     for owner, job_id in part.jobs:
         streams[stream(owner)]["job_ids"].add(job_id)
     for owner, taskmanager, host in part.scopes:
         streams[stream(owner)]["scopes"].add((taskmanager, host))
     for mark in part.zones:
-        shift = shift_us(mark.clock)
-        key = stream(mark.owner)
-        zone = _moved(mark.zone, shift // 1000)
-        row = zones.setdefault(
-            (key, zone),
-            {
-                "what": "mark",
-                "source": key.source,
-                "owner": key.owner,
-                "zone": zone,
-                "n": 0,
-                "offset": mark.offset,
-                "shown_us": mark.shown_us + shift,
-                "difference": mark.difference + shift // 1000,
-                "printed": False,
-            },
-        )
-        row["n"] += mark.n
-        row["offset"] = min(row["offset"], mark.offset)
-        row["shown_us"] = min(row["shown_us"], mark.shown_us + shift)
-        row["difference"] = min(row["difference"], mark.difference + shift // 1000)
-        row["printed"] |= mark.printed
+        _add_zone(zones, stream(mark.owner), mark, shift_us(mark.clock))
     for transition in part.transitions:
         shift = shift_us(transition.clock)
         if shift:
@@ -188,6 +155,47 @@ _SUMS: Final = (
     "with_instant",
     "without_job",
 )
+
+
+def _add_stream(row: dict[str, Any], each: StreamMarks, shift: int) -> None:
+    for name in _SUMS:
+        row[name] += getattr(each, name)
+    row["oldest"] = max(row["oldest"], each.oldest)
+    row["newest"] = min(row["newest"], each.newest)
+    row["clock"] = row["clock"] or each.clock
+    for name, choose, value in (
+        ("shown_us", min, _moved(each.shown_us, shift)),
+        ("last_shown_us", max, _moved(each.last_shown_us, shift)),
+        ("utc_us", min, each.utc_us),
+        ("last_utc_us", max, each.last_utc_us),
+    ):
+        known = [known for known in (row[name], value) if known is not None]
+        row[name] = choose(known) if known else None
+
+
+def _add_zone(
+    zones: dict[tuple[Stream, int | None], dict[str, Any]], key: Stream, mark: ZoneMarks, shift: int
+) -> None:
+    zone = _moved(mark.zone, shift // 1000)
+    row = zones.setdefault(
+        (key, zone),
+        {
+            "what": "mark",
+            "source": key.source,
+            "owner": key.owner,
+            "zone": zone,
+            "n": 0,
+            "offset": mark.offset,
+            "shown_us": mark.shown_us + shift,
+            "difference": mark.difference + shift // 1000,
+            "printed": False,
+        },
+    )
+    row["n"] += mark.n
+    row["offset"] = min(row["offset"], mark.offset)
+    row["shown_us"] = min(row["shown_us"], mark.shown_us + shift)
+    row["difference"] = min(row["difference"], mark.difference + shift // 1000)
+    row["printed"] |= mark.printed
 
 
 def _empty_stream(stream: Stream) -> dict[str, Any]:

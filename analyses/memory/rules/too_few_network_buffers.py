@@ -108,6 +108,8 @@ def _finding(facts: MemoryFacts, errors: _Errors, short: list[BufferNeeds]) -> F
         first_us=min(times, default=None),
         last_us=max(times, default=None),
         count=max(1, len(errors)),
+        explain="Every gate and every result partition takes its required buffers when its task is "
+        "deployed; the task that comes last fails, so that the failed task says nothing about the cause.",
         measurements=tuple(_measured(worst)),
         # Of both kinds: the errors first, then the pools.
         evidence=cite([*failed[:8], *pools[:2]]),

@@ -26,56 +26,50 @@ Logs of two runs in one file that tell no application id; the input is then take
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
-
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.rate.kit import (
     Action,
+    Assessed,
     Finding,
     Inconclusive,
-    Measurement,
+    Iterator,
+    Limits,
     Rank,
+    Rule,
     Severity,
     State,
+    count_text,
+    measured,
+    of_batches,
+    present,
 )
-from flowdiag.analyses.flink.judging import count_text
-from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate.state import Assessed, abandoned
-from flowdiag.analyses.rule import Limits, Rule
 
 
 def judge(assessed: Assessed, limits: Limits) -> Iterator[Finding | Inconclusive]:
     """One note per application with such batches."""
-    for _ in assessed.dstreams:
-        left = abandoned(assessed.app)
-        if not left:
-            continue
-        told = count_text(len(left), "batch", "batches")
-        yield Finding(
-            job=assessed.key,
-            severity=Severity.INFO,
-            state=State.RECOVERED,
-            subject=j.application_subject(assessed.app),
-            title=f"{told} of {len(assessed.app.batches)} never ended, and later ones did",
-            explain=(
-                "Listener events were lost, which may be all there is to it."
-                if assessed.app.lost
-                else "The driver was restarted, or the input has a gap."
+    app = assessed.app
+    left = present.abandoned(app)
+    if not left:
+        return
+    yield of_batches(
+        assessed,
+        left,
+        severity=Severity.INFO,
+        state=State.RECOVERED,
+        title=f"{count_text(len(left), 'batch', 'batches')} of {len(app.batches)} never ended, and "
+        "later ones did",
+        explain="Listener events were lost, which may be all there is to it."
+        if app.lost
+        else "The driver was restarted, or the input has a gap.",
+        cause=None,
+        rank=Rank.CONSEQUENCE,
+        measurements=(measured("abandoned-batches", len(left), "batches"),),
+        actions=(
+            Action(
+                text="See what happened then, and whether their records were processed later",
+                verify="every batch has an end",
             ),
-            cause=None,
-            rank=Rank.CONSEQUENCE,
-            first_us=left[0].time_ms * 1000,
-            last_us=left[-1].time_ms * 1000,
-            count=len(left),
-            measurements=(Measurement(name="abandoned-batches", value=len(left), unit="batches"),),
-            evidence=j.of_batches(left),
-            actions=(
-                Action(
-                    text="See what happened then, and whether their records were processed later",
-                    verify="every batch has an end",
-                ),
-            ),
-        )
+        ),
+    )
 
 
-RULE: Final = Rule("RT107", judge)
+RULE = Rule("RT107", judge)

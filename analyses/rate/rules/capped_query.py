@@ -10,9 +10,10 @@ The limit, not the job, decides the throughput: the source piles up behind it.
 
 How it decides
 --------------
-Files: the source logs `maxFilesPerTrigger` and how many new files each trigger took; four fifths of
-the present took as many as permitted. Other sources: a backlog stays behind most triggers, which
-all read the same number of rows. And the triggers end well before the next one.
+Files: the source logs `maxFilesPerTrigger` and how many new files each trigger took; `share` of the
+present took as many as permitted. Other sources: a backlog stays behind `behind` of the triggers, and
+`share` of all read `same` of the most rows that one read, or more. And the triggers end well before
+the next one.
 
 What to do
 ----------
@@ -26,37 +27,52 @@ off.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
-
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.rate.judging import option_subject, query_subject
+from flowdiag.analyses.rate.kit import (
     Action,
+    Assessed,
     Finding,
     Inconclusive,
-    Measurement,
+    Iterator,
+    Limits,
+    QueryFacts,
     Rank,
-    Severity,
-    State,
+    Rule,
+    Stability,
+    StreamState,
+    late_triggers,
+    limit,
+    measured,
+    of_triggers,
+    present,
+    rounded,
 )
-from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate import state as rate_state
-from flowdiag.analyses.rate.facts import QueryFacts
-from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import Assessed, StreamState
-from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class CappedQueryLimits(Limits):
+class Capped(Limits):
     """What RT403 compares with."""
 
-    share: float = limit(rate_state.NARROW, "share", "of the late triggers, filled up")
+    share: float = limit(present.NARROW, "share", "of the late triggers, filled up")
+    behind: float = limit(present.MOSTLY, "share", "of the late triggers, with a backlog behind")
+    same: float = limit(present.SAME, "share", "of the most rows that one read: it read as many")
 
 
-def judge(assessed: Assessed, limits: CappedQueryLimits) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: Assessed, limits: Capped) -> Iterator[Finding | Inconclusive]:
     """One finding per query that a limit holds back."""
     for query, state in assessed.queries:
-        if state.caps and state.stability is Stability.THROTTLED:
-            yield _finding(assessed, query, state)
+        rests = state.stability in (Stability.THROTTLED, Stability.STABLE, Stability.BORDERLINE)
+        if query.real_time or not rests:
+            continue
+        caps = present.query_caps(
+            query,
+            present.timed(query),
+            void=state.rows_void,
+            filled=limits.share,
+            behind=limits.behind,
+            same=limits.same,
+        )
+        if caps:
+            yield _finding(assessed, query, state, caps[0], limits)
 
 
 def _option(query: QueryFacts, kind: str) -> str | None:
@@ -66,47 +82,39 @@ def _option(query: QueryFacts, kind: str) -> str | None:
     return "maxOffsetsPerTrigger" if "Kafka" in names else None
 
 
-def _finding(assessed: Assessed, query: QueryFacts, state: StreamState) -> Finding:
-    app, cap = assessed.app, state.caps[0]
-    option = _option(query, cap.kind)
-    limit = option or "a limit per trigger"
-    current = str(query.file_limit) if cap.kind == "files" else None
-    late = rate_state.late_triggers(query.triggers)
+def _finding(
+    assessed: Assessed,
+    query: QueryFacts,
+    state: StreamState,
+    cap: present.Cap,
+    limits: Capped,
+) -> Finding:
+    app, option = assessed.app, _option(query, cap.kind)
+    late = late_triggers(query.triggers)
     use = f"{state.use:.0%}" if state.use is not None else "an unknown part"
-    proposed = None
-    if query.file_limit and state.use and cap.kind == "files":
-        proposed = str(max(query.file_limit + 1, int(query.file_limit * 0.6 / state.use)))
-    subject = j.option_subject(app, option) if option else j.query_subject(app, query)
-    return Finding(
-        job=assessed.key,
-        severity=Severity.WARNING,
-        state=State.ONGOING,
-        subject=subject,
-        title=(
-            f"{cap.share:.0%} of the triggers of query {query.name or query.id} take all that {limit}"
-            + (f" = {current}" if current else "")
-            + f" permits, in {use} of the interval"
-        ),
+    current = proposed = None
+    if cap.kind == "files":
+        current = str(query.file_limit)
+        if query.file_limit and state.use:
+            proposed = str(max(query.file_limit + 1, int(query.file_limit * 0.6 / state.use)))
+    told = (option or "a limit per trigger") + (f" = {current}" if current else "")
+    return of_triggers(
+        assessed,
+        query,
+        late,
+        subject=option_subject(app, option) if option else query_subject(app, query),
+        title=f"{cap.share:.0%} of the triggers of query {query.name or query.id} take all that {told} "
+        f"permits, in {use} of the interval",
         explain="More is there than the limit lets through, and the triggers have time left.",
-        why=f"{limit}{' = ' + current if current else ''} lets through less than comes in",
+        why=f"{told} lets through less than comes in",
         cause="max-rate",
         rank=Rank.ROOT_CAUSE,
         option=option,
-        first_us=late[0].time_us,
-        last_us=late[-1].time_us,
         count=round(cap.share * len(late)),
         measurements=(
-            Measurement(
-                name="triggers-at-limit",
-                value=round(cap.share, 3),
-                unit="share",
-                threshold=rate_state.NARROW,
-            ),
-            Measurement(
-                name="use", value=None if state.use is None else round(state.use, 3), unit="share"
-            ),
+            measured("triggers-at-limit", round(cap.share, 3), "share", limits.share),
+            measured("use", rounded(state.use), "share"),
         ),
-        evidence=j.of_triggers(late),
         actions=(
             Action(
                 text="Raise the limit until triggers take about half of their interval",
@@ -120,4 +128,4 @@ def _finding(assessed: Assessed, query: QueryFacts, state: StreamState) -> Findi
     )
 
 
-RULE: Final = Rule("RT403", judge, CappedQueryLimits)
+RULE = Rule("RT403", judge, Capped, causes=("max-rate",))

@@ -27,46 +27,47 @@ that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.rate.kit import (
+    Assessed,
     Finding,
     Inconclusive,
-    Measurement,
+    Iterator,
+    Limits,
     Rank,
-    Severity,
-    State,
+    Replay,
+    Rule,
+    late_window,
+    limit,
+    measured,
+    of_option,
+    present,
+    records_of,
+    remedies,
 )
-from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate import state as rate_state
-from flowdiag.analyses.rate.replay import Replay
-from flowdiag.analyses.rate.state import Assessed
-from flowdiag.analyses.rule import Limits, Rule, limit
 
 OPTION: Final = "spark.streaming.concurrentJobs"
 
 
-class ConcurrentJobsLimits(Limits):
+class Overtaken(Limits):
     """What RT208 compares with."""
 
     share: float = limit(0.1, "share", "of the batches; a few that tie change no rate")
 
 
-def judge(assessed: Assessed, limits: ConcurrentJobsLimits) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: Assessed, limits: Overtaken) -> Iterator[Finding | Inconclusive]:
     """One finding per application whose estimators miss batches."""
-    for _ in assessed.dstreams:
-        if rate_state.concurrent(assessed.app) < 2:
-            continue
-        for estimator in assessed.estimators:
-            missed, counted = overtaken(assessed, estimator)
-            if missed and missed >= limits.share * counted:
-                yield _finding(assessed, missed, counted, limits.share)
-                break
+    if present.concurrent(assessed.app) < 2:
+        return
+    for estimator in assessed.estimators:
+        missed, counted = overtaken(estimator)
+        if missed and missed >= limits.share * counted:
+            yield _finding(assessed, missed, counted, limits)
+            break
 
 
-def overtaken(assessed: Assessed, estimator: Replay) -> tuple[int, int]:
+def overtaken(estimator: Replay) -> tuple[int, int]:
     """How many batches with records ended behind a later one, and how many there are.
 
     The replay is in the order of completion; a batch whose time is older than one before it was
@@ -82,50 +83,29 @@ def overtaken(assessed: Assessed, estimator: Replay) -> tuple[int, int]:
     return missed, counted
 
 
-def _finding(assessed: Assessed, missed: int, counted: int, share: float) -> Finding:
-    app = assessed.app
-    slots = rate_state.concurrent(app)
-    return Finding(
-        job=assessed.key,
-        severity=Severity.WARNING,
-        state=State.ONGOING,
-        subject=j.option_subject(app, OPTION),
-        title=(
-            f"{missed} of {counted} batches were overtaken by a later one, which the rate estimator "
-            f"does not expect; {OPTION} = {slots}"
-        ),
-        explain=(
-            "A batch beside which others run takes longer, and one that ends late is ignored: the rate "
-            "follows neither the load nor the capacity."
-        ),
+def _finding(assessed: Assessed, missed: int, counted: int, limits: Overtaken) -> Finding:
+    slots = present.concurrent(assessed.app)
+    return of_option(
+        assessed,
+        OPTION,
+        title=f"{missed} of {counted} batches were overtaken by a later one, which the rate estimator "
+        f"does not expect; {OPTION} = {slots}",
         why=f"{OPTION} = {slots} lets batches overtake each other",
         cause="concurrent-jobs",
         rank=Rank.MECHANISM,
-        option=OPTION,
-        last_us=app.last_us,
         count=missed,
         measurements=(
-            Measurement(
-                name="overtaken-batches",
-                value=round(missed / counted, 3),
-                unit="share",
-                threshold=share,
-                population=f"{counted} batches with records",
+            measured(
+                "overtaken-batches",
+                round(missed / counted, 3),
+                "share",
+                limits.share,
+                over=f"{counted} batches with records",
             ),
         ),
-        evidence=j.of_batches(rate_state.late_window(app.completed)),
-        actions=(
-            Action(
-                text="Process one batch after the other",
-                option=OPTION,
-                current=j.setting(app, OPTION),
-                proposed="1",
-                risk="what ran beside each other runs one after the other",
-                restart_needed=True,
-                verify="batches end in the order of their times",
-            ),
-        ),
+        evidence=records_of(late_window(assessed.app.completed)),
+        actions=remedies("concurrent-jobs", assessed.app),
     )
 
 
-RULE: Final = Rule("RT208", judge, ConcurrentJobsLimits)
+RULE = Rule("RT208", judge, Overtaken, causes=("concurrent-jobs",))

@@ -14,9 +14,10 @@ How it decides
 --------------
 Slow: over at least `stages` stages, the mean task on this executor takes `ratio` times the mean of
 the same stages on the others, in the median. Lost: removed with a reason other than an idle or
-requested removal (dynamic allocation, the end of the application). `Could not compute split, block
-input-... not found` (logs, or the reason of a failed batch) says that records are gone: with the
-executor that was lost before, if one was, and without it where nothing tells of one.
+requested removal (dynamic allocation, the end of the application), and not within `at-end` of the
+application's own end. `Could not compute split, block input-... not found` (logs, or the reason of a
+failed batch) says that records are gone: with the executor that was lost before, if one was, and
+without it where nothing tells of one. It is over when `quiet` has passed since.
 
 What to do
 ----------
@@ -31,26 +32,32 @@ An executor that is started late reads its classes first: its first stages are f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.rate.facts import Executor
+from flowdiag.analyses.rate.judging import receiver_subject
+from flowdiag.analyses.rate.kit import (
     Action,
+    Assessed,
     Finding,
     Inconclusive,
-    Measurement,
+    Iterator,
+    Limits,
     Rank,
+    Rule,
     Severity,
     State,
     Subject,
     cite,
+    explained,
+    limit,
+    measured,
+    of_application,
+    remedies,
+    setting,
+    shorten,
 )
-from flowdiag.analyses.flink.judging import shorten
-from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate.causes import BLOCK, Trouble, troubles
-from flowdiag.analyses.rate.facts import Executor
-from flowdiag.analyses.rate.state import Assessed
-from flowdiag.analyses.rule import Limits, Rule, limit
+from flowdiag.analyses.rate.troubles import BLOCK, Trouble, troubles
 
 _BENIGN: Final = (
     "idle",
@@ -68,151 +75,113 @@ _BENIGN: Final = (
 )
 
 
-class ExecutorTroubleLimits(Limits):
+class Lost(Limits):
     """What RT304 compares with."""
 
     ratio: float = limit(2.0, "ratio", "machines of one kind differ by a fifth")
     stages: float = limit(10, "stages", "fewer are chance")
+    at_end: float = limit(2000, "ms", "before the end of the application: it is being stopped")
+    quiet: float = limit(600_000, "ms", "what is over for so long has recovered")
 
 
-def judge(assessed: Assessed, limits: ExecutorTroubleLimits) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: Assessed, limits: Lost) -> Iterator[Finding | Inconclusive]:
     """One finding per slow executor, one for all that were lost."""
-    if assessed.app.kind == "other":
+    app = assessed.app
+    if app.kind == "other":
         return
-    for executor in assessed.app.executors:
-        if (
-            executor.ratio is not None
-            and executor.stages >= limits.stages
-            and executor.ratio >= limits.ratio
-        ):
-            yield _slow(assessed, executor, limits.ratio)
-    lost = [one for one in assessed.app.executors if _lost(assessed, one)]
-    blocks = [one for one in troubles(assessed.app) if one.kind == BLOCK]
+    for one in app.executors:
+        if one.ratio is not None and one.stages >= limits.stages and one.ratio >= limits.ratio:
+            yield _slow(assessed, one, one.ratio, limits)
+    # Removed for a benign reason or none: blocks go all the same.
+    removed = [one for one in app.executors if _removed(assessed, one, limits)]
+    lost = [one for one in removed if _failed(one)]
+    blocks = [one for one in troubles(app) if one.kind == BLOCK]
     if lost:
-        yield _gone(assessed, lost, blocks)
+        yield _gone(assessed, lost, blocks, limits)
     elif blocks:
-        yield _blocks(assessed, blocks)
+        yield _blocks(assessed, removed, blocks, limits)
 
 
-def _lost(assessed: Assessed, executor: Executor) -> bool:
-    if executor.removed_us is None or executor.reason is None:
-        return False
-    ended = assessed.app.ended_us
-    if ended is not None and executor.removed_us > ended - 2_000_000:
-        return False
-    text = executor.reason.lower()
-    return not any(word in text for word in _BENIGN)
+def _removed(assessed: Assessed, executor: Executor, limits: Lost) -> bool:
+    """Whether it was removed before the end of the application."""
+    removed, ended = executor.removed_us, assessed.app.ended_us
+    if removed is None or ended is None:
+        return removed is not None
+    return removed <= ended - limits.at_end * 1000
+
+
+def _failed(executor: Executor) -> bool:
+    text = (executor.reason or "").lower()
+    return executor.reason is not None and not any(word in text for word in _BENIGN)
 
 
 def _subject(assessed: Assessed, executor: Executor) -> Subject:
-    app = assessed.app
     return Subject(
         kind="executor",
-        job_name=app.name,
-        application=app.application,
+        job_name=assessed.app.name,
+        application=assessed.app.application,
         executor=executor.executor,
         host=executor.host,
     )
 
 
-def _slow(assessed: Assessed, executor: Executor, limit: float) -> Finding:
-    ratio = executor.ratio or 0.0
-    return Finding(
-        job=assessed.key,
-        severity=Severity.WARNING,
-        state=State.ONGOING,
+def _slow(assessed: Assessed, executor: Executor, ratio: float, limits: Lost) -> Finding:
+    return of_application(
+        assessed,
         subject=_subject(assessed, executor),
-        title=(
-            f"Tasks on executor {executor.executor} take {ratio:.1f} times as long as tasks of the same "
-            f"stages elsewhere"
-        ),
-        explain="Each batch waits for its tasks there.",
+        title=f"Tasks on executor {executor.executor} take {ratio:.1f} times as long as tasks of the "
+        "same stages elsewhere",
         why=f"its tasks take {ratio:.1f} times as long as elsewhere, over {executor.stages} stages",
         cause="slow-executor",
         rank=Rank.ROOT_CAUSE,
+        last_us=None,
         count=executor.stages,
         measurements=(
-            Measurement(
-                name="ratio",
-                value=round(ratio, 2),
-                unit="ratio",
-                threshold=limit,
-                population=f"{executor.tasks} tasks of {executor.stages} stages",
+            measured(
+                "ratio",
+                round(ratio, 2),
+                "ratio",
+                limits.ratio,
+                over=f"{executor.tasks} tasks of {executor.stages} stages",
             ),
         ),
         evidence=cite([(executor.ref, executor.added_us)]),
-        actions=(
-            Action(
-                text="See what else runs on that machine, and run slow tasks twice",
-                option="spark.speculation",
-                current=assessed.app.settings.get("spark.speculation"),
-                proposed="true",
-                restart_needed=True,
-                verify="mean task durations by executor",
-            ),
-        ),
+        actions=remedies("slow-executor", assessed.app),
     )
 
 
-def _taken(assessed: Assessed) -> list[Executor]:
-    """Executors that were removed for a benign reason, with which blocks go all the same."""
-    ended = assessed.app.ended_us or 2**62
-    return [
-        one
-        for one in assessed.app.executors
-        if one.removed_us is not None and one.removed_us < ended - 2_000_000
-    ]
-
-
-def _blocks(assessed: Assessed, blocks: list[Trouble]) -> Finding:
+def _blocks(
+    assessed: Assessed, taken: list[Executor], blocks: list[Trouble], limits: Lost
+) -> Finding:
     """Blocks that are gone although no executor failed: taken away when idle, or out of memory."""
     app = assessed.app
-    names = sorted({one.what for one in blocks if one.what})
+    names = {one.what for one in blocks if one.what}
     last = max(one.time_us or 0 for one in blocks)
-    recent = (app.last_us or 0) - last < 600_000_000
-    taken = _taken(assessed)
+    recent = (app.last_us or 0) - last < limits.quiet * 1000
     streams = {name.split("-")[1] for name in names if name.count("-") >= 2}
-    stream = int(next(iter(streams))) if len(streams) == 1 else None
-    subject = (
-        _subject(assessed, taken[-1])
-        if taken
-        else j.receiver_subject(app, stream)
-        if stream is not None
-        else j.application_subject(app)
-    )
-    why = (
-        f"after executor {taken[-1].executor} was taken away ({shorten(taken[-1].reason or '', 80)})"
-        if taken
-        else "and no executor was lost: they were dropped from memory"
-    )
-    return Finding(
-        job=assessed.key,
+    subject, how = None, "and no executor was lost: they were dropped from memory"
+    if taken:
+        subject = _subject(assessed, taken[-1])
+        reason = shorten(taken[-1].reason or "", 80)
+        how = f"after executor {taken[-1].executor} was taken away ({reason})"
+    elif len(streams) == 1:
+        subject = receiver_subject(app, int(streams.pop()))
+    many = len(names) or len(blocks)
+    return of_application(
+        assessed,
+        subject=subject,
         severity=Severity.CRITICAL if recent else Severity.WARNING,
         state=State.ONGOING if recent else State.RECOVERED,
-        subject=subject,
-        title=f"{len(names) or len(blocks)} blocks of receivers are gone, {why}",
-        explain="Batches that need these blocks fail: the records are gone.",
-        why=f"{len(names) or len(blocks)} blocks of receivers are gone",
+        title=f"{many} blocks of receivers are gone, {how}",
+        why=f"{many} blocks of receivers are gone",
         cause="blocks-lost",
         rank=Rank.ROOT_CAUSE,
         first_us=min((one.time_us for one in blocks if one.time_us), default=None),
         last_us=last or None,
         count=len(blocks),
-        measurements=(
-            Measurement(name="lost-blocks", value=len(names) or len(blocks), unit="blocks"),
-        ),
-        evidence=cite((one.ref, one.time_us) for one in blocks[:10]),
-        actions=(
-            Action(
-                text="Write what comes in to a log before it is processed",
-                option="spark.streaming.receiver.writeAheadLog.enable",
-                current=app.settings.get("spark.streaming.receiver.writeAheadLog.enable"),
-                proposed="true",
-                risk="each block is written once more",
-                restart_needed=True,
-                verify="no block that is not found",
-            ),
-        ),
+        measurements=(measured("lost-blocks", many, "blocks"),),
+        evidence=cite((one.ref, one.time_us) for one in blocks),
+        actions=remedies("blocks-lost", app),
     )
 
 
@@ -224,55 +193,57 @@ def _named(blocks: list[Trouble]) -> str:
     return f"block {names[0]}{more}"
 
 
-def _gone(assessed: Assessed, lost: list[Executor], gone: list[Trouble]) -> Finding:
+def _gone(assessed: Assessed, lost: list[Executor], gone: list[Trouble], limits: Lost) -> Finding:
     app = assessed.app
     last = max(lost, key=lambda one: one.removed_us or 0)
     first = min(one.removed_us or 0 for one in lost)
     # The log's clock has seconds only.
     blocks = [one for one in gone if one.time_us is None or one.time_us >= first - 1_000_000]
-    recent = (app.last_us or 0) - (last.removed_us or 0) < 600_000_000
+    recent = (app.last_us or 0) - (last.removed_us or 0) < limits.quiet * 1000
     reason = shorten((last.reason or "").splitlines()[0] if last.reason else "", 160)
     memory = "137" in reason or "memory" in reason.lower()
-    return Finding(
-        job=assessed.key,
+    were = "executors were" if len(lost) > 1 else "executor was"
+    executors = cite((one.ref, one.removed_us) for one in lost)
+    missing = cite((one.ref, one.time_us) for one in blocks)
+    return of_application(
+        assessed,
+        subject=_subject(assessed, last),
         severity=Severity.CRITICAL if blocks and recent else Severity.WARNING,
         state=State.ONGOING if recent else State.RECOVERED,
-        subject=_subject(assessed, last),
-        title=(
-            f"{len(lost)} executor{'s were' if len(lost) > 1 else ' was'} lost: {reason}"
-            + (f", and {_named(blocks)} with them" if blocks else "")
-        ),
-        explain=(
-            "Batches that need these blocks fail: the records are gone."
-            if blocks
-            else "Its tasks run again elsewhere; until then batches take longer."
-        ),
+        title=f"{len(lost)} {were} lost: {reason}"
+        + (f", and {_named(blocks)} with them" if blocks else ""),
+        explain=explained("blocks-lost" if blocks else "executor-lost"),
         why=f"lost: {reason}",
         cause="out-of-memory" if memory else "executor-lost",
         rank=Rank.ROOT_CAUSE,
-        first_us=min(one.removed_us or 0 for one in lost),
+        first_us=first,
         last_us=last.removed_us,
         count=len(lost),
         measurements=(
-            Measurement(name="lost-executors", value=len(lost), unit="executors"),
-            Measurement(name="lost-blocks", value=len(blocks), unit="blocks"),
+            measured("lost-executors", len(lost), "executors"),
+            measured("lost-blocks", len(blocks), "blocks"),
         ),
-        evidence=(
-            *cite((one.ref, one.removed_us) for one in lost[-6:]),
-            *cite((one.ref, one.time_us) for one in blocks[:4]),
-        ),
-        actions=(
-            Action(
-                text="Give executors more memory beside the heap"
-                if memory
-                else "See why it was taken away",
-                option="spark.executor.memoryOverhead" if memory else None,
-                current=app.settings.get("spark.executor.memoryOverhead") if memory else None,
-                restart_needed=True,
-                verify="no executor removed",
-            ),
-        ),
+        # Some of both kinds.
+        evidence=(*executors[-6:], *missing[:4]),
+        evidence_total=len({*executors, *missing}),
+        actions=(_more_memory(assessed),) if memory else remedies("executor-lost", app),
     )
 
 
-RULE: Final = Rule("RT304", judge, ExecutorTroubleLimits)
+def _more_memory(assessed: Assessed) -> Action:
+    option = "spark.executor.memoryOverhead"
+    return Action(
+        text="Give executors more memory beside the heap",
+        option=option,
+        current=setting(assessed.app, option),
+        restart_needed=True,
+        verify="no executor removed",
+    )
+
+
+RULE = Rule(
+    "RT304",
+    judge,
+    Lost,
+    causes=("slow-executor", "executor-lost", "out-of-memory", "blocks-lost"),
+)

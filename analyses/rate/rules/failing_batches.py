@@ -14,8 +14,9 @@ How it decides
 --------------
 From the listener, REST or the log: output operations with a failure reason. An event log alone
 shows failed Spark jobs; an output operation may fail without one. Failures that come from stopping
-the application do not count. Critical when more than `failed-share` of the batches failed, or the
-last three.
+the application do not count. Critical when `failed-share` of the batches or more failed, or the
+`last` ones, and one of the `recent` ones (the last third of the batches, so many at least) did;
+without one among those it is over.
 
 What to do
 ----------
@@ -30,150 +31,100 @@ Functions that fail on purpose, for example to have a batch tried again elsewher
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Final
 
-from flowdiag.analyses.finding import (
-    Action,
-    Evidence,
+from flowdiag.analyses.rate.facts import Output
+from flowdiag.analyses.rate.kit import (
+    Assessed,
+    Batch,
     Finding,
     Inconclusive,
-    Measurement,
-    Rank,
+    Iterator,
+    Limits,
+    Rule,
+    Sequence,
     Severity,
     State,
     Subject,
     cite,
     grade,
-    spread,
+    limit,
+    measured,
+    of_batches,
+    present,
+    records_of,
+    remedies,
+    shorten,
 )
-from flowdiag.analyses.flink.judging import shorten
-from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate import state as rate_state
-from flowdiag.analyses.rate.causes import trouble_in
-from flowdiag.analyses.rate.facts import Batch, Output
-from flowdiag.analyses.rate.state import Assessed
-from flowdiag.analyses.rule import Limits, Rule, limit
+from flowdiag.analyses.rate.troubles import error_of, rank_of
 
 
-class FailingBatchesLimits(Limits):
+class Failing(Limits):
     """What RT103 compares with."""
 
     failed_share: float = limit(
-        rate_state.FAILED_SHARE, "share", "one in twenty batches lost is data loss, not an incident"
+        present.FAILED_SHARE, "share", "one in twenty batches lost is data loss, not an incident"
     )
+    last: float = limit(present.FAILED_LAST, "batches", "it does not work any more")
+    recent: float = limit(10, "batches", "or the last third: what failed in them is not over")
 
 
-def judge(assessed: Assessed, limits: FailingBatchesLimits) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: Assessed, limits: Failing) -> Iterator[Finding | Inconclusive]:
     """One finding per application with failed batches."""
     for _ in assessed.dstreams:
-        failed = rate_state.failed_batches(assessed.app)
+        failed = present.failed_batches(assessed.app)
         if failed:
-            yield _finding(assessed, failed, limits.failed_share)
+            yield _finding(assessed, failed, limits)
 
 
-def error_of(text: str | None) -> str:
-    """The line of a failure that says what went wrong: of a Python traceback the last one.
-
-    >>> error_of("o.a.s.SparkException: Job aborted\\nTraceback (most recent call last):\\n  File x"
-    ...          "\\nValueError: no number")
-    'ValueError: no number'
-    """
-    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
-    errors = [
-        line
-        for line in lines
-        if line.split(":")[0].split(".")[-1].endswith(("Error", "Exception"))
-        and not line.startswith("at ")
-    ]
-    causes = [line for line in lines if line.startswith("Caused by:")]
-    if causes:
-        return causes[-1].removeprefix("Caused by:").strip()
-    return errors[-1] if errors else (lines[0] if lines else "an unknown error")
-
-
-def rank_of(reasons: Iterable[str | None]) -> Rank:
-    """A failure by itself is the root; what Kafka or a lost executor brought about is a symptom."""
-    told = list(reasons)
-    from_outside = sum(trouble_in(reason) is not None for reason in told)
-    return Rank.SYMPTOM if told and from_outside > len(told) / 2 else Rank.ROOT_CAUSE
-
-
-def _finding(assessed: Assessed, failed: tuple[Batch, ...], limit: float) -> Finding:
-    app = assessed.app
-    done = app.completed
+def _finding(assessed: Assessed, failed: tuple[Batch, ...], limits: Failing) -> Finding:
+    app, done = assessed.app, assessed.app.completed
     numbers = {b.time_ms for b in failed}
     outputs = [one for one in app.outputs if one.batch_ms in numbers]
+    reasons = [one.failure for one in outputs] or [b.reason for b in failed]
     share = len(failed) / len(done)
-    last = all(b.time_ms in numbers for b in done[-3:])
-    recent = done[-max(10, len(done) // 3) :]
+    at_the_end = all(b.time_ms in numbers for b in done[-int(limits.last) :])
+    recent = done[-max(int(limits.recent), len(done) // 3) :]
     state = State.ONGOING if any(b.time_ms in numbers for b in recent) else State.RECOVERED
-    fatal = state is State.ONGOING and len(failed) > 1 and (share >= limit or last)
-    texts = Counter(error_of(one.failure) for one in outputs) or Counter(
-        error_of(b.reason) for b in failed
+    fatal = (
+        state is State.ONGOING and len(failed) > 1 and (share >= limits.failed_share or at_the_end)
     )
-    error = shorten(texts.most_common(1)[0][0], 200)
-    which = Counter(one.output for one in outputs).most_common(1)
-    name = next((one.name for one in outputs if which and one.output == which[0][0]), None)
-    return Finding(
-        job=assessed.key,
+    error = shorten(Counter(error_of(reason) for reason in reasons).most_common(1)[0][0], 200)
+    faster = (
+        "A failed batch ends early, so that the rate estimator takes the job for faster than it is."
+    )
+    return of_batches(
+        assessed,
+        failed,
+        subject=_subject(assessed, outputs),
         severity=Severity.CRITICAL if fatal else grade(state=state, share=share),
         state=state,
-        subject=_subject(assessed, which[0][0] if which else None, name),
         title=f"{len(failed)} of {len(done)} batches failed: {error}",
-        explain=(
-            "The records of these batches were not written. "
-            + (
-                "A failed batch ends early, so that the rate estimator takes the job for faster "
-                "than it is."
-                if assessed.estimators
-                else ""
-            )
-        ).strip(),
+        explain="The records of these batches were not written."
+        + (f" {faster}" if assessed.estimators else ""),
         why=f"fails in {len(failed)} of {len(done)} batches: {error}",
         cause="failing-batches",
-        rank=rank_of(one.failure for one in outputs)
-        if outputs
-        else rank_of(b.reason for b in failed),
-        first_us=failed[0].time_ms * 1000,
-        last_us=failed[-1].time_ms * 1000,
-        count=len(failed),
+        rank=rank_of(reasons),
         measurements=(
-            Measurement(
-                name="failed-batches",
-                value=len(failed),
-                unit="batches",
-                population=f"{len(done)} completed",
-            ),
-            Measurement(name="failed-share", value=round(share, 4), unit="share", threshold=limit),
+            measured("failed-batches", len(failed), "batches", over=f"{len(done)} completed"),
+            measured("failed-share", round(share, 4), "share", limits.failed_share),
         ),
-        evidence=_evidence(outputs, failed),
-        evidence_total=len(outputs) or len(failed),
-        actions=(
-            Action(
-                text="Catch what the function cannot handle, record by record, and set it aside",
-                verify="no output operation with a failure reason",
-            ),
-        ),
+        evidence=cite((one.ref, one.batch_ms * 1000) for one in outputs) or records_of(failed),
+        actions=remedies("failing-batches", app, "catch"),
     )
 
 
-def _evidence(outputs: list[Output], failed: tuple[Batch, ...]) -> tuple[Evidence, ...]:
-    cited = cite((one.ref, one.batch_ms * 1000) for one in outputs)
-    return spread(cited) if cited else j.of_batches(failed)
-
-
-def _subject(assessed: Assessed, output: int | None, name: str | None) -> Subject:
-    app = assessed.app
-    if output is None:
-        return j.application_subject(app)
+def _subject(assessed: Assessed, outputs: Sequence[Output]) -> Subject | None:
+    """The output operation that fails most often; None: nothing tells which."""
+    if not outputs:
+        return None
+    most = Counter(one.output for one in outputs).most_common(1)[0][0]
     return Subject(
         kind="output",
-        job_name=app.name,
-        application=app.application,
-        operator=name,
-        output_operation=output,
+        job_name=assessed.app.name,
+        application=assessed.app.application,
+        operator=next(one.name for one in outputs if one.output == most),
+        output_operation=most,
     )
 
 
-RULE: Final = Rule("RT103", judge, FailingBatchesLimits)
+RULE = Rule("RT103", judge, Failing, causes=("failing-batches",))

@@ -12,9 +12,9 @@ and the delay grows all the same.
 
 How it decides
 --------------
-Processing time against records over all warm batches: those with a quarter of the largest batch or
-less take nine tenths of the interval or more in the median, or the robust line through all has such
-a base.
+Processing time against records over all warm batches: those with `small` of the largest batch or
+less, at least `batches` of them, take `cost` of the interval or more in the median, or the robust
+line through all has such a base, where batches differ in size by `spread` of the largest.
 
 What to do
 ----------
@@ -28,90 +28,91 @@ Batches whose few records are the expensive ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
-
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.rate import judging
+from flowdiag.analyses.rate.advice import what_if
+from flowdiag.analyses.rate.kit import (
     Action,
+    Assessed,
     Finding,
     Inconclusive,
-    Measurement,
+    Iterator,
+    Limits,
     Rank,
-    Severity,
-    State,
+    Rule,
+    Stability,
+    StreamState,
+    duration_text,
+    explained,
+    limit,
+    measured,
+    of_application,
+    present,
+    records_of,
+    remedies,
 )
-from flowdiag.analyses.flink.judging import duration_text
-from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate.advice import what_if
-from flowdiag.analyses.rate.rules.rate_floor import fixed_cost, floor_share
-from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import Assessed, StreamState
-from flowdiag.analyses.rule import Limits, Rule
 
 
-def judge(assessed: Assessed, limits: Limits) -> Iterator[Finding | Inconclusive]:
+class Fixed(Limits):
+    """What RT202 compares with."""
+
+    cost: float = limit(judging.COST, "share", "of the interval: nothing is left for the records")
+    small: float = limit(judging.SMALL, "share", "of the largest batch: the records cost little")
+    batches: float = limit(judging.BATCHES, "batches", "fewer small ones are chance")
+    spread: float = limit(judging.SPREAD, "share", "of the largest batch, for a line through all")
+
+
+def judge(assessed: Assessed, limits: Fixed) -> Iterator[Finding | Inconclusive]:
     """One finding per application whose empty batches are too long."""
     for state in assessed.dstreams:
         if state.stability not in (Stability.OVERLOADED, Stability.BORDERLINE):
             continue
-        cost = fixed_cost(assessed, state)
+        cost = judging.fixed_cost(
+            assessed,
+            state,
+            cost=limits.cost,
+            small=limits.small,
+            batches=limits.batches,
+            spread=limits.spread,
+        )
         if cost is not None:
-            yield _finding(assessed, state, cost)
+            yield _finding(assessed, state, cost, limits)
 
 
-def _finding(assessed: Assessed, state: StreamState, cost: float) -> Finding:
-    app = assessed.app
-    interval = state.interval_ms or 1
-    floored = any(floor_share(one) > 0.5 for one in assessed.estimators)
-    few = sorted(
-        (b for b in app.completed[2:] if b.records is not None),
-        key=lambda b: (b.records or 0, b.time_ms),
-    )
-    return Finding(
-        job=assessed.key,
-        severity=Severity.WARNING,
-        state=State.ONGOING,
-        subject=j.application_subject(app),
-        title=(
-            f"A batch takes {duration_text(cost)} whatever it holds; the interval is "
-            f"{duration_text(interval)}"
-        ),
-        explain=(
-            "Fewer records do not make the batches short enough. "
-            + ("Back pressure went down to its floor in vain." if floored else "")
-        ).strip(),
+def _finding(assessed: Assessed, state: StreamState, cost: float, limits: Fixed) -> Finding:
+    app, interval = assessed.app, state.interval_ms or 1
+    in_vain = any(judging.floor_share(one) > 0.5 for one in assessed.estimators)
+    counted = (b for b in app.completed[present.COLD :] if b.records is not None)
+    longer = max(2 * cost, 1.5 * interval)
+    return of_application(
+        assessed,
+        title=f"A batch takes {duration_text(cost)} whatever it holds; the interval is "
+        f"{duration_text(interval)}",
+        explain=explained("fixed-cost")
+        + (" Back pressure went down to its floor in vain." if in_vain else ""),
         why=f"each of its batches costs {duration_text(cost)} by itself",
         cause="fixed-cost",
         rank=Rank.ROOT_CAUSE,
-        last_us=app.last_us,
         count=len(app.completed),
         measurements=(
-            Measurement(
-                name="cost-per-batch", value=round(cost), unit="ms", threshold=round(0.9 * interval)
-            ),
-            Measurement(
-                name="cost-per-record",
-                value=round(state.line.per_x, 3) if state.line else None,
-                unit="ms",
-            ),
+            measured("cost-per-batch", round(cost), "ms", round(limits.cost * interval)),
+            measured("cost-per-record", round(state.line.per_x, 3) if state.line else None, "ms"),
         ),
-        evidence=j.of_batches(few[:5]),
+        # The smallest batches prove it.
+        evidence=records_of(sorted(counted, key=lambda b: (b.records or 0, b.time_ms))),
+        ranked=True,
         actions=(
             Action(
                 text="Make the interval longer than what a batch costs by itself. "
-                + what_if(assessed, state, interval_ms=round(max(2 * cost, 1.5 * interval))),
+                + what_if(assessed, state, interval_ms=round(longer)),
                 current=duration_text(interval),
-                proposed=duration_text(max(2 * cost, 1.5 * interval)),
+                proposed=duration_text(longer),
                 risk="results come later",
                 restart_needed=True,
                 verify="processing time over interval",
             ),
-            Action(
-                text="Find what every batch does once, and do it less often",
-                verify="the stages of a batch without records",
-            ),
+            *remedies("fixed-cost", app, "once"),
         ),
     )
 
 
-RULE: Final = Rule("RT202", judge)
+RULE = Rule("RT202", judge, Fixed, causes=("fixed-cost",))

@@ -29,28 +29,28 @@ growth slows down.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
-
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.rate.kit import (
+    Assessed,
     Finding,
     Inconclusive,
-    Measurement,
+    Iterator,
+    Limits,
+    QueryFacts,
     Rank,
-    Severity,
-    State,
+    Rule,
+    Sequence,
+    Trigger,
+    duration_text,
+    late_triggers,
+    limit,
+    measured,
+    of_triggers,
+    remedies,
 )
-from flowdiag.analyses.flink.judging import duration_text
-from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate import state as rate_state
-from flowdiag.analyses.rate.facts import QueryFacts, Trigger
 from flowdiag.analyses.rate.stability import Trend, trend
-from flowdiag.analyses.rate.state import Assessed
-from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class GrowingStateLimits(Limits):
+class Growing(Limits):
     """What RT406 compares with."""
 
     triggers: float = limit(12, "triggers", "the first ones of any query fill its state")
@@ -58,23 +58,18 @@ class GrowingStateLimits(Limits):
     floor: float = limit(10_000, "rows", "less fits anywhere")
 
 
-def judge(assessed: Assessed, limits: GrowingStateLimits) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: Assessed, limits: Growing) -> Iterator[Finding | Inconclusive]:
     """One finding per query whose state grows."""
     for query, _ in assessed.queries:
-        late = [
-            t
-            for t in rate_state.late_triggers(query.triggers)
-            if t.rows and t.state_rows is not None
-        ]
-        if len(late) < limits.triggers or removed(late):
+        late = [t for t in late_triggers(query.triggers) if t.rows and t.state_rows is not None]
+        if len(late) < max(1, limits.triggers) or removed(late):
             continue
         last = late[-1].state_rows or 0
         slope = trend([t.time_us / 1e6 for t in late], [float(t.state_rows or 0) for t in late])
         if slope is None or not slope.rises or last < limits.floor:
             continue
-        if slope.rise < limits.rise * (last - slope.rise) or not may_leave(late):
-            continue
-        yield _finding(assessed, query, late, slope, limits.rise)
+        if slope.rise >= limits.rise * (last - slope.rise) and may_leave(late):
+            yield _finding(assessed, query, late, slope, limits)
 
 
 def removed(triggers: Sequence[Trigger]) -> bool:
@@ -94,64 +89,36 @@ def may_leave(triggers: Sequence[Trigger]) -> bool:
 
 
 def _finding(
-    assessed: Assessed,
-    query: QueryFacts,
-    late: Sequence[Trigger],
-    slope: Trend,
-    limit: float,
+    assessed: Assessed, query: QueryFacts, late: Sequence[Trigger], slope: Trend, limits: Growing
 ) -> Finding:
     last = late[-1].state_rows or 0
-    first = max(1.0, last - slope.rise)
-    memory = sum(one.get("bytes") or 0 for one in late[-1].state)
+    growth = slope.rise / max(1.0, last - slope.rise)
+    span = duration_text((late[-1].time_us - late[0].time_us) / 1000)
     watermark = any((t.watermark_us or 0) > 0 for t in late)
-    span = (late[-1].time_us - late[0].time_us) / 1000
-    doubles = duration_text(last / slope.slope * 1000)
-    return Finding(
-        job=assessed.key,
-        severity=Severity.WARNING,
-        state=State.ONGOING,
-        subject=j.query_subject(assessed.app, query),
-        title=(
-            f"The state of query {query.name or query.id} grew to {last} rows, by {slope.rise / first:.0%} "
-            f"within {duration_text(span)}, and no row left it"
-        ),
-        explain=(
-            f"At this pace it has doubled in {doubles}. "
-            + (
-                "The query has a watermark, but nothing in its state ever becomes older."
-                if watermark
-                else "The query has no watermark: nothing may be dropped."
-            )
-        ),
+    why_not = (
+        "The query has a watermark, but nothing in its state ever becomes older."
+        if watermark
+        else "The query has no watermark: nothing may be dropped."
+    )
+    return of_triggers(
+        assessed,
+        query,
+        late,
+        title=f"The state of query {query.name or query.id} grew to {last} rows, by {growth:.0%} within "
+        f"{span}, and no row left it",
+        explain=f"At this pace it has doubled in {duration_text(last / slope.slope * 1000)}. {why_not}",
         why=f"its state grows by {slope.slope:.0f} rows/s and nothing leaves it",
         cause="growing-state",
         rank=Rank.ROOT_CAUSE,
-        first_us=late[0].time_us,
-        last_us=late[-1].time_us,
-        count=len(late),
         measurements=(
-            Measurement(name="state-rows", value=last, unit="rows"),
-            Measurement(
-                name="growth",
-                value=round(slope.rise / first, 3),
-                unit="share",
-                threshold=limit,
-                population=f"{len(late)} triggers",
+            measured("state-rows", last, "rows"),
+            measured(
+                "growth", round(growth, 3), "share", limits.rise, over=f"{len(late)} triggers"
             ),
-            Measurement(name="state-memory", value=memory, unit="bytes"),
+            measured("state-memory", sum(one.get("bytes") or 0 for one in late[-1].state), "bytes"),
         ),
-        evidence=j.of_triggers(late),
-        actions=(
-            Action(
-                text="Let old state go: a watermark with dropDuplicatesWithinWatermark, or a time-out"
-                if not watermark
-                else "Put the event time into the key of the state, or give groups a time-out",
-                risk="rows that come later than that are dropped",
-                restart_needed=True,
-                verify="stateOperators.numRowsTotal levels off",
-            ),
-        ),
+        actions=remedies("growing-state", assessed.app, "event-time" if watermark else "watermark"),
     )
 
 
-RULE: Final = Rule("RT406", judge, GrowingStateLimits)
+RULE = Rule("RT406", judge, Growing, causes=("growing-state",))

@@ -11,7 +11,7 @@ A slower machine, a longer collection of garbage or a busier hour turns it into 
 
 How it decides
 --------------
-Median processing time of the present above `use` of the interval, or a wait above two intervals
+Median processing time of the present above `use` of the interval, or a wait above `delay` intervals
 that does not grow. Where back pressure or a limit holds the job there, RT203 or RT204 say so
 instead.
 
@@ -27,95 +27,74 @@ Jobs that are sized so on purpose, with back pressure as a guard.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
-
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.rate.kit import (
     Action,
+    Assessed,
     Finding,
+    Flow,
     Inconclusive,
-    Measurement,
+    Iterator,
+    Limits,
     Rank,
-    Severity,
-    State,
+    Rule,
+    Stability,
+    flows_of,
+    limit,
+    measured,
+    of_flow,
+    present,
+    rounded,
 )
-from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate import state as rate_state
-from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import Assessed, late_triggers, late_window
-from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class LittleHeadroomLimits(Limits):
+class Tight(Limits):
     """What RT106 compares with."""
 
-    use: float = limit(rate_state.NARROW, "share", "a fifth is what single batches vary by anyway")
+    use: float = limit(present.NARROW, "share", "a fifth is what single batches vary by anyway")
+    delay: float = limit(present.GROWN, "intervals", "a single long batch delays by less")
 
 
-def judge(assessed: Assessed, limits: LittleHeadroomLimits) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: Assessed, limits: Tight) -> Iterator[Finding | Inconclusive]:
     """One finding per application or query that is just able to keep up."""
-    for state in assessed.dstreams:
-        if state.stability is not Stability.BORDERLINE:
+    for flow in flows_of(assessed):
+        if flow.state.stability not in (Stability.STABLE, Stability.BORDERLINE):
             continue
-        late = late_window(assessed.app.completed)
-        yield Finding(
-            job=assessed.key,
-            severity=Severity.WARNING,
-            state=State.ONGOING,
-            subject=j.application_subject(assessed.app),
-            title=f"The application keeps up with little room: {state.because}",
-            explain="The delay does not grow, but the next burst has nowhere to go.",
-            cause=None,
-            rank=Rank.SYMPTOM,
-            last_us=assessed.app.last_us,
-            measurements=(
-                Measurement(
-                    name="use",
-                    value=None if state.use is None else round(state.use, 3),
-                    unit="share",
-                    threshold=limits.use,
-                    population=f"median of {len(late)} batches",
-                ),
-            ),
-            evidence=j.of_batches(j.slowest(late, 5)),
-            actions=(
-                Action(
-                    text="More cores, or fewer records per batch",
-                    verify="processing time below four fifths of the interval",
-                ),
-            ),
-        )
-    for query, state in assessed.queries:
-        if state.stability is not Stability.BORDERLINE:
-            continue
-        triggers = late_triggers(query.triggers)
-        yield Finding(
-            job=assessed.key,
-            severity=Severity.WARNING,
-            state=State.ONGOING,
-            subject=j.query_subject(assessed.app, query),
-            title=f"Query {query.name or query.id} keeps up with little room: {state.because}",
-            explain="Triggers are in time, but the next burst has nowhere to go.",
-            cause=None,
-            rank=Rank.SYMPTOM,
-            last_us=assessed.app.last_us,
-            measurements=(
-                Measurement(
-                    name="use",
-                    value=None if state.use is None else round(state.use, 3),
-                    unit="share",
-                    threshold=limits.use,
-                    population=f"median of {len(triggers)} triggers",
-                ),
-            ),
-            evidence=j.of_triggers(sorted(triggers, key=lambda t: -(t.duration_ms or 0))[:5]),
-            actions=(
-                Action(
-                    text="More cores and partitions, or a longer trigger interval",
-                    verify="triggerExecution below four fifths of the interval",
-                ),
-            ),
-        )
+        filled = flow.state.use is not None and flow.state.use >= limits.use
+        waits = flow.query is None and present.waits(flow.state, delay=limits.delay)
+        if filled or waits:
+            yield _finding(flow, limits)
 
 
-RULE: Final = Rule("RT106", judge, LittleHeadroomLimits)
+def _finding(flow: Flow, limits: Tight) -> Finding:
+    state, query = flow.state, flow.query
+    if query is None:
+        who, explain = (
+            "The application",
+            "The delay does not grow, but the next burst has nowhere to go.",
+        )
+        action = Action(
+            text="More cores, or fewer records per batch",
+            verify="processing time below four fifths of the interval",
+        )
+    else:
+        who = f"Query {query.name or query.id}"
+        explain = "Triggers are in time, but the next burst has nowhere to go."
+        action = Action(
+            text="More cores and partitions, or a longer trigger interval",
+            verify="triggerExecution below four fifths of the interval",
+        )
+    over = f"median of {len(flow.units)} {flow.noun}"
+    return of_flow(
+        flow,
+        sorted(flow.units, key=lambda unit: -unit.lasted_ms),
+        ranked=True,
+        title=f"{who} keeps up with little room: {state.because}",
+        explain=explain,
+        cause=None,
+        rank=Rank.SYMPTOM,
+        measurements=(measured("use", rounded(state.use), "share", limits.use, over=over),),
+        actions=(action,),
+    )
+
+
+RULE = Rule("RT106", judge, Tight)

@@ -12,9 +12,10 @@ and the source of files its own: that batch is as much longer as there are files
 
 How it decides
 --------------
-Batches whose number leaves the same remainder take `ratio` times the median, and 200 ms longer at
-least, three times or more, and no others do. It is the merging where the distance is `compactInterval` (the
-driver's log, the configuration, or Spark's ten) and the batch is the last of its ten.
+Batches whose number leaves the same remainder take `ratio` times the median, and `longer` more at
+least, `times` times or more, and no others do. It is the merging where the distance is
+`compactInterval` (the driver's log, the configuration, or Spark's ten) and the batch is the last of
+its ten.
 
 What to do
 ----------
@@ -28,44 +29,55 @@ A job of another application that runs as regularly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.rate.kit import (
     Action,
+    ApplicationFacts,
+    Assessed,
     Finding,
     Inconclusive,
-    Measurement,
+    Iterator,
+    Limits,
+    QueryFacts,
     Rank,
+    Rule,
     Severity,
-    State,
+    Stability,
+    duration_text,
+    limit,
+    measured,
+    of_triggers,
+    present,
 )
-from flowdiag.analyses.flink.judging import duration_text
-from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate import state as rate_state
-from flowdiag.analyses.rate.facts import ApplicationFacts, QueryFacts
-from flowdiag.analyses.rate.state import Assessed, Periodic
-from flowdiag.analyses.rule import Limits, Rule, limit
 
 _SINK: Final = "spark.sql.streaming.fileSink.log.compactInterval"
 _SOURCE: Final = "spark.sql.streaming.fileSource.log.compactInterval"
 _DEFAULT: Final = "10"
 
 
-class PeriodicTriggersLimits(Limits):
+class Regular(Limits):
     """What RT408 compares with."""
 
-    ratio: float = limit(rate_state.PERIODIC, "ratio", "of the usual length")
+    ratio: float = limit(present.PERIODIC, "ratio", "of the usual length")
+    longer: float = limit(present.LONGER_MS, "ms", "than the usual ones: less is noise")
+    times: float = limit(present.TIMES, "times", "two are at some distance in any case")
 
 
-def judge(assessed: Assessed, limits: PeriodicTriggersLimits) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: Assessed, limits: Regular) -> Iterator[Finding | Inconclusive]:
     """One note per query with such batches."""
     for query, state in assessed.queries:
-        if state.periodic is not None:
-            yield _finding(assessed, query, state.periodic, limits.ratio)
+        if query.real_time or state.stability is Stability.FAILING:
+            continue
+        timed = [t for t in query.triggers if t.duration_ms is not None]
+        found = present.periodic(
+            timed, ratio=limits.ratio, longer_ms=limits.longer, times=limits.times
+        )
+        if found is not None:
+            yield _finding(assessed, query, found, limits)
 
 
-def merging(app: ApplicationFacts, query: QueryFacts, found: Periodic) -> str | None:
+def merging(app: ApplicationFacts, query: QueryFacts, found: present.Periodic) -> str | None:
     """The option of the log whose merging explains it; None where none does."""
     if found.phase != found.every - 1:
         return None
@@ -73,45 +85,40 @@ def merging(app: ApplicationFacts, query: QueryFacts, found: Periodic) -> str | 
     told = {r.fields.get("batches") for r in app.incidents if r.template == "compact-interval"}
     of_sink = "FileSink" in (last.sink or "")
     of_source = any("FileStreamSource" in (s.get("name") or "") for s in last.sources)
-    for option, present in ((_SINK, of_sink), (_SOURCE, of_source)):
+    for option, there in ((_SINK, of_sink), (_SOURCE, of_source)):
         wanted = {app.settings.get(option, _DEFAULT), *told}
-        if present and str(found.every) in wanted:
+        if there and str(found.every) in wanted:
             return option
     return None
 
 
-def _finding(assessed: Assessed, query: QueryFacts, found: Periodic, limit: float) -> Finding:
+def _finding(
+    assessed: Assessed, query: QueryFacts, found: present.Periodic, limits: Regular
+) -> Finding:
     app = assessed.app
     option = merging(app, query, found)
     of = {_SINK: "the log of its file sink", _SOURCE: "the log of its file source"}
     why = f"it merges {of[option]}" if option else "the input does not say why"
-    slow = [t for t in query.triggers if t.batch in found.batches]
-    return Finding(
-        job=assessed.key,
+    return of_triggers(
+        assessed,
+        query,
+        [t for t in query.triggers if t.batch in found.batches],
         severity=Severity.INFO,
-        state=State.ONGOING,
-        subject=j.query_subject(app, query),
-        title=(
-            f"Every {found.every}th batch of query {query.name or query.id} takes "
-            f"{duration_text(found.long_ms)} instead of {duration_text(found.usual_ms)}: {why}"
-        ),
+        title=f"Every {found.every}th batch of query {query.name or query.id} takes "
+        f"{duration_text(found.long_ms)} instead of {duration_text(found.usual_ms)}: {why}",
         explain="No overload: the batches behind them are as short as the others.",
         cause=None,
         rank=Rank.CONSEQUENCE,
         option=option,
-        first_us=slow[0].time_us if slow else None,
-        last_us=slow[-1].time_us if slow else None,
-        count=max(1, len(slow)),
         measurements=(
-            Measurement(
-                name="ratio",
-                value=round(found.long_ms / max(1.0, found.usual_ms), 2),
-                unit="ratio",
-                threshold=limit,
-                population=f"{len(found.batches)} batches, each the {found.every}th",
+            measured(
+                "ratio",
+                round(found.long_ms / max(1.0, found.usual_ms), 2),
+                "ratio",
+                limits.ratio,
+                over=f"{len(found.batches)} batches, each the {found.every}th",
             ),
         ),
-        evidence=j.of_triggers(slow),
         actions=(
             Action(
                 text="Nothing to do while they are in time; merge less often if they grow",
@@ -123,4 +130,4 @@ def _finding(assessed: Assessed, query: QueryFacts, found: Periodic, limit: floa
     )
 
 
-RULE: Final = Rule("RT408", judge, PeriodicTriggersLimits)
+RULE = Rule("RT408", judge, Regular)

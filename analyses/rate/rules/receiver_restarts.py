@@ -10,9 +10,9 @@ Nothing is received in between, and what was in flight may be lost without a wri
 
 How it decides
 --------------
-Two or more starts of the same stream, from the listener or the driver's log, that a stop precedes;
-a stop at the end of the application is none. `onReceiverError` need not come, so that starts count,
-not errors.
+A stream that was started again `restarts` times or more, from the listener or the driver's log, where
+a stop precedes; a stop at the end of the application is none. `onReceiverError` need not come, so
+that starts count, not errors. It is over when `quiet` has passed since the last start.
 
 What to do
 ----------
@@ -27,34 +27,36 @@ An executor that was taken away by dynamic allocation takes its receiver along; 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import Final
 
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.rate.judging import receiver_name
+from flowdiag.analyses.rate.kit import (
+    Assessed,
     Finding,
     Inconclusive,
-    Measurement,
+    Iterator,
+    Limits,
     Rank,
+    Record,
+    Rule,
     State,
     grade,
+    limit,
+    measured,
+    of_stream,
+    records_of,
+    remedies,
+    shorten,
 )
-from flowdiag.analyses.flink.judging import shorten
-from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate.facts import Record
-from flowdiag.analyses.rate.state import Assessed
-from flowdiag.analyses.rule import Limits, Rule, limit
-
-AT_THE_END_US: Final = 10 * 60 * 1_000_000  # what is over for so long has recovered
 
 
-class ReceiverRestartsLimits(Limits):
+class Restarts(Limits):
     """What RT302 compares with."""
 
     restarts: float = limit(1, "restarts", "a receiver that works is started once")
+    quiet: float = limit(600_000, "ms", "what is over for so long has recovered")
 
 
-def judge(assessed: Assessed, limits: ReceiverRestartsLimits) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: Assessed, limits: Restarts) -> Iterator[Finding | Inconclusive]:
     """One finding per stream whose receiver was started more than once."""
     streams: dict[str, list[Record]] = defaultdict(list)
     for record in assessed.app.receivers:
@@ -62,8 +64,8 @@ def judge(assessed: Assessed, limits: ReceiverRestartsLimits) -> Iterator[Findin
             streams[record.fields.get("stream", "")].append(record)
     for stream in sorted(streams):
         starts = started(streams[stream])
-        if len(starts) - 1 >= limits.restarts:
-            yield _finding(assessed, stream, starts, streams[stream])
+        if len(starts) > max(1, limits.restarts):
+            yield _finding(assessed, stream, starts, streams[stream], limits)
 
 
 def started(records: list[Record]) -> list[Record]:
@@ -76,51 +78,37 @@ def started(records: list[Record]) -> list[Record]:
 
 
 def _finding(
-    assessed: Assessed, stream: str, starts: list[Record], records: list[Record]
+    assessed: Assessed, stream: str, starts: list[Record], records: list[Record], limits: Restarts
 ) -> Finding:
-    app = assessed.app
+    app, last = assessed.app, starts[-1].time_us
     restarts = len(starts) - 1
+    again = "once" if restarts == 1 else f"{restarts} times"
     number = int(stream) if stream.isdecimal() else None
+    name = receiver_name(app, number) or f"The receiver of stream {stream}"
     causes = [record.cause for record in records if record.cause and record.what != "started"]
-    cause = shorten(causes[-1].splitlines()[0], 160) if causes else None
-    last = starts[-1].time_us
-    over = last is not None and app.last_us is not None and app.last_us - last > AT_THE_END_US
+    cause = f": {shorten(causes[-1].splitlines()[0], 160)}" if causes else ""
+    _, *since = (record for record in records if record.what != "error")
+    ended = app.last_us
+    over = last is not None and ended is not None and ended - last > limits.quiet * 1000
     state = State.RECOVERED if over else State.ONGOING
-    subject = j.receiver_subject(app, number)
-    return Finding(
-        job=assessed.key,
+    return of_stream(
+        assessed,
+        number,
         severity=grade(state=state, share=restarts / max(1, len(app.completed))),
         state=state,
-        subject=subject,
-        title=(
-            f"{subject.receiver or f'The receiver of stream {stream}'} was started again "
-            f"{'once' if restarts == 1 else f'{restarts} times'}" + (f": {cause}" if cause else "")
-        ),
-        explain="Nothing is received between a stop and the next start.",
-        why="was started again " + ("once" if restarts == 1 else f"{restarts} times"),
+        title=f"{name} was started again {again}{cause}",
+        why=f"was started again {again}",
         cause="receiver-restarts",
         rank=Rank.ROOT_CAUSE,
         first_us=starts[1].time_us,
         last_us=last,
         count=restarts,
         measurements=(
-            Measurement(
-                name="restarts",
-                value=restarts,
-                unit="restarts",
-                population=f"{len(app.completed)} batches",
-            ),
+            measured("restarts", restarts, "restarts", over=f"{len(app.completed)} batches"),
         ),
-        evidence=j.of_records([r for r in records if r.what != "error"][1:]),
-        actions=(
-            Action(
-                text="See why it stops, and reconnect inside the receiver",
-                option="spark.streaming.receiverRestartDelay",
-                current=j.setting(app, "spark.streaming.receiverRestartDelay"),
-                verify="one start per stream",
-            ),
-        ),
+        evidence=records_of(since),
+        actions=remedies("receiver-restarts", app),
     )
 
 
-RULE: Final = Rule("RT302", judge, ReceiverRestartsLimits)
+RULE = Rule("RT302", judge, Restarts, causes=("receiver-restarts",))

@@ -26,78 +26,67 @@ A query that is deployed several times within one long batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
-
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.rate.kit import (
+    Assessed,
     Finding,
     Inconclusive,
-    Measurement,
+    Iterator,
+    Limits,
+    QueryFacts,
     Rank,
-    Severity,
+    Record,
+    Rule,
     State,
+    Trigger,
+    limit,
+    measured,
+    of_query,
+    records_of,
+    remedies,
 )
-from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate.facts import QueryFacts
-from flowdiag.analyses.rate.state import Assessed
-from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class RepeatedBatchLimits(Limits):
+class Repeated(Limits):
     """What RT409 compares with."""
 
     tries: float = limit(3, "runs", "one restart repeats one batch once")
 
 
-def judge(assessed: Assessed, limits: RepeatedBatchLimits) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: Assessed, limits: Repeated) -> Iterator[Finding | Inconclusive]:
     """One finding per query with such a batch: the last one of them."""
     for query, _ in assessed.queries:
-        again = {b: runs for b, runs in query.tries.items() if runs >= limits.tries}
+        again = [batch for batch, runs in query.tries.items() if runs >= limits.tries]
         if again:
-            batch = max(again)
-            yield _finding(assessed, query, batch, again[batch], limits.tries)
+            yield _finding(assessed, query, max(again), limits)
 
 
-def _finding(assessed: Assessed, query: QueryFacts, batch: int, runs: int, limit: float) -> Finding:
+def _finding(assessed: Assessed, query: QueryFacts, batch: int, limits: Repeated) -> Finding:
+    runs = query.tries[batch]
     passed = any((t.batch or 0) > batch for t in query.triggers)
+    # The batch where it ended, else the last one before it; and every start and end of a run.
     ended = [t for t in query.triggers if t.batch == batch]
     near = ended or [t for t in query.triggers if (t.batch or 0) <= batch][-1:]
-    starts = [event for event in query.events if event.what in ("started", "terminated")]
-    return Finding(
-        job=assessed.key,
-        severity=Severity.WARNING,
+    runs_told = [event for event in query.events if event.what in ("started", "terminated")]
+    told: list[Trigger | Record] = [*near, *runs_told]
+    return of_query(
+        assessed,
+        query,
         state=State.RECOVERED if passed else State.ONGOING,
-        subject=j.query_subject(assessed.app, query),
-        title=(
-            f"Batch {batch} of query {query.name or query.id} was begun in {runs} runs"
-            + ("" if passed else ", and none passed it")
-        ),
-        explain=(
-            "It came to its end at last." if passed else "Nothing behind it has been processed yet."
-        ),
+        title=f"Batch {batch} of query {query.name or query.id} was begun in {runs} runs"
+        + ("" if passed else ", and none passed it"),
+        explain="It came to its end at last."
+        if passed
+        else "Nothing behind it has been processed yet.",
         why=f"batch {batch} was begun in {runs} runs",
         cause="failing-batches",
         rank=Rank.EXPLANATION,
-        last_us=assessed.app.last_us,
         count=runs,
         measurements=(
-            Measurement(
-                name="tries",
-                value=runs,
-                unit="runs",
-                threshold=limit,
-                population=f"{len(query.runs)} runs",
-            ),
+            measured("tries", runs, "runs", limits.tries, over=f"{len(query.runs)} runs"),
         ),
-        evidence=(*j.of_triggers(near)[:4], *j.of_records(starts)[:6]),
-        actions=(
-            Action(
-                text="Read the rows of that batch: its offsets stand in the checkpoint location",
-                verify="the batch id advances",
-            ),
-        ),
+        evidence=records_of(sorted(told, key=lambda one: one.time_us or 0)),
+        actions=remedies("failing-batches", assessed.app, "look"),
     )
 
 
-RULE: Final = Rule("RT409", judge, RepeatedBatchLimits)
+RULE = Rule("RT409", judge, Repeated, causes=("failing-batches",))

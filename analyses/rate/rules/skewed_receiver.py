@@ -28,103 +28,94 @@ Streams that differ by nature; they matter only where the application is held ba
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
-
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.rate.judging import receiver_name
+from flowdiag.analyses.rate.kit import (
+    Assessed,
+    Batch,
     Finding,
     Inconclusive,
-    Measurement,
+    Iterator,
+    Limits,
     Rank,
-    Severity,
-    State,
+    Rule,
+    Sequence,
+    late_window,
+    limit,
+    limited,
+    measured,
+    of_stream,
+    records_of,
+    remedies,
 )
-from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate import state as rate_state
-from flowdiag.analyses.rate.state import Assessed, StreamState
-from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class SkewedReceiverLimits(Limits):
+class Skew(Limits):
     """What RT301 compares with."""
 
     ratio: float = limit(3.0, "ratio", "below it the others have about as much to do")
 
 
-def judge(assessed: Assessed, limits: SkewedReceiverLimits) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: Assessed, limits: Skew) -> Iterator[Finding | Inconclusive]:
     """One finding per application with such a stream."""
+    late = late_window(assessed.app.completed)
     for state in assessed.dstreams:
-        if j.limited(state):
-            found = _finding(assessed, state, limits.ratio)
-            if found is not None:
-                yield found
+        totals, unit = brought(assessed, late)
+        if not limited(state) or len(totals) < 2:
+            continue
+        biggest = max(sorted(totals), key=lambda stream: totals[stream])
+        others = sum(totals.values()) - totals[biggest]
+        mean = max(others / (len(totals) - 1), 1.0)
+        if totals[biggest] >= limits.ratio * mean:
+            yield _finding(assessed, late, (totals, unit), biggest, mean, limits)
 
 
-def _finding(assessed: Assessed, state: StreamState, ratio: float) -> Finding | None:
-    app = assessed.app
+def brought(assessed: Assessed, late: Sequence[Batch]) -> tuple[dict[int, int], str]:
+    """What each stream brought, and in which unit."""
     totals: dict[int, int] = {}
-    late = rate_state.late_window(app.completed)
     for batch in late:
         for one in batch.streams:
             totals[one.stream] = totals.get(one.stream, 0) + one.records
-    unit = "records"
-    if len(totals) < 2:
-        # A driver's log alone tells blocks and their sizes, which is as good.
-        totals = {one.stream: one.bytes for one in app.blocks}
-        unit = "bytes"
-    if len(totals) < 2:
-        return None
-    biggest = max(sorted(totals), key=lambda stream: totals[stream])
-    others = [count for stream, count in totals.items() if stream != biggest]
-    mean = sum(others) / len(others)
-    if totals[biggest] < ratio * max(mean, 1.0):
-        return None
-    share = totals[biggest] / sum(totals.values())
-    subject = j.receiver_subject(app, biggest)
-    name = subject.receiver or f"stream {biggest}"
-    return Finding(
-        job=assessed.key,
-        severity=Severity.WARNING,
-        state=State.ONGOING,
-        subject=subject,
-        title=(
-            f"{name} brings {share:.0%} of the {unit}, {totals[biggest] / max(mean, 1.0):.1f} times "
-            "as many as the others"
-        ),
-        explain=(
-            "The delay it causes throttles the other streams too: each estimator sees the whole "
-            "batch."
-        ),
-        why=f"brings {share:.0%} of the {unit} of {len(totals)} streams",
+    if len(totals) >= 2:
+        return totals, "records"
+    # A driver's log alone tells blocks and their sizes, which is as good.
+    return {one.stream: one.bytes for one in assessed.app.blocks}, "bytes"
+
+
+def _finding(
+    assessed: Assessed,
+    late: Sequence[Batch],
+    told: tuple[dict[int, int], str],
+    biggest: int,
+    mean: float,
+    limits: Skew,
+) -> Finding:
+    totals, unit = told
+    most, total = totals[biggest], sum(totals.values())
+    name = receiver_name(assessed.app, biggest) or f"stream {biggest}"
+    return of_stream(
+        assessed,
+        biggest,
+        title=f"{name} brings {most / total:.0%} of the {unit}, {most / mean:.1f} times as many as the "
+        "others",
+        why=f"brings {most / total:.0%} of the {unit} of {len(totals)} streams",
         cause="skewed-receiver",
         rank=Rank.ROOT_CAUSE,
-        last_us=app.last_us,
         count=max(1, len(late)),
         measurements=(
-            Measurement(
-                name=unit,
-                value=totals[biggest],
-                unit=unit,
-                population=f"{sum(totals.values())} of {len(totals)} streams in {len(late)} batches",
+            measured(
+                unit, most, unit, over=f"{total} of {len(totals)} streams in {len(late)} batches"
             ),
-            Measurement(
-                name="ratio",
-                value=round(totals[biggest] / max(mean, 1.0), 2),
-                unit="ratio",
-                threshold=ratio,
-                population="against the mean of the others",
+            measured(
+                "ratio",
+                round(most / mean, 2),
+                "ratio",
+                limits.ratio,
+                over="against the mean of the others",
             ),
         ),
-        evidence=j.of_batches(late or app.batches),
-        actions=(
-            Action(
-                text="Split this source over several receivers, and repartition what they bring",
-                restart_needed=True,
-                verify="records per stream",
-            ),
-        ),
+        evidence=records_of(late or assessed.app.batches),
+        actions=remedies("skewed-receiver", assessed.app),
     )
 
 
-RULE: Final = Rule("RT301", judge, SkewedReceiverLimits)
+RULE = Rule("RT301", judge, Skew, causes=("skewed-receiver",))

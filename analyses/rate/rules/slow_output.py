@@ -11,8 +11,8 @@ They run one after the other: the others are done in a moment, and wait for this
 How it decides
 --------------
 The durations of the output operations over all batches that tell them (listener, REST): one takes at
-least `share` of them all, over `batches` batches. Only where batches queue, or take almost the whole
-interval.
+least `share` of them all, over `batches` batches. Only where batches queue, or take `use` of the
+interval or more.
 
 What to do
 ----------
@@ -25,55 +25,59 @@ With several output operations, the first may compute what the others find cache
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
-
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.rate.facts import Operation
+from flowdiag.analyses.rate.kit import (
+    Assessed,
     Finding,
     Inconclusive,
-    Measurement,
+    Iterator,
+    Limits,
     Rank,
-    Severity,
-    State,
+    Rule,
+    Sequence,
     Subject,
+    duration_text,
+    late_window,
+    limit,
+    measured,
+    of_application,
+    present,
+    records_of,
+    remedies,
+    short_of_time,
+    slowest,
 )
-from flowdiag.analyses.flink.judging import duration_text
-from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate import state as rate_state
-from flowdiag.analyses.rate.facts import Operation
-from flowdiag.analyses.rate.state import Assessed
-from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class SlowOutputLimits(Limits):
+class Slow(Limits):
     """What RT309 compares with."""
 
     share: float = limit(0.7, "share", "of the time of all output operations")
     batches: float = limit(10, "batches", "fewer are chance")
+    use: float = limit(present.NARROW, "share", "of the interval: with less, nothing is short")
 
 
-def judge(assessed: Assessed, limits: SlowOutputLimits) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: Assessed, limits: Slow) -> Iterator[Finding | Inconclusive]:
     """One finding per application with such an operation."""
+    told = [one for one in assessed.app.operations if one.batches >= limits.batches]
+    total = sum(one.total_ms for one in told)
     for state in assessed.dstreams:
-        told = [one for one in assessed.app.operations if one.batches >= limits.batches]
-        total = sum(one.total_ms for one in told)
-        if len(told) < 2 or not total or not j.short_of_time(state):
+        if len(told) < 2 or not total or not short_of_time(state, use=limits.use):
             continue
         slow = max(told, key=lambda one: (one.total_ms, -one.output))
         if slow.total_ms >= limits.share * total:
-            yield _finding(assessed, slow, told, limits.share)
+            yield _finding(assessed, slow, told, limits)
 
 
-def _finding(assessed: Assessed, slow: Operation, told: list[Operation], limit: float) -> Finding:
+def _finding(
+    assessed: Assessed, slow: Operation, told: Sequence[Operation], limits: Slow
+) -> Finding:
     app = assessed.app
     share = slow.total_ms / sum(one.total_ms for one in told)
     mean = slow.total_ms / slow.batches
     name = f" ({slow.name})" if slow.name else ""
-    return Finding(
-        job=assessed.key,
-        severity=Severity.WARNING,
-        state=State.ONGOING,
+    return of_application(
+        assessed,
         subject=Subject(
             kind="output",
             job_name=app.name,
@@ -81,34 +85,22 @@ def _finding(assessed: Assessed, slow: Operation, told: list[Operation], limit: 
             output_operation=slow.output,
             task=slow.name,
         ),
-        title=(
-            f"Output operation {slow.output}{name} takes {duration_text(mean)} per batch, {share:.0%} of "
-            f"all {len(told)}"
-        ),
-        explain="They run one after the other: a batch is little else than this one.",
+        title=f"Output operation {slow.output}{name} takes {duration_text(mean)} per batch, "
+        f"{share:.0%} of all {len(told)}",
         why=f"takes {share:.0%} of the time of {len(told)} output operations",
         cause="slow-output",
         rank=Rank.EXPLANATION,
-        last_us=app.last_us,
         count=slow.batches,
         measurements=(
-            Measurement(
-                name="share",
-                value=round(share, 3),
-                unit="share",
-                threshold=limit,
-                population=f"{slow.batches} batches",
+            measured(
+                "share", round(share, 3), "share", limits.share, over=f"{slow.batches} batches"
             ),
-            Measurement(name="per-batch", value=round(mean), unit="ms"),
+            measured("per-batch", round(mean), "ms"),
         ),
-        evidence=j.of_batches(j.slowest(rate_state.late_window(app.completed))),
-        actions=(
-            Action(
-                text="Look at its stages, and cache what several operations compute",
-                verify="durations of the output operations",
-            ),
-        ),
+        evidence=records_of(slowest(late_window(app.completed))),
+        ranked=True,
+        actions=remedies("slow-output", app),
     )
 
 
-RULE: Final = Rule("RT309", judge, SlowOutputLimits)
+RULE = Rule("RT309", judge, Slow, causes=("slow-output",))

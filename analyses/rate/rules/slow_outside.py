@@ -13,9 +13,11 @@ How it decides
 --------------
 Failures of tasks, batches and queries, and records of the logs of driver and executors, each counted
 once: `Failed to get records for ... after polling for`, `Cannot fetch record for offset ...`, offsets
-out of range or data that Kafka has no more. `Checkpoint for time ... took ... ms` above `share` of the
-interval in the median. `Exception thrown while writing record` of the write-ahead log, other than
-while the application stops.
+out of range or data that Kafka has no more. A partition is named where `mostly` of the failures name
+it. `Checkpoint for time ... took ... ms` above `share` of the interval in the median, of `writes` at
+least. `Exception thrown while writing record` of the write-ahead log, other than within `at-end` of
+the application's end. Except for lost records it is over when it happened once only, or when `quiet`
+has passed since.
 
 What to do
 ----------
@@ -31,106 +33,101 @@ One poll that timed out while a broker was restarted: it is information.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Final
 
-from flowdiag.analyses.finding import (
-    MAX_CITED,
+from flowdiag.analyses.rate.judging import partition_subject
+from flowdiag.analyses.rate.kit import (
     Action,
+    Assessed,
     Finding,
     Inconclusive,
+    Iterator,
+    Limits,
     Measurement,
     Rank,
+    Record,
+    Rule,
+    Sequence,
     State,
-    Subject,
     cite,
+    count_text,
+    duration_text,
+    explained,
     grade,
-    spread,
+    limit,
+    measured,
+    of_application,
+    remedies,
 )
-from flowdiag.analyses.flink.judging import count_text, duration_text
-from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate.causes import GONE, POLL, Trouble, troubles
-from flowdiag.analyses.rate.facts import Record
 from flowdiag.analyses.rate.limits import RETENTION_MS
-from flowdiag.analyses.rate.state import Assessed
-from flowdiag.analyses.rule import Limits, Rule, limit
+from flowdiag.analyses.rate.troubles import GONE, POLL, Trouble, troubles
 
-_POLL_OPTION: Final = {
-    "dstream": "spark.streaming.kafka.consumer.poll.ms",
-    "structured": "kafkaConsumer.pollTimeoutMs",
+_FAILED: Final = {
+    "graph-checkpoint-failed": ("checkpoint of the driver", "checkpoints of the driver"),
+    "wal-write-failed": ("record of the write-ahead log", "records of the write-ahead log"),
 }
-_AT_THE_END_US: Final = 60_000_000
 
 
-class SlowOutsideLimits(Limits):
+class Outside(Limits):
     """What RT305 compares with."""
 
     share: float = limit(0.5, "share", "of the interval, for one checkpoint of the driver")
     writes: float = limit(3, "checkpoints", "fewer are chance")
+    mostly: float = limit(0.8, "share", "of the failures, for one partition to be named for them")
+    at_end: float = limit(60_000, "ms", "before the end of the application: it is being stopped")
+    quiet: float = limit(600_000, "ms", "what is over for so long has recovered")
 
 
-def judge(assessed: Assessed, limits: SlowOutsideLimits) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: Assessed, limits: Outside) -> Iterator[Finding | Inconclusive]:
     """One finding per kind of trouble and application."""
     if assessed.app.kind == "other":
         return
-    all_of_them = troubles(assessed.app)
-    polls = [one for one in all_of_them if one.kind == POLL]
-    gone = [one for one in all_of_them if one.kind == GONE]
+    told = troubles(assessed.app)
+    polls = [one for one in told if one.kind == POLL]
+    gone = [one for one in told if one.kind == GONE]
     if polls:
-        yield _polls(assessed, polls)
+        yield _polls(assessed, polls, limits)
     if gone:
-        yield _gone(assessed, gone)
-    yield from _writes(assessed, limits)
+        yield _gone(assessed, gone, limits)
+    yield from _slow_writes(assessed, limits)
+    yield from _failed_writes(assessed, limits)
 
 
-def _polls(assessed: Assessed, polls: list[Trouble]) -> Finding:
-    partition, told = _mostly(polls)
-    option = _POLL_OPTION.get(assessed.app.kind)
+def _polls(assessed: Assessed, polls: list[Trouble], limits: Outside) -> Finding:
+    partition, told = _mostly(polls, limits)
     return _finding(
         assessed,
         polls,
-        cause=POLL,
+        limits,
+        cause="slow-kafka",
         partition=partition,
         title=f"{count_text(len(polls), 'poll')} of Kafka timed out{told}",
-        explain="The task waits for the time-out, fails, and is tried again.",
-        action=Action(
-            text="See what the brokers are busy with; a longer time-out only waits longer",
-            option=option,
-            current=j.setting(assessed.app, option) if option else None,
-            verify="no poll that times out",
-        ),
+        action=remedies("slow-kafka", assessed.app, assessed.app.kind)[0],
     )
 
 
-def _gone(assessed: Assessed, gone: list[Trouble]) -> Finding:
-    partition, told = _mostly(gone)
-    state = assessed.state
-    late = state.delay_ms if state is not None else None
-    explain = "What is deleted before it is read is lost, or the query stops because of it."
-    proposed = None
+def _gone(assessed: Assessed, gone: list[Trouble], limits: Outside) -> Finding:
+    partition, told = _mostly(gone, limits)
+    late = assessed.state.delay_ms if assessed.state is not None else None
+    explain, proposed = explained("offsets-out-of-range"), None
     if late is not None and late > 60_000:
         explain += f" Batches were {duration_text(late)} late: the delay beat the retention."
         proposed = duration_text(max(float(RETENTION_MS), 2 * late))
     return _finding(
         assessed,
         gone,
-        cause=GONE,
+        limits,
+        cause="offsets-out-of-range",
         partition=partition,
         title=f"Records were deleted in Kafka before they were read{told}",
         explain=explain,
         fatal=True,
-        action=Action(
-            text="Keep the topic's records for longer than the delay grows",
-            option="retention.ms",
-            proposed=proposed,
-            risk="more disk on the brokers",
-            verify="no offset out of range",
-        ),
+        action=remedies("offsets-out-of-range", assessed.app, proposed={"retention": proposed})[0],
     )
 
 
-def _mostly(of: Sequence[Trouble]) -> tuple[str | None, str]:
+def _mostly(of: Sequence[Trouble], limits: Outside) -> tuple[str | None, str]:
     """The partition that most of the failures name, and the words for it."""
     named = Counter(one.what for one in of if one.what)
     if not named:
@@ -139,107 +136,93 @@ def _mostly(of: Sequence[Trouble]) -> tuple[str | None, str]:
     if len(named) == 1:
         return name, f", all of partition {name}" if len(of) > 1 else f": partition {name}"
     told = f", {times} of them of partition {name}"
-    return (name, told) if times >= 0.8 * len(of) else (None, f", of {len(named)} partitions")
+    mostly = times >= limits.mostly * len(of)
+    return (name, told) if mostly else (None, f", of {len(named)} partitions")
 
 
-def _writes(assessed: Assessed, limits: SlowOutsideLimits) -> Iterator[Finding]:
+def _slow_writes(assessed: Assessed, limits: Outside) -> Iterator[Finding]:
     app = assessed.app
-    by: dict[str, list[Record]] = {}
-    for record in app.incidents:
-        by.setdefault(record.template or "", []).append(record)
-    writes = by.get("graph-checkpoint", [])
+    writes = [one for one in app.incidents if one.template == "graph-checkpoint"]
     took = [r.duration_ms for r in writes if r.duration_ms is not None]
-    enough = len(took) >= limits.writes
-    if app.interval_ms and enough and median(took) >= limits.share * app.interval_ms:
+    if not app.interval_ms or len(took) < max(1, limits.writes):
+        return
+    least = limits.share * app.interval_ms
+    if median(took) >= least:
         yield _finding(
             assessed,
-            [_as_trouble(r) for r in writes],
+            writes,
+            limits,
             cause="slow-metadata-writes",
-            title=f"The driver's checkpoints take {duration_text(median(took))} to write, "
-            f"of an interval of {duration_text(app.interval_ms)}",
-            measured=Measurement(
-                name="median-write",
-                value=round(median(took)),
-                unit="ms",
-                threshold=round(limits.share * app.interval_ms),
-                population=f"{len(took)} checkpoints",
+            title=f"The driver's checkpoints take {duration_text(median(took))} to write, of an "
+            f"interval of {duration_text(app.interval_ms)}",
+            explain="",
+            more=measured(
+                "median-write",
+                round(median(took)),
+                "ms",
+                round(least),
+                over=f"{len(took)} checkpoints",
             ),
             action=Action(
                 text="Checkpoint less often (DStream.checkpoint), or to faster storage",
                 verify="time of 'Checkpoint for time' records",
             ),
         )
-    for template, what in (
-        ("graph-checkpoint-failed", "checkpoint of the driver"),
-        ("wal-write-failed", "record of the write-ahead log"),
-    ):
-        failed = [r for r in by.get(template, []) if not _stopping(assessed, r)]
+
+
+def _failed_writes(assessed: Assessed, limits: Outside) -> Iterator[Finding]:
+    for template, (one, several) in _FAILED.items():
+        failed = [
+            record
+            for record in assessed.app.incidents
+            if record.template == template and not _stopping(assessed, record, limits)
+        ]
         if failed:
-            count = count_text(len(failed), what, what.replace(" of", "s of", 1))
             yield _finding(
                 assessed,
-                [_as_trouble(r) for r in failed],
+                failed,
+                limits,
                 cause="slow-metadata-writes",
-                title=f"{count} could not be written",
-                explain=next((r.cause for r in failed if r.cause), "") or "",
-                action=Action(
-                    text="See the error of the storage",
-                    verify="no record of that kind",
-                ),
+                title=f"{count_text(len(failed), one, several)} could not be written",
+                explain=next((r.cause for r in failed if r.cause), ""),
+                action=Action(text="See the error of the storage", verify="no record of that kind"),
             )
 
 
-def _stopping(assessed: Assessed, record: Record) -> bool:
+def _stopping(assessed: Assessed, record: Record, limits: Outside) -> bool:
     """Whether it failed since the application was being stopped."""
     if "close() was called" in (record.cause or ""):
         return True
     ended = assessed.app.ended_us
-    return ended is not None and (record.time_us or 0) > ended - _AT_THE_END_US
-
-
-def _as_trouble(record: Record) -> Trouble:
-    return Trouble(
-        kind=record.template or "", what=None, key="", time_us=record.time_us, ref=record.ref
-    )
+    return ended is not None and (record.time_us or 0) > ended - limits.at_end * 1000
 
 
 def _finding(
     assessed: Assessed,
-    told: Sequence[Trouble],
+    told: Sequence[Trouble | Record],
+    limits: Outside,
     *,
     cause: str,
     title: str,
     action: Action,
-    explain: str = "",
+    explain: str | None = None,
     partition: str | None = None,
-    measured: Measurement | None = None,
+    more: Measurement | None = None,
     fatal: bool = False,
 ) -> Finding:
     app = assessed.app
     last = max((r.time_us or 0 for r in told), default=0)
-    recent = (app.last_us or 0) - last < 600_000_000 and len(told) > 1
+    recent = (app.last_us or 0) - last < limits.quiet * 1000 and len(told) > 1
     state = State.ONGOING if recent or fatal else State.RECOVERED
     units = len(app.batches) + sum(len(query.triggers) for query in app.queries)
-    subject = (
-        Subject(
-            kind="partition",
-            job_name=app.name,
-            application=app.application,
-            partition=partition,
-        )
-        if partition
-        else j.application_subject(app)
-    )
-    count = Measurement(
-        name="records", value=len(told), unit="records", population=f"{units} batches"
-    )
-    return Finding(
-        job=assessed.key,
+    count = measured("records", len(told), "records", over=f"{units} batches")
+    return of_application(
+        assessed,
+        subject=partition_subject(app, partition) if partition else None,
         severity=grade(state=state, share=len(told) / max(1, units), fatal=fatal),
         state=state,
-        subject=subject,
         title=title,
-        explain=explain,
+        explain=explained(cause) if explain is None else explain,
         why=title[:1].lower() + title[1:],
         cause=cause,
         rank=Rank.ROOT_CAUSE,
@@ -247,11 +230,15 @@ def _finding(
         first_us=min((r.time_us for r in told if r.time_us), default=None),
         last_us=last or None,
         count=len(told),
-        measurements=(count,) if measured is None else (measured, count),
-        evidence=spread(cite((r.ref, r.time_us) for r in told), MAX_CITED),
-        evidence_total=len(told),
+        measurements=(count,) if more is None else (more, count),
+        evidence=cite((r.ref, r.time_us) for r in told),
         actions=(action,),
     )
 
 
-RULE: Final = Rule("RT305", judge, SlowOutsideLimits)
+RULE = Rule(
+    "RT305",
+    judge,
+    Outside,
+    causes=("slow-kafka", "offsets-out-of-range", "slow-metadata-writes"),
+)

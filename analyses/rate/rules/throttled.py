@@ -11,9 +11,9 @@ The job is stable and too slow: what is not taken waits in the source, or is los
 
 How it decides
 --------------
-Most of the late batches hold at least 85 % of what the estimator permitted during their interval.
-The words say which term holds the rate: the processing rate itself, the delay (integral) term, the
-floor or the ceiling.
+At least `share` of the late batches hold `full` of what the estimator permitted during their
+interval, or more. The words say which term holds the rate: the processing rate itself, the delay
+(integral) term, the floor or the ceiling.
 
 What to do
 ----------
@@ -27,138 +27,143 @@ A source that happens to bring what is permitted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
-
-from flowdiag.analyses.finding import (
-    Action,
-    Finding,
-    Inconclusive,
-    Measurement,
-    Rank,
-    Severity,
-    State,
-)
-from flowdiag.analyses.flink.judging import duration_text
-from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate import replay as pid
-from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.advice import poor, predict, what_if
 from flowdiag.analyses.rate.cores import free_cores
 from flowdiag.analyses.rate.holding import term
-from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import Assessed, StreamState
-from flowdiag.analyses.rule import Limits, Rule, limit
+from flowdiag.analyses.rate.kit import (
+    Action,
+    Assessed,
+    Finding,
+    Inconclusive,
+    Iterator,
+    Limits,
+    Rank,
+    Rule,
+    Stability,
+    StreamState,
+    duration_text,
+    explained,
+    late_window,
+    limit,
+    measured,
+    of_application,
+    pid,
+    present,
+    rate_text,
+    records_of,
+    remedies,
+    rounded,
+)
 
 
-class ThrottledLimits(Limits):
+class Throttled(Limits):
     """What RT203 compares with."""
 
-    share: float = limit(rate_state.MOSTLY, "share", "of the late batches, filled up")
+    share: float = limit(present.MOSTLY, "share", "of the late batches, filled up")
+    full: float = limit(present.AT_LIMIT, "share", "of what is permitted: rates change meanwhile")
 
 
-def judge(assessed: Assessed, limits: ThrottledLimits) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: Assessed, limits: Throttled) -> Iterator[Finding | Inconclusive]:
     """One finding per application whose estimators hold the source back."""
+    late = late_window(assessed.app.completed)
     for state in assessed.dstreams:
-        caps = [cap for cap in state.caps if cap.kind == "pid"]
-        if caps and state.stability is Stability.THROTTLED:
-            yield _finding(assessed, state)
+        if state.stability not in (Stability.THROTTLED, Stability.STABLE, Stability.BORDERLINE):
+            continue
+        caps = present.dstream_caps(
+            assessed.app, late, assessed.estimators, full=limits.full, permitted=limits.share
+        )
+        permitted = [cap for cap in caps if cap.kind == "pid"]
+        if permitted:
+            yield _finding(assessed, state, permitted, limits)
 
 
-def _finding(assessed: Assessed, state: StreamState) -> Finding:
-    app = assessed.app
+def _finding(
+    assessed: Assessed, state: StreamState, caps: list[present.Cap], limits: Throttled
+) -> Finding:
+    late = late_window(assessed.app.completed)
     reached = [one for one in assessed.estimators if one.updates]
-    caps = [cap for cap in state.caps if cap.kind == "pid"]
     rate = sum(cap.per_s for cap in caps)
     # The largest stream is the one that matters.
     most = max(caps, key=lambda cap: cap.per_s)
     mine = next((one for one in reached if one.stream == most.stream), reached[0])
     held, words = term(mine, several=len(reached) > 1)
-    return Finding(
-        job=assessed.key,
-        severity=Severity.WARNING,
-        state=State.ONGOING,
-        subject=j.application_subject(app),
-        title=(
-            f"Back pressure lets in {j.rate_text(rate)}, and {caps[0].share:.0%} of the late batches "
-            "are filled up to that"
-        ),
-        explain=f"The delay stays low, at the price of the source's waiting. What holds the rate: {words}.",
-        why=f"takes no more than {j.rate_text(state.records_per_s)} of what the source has",
+    return of_application(
+        assessed,
+        title=f"Back pressure lets in {rate_text(rate)}, and {caps[0].share:.0%} of the late batches "
+        "are filled up to that",
+        explain=explained("throttled", held=words),
+        why=f"takes no more than {rate_text(state.records_per_s)} of what the source has",
         cause="throttled",
         rank=Rank.MECHANISM,
-        last_us=app.last_us,
-        count=round(caps[0].share * len(rate_state.late_window(app.completed))),
+        count=round(caps[0].share * len(late)),
         measurements=(
-            Measurement(name="permitted-rate", value=round(rate, 1), unit="records/s"),
-            Measurement(
-                name="batches-at-limit",
-                value=round(caps[0].share, 3),
-                unit="share",
-                threshold=rate_state.MOSTLY,
-                population="of the last third of the batches",
+            measured("permitted-rate", round(rate, 1), "records/s"),
+            measured(
+                "batches-at-limit",
+                round(caps[0].share, 3),
+                "share",
+                limits.share,
+                over="of the last third of the batches",
             ),
-            Measurement(
-                name="sustainable-rate",
-                value=None if state.headroom_per_s is None else round(state.headroom_per_s, 1),
-                unit="records/s",
-                population="by the fitted cost of batches and records",
+            measured(
+                "sustainable-rate",
+                rounded(state.headroom_per_s, 1),
+                "records/s",
+                over="by the fitted cost of batches and records",
             ),
         ),
-        evidence=j.of_batches(rate_state.late_window(app.completed)),
+        evidence=records_of(late),
         actions=tuple(_actions(assessed, state, held)),
     )
 
 
 def _actions(assessed: Assessed, state: StreamState, held: str) -> Iterator[Action]:
-    app, line = assessed.app, state.line
-    interval = state.interval_ms or 1000
-    if held in ("delay", "floor") and line is not None:
+    app, line, able = assessed.app, state.line, state.headroom_per_s or 0.0
+    if held in ("delay", "floor") and line is not None and able:
         # A first batch without a limit is what leaves a delay behind.
-        initial = max(1.0, 0.9 * (state.headroom_per_s or 0.0))
-        if app.settings.get(pid.INITIAL_RATE) is None and state.headroom_per_s:
-            yield Action(
-                text="Begin with what can be processed. "
-                + what_if(assessed, state, initial_rate=initial),
-                option=pid.INITIAL_RATE,
-                current=j.setting(app, pid.INITIAL_RATE),
-                proposed=f"{initial:.0f}",
-                restart_needed=True,
-                verify="scheduling delay of the first batches",
+        initial = max(1.0, 0.9 * able)
+        if app.settings.get(pid.INITIAL_RATE) is None:
+            yield from remedies(
+                "throttled",
+                app,
+                "initial-rate",
+                proposed={"initial-rate": f"{initial:.0f}"},
+                model=what_if(assessed, state, initial_rate=initial),
             )
-    if line is not None and line.base >= 0.15 * interval:
-        longer = round(2 * interval)
-        found = predict(assessed, state, interval_ms=longer)
-        if (
-            found is not None
-            and found.after.steady_per_s >= 1.1 * found.before.steady_per_s
-            and found.after.queued <= max(1, found.before.queued)
-        ):
-            yield Action(
-                text=f"A batch costs {duration_text(line.base)} by itself: make the interval longer. "
-                f"{found.text}",
-                current=duration_text(interval),
-                proposed=duration_text(longer),
-                risk="results come later",
-                restart_needed=True,
-                verify="records per second of the batches",
-            )
+    yield from _longer(assessed, state)
     cores = free_cores(app)
-    has = f"; now {cores} cores are free for batches" if cores else ""
+    now = f"; now {cores} cores are free for batches" if cores else ""
     reason = poor(line, state.interval_ms)
     more = (
         f". No setting is recommended by the model: {reason}"
         if reason
         else f". The estimator lets in what is processed; only a faster job makes it more than "
-        f"{state.headroom_per_s or 0:.0f} records/s"
+        f"{able:.0f} records/s"
     )
-    yield Action(
-        text=f"More cores, and at least as many blocks or partitions per batch as cores{has}{more}",
-        option="spark.streaming.blockInterval",
-        current=j.setting(app, "spark.streaming.blockInterval"),
-        restart_needed=True,
-        verify="published rate",
-    )
+    yield from remedies("throttled", app, "cores", now=now + more)
 
 
-RULE: Final = Rule("RT203", judge, ThrottledLimits)
+def _longer(assessed: Assessed, state: StreamState) -> Iterator[Action]:
+    """A longer interval, where the model says that more comes through."""
+    line, interval = state.line, state.interval_ms or 1000
+    if line is None or line.base < 0.15 * interval:
+        return
+    longer = round(2 * interval)
+    found = predict(assessed, state, interval_ms=longer)
+    if (
+        found is not None
+        and found.after.steady_per_s >= 1.1 * found.before.steady_per_s
+        and found.after.queued <= max(1, found.before.queued)
+    ):
+        yield Action(
+            text=f"A batch costs {duration_text(line.base)} by itself: make the interval longer. "
+            f"{found.text}",
+            current=duration_text(interval),
+            proposed=duration_text(longer),
+            risk="results come later",
+            restart_needed=True,
+            verify="records per second of the batches",
+        )
+
+
+RULE = Rule("RT203", judge, Throttled, causes=("throttled",))

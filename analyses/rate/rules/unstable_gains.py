@@ -12,9 +12,9 @@ interval.
 
 How it decides
 --------------
-The estimators are replayed. Over the late updates the rate turns at half of them or more, its
-spread (90th less 10th percentile) is above `swing` of its median, and a gain lies outside of what
-is stable: the proportional one above 1, or a derivative one.
+The estimators are replayed. Over the late half of the updates (`updates` at least) the rate turns at
+`turns` of them or more, its spread (90th less 10th percentile) is above `swing` of its median, and
+a gain lies outside of what is stable: the `proportional` one above 1, or a derivative one.
 
 What to do
 ----------
@@ -28,115 +28,109 @@ A source that itself comes in bursts as long as an interval.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
+from itertools import pairwise
 from statistics import median
-from typing import Final
 
-from flowdiag.analyses.finding import (
-    Action,
+from flowdiag.analyses.rate.advice import what_if
+from flowdiag.analyses.rate.kit import (
+    Assessed,
     Finding,
     Inconclusive,
-    Measurement,
+    Iterator,
+    Limits,
     Rank,
-    Severity,
-    State,
+    Replay,
+    Rule,
+    StreamState,
+    limit,
+    measured,
+    of_option,
+    pid,
+    records_of,
+    remedies,
 )
-from flowdiag.analyses.rate import judging as j
-from flowdiag.analyses.rate import replay as pid
-from flowdiag.analyses.rate.advice import what_if
-from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import quantile
-from flowdiag.analyses.rate.state import Assessed, StreamState
-from flowdiag.analyses.rule import Limits, Rule, limit
 
 
-class UnstableGainsLimits(Limits):
+class Swinging(Limits):
     """What RT205 compares with."""
 
     swing: float = limit(0.5, "share", "the rate of a steady job varies by a tenth or two")
     turns: float = limit(0.45, "share", "of the updates; noise alone turns at two thirds")
+    proportional: float = limit(1.0, "gain", "with 1 the last rate cancels out")
+    updates: float = limit(8, "updates", "of the late half; fewer are chance")
 
 
-def judge(assessed: Assessed, limits: UnstableGainsLimits) -> Iterator[Finding | Inconclusive]:
+def judge(assessed: Assessed, limits: Swinging) -> Iterator[Finding | Inconclusive]:
     """One finding per application whose rate swings."""
     for state in assessed.dstreams:
         for estimator in assessed.estimators:
-            found = _finding(assessed, state, estimator, limits)
-            if found is not None:
-                yield found
+            found = swing(estimator, limits.updates)
+            gain = outside(estimator, limits.proportional)
+            if found and gain and found[0] >= limits.swing and found[1] >= limits.turns:
+                yield _finding(assessed, state, estimator, gain, found, limits)
                 break
 
 
-def swing(estimator: Replay) -> tuple[float, float] | None:
+def swing(estimator: Replay, fewest: float = 8) -> tuple[float, float] | None:
     """Spread of the late rates over their median, and the share of updates at which they turn."""
-    late = [step.new_rate for step in estimator.updates[-max(8, len(estimator.updates) // 2) :]]
+    late = [step.new_rate for step in estimator.updates[-_late(estimator, fewest) :]]
     rates = [rate for rate in late if rate is not None]
-    if len(rates) < 8:
+    if len(rates) < max(1, fewest):
         return None
     middle = median(rates)
     spread = (quantile(rates, 0.9) - quantile(rates, 0.1)) / middle if middle else 0.0
-    steps = [b - a for a, b in itertools.pairwise(rates) if a != b]
-    turns = sum((a > 0) != (b > 0) for a, b in itertools.pairwise(steps))
+    steps = [b - a for a, b in pairwise(rates) if a != b]
+    turns = sum((a > 0) != (b > 0) for a, b in pairwise(steps))
     return spread, turns / max(1, len(steps) - 1)
 
 
+def _late(estimator: Replay, fewest: float) -> int:
+    return max(int(fewest), len(estimator.updates) // 2)
+
+
+def outside(estimator: Replay, proportional: float = 1.0) -> str | None:
+    """The gain that lies outside of what is stable; None where neither does."""
+    if estimator.gains.proportional > proportional:
+        return "proportional"
+    return "derived" if estimator.gains.derived > 0 else None
+
+
 def _finding(
-    assessed: Assessed, state: StreamState, estimator: Replay, limits: UnstableGainsLimits
-) -> Finding | None:
-    app, gains = assessed.app, estimator.gains
-    found = swing(estimator)
-    if found is None or found[0] < limits.swing or found[1] < limits.turns:
-        return None
-    name, value = "proportional", gains.proportional
-    if gains.proportional <= 1.0:
-        if gains.derived <= 0:
-            return None
-        name, value = "derived", gains.derived
-    option = f"{pid.PREFIX}pid.{name}"
-    low, high = (
-        quantile([s.new_rate or 0.0 for s in estimator.updates[-12:]], q) for q in (0.1, 0.9)
-    )
-    return Finding(
-        job=assessed.key,
-        severity=Severity.WARNING,
-        state=State.ONGOING,
-        subject=j.option_subject(app, option),
-        title=(
-            f"The rate swings between {low:.0f} and {high:.0f} records/s and turns at "
-            f"{found[1]:.0%} of the updates; {name} is {value:g}"
-        ),
-        explain=(
-            "Each error is answered with more than the error, so that the next one points the other "
-            "way."
-        ),
+    assessed: Assessed,
+    state: StreamState,
+    estimator: Replay,
+    gain: str,
+    found: tuple[float, float],
+    limits: Swinging,
+) -> Finding:
+    app, option = assessed.app, f"{pid.PREFIX}pid.{gain}"
+    value = getattr(estimator.gains, gain)
+    rates = [step.new_rate or 0.0 for step in estimator.updates[-12:]]
+    low, high = quantile(rates, 0.1), quantile(rates, 0.9)
+    published = [
+        time
+        for time, step in zip(estimator.batch_ms, estimator.steps, strict=True)
+        if step.new_rate is not None
+    ]
+    late = set(published[-_late(estimator, limits.updates) :])
+    model = what_if(assessed, state, **{gain: 1.0 if gain == "proportional" else 0.0})
+    return of_option(
+        assessed,
+        option,
+        title=f"The rate swings between {low:.0f} and {high:.0f} records/s and turns at "
+        f"{found[1]:.0%} of the updates; {gain} is {value:g}",
         why=f"{option} = {value:g} makes the rate swing by {found[0]:.0%} of its median",
         cause="unstable-gains",
         rank=Rank.ROOT_CAUSE,
-        option=option,
-        last_us=app.last_us,
         count=len(estimator.updates),
         measurements=(
-            Measurement(
-                name="swing", value=round(found[0], 3), unit="share", threshold=limits.swing
-            ),
-            Measurement(
-                name="turns", value=round(found[1], 3), unit="share", threshold=limits.turns
-            ),
+            measured("swing", round(found[0], 3), "share", limits.swing),
+            measured("turns", round(found[1], 3), "share", limits.turns),
         ),
-        evidence=j.of_batches(app.completed[-10:]),
-        actions=(
-            Action(
-                text="Go back to the default. "
-                + what_if(assessed, state, **{name: 1.0 if name == "proportional" else 0.0}),
-                option=option,
-                current=j.setting(app, option),
-                proposed="1.0" if name == "proportional" else "0.0",
-                restart_needed=True,
-                verify="published rates; flowdiag simulate pid tries other gains",
-            ),
-        ),
+        evidence=records_of(b for b in app.completed if b.time_ms in late),
+        actions=remedies("unstable-gains", app, gain, model=model),
     )
 
 
-RULE: Final = Rule("RT205", judge, UnstableGainsLimits)
+RULE = Rule("RT205", judge, Swinging, causes=("unstable-gains",))

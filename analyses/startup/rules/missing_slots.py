@@ -98,6 +98,7 @@ def _finding(job: JobStarting, short: list[Start], refusals: list[Incident]) -> 
         first_us=short[0].started_us,
         last_us=short[-1].started_us,
         count=len(short),
+        explain="With slot sharing a job needs as many slots as its widest vertex has subtasks.",
         measurements=(
             measured("required-slots", required, "slots"),
             measured("acquired-slots", acquired, "slots", required),
@@ -106,7 +107,9 @@ def _finding(job: JobStarting, short: list[Start], refusals: list[Incident]) -> 
         # Of both kinds: the numbers first, then who failed for them.
         evidence=cite([*numbered[:2], *refused[:6]]),
         evidence_total=len(cite([*numbered, *refused])),
-        actions=remedies("not-enough-slots", UNKNOWN_JOB, proposed={"slots": per}),
+        actions=remedies(
+            "not-enough-slots", UNKNOWN_JOB, "slots", "taskmanagers", proposed={"slots": per}
+        ),
     )
 
 

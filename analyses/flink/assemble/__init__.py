@@ -1,0 +1,180 @@
+"""From the small rows that Spark measured to the facts that rules judge; no Spark here.
+
+`assemble` is the table of contents: one module per kind of fact, in its order. Where a record does not say
+to which job it belongs (transitions of tasks never do), the job is taken from the execution graph id
+(1.16+), from a message of the same attempt, or from the stream if it holds one job only; otherwise it
+stays unknown.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+from flowdiag.analyses.engine.collector import paused
+from flowdiag.analyses.flink.assemble.attempts import attempts_of
+from flowdiag.analyses.flink.assemble.checkpoints import (
+    checkpoints_of,
+    closed,
+    declines_of,
+    late_of,
+    placed,
+)
+from flowdiag.analyses.flink.assemble.graph import graphs_of
+from flowdiag.analyses.flink.assemble.incidents import incidents_of
+from flowdiag.analyses.flink.assemble.jobs import Jobs, processes_of
+from flowdiag.analyses.flink.assemble.loads import loads_of
+from flowdiag.analyses.flink.assemble.parts import parts_of
+from flowdiag.analyses.flink.assemble.rows import Row, place
+from flowdiag.analyses.flink.assemble.settings import settings_of
+from flowdiag.analyses.flink.clocks.settle import Writer
+from flowdiag.analyses.flink.job import (
+    Attempt,
+    Checkpoint,
+    ClusterFacts,
+    Decline,
+    Graph,
+    Incident,
+    JobFacts,
+    LateAcknowledgement,
+    Setting,
+    SubtaskCheckpoint,
+    SubtaskLoad,
+)
+from flowdiag.analyses.flink.reported_loads import reported_loads
+from flowdiag.analyses.keys import JobKey
+
+
+@paused()
+def assemble(
+    rows: Sequence[Row], load_rows: Sequence[Row], writers: Sequence[Writer]
+) -> ClusterFacts:
+    """Facts from rows.
+
+    Args:
+        rows: of `lifecycle.facts_frame`.
+        load_rows: of `lifecycle.loads`.
+        writers: what `settle` decided.
+
+    Returns:
+        facts in a stable order: jobs by first event, everything else by time and place.
+    """
+    by_what: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_what[row["what"]].append(row)
+    records = sorted(by_what["incident"], key=place)
+    jobs = Jobs(by_what, records, writers)
+    checkpoints = checkpoints_of(by_what["checkpoint"])
+    attempts = attempts_of(by_what["attempt"], jobs)
+    incidents = incidents_of(records, jobs, attempts)
+    late = late_of(placed(by_what, "late"), checkpoints)
+    declines = declines_of(placed(by_what, "decline"))
+    checkpoints = closed(checkpoints, incidents)
+    graphs = graphs_of(records, attempts, jobs)
+    parts = parts_of(by_what["part"], attempts, graphs, jobs)
+    loads = loads_of(load_rows, jobs, attempts) + reported_loads(records, jobs.named)
+    settings = settings_of(records, checkpoints, jobs)
+    sorted_out = _Sorted(
+        checkpoints=_by_job(checkpoints.values()),
+        late=_by_job(late),
+        declines=_by_job(declines),
+        attempts=_by_job(attempts.values()),
+        incidents=_by_job(incidents),
+        parts=_by_job(parts),
+        loads=_by_job(loads),
+        settings=_by_job(settings),
+        order={id(setting): number for number, setting in enumerate(settings)},
+    )
+    found = [_job(key, jobs, sorted_out, graphs.get(key)) for key in jobs.keys]
+    roles = {writer.role for writer in writers}
+    return ClusterFacts(
+        jobs=tuple(sorted(found, key=lambda job: (job.first_us or 0, job.key))),
+        processes=processes_of(writers),
+        incidents=tuple(sorted_out.incidents.get(None, ())),
+        has_jobmanager_log=bool(roles & {"jobmanager", "mixed"}),
+        has_rest=any(row["rest_status"] for row in by_what["checkpoint"]),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sorted:
+    """Facts by job, each list in order."""
+
+    checkpoints: Mapping[JobKey | None, list[Checkpoint]]
+    late: Mapping[JobKey | None, list[LateAcknowledgement]]
+    declines: Mapping[JobKey | None, list[Decline]]
+    attempts: Mapping[JobKey | None, list[Attempt]]
+    incidents: Mapping[JobKey | None, list[Incident]]
+    parts: Mapping[JobKey | None, list[SubtaskCheckpoint]]
+    loads: Mapping[JobKey | None, list[SubtaskLoad]]
+    settings: Mapping[JobKey | None, list[Setting]]
+    order: Mapping[int, int]  # of settings, by their identity
+
+    def settings_of(self, key: JobKey) -> tuple[Setting, ...]:
+        """What holds for a job, of all jobs and its own, as they were told."""
+        found = [*self.settings.get(None, ()), *self.settings.get(key, ())]
+        return tuple(sorted(found, key=lambda setting: self.order[id(setting)]))
+
+
+class _OfJob(Protocol):
+    @property
+    def job(self) -> JobKey | None: ...
+
+
+Fact = TypeVar("Fact", bound=_OfJob)
+
+
+def _by_job(found: Iterable[Fact]) -> Mapping[JobKey | None, list[Fact]]:
+    grouped: defaultdict[JobKey | None, list[Fact]] = defaultdict(list)
+    for fact in found:
+        grouped[fact.job].append(fact)
+    return dict(grouped)
+
+
+def _job(key: JobKey, jobs: Jobs, facts: _Sorted, graph: Graph | None) -> JobFacts:
+    of_job = facts.incidents.get(key, [])
+    queued = {i.checkpoint: i.duration_ms for i in of_job if i.kind == "request-in-queue"}
+    mine = sorted(
+        (
+            replace(c, queue_ms=queued.get(c.id)) if c.id in queued else c
+            for c in facts.checkpoints.get(key, ())
+        ),
+        key=lambda c: (c.run, c.id),
+    )
+    times = [
+        time_us
+        for time_us in (
+            *[c.triggered_us for c in mine],
+            *[c.ended_us for c in mine],
+            *[i.time_us for i in of_job],
+        )
+        if time_us is not None
+    ]
+    return JobFacts(
+        key=JobKey(jobs.clusters.get(key, key.cluster) if key.cluster else "", key.job_id),
+        name=jobs.names.get(key),
+        version=jobs.versions.get(key),
+        checkpoints=tuple(mine),
+        late=tuple(facts.late.get(key, ())),
+        declines=tuple(facts.declines.get(key, ())),
+        attempts=tuple(
+            sorted(
+                facts.attempts.get(key, ()),
+                key=lambda a: (
+                    a.deployed_us or 0,
+                    a.task or "",
+                    a.subtask_index or 0,
+                    a.attempt_id,
+                ),
+            )
+        ),
+        graph=graph,
+        subtask_checkpoints=tuple(facts.parts.get(key, ())),
+        loads=tuple(facts.loads.get(key, ())),
+        incidents=tuple(of_job),
+        settings=facts.settings_of(key),
+        first_us=min(times, default=None),
+        last_us=max(times, default=None),
+    )

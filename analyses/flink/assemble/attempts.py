@@ -1,0 +1,100 @@
+"""Each execution attempt: its job, its task, its place."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final
+
+from flowdiag.analyses.flink.assemble.jobs import Jobs
+from flowdiag.analyses.flink.assemble.rows import Row, key_of, ref_of
+from flowdiag.analyses.flink.job import Attempt
+from flowdiag.analyses.keys import JobKey
+
+_FOREVER_US: Final = 1 << 62
+
+
+def attempts_of(rows: Iterable[Row], jobs: Jobs) -> dict[str, Attempt]:
+    """Attempts by their ids, each with the job that its row, its siblings or its log give away."""
+    found: dict[str, Attempt] = {}
+    by_task: dict[tuple[str, int | None], set[JobKey]] = defaultdict(set)
+    unknown = []
+    for row in sorted(rows, key=lambda r: r["attempt_id"]):
+        job = key_of(row["cluster"], row["job_id"]) if row["job_id"] is not None else None
+        job = (
+            job
+            or jobs.of_graph(row["attempt_id"])
+            or jobs.of_stream(row["jobmanager_source"], row["jobmanager_owner"])
+            or jobs.only
+            or jobs.of_start(row["scheduled_source"], row["scheduled_owner"], row["scheduled_us"])
+        )
+        attempt = Attempt(
+            job=job,
+            attempt_id=row["attempt_id"],
+            vertex_id=row["vertex_id"],
+            task=row["task"],
+            subtask_index=row["subtask_index"],
+            parallelism=row["parallelism"],
+            attempt=row["attempt"],
+            taskmanager=row["taskmanager"],
+            host=row["host"],
+            deployed_us=row["deployed_us"] or row["first_us"],
+            ended_us=row["ended_us"],
+            ref=ref_of(row),
+        )
+        found[attempt.attempt_id] = attempt
+        if job is None:
+            unknown.append(attempt)
+        elif attempt.task:
+            by_task[(attempt.task, attempt.parallelism)].add(job)
+    lives: dict[tuple[str | None, int | None, int | None], list[Attempt]] = defaultdict(list)
+    for attempt in found.values():
+        lives[(attempt.task, attempt.subtask_index, attempt.parallelism)].append(attempt)
+    for subtask in {(one.task, one.subtask_index, one.parallelism): None for one in unknown}:
+        owners = by_task.get((subtask[0] or "", subtask[2]), set())
+        if len(owners) != 1:
+            continue
+        (owner,) = owners
+        candidates = [one for one in lives[subtask] if one.job in (None, owner)]
+        doubtful = _at_once(candidates)
+        for attempt in candidates:
+            if attempt.job is None and attempt.attempt_id not in doubtful:
+                found[attempt.attempt_id] = replace(attempt, job=owner)
+    return _name_by_vertex(found)
+
+
+def _at_once(attempts: Iterable[Attempt]) -> set[str]:
+    """Attempts that lived while another did: a subtask runs once at a time, so one is another job's."""
+    lives = sorted(
+        (
+            one.deployed_us or 0,
+            one.ended_us if one.ended_us is not None else _FOREVER_US,
+            one.attempt_id,
+        )
+        for one in attempts
+    )
+    found = set()
+    latest = 0
+    for (_, end, before), (start, _, after) in pairwise(lives):
+        latest = max(latest, end)
+        if start < latest:
+            found.add(after)
+        if start < end:
+            found.add(before)
+    return found
+
+
+def _name_by_vertex(attempts: dict[str, Attempt]) -> dict[str, Attempt]:
+    """Four-part ids carry the vertex: one named attempt names all the others of its vertex."""
+    names: dict[tuple[JobKey | None, str | None], Attempt] = {
+        (attempt.job, attempt.vertex_id): attempt
+        for attempt in attempts.values()
+        if attempt.vertex_id and attempt.task
+    }
+    for attempt_id, attempt in attempts.items():
+        known = names.get((attempt.job, attempt.vertex_id))
+        if known and attempt.vertex_id and (attempt.task is None or attempt.parallelism is None):
+            attempts[attempt_id] = replace(attempt, task=known.task, parallelism=known.parallelism)
+    return attempts

@@ -1,0 +1,282 @@
+"""The life of each checkpoint, and what its subtasks said too late or refused."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
+from typing import Final
+
+from flowdiag.analyses.flink.assemble.rows import Row, key_of, place, ref_of
+from flowdiag.analyses.flink.job import (
+    Attempt,
+    Checkpoint,
+    Decline,
+    Incident,
+    LateAcknowledgement,
+    Status,
+)
+from flowdiag.analyses.keys import JobKey, Ref
+from flowdiag.parsers.flink.failures import reason_kind
+
+# Which end a reason means, where no line of its own says it (catalogue/flink.md 1.5).
+_ENDS: Final = {
+    "expired": Status.EXPIRED,
+    "declined": Status.DECLINED,
+    "async": Status.DECLINED,
+    "task_failure": Status.FAILED,
+    "trigger_io": Status.FAILED,
+    "finalize": Status.FAILED,
+    "not_running": Status.ABORTED,
+    "suspended": Status.ABORTED,
+    "shutdown": Status.ABORTED,
+    "subsumed": Status.ABORTED,
+    "superseded": Status.ABORTED,
+    "cancelled": Status.ABORTED,
+    "finished": Status.ABORTED,
+    "postponed": Status.ABORTED,
+}
+
+
+def checkpoints_of(rows: Iterable[Row]) -> dict[tuple[JobKey, int, int], Checkpoint]:
+    """Checkpoints by job, run and id."""
+    found = {}
+    for row in rows:
+        key = key_of(row["job_cluster"], row["job_id"])
+        checkpoint = _checkpoint(row, key)
+        found[(key, checkpoint.run, checkpoint.id)] = checkpoint
+    return found
+
+
+def _checkpoint(row: Row, key: JobKey) -> Checkpoint:
+    status, reason, kind, end = _end(row)
+    duration = row["duration_ms"]
+    ended_us = end["time_us"] if end else None
+    if end is not None and end == row["status_record"]:  # an answer is dated by its trigger
+        ended_us = row["rest_failure_ms"] * 1000 if row["rest_failure_ms"] else None
+    if status is Status.COMPLETED and duration is None:
+        duration = row["rest_duration_ms"]
+    if (
+        status is Status.COMPLETED
+        and ended_us is None
+        and row["triggered_us"]
+        and duration is not None
+    ):
+        ended_us = row["triggered_us"] + duration * 1000
+    if duration is None and status.unsuccessful and ended_us and row["triggered_us"]:
+        duration = max(0, (ended_us - row["triggered_us"]) // 1000)
+    trigger = row["trigger"] or row["status_record"]
+    return Checkpoint(
+        job=key,
+        run=row["run"],
+        id=row["checkpoint"],
+        status=status,
+        type=checkpoint_type(row["type"] or row["rest_type"], row["rest_savepoint"] == "true"),
+        triggered_us=row["triggered_us"],
+        ended_us=ended_us,
+        duration_ms=duration,
+        finalization_ms=row["finalization_ms"],
+        bytes=row["bytes"] if row["bytes"] is not None else row["rest_bytes"],
+        reason=reason,
+        reason_kind=kind,
+        acknowledged=row["acknowledged"],
+        subtasks=row["subtasks"],
+        trigger_ref=ref_of(trigger) if trigger else None,
+        end_ref=ref_of(end) if end else None,
+    )
+
+
+def _end(row: Row) -> tuple[Status, str | None, str | None, Row | None]:
+    """How a checkpoint ended: (status, reason, kind of reason, the record that says so)."""
+    if row["completed"] or row["rest_status"] == "COMPLETED":
+        return Status.COMPLETED, None, None, row["completed"] or row["status_record"]
+    if row["expired"]:
+        return Status.EXPIRED, "Checkpoint expired before completing.", "expired", row["expired"]
+    if row["declined"]:
+        return (
+            Status.DECLINED,
+            row["declined_cause"] or row["discarded_cause"] or row["failed_cause"],
+            "declined",
+            row["declined"],
+        )
+    for reason, record in (
+        (row["failed_cause"], row["failed"]),
+        (row["discarded_cause"], row["discarded"]),
+        (row["rest_reason"], row["status_record"] if row["rest_status"] == "FAILED" else None),
+    ):
+        if record is None:
+            continue
+        kind = reason_kind(reason or "") if reason else None
+        return (
+            _ENDS.get(kind or "", Status.FAILED if reason else Status.ABORTED),
+            reason,
+            kind,
+            record,
+        )
+    return Status.IN_FLIGHT, None, None, None
+
+
+def checkpoint_type(printed: str | None, is_savepoint: bool = False) -> str:
+    """The kind of checkpoint from what any version prints (catalogue/flink.md 1.1, 6.2).
+
+    >>> checkpoint_type("CheckpointType{name='Checkpoint', sharingFilesStrategy=FORWARD_BACKWARD}")
+    'checkpoint'
+    >>> checkpoint_type("SAVEPOINT_TERMINATE"), checkpoint_type("UNALIGNED_CHECKPOINT")
+    ('stop-with-savepoint', 'unaligned-checkpoint')
+    """
+    text = (printed or "").lower()
+    if "savepoint" in text or is_savepoint:
+        stops = "suspend" in text or "terminate" in text or "sync_savepoint" in text
+        return (
+            "stop-with-savepoint"
+            if stops and "postcheckpointaction=none" not in text
+            else "savepoint"
+        )
+    if "unaligned" in text:
+        return "unaligned-checkpoint"
+    return "full-checkpoint" if "full checkpoint" in text else "checkpoint"
+
+
+# What ends the checkpoints that are on their way.
+_BREAKS: Final = frozenset(
+    {
+        "job-failing",
+        "job-failure",
+        "job-restarting",
+        "restart",
+        "restored",
+        "cancelled",
+        "suspended",
+        "finished",
+        "coordinator-stopped",
+    }
+)
+
+
+def closed(
+    checkpoints: Mapping[tuple[JobKey, int, int], Checkpoint], incidents: Iterable[Incident]
+) -> dict[tuple[JobKey, int, int], Checkpoint]:
+    """A checkpoint without an end was aborted if its job failed, restarted or was cancelled after it."""
+    breaks: dict[JobKey, list[Incident]] = defaultdict(list)
+    for incident in incidents:
+        if incident.job and incident.time_us is not None and incident.kind in _BREAKS:
+            breaks[incident.job].append(incident)  # incidents are in order of time
+    times = {job: [i.time_us or 0 for i in broken] for job, broken in breaks.items()}
+    result = dict(checkpoints)
+    for key, checkpoint in checkpoints.items():
+        if checkpoint.status is not Status.IN_FLIGHT or checkpoint.triggered_us is None:
+            continue
+        number = bisect_left(times.get(checkpoint.job, ()), checkpoint.triggered_us)
+        if number < len(breaks.get(checkpoint.job, ())):
+            first = breaks[checkpoint.job][number]
+            result[key] = replace(
+                checkpoint,
+                status=Status.ABORTED,
+                ended_us=first.time_us,
+                reason=f"no end in the log; the job then: {first.kind}",
+                end_ref=first.ref,
+            )
+    return result
+
+
+def placed(by_what: Mapping[str, Sequence[Row]], what: str) -> list[Row]:
+    """Messages of attempts about checkpoints, joined with both; ids that do not join add nothing."""
+    told = by_what[what]
+    if not told:
+        return []
+    key = itemgetter("job_cluster", "job_id", "run", "checkpoint")
+    checkpoints = {key(row): row for row in by_what["checkpoint"]}
+    attempts = {row["attempt_id"]: row for row in by_what["attempt"]}
+    result: list[Row] = []
+    for row in told:
+        checkpoint = checkpoints.get(key(row), {})
+        attempt = attempts.get(row["attempt_id"], {})
+        # Rows are as wide as all kinds of them together: a copy takes what is read below.
+        placed = {name: row[name] for name in _OF_MESSAGE}
+        placed["parallelism"] = attempt.get("parallelism")
+        placed["triggered_us"] = checkpoint.get("triggered_us")
+        placed["expired_us"] = (checkpoint.get("expired") or {}).get("time_us")
+        for name in ("task", "subtask_index", "vertex_id", "attempt"):
+            placed[name] = row[name] if attempt.get(name) is None else attempt[name]
+        for name in ("taskmanager", "host"):  # the message itself knows best
+            placed[name] = attempt.get(name) if row[name] is None else row[name]
+        result.append(placed)
+    return result
+
+
+_OF_MESSAGE: Final = (
+    "job_cluster",
+    "job_id",
+    "run",
+    "checkpoint",
+    "attempt_id",
+    "time_us",
+    "cause",
+    "source",
+    "offset",
+)
+
+
+def late_of(
+    rows: Iterable[Row], checkpoints: Mapping[tuple[JobKey, int, int], Checkpoint]
+) -> list[LateAcknowledgement]:
+    """Acknowledgements after the end of their checkpoint, unless that was no expiry: rows of `placed` in."""
+    found: list[LateAcknowledgement] = []
+    for row in sorted(rows, key=place):
+        key = key_of(row["job_cluster"], row["job_id"])
+        checkpoint = checkpoints.get((key, row["run"], row["checkpoint"]))
+        status = checkpoint.status if checkpoint else None
+        if status not in (Status.EXPIRED, Status.IN_FLIGHT, None):
+            continue
+        found.append(
+            LateAcknowledgement(
+                job=key,
+                run=row["run"],
+                checkpoint=row["checkpoint"],
+                attempt=_attempt_of(row, key),
+                received_us=row["time_us"],
+                after_trigger_ms=_milliseconds(row["triggered_us"], row["time_us"]),
+                after_expiry_ms=_milliseconds(row["expired_us"], row["time_us"]),
+                expired=status is Status.EXPIRED,
+                ref=Ref(row["source"], row["offset"]),
+            )
+        )
+    return found
+
+
+def declines_of(rows: Iterable[Row]) -> list[Decline]:
+    """Who refused a checkpoint: rows of `placed` in."""
+    return [
+        Decline(
+            job=key_of(row["job_cluster"], row["job_id"]),
+            run=row["run"],
+            checkpoint=row["checkpoint"],
+            attempt=_attempt_of(row, key_of(row["job_cluster"], row["job_id"])),
+            time_us=row["time_us"],
+            reason=row["cause"],
+            ref=Ref(row["source"], row["offset"]),
+        )
+        for row in sorted(rows, key=place)
+    ]
+
+
+def _attempt_of(row: Row, key: JobKey) -> Attempt:
+    return Attempt(
+        job=key,
+        attempt_id=row["attempt_id"],
+        vertex_id=row["vertex_id"],
+        task=row["task"],
+        subtask_index=row["subtask_index"],
+        parallelism=row["parallelism"],
+        attempt=row["attempt"],
+        taskmanager=row["taskmanager"],
+        host=row["host"],
+    )
+
+
+def _milliseconds(start_us: int | None, end_us: int | None) -> int | None:
+    if start_us is None or end_us is None:
+        return None
+    return (end_us - start_us) // 1000

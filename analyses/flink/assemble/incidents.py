@@ -1,0 +1,142 @@
+"""The dated events that explain something, each told once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from flowdiag.analyses.flink.assemble.jobs import Jobs
+from flowdiag.analyses.flink.assemble.rows import Row, key_of, ref_of
+from flowdiag.analyses.flink.job import Attempt, Incident
+from flowdiag.parsers.flink.failures import failure_kind, lost_peer
+from flowdiag.parsers.rows import Event
+
+# A failure that REST and a log tell this near to each other is one.
+REPEATED_US: Final = 2_000_000
+
+
+_INCIDENT_KINDS: Final = {
+    Event.JOB_SUBMITTED: "submitted",
+    Event.JOB_STARTED: "started",
+    Event.JOB_FINISHED: "finished",
+    Event.JOB_RESTARTING: "restart",
+    Event.RESTORED: "restored",
+    Event.SAVEPOINT_REQUESTED: "savepoint",
+    Event.COORDINATOR_STOPPED: "coordinator-stopped",
+    Event.CHECKPOINT_NOT_TRIGGERED: "not-triggered",
+    Event.SCHEDULER_SWITCHED: "scheduler-switched",
+    Event.REQUEST_IN_QUEUE: "request-in-queue",
+    Event.TASKMANAGER_REGISTERED: "taskmanager-registered",
+    Event.TASKMANAGER_LOST: "taskmanager-lost",
+    Event.WORKER: "worker",
+    Event.LEADERSHIP: "leadership",
+    Event.RESOURCE_FAILURE: "resource-failure",
+    Event.TASK_STUCK: "task-stuck",
+    Event.SNAPSHOT_FAILED: "snapshot-failed",
+    Event.ABORT_NOTIFIED: "abort-notified",
+    Event.DECLINE_IGNORED: "decline-ignored",
+    Event.BARRIER_DELAYED: "barrier-delayed",
+    Event.NETWORK_MEMORY: "network-memory",
+    Event.EXTERNAL_FAILURE: "external-failure",
+    Event.ACKNOWLEDGE_REFUSED: "acknowledge-refused",
+    Event.ASYNCHRONOUS_PART: "async-failure",
+    Event.TASK_STATE: "task-failure",
+}
+
+
+def incidents_of(
+    records: Sequence[Row], jobs: Jobs, attempts: Mapping[str, Attempt]
+) -> list[Incident]:
+    """Incidents in the order of the records; a failure of a task that several tell of is one."""
+    repeated = _Repeated(records)
+    found = []
+    for row in records:
+        event = Event(row["event"])
+        if event is Event.TASK_STATE and repeated.tells(row):
+            continue
+        kind = _incident_kind(event, row)
+        if kind is not None:
+            attempt = attempts.get(row["attempt_id"] or "")
+            found.append(_incident(kind, row, attempt, jobs))
+    return found
+
+
+class _Repeated:
+    """Which failures of tasks are told again: by TaskManagers, and by REST."""
+
+    def __init__(self, records: Sequence[Row]) -> None:
+        states = [row for row in records if row["event"] == Event.TASK_STATE and row["attempt_id"]]
+        self._by_jobmanager = {row["attempt_id"] for row in states if row["role"] != "taskmanager"}
+        # REST repeats the failures of the log without attempt ids, some milliseconds apart.
+        self._by_logs = {
+            (row["task"], row["subtask_index"], (row["time_us"] or 0) // REPEATED_US + step)
+            for row in states
+            for step in (-1, 0, 1)
+        }
+
+    def tells(self, row: Row) -> bool:
+        if row["role"] == "taskmanager" and row["attempt_id"] in self._by_jobmanager:
+            return True
+        place = (row["task"], row["subtask_index"], (row["time_us"] or 0) // REPEATED_US)
+        return row["attempt_id"] is None and place in self._by_logs
+
+
+def _incident(kind: str, row: Row, attempt: Attempt | None, jobs: Jobs) -> Incident:
+    """A record with what is known of its attempt."""
+    job = (
+        (key_of(row["cluster"], row["job_id"]) if row["job_id"] else None)
+        or (attempt.job if attempt else None)
+        or jobs.of_stream(row["source"], row["owner"])
+        or jobs.only
+    )
+    text = dict(row["fields"] or {})
+    for name in ("from_state", "to_state", "template", "thread", "job_name", "role", "logger"):
+        if row[name]:
+            text.setdefault(name, row[name])
+    taskmanager, host = row["taskmanager"], row["host"]
+    task, index, parallelism = row["task"], row["subtask_index"], row["parallelism"]
+    if attempt is not None:
+        task, parallelism = task or attempt.task, parallelism or attempt.parallelism
+        index = attempt.subtask_index if index is None else index
+    if row["event"] == Event.TASK_STATE:
+        if attempt is not None:
+            taskmanager, host = attempt.taskmanager or taskmanager, attempt.host or host
+        peer = lost_peer(row["cause"] or text.get("exception", ""))
+        if peer and any(peer):
+            text["lost_taskmanager"], text["lost_host"] = peer[0] or "", peer[1] or ""
+    return Incident(
+        kind=kind,
+        time_us=row["time_us"],
+        job=job,
+        task=task or None,
+        subtask_index=index,
+        parallelism=parallelism or None,
+        attempt_id=row["attempt_id"],
+        taskmanager=taskmanager,
+        host=host,
+        checkpoint=row["checkpoint"],
+        duration_ms=row["duration_ms"],
+        cause=row["cause"],
+        text=text,
+        ref=ref_of(row),
+    )
+
+
+def _incident_kind(event: Event, row: Row) -> str | None:
+    if event is Event.JOB_STATE:
+        return {
+            "FAILING": "job-failing",
+            "FAILED": "job-failure",
+            "RESTARTING": "job-restarting",
+            "RUNNING": "job-running",
+            "CANCELLING": "cancelled",
+            "CANCELED": "cancelled",
+            "FINISHED": "finished",
+            "SUSPENDED": "suspended",
+        }.get(row["to_state"] or "")
+    if event is Event.JOB_FINISHED and row["to_state"] not in (None, "FINISHED"):
+        return None  # its transition says how it ended
+    if event is Event.RESOURCE_FAILURE:
+        kind = failure_kind(row["cause"] or (row["fields"] or {}).get("text", ""))
+        return kind or "resource-failure"
+    return _INCIDENT_KINDS.get(event)

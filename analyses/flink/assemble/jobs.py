@@ -1,0 +1,177 @@
+"""Which jobs there are, and to which of them a record belongs."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Final
+
+from flowdiag.analyses.flink.assemble.rows import Row, key_of
+from flowdiag.analyses.flink.clocks.settle import Writer
+from flowdiag.analyses.keys import JobKey, Process
+from flowdiag.parsers.rows import Event
+
+# Between the record of a job that starts to run and those of its tasks, which come at once.
+SCHEDULED_WITHIN_US: Final = 1_000_000
+
+
+class Jobs:
+    """Which jobs there are, what they are called, and to which of them a record belongs."""
+
+    def __init__(
+        self,
+        by_what: Mapping[str, Sequence[Row]],
+        records: Sequence[Row],
+        writers: Sequence[Writer],
+    ) -> None:
+        """Look through everything that names a job.
+
+        Args:
+            by_what: rows of `lifecycle.facts_frame`.
+            records: those of incidents, by time.
+            writers: of the streams.
+        """
+        self.names: dict[JobKey, str] = {}
+        self.clusters: dict[JobKey, str] = {}
+        self._graphs: dict[str, JobKey] = {}
+        self._by_stream: dict[tuple[int, str | None], JobKey] = {}
+        self._starts: dict[tuple[int, str | None], list[tuple[int, JobKey]]] = defaultdict(list)
+        keys: dict[JobKey, None] = {}
+        times: dict[JobKey, list[int]] = defaultdict(list)
+        for row in by_what["checkpoint"]:
+            key = key_of(row["job_cluster"], row["job_id"])
+            keys.setdefault(key)
+            if row["triggered_us"] is not None:
+                times[key].append(row["triggered_us"])
+        for row in records:
+            if row["job_id"]:
+                key = key_of(row["cluster"], row["job_id"])
+                keys.setdefault(key)
+                if row["time_us"] is not None:
+                    times[key].append(row["time_us"])
+                self._learn(row, key)
+        self.keys = tuple(keys)
+        for started in self._starts.values():
+            started.sort(key=itemgetter(0))
+        self._lives = {key: (min(found), max(found)) for key, found in times.items()}
+        self.versions = self._versions(writers)
+        self._by_name: dict[str, set[JobKey]] = defaultdict(set)
+        for key, name in self.names.items():
+            self._by_name[name].add(key)
+            self._by_name[re.sub(r"[^A-Za-z0-9]", "_", name)].add(key)
+
+    def _learn(self, row: Row, key: JobKey) -> None:
+        """Name, execution graph and starts, of a record that names its job."""
+        if row["job_name"]:
+            self.names.setdefault(key, row["job_name"])
+        if row["event"] == Event.GRAPH_CREATED:
+            graph = (row["fields"] or {}).get("graph_id")
+            if graph:
+                self._graphs[graph] = key
+        starts = row["event"] == Event.JOB_STATE and row["to_state"] == "RUNNING"
+        if starts and row["time_us"] is not None:
+            self._starts[row["source"], row["owner"]].append((row["time_us"], key))
+
+    def _versions(self, writers: Sequence[Writer]) -> dict[JobKey, str]:
+        """The version of each job by the streams that tell of it; these get their jobs and clusters.
+
+        A stream with one job belongs to it; the cluster of a job is that of its JobManager's stream.
+        """
+        said: dict[JobKey, str] = {}
+        worded: dict[JobKey, str] = {}
+        for writer in writers:
+            known = {key_of(writer.cluster, job_id) for job_id in writer.job_ids}.intersection(
+                self.keys
+            )
+            if writer.lacks_job and not known:
+                known = {JobKey(writer.cluster, "")}.intersection(self.keys)
+            if len(known) == 1:
+                self._by_stream[(writer.stream.source, writer.stream.owner)] = next(iter(known))
+            if writer.role not in ("jobmanager", "mixed"):
+                continue
+            for key in known:
+                self.clusters.setdefault(key, writer.cluster)
+                if writer.version:
+                    said.setdefault(key, writer.version)
+                elif writer.wording:
+                    worded.setdefault(key, writer.wording)
+        if said or worded:
+            return worded | said
+        versions = {writer.version or writer.wording for writer in writers} - {None}
+        only = versions.pop() if len(versions) == 1 else None
+        return {key: only for key in self.keys if only}
+
+    def named(self, row: Row) -> JobKey | None:
+        """The job that a row names, else the only one."""
+        return key_of(row["cluster"], row["job_id"]) if row["job_id"] else self.only
+
+    def of_graph(self, attempt_id: str | None) -> JobKey | None:
+        """The job whose execution graph id is the first part of a four-part attempt id."""
+        return self._graphs.get((attempt_id or "").partition("_")[0])
+
+    def of_stream(self, source: int | None, owner: str | None) -> JobKey | None:
+        """The only job of a stream."""
+        if source is None:
+            return None
+        return self._by_stream.get((source, owner))
+
+    def of_start(self, source: int | None, owner: str | None, time_us: int | None) -> JobKey | None:
+        """The only job that began to run right before, in the same JobManager's log.
+
+        Tasks are scheduled in the moment in which their job switches to RUNNING, at restarts too.
+        """
+        if source is None or time_us is None:
+            return None
+        starts = self._starts.get((source, owner), [])
+        first = bisect_left(starts, time_us - SCHEDULED_WITHIN_US, key=itemgetter(0))
+        last = bisect_right(starts, time_us, key=itemgetter(0))
+        found = {key for _, key in starts[first:last]}
+        return next(iter(found)) if len(found) == 1 else None
+
+    def of_load(self, row: Row) -> JobKey | None:
+        """The job of a row of metrics, which name the job: by cluster and time if several have the name."""
+        found = self._by_name.get(row["job_name"] or "", set())
+        if not found:
+            return self.only
+        if len(found) > 1:
+            found = {key for key in found if self.clusters.get(key) == row["cluster"]} or found
+        if len(found) > 1 and row["first_us"] is not None:
+            lives = {key: self._lives[key] for key in found if key in self._lives}
+            found = {
+                key
+                for key, (first, last) in lives.items()
+                if first <= row["last_us"] and row["first_us"] <= last
+            }
+        return next(iter(found)) if len(found) == 1 else None
+
+    @property
+    def only(self) -> JobKey | None:
+        """The job, if there is but one."""
+        return self.keys[0] if len(self.keys) == 1 else None
+
+
+def processes_of(writers: Iterable[Writer]) -> tuple[Process, ...]:
+    """The writers that are processes with a log."""
+    return tuple(
+        Process(
+            source=writer.stream.source,
+            label=writer.stream.owner,
+            role=writer.role,
+            cluster=writer.cluster,
+            version=writer.version,
+            taskmanager=writer.taskmanager,
+            host=writer.host,
+            zone_offset_ms=writer.clock.zone_ms if writer.dated else None,
+            zone_from=writer.clock.known_from if writer.dated else None,
+            zone_changes=len(writer.clock.segments) > 1,
+            clock_offset_ms=writer.clock.drift_ms,
+            first_us=writer.first_us,
+            last_us=writer.last_us,
+            events=writer.events,
+        )
+        for writer in writers
+        if writer.logged
+    )

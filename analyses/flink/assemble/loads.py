@@ -1,0 +1,68 @@
+"""What each subtask's metrics say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from flowdiag.analyses.flink.assemble.jobs import Jobs
+from flowdiag.analyses.flink.assemble.rows import Row
+from flowdiag.analyses.flink.job import Attempt, SubtaskLoad
+from flowdiag.analyses.keys import Ref
+
+
+def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -> list[SubtaskLoad]:
+    """Loads of `lifecycle.loads`, of subtasks and places as the rest of the input calls them."""
+    # Metric scopes print the dots of names as `_` from 1.13 on, Prometheus everything but letters and digits.
+    real = {
+        _scoped(name): name
+        for attempt in attempts.values()
+        for name in (attempt.taskmanager, attempt.host, attempt.task)
+        if name
+    }
+    found = []
+    for row in rows:
+        ref = row["ref"]
+        taskmanager, host, task = (
+            real.get(_scoped(row[name] or ""), row[name])
+            for name in ("taskmanager", "host", "task")
+        )
+        found.append(
+            SubtaskLoad(
+                job=jobs.of_load(row),
+                task=task or "",
+                subtask_index=row["subtask_index"],
+                taskmanager=taskmanager,
+                host=host,
+                samples=row["samples"],
+                busy=row["busy"],
+                idle=row["idle"],
+                back_pressured=row["back_pressured"],
+                is_back_pressured=row["is_back_pressured"],
+                records_in=row["records_in"],
+                records_out=row["records_out"],
+                bytes_in=row["bytes_in"],
+                input_queue=row["input_queue"],
+                in_pool_usage=row["in_pool_usage"],
+                out_pool_usage=row["out_pool_usage"],
+                alignment_ms=None if row["alignment_ns"] is None else row["alignment_ns"] / 1e6,
+                start_delay_ms=None
+                if row["start_delay_ns"] is None
+                else row["start_delay_ns"] / 1e6,
+                ref=Ref(ref["source"], ref["offset"]) if ref else None,
+            )
+        )
+    # A log that was given twice, once of another cluster by its folder, gives two loads of a subtask.
+    fullest: dict[tuple[object, ...], SubtaskLoad] = {}
+    for load in sorted(found, key=lambda load: -load.samples):
+        fullest.setdefault(
+            (load.job, load.task, load.subtask_index, load.taskmanager, load.host), load
+        )
+    return sorted(
+        fullest.values(), key=lambda load: (load.task, load.subtask_index, load.taskmanager or "")
+    )
+
+
+def _scoped(name: str) -> str:
+    """A name as metric scopes print it, or Prometheus."""
+    return re.sub(r"[^a-zA-Z0-9:_]", "_", name)

@@ -1,0 +1,166 @@
+"""From rows, files and options to the facts that the rules of `flowdiag memory` judge; no Spark here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
+from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.memory import model as m
+from flowdiag.analyses.memory.assemble.buffers import buffers_of
+from flowdiag.analyses.memory.assemble.configured import described, with_options
+from flowdiag.analyses.memory.assemble.logged import logged
+from flowdiag.analyses.memory.assemble.managers import with_limits, with_rest, with_specs
+from flowdiag.analyses.memory.facts import ConfigFile, Kill, MemoryFacts, MemoryProcess, Usage
+
+Row = Mapping[str, Any]
+
+
+def assemble_memory(
+    rows: Sequence[Row],
+    common: ClusterFacts,
+    *,
+    files: Sequence[ConfigFile] = (),
+    kills: Sequence[Kill] = (),
+    usages: Sequence[Usage] = (),
+    given: Mapping[str, str] | None = None,
+    version: str | None = None,
+    container: bool | None = None,
+) -> MemoryFacts:
+    """Facts from everything there is.
+
+    Args:
+        rows: of attempts, incidents and `measure.frames`.
+        common: what `assemble` made of the same rows: jobs, attempts, incidents, processes.
+        files: configuration files.
+        kills: what `kubectl` says.
+        usages: of the JVM's own logs.
+        given: options of the command line; they override those of files.
+        version: of Flink, as the user says.
+        container: whether the processes run in containers, as the user says.
+    """
+    of_files: dict[str, str] = {}
+    refs: dict[str, Ref] = {}
+    for file in files:
+        of_files.update(file.read.options)
+        refs.update({key: Ref(file.source, at) for key, at in file.read.offsets.items()})
+    wanted = dict(given or {})
+    processes = logged(rows, common.processes, version, container)
+    processes = with_rest(processes, common, version)
+    processes = with_limits(with_specs(processes, rows, version), rows)
+    processes = [with_options(p, processes, of_files, refs, wanted) for p in processes]
+    if of_files or wanted:
+        seen = _one_version(processes)
+        processes += described(
+            of_files | wanted, refs, files, version or seen, container, {p.role for p in processes}
+        )
+    processes = _with_usages([_with_usage(p, rows) for p in processes], usages)
+    jobs = common.jobs
+    return MemoryFacts(
+        processes=tuple(sorted(processes, key=_order)),
+        files=tuple(files),
+        jobs=jobs,
+        buffers=tuple(buffers_of(jobs, processes, rows)),
+        kills=(*kills, *_operator_kills(rows)),
+        writers=common.processes,
+        backends=_backends(jobs, processes, rows),
+    )
+
+
+def _order(process: MemoryProcess) -> tuple[Any, ...]:
+    return (
+        process.role != "jobmanager",
+        process.taskmanager or "",
+        process.source if process.source is not None else 1 << 30,
+        process.label or "",
+    )
+
+
+def _one_version(processes: Iterable[MemoryProcess]) -> str | None:
+    versions = {process.version for process in processes if process.version}
+    return versions.pop() if len(versions) == 1 else None
+
+
+def _operator_kills(rows: Iterable[Row]) -> Iterator[Kill]:
+    """Containers that the Kubernetes Operator saw end for their memory, each text once."""
+    seen: set[str] = set()
+    for row in rows:
+        if row["what"] != "memory" or not (row["template"] or "").startswith("operator-"):
+            continue
+        fields = row["fields"] or {}
+        said = fields.get("said", "").strip()
+        if said in seen:
+            continue
+        seen.add(said)
+        told = f"{fields.get('reason', '')} {said}"
+        yield Kill(
+            reason="Evicted" if "evicted" in told.lower() else "OOMKilled",
+            exit_code=None,
+            pod=row["thread"],
+            limit=None,
+            text=said[:300],
+            ref=Ref(row["source"], row["offset"]),
+        )
+
+
+def _with_usages(processes: list[MemoryProcess], usages: Sequence[Usage]) -> list[MemoryProcess]:
+    """Logs of the garbage collector name no process: one log and one TaskManager belong together."""
+    workers = [i for i, p in enumerate(processes) if p.role == "taskmanager" and p.usage is None]
+    if len(usages) == 1 and len(workers) == 1:
+        processes[workers[0]] = replace(processes[workers[0]], usage=usages[0])
+        return processes
+    return processes + [
+        MemoryProcess(role="unknown", source=usage.source, usage=usage) for usage in usages
+    ]
+
+
+def _with_usage(process: MemoryProcess, rows: Iterable[Row]) -> MemoryProcess:
+    for row in rows:
+        if row["what"] == "usage" and (row["source"], row["owner"]) == (
+            process.source,
+            process.label,
+        ):
+            most = row["most"]
+            return replace(
+                process,
+                usage=Usage(
+                    samples=row["n"],
+                    first_us=row["first_us"],
+                    last_us=row["last_us"],
+                    heap_max=most * m.MIB if most and most > 0 else process.heap_max,
+                    floors=tuple(int(floor) * m.MIB for floor in row["floors"]),
+                    peak=(row["peak"] or 0) * m.MIB,
+                    source=row["source"],
+                    ref=Ref(row["source"], row["offset"]),
+                ),
+            )
+    return process
+
+
+def _backends(
+    jobs: Iterable[JobFacts], processes: Iterable[MemoryProcess], rows: Iterable[Row]
+) -> dict[str, str]:
+    """By job id, and `""` for what configurations say."""
+    found: dict[str, str] = {}
+    for job in jobs:
+        text = job.setting("state.backend")
+        if text and (kind := _backend(text)):
+            found[job.key.job_id] = kind
+    for process in processes:
+        text = process.configured.get("state.backend.type") or process.configured.get(
+            "state.backend"
+        )
+        if text and (kind := _backend(text)):
+            found.setdefault("", kind)
+    return found
+
+
+def _backend(text: str) -> str | None:
+    lower = text.lower()
+    if "rocks" in lower or "forst" in lower:
+        return "rocksdb"
+    if any(word in lower for word in ("hashmap", "filesystem", "fsstate", "memory", "jobmanager")):
+        return "heap"
+    return None

@@ -1,0 +1,74 @@
+"""The options that hold for a process, and what the model makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from flowdiag.analyses.flink.options import version_of
+from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.memory import model as m
+from flowdiag.analyses.memory.facts import ConfigFile, MemoryProcess
+from flowdiag.analyses.memory.options import ENVIRONMENT, TOTALS, derive
+
+
+def with_options(
+    process: MemoryProcess,
+    all_processes: Sequence[MemoryProcess],
+    of_files: Mapping[str, str],
+    refs: Mapping[str, Ref],
+    given: Mapping[str, str],
+) -> MemoryProcess:
+    """Complete the options of a process from its JobManager's log and from files, and derive."""
+    configured, places = dict(process.configured), dict(process.refs)
+    totals = TOTALS[process.role]
+    if process.role == "taskmanager" and not any(key in configured for key in totals):
+        # In a container a TaskManager gets what its JobManager computed; the options stand there.
+        manager = next((p for p in all_processes if p.role == "jobmanager" and p.configured), None)
+        if manager is not None:
+            configured = {**manager.configured, **configured}
+            places = {**manager.refs, **places}
+    if not any(key in configured for key in totals):
+        configured, places = {**of_files, **configured}, {**refs, **places}
+    configured |= given
+    return replace(
+        process,
+        configured=configured,
+        refs=places,
+        derived=derive(process.role, configured, process.version, process.container),
+    )
+
+
+def described(
+    options: Mapping[str, str],
+    refs: Mapping[str, Ref],
+    files: Sequence[ConfigFile],
+    version: str | None,
+    container: bool | None,
+    running: set[str],
+) -> list[MemoryProcess]:
+    """The processes that options describe, where no process of that role is known to run."""
+    found = []
+    on_kubernetes = any(file.read.carrier == "FlinkDeployment" for file in files)
+    for role in ("jobmanager", "taskmanager"):
+        meant = [ENVIRONMENT.get(key, key) for key in options]
+        mine = [key for key in meant if key.startswith(f"{role}.") and key in m.MEMORY_KEYS]
+        if role in running or not mine:
+            continue
+        inside = on_kubernetes if container is None else container
+        derived = derive(role, options, version, inside)
+        seen = version_of(version) or m.LATEST
+        if derived is None and role == "taskmanager" and seen >= (1, 10):
+            derived = m.taskmanager_memory(options, seen, container=inside)
+        found.append(
+            MemoryProcess(
+                role=role,
+                source=files[-1].source if files else None,
+                version=version,
+                container=inside,
+                configured=dict(options),
+                refs=dict(refs),
+                derived=derived,
+            )
+        )
+    return found

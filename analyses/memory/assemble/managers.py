@@ -1,0 +1,147 @@
+"""What those who start and watch processes say of their memory: the resource manager, REST."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from flowdiag.analyses.flink.job import ClusterFacts
+from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.memory import model as m
+from flowdiag.analyses.memory.assemble.logged import complete
+from flowdiag.analyses.memory.facts import MemoryProcess
+
+Row = Mapping[str, Any]
+
+_REST: Final = {
+    "frameworkHeap": m.FRAMEWORK_HEAP,
+    "taskHeap": m.TASK_HEAP,
+    "frameworkOffHeap": m.FRAMEWORK_OFF_HEAP,
+    "taskOffHeap": m.TASK_OFF_HEAP,
+    "networkMemory": "taskmanager.memory.network",
+    "managedMemory": m.MANAGED,
+    "jvmMetaspace": "taskmanager.memory.jvm-metaspace.size",
+    "jvmOverhead": "taskmanager.memory.jvm-overhead",
+    "totalFlinkMemory": m.FLINK,
+    "totalProcessMemory": m.PROCESS,
+}
+
+_SPEC: Final = {
+    "frameworkHeapSize": m.FRAMEWORK_HEAP,
+    "frameworkOffHeapSize": m.FRAMEWORK_OFF_HEAP,
+    "taskHeapSize": m.TASK_HEAP,
+    "taskOffHeapSize": m.TASK_OFF_HEAP,
+    "networkMemSize": "taskmanager.memory.network",
+    "managedMemorySize": m.MANAGED,
+    "jvmMetaspaceSize": "taskmanager.memory.jvm-metaspace.size",
+    "jvmOverheadSize": "taskmanager.memory.jvm-overhead",
+}
+
+# Up to 1.9: the container, and the heap that was cut out of it.
+_OLD_SPEC: Final = re.compile(
+    r"container size ([0-9]{1,9}) MB, JVM heap size ([0-9]{1,9}) MB, JVM direct memory limit"
+)
+
+_SPEC_ENTRY: Final = re.compile(r"(\w{1,40})=(?:[0-9.]{1,20}[kmgt]b \()?([0-9]{1,19}) bytes")
+
+
+def with_rest(
+    processes: list[MemoryProcess], common: ClusterFacts, version: str | None
+) -> list[MemoryProcess]:
+    """Add what `/taskmanagers` says; a TaskManager without a log becomes a process of its own."""
+    incidents = [*common.incidents, *(i for job in common.jobs for i in job.incidents)]
+    versions = {job.version for job in common.jobs if job.version}
+    told: dict[str, tuple[dict[str, int], Any]] = {}
+    for incident in incidents:
+        if incident.kind != "taskmanager-registered" or not incident.taskmanager:
+            continue
+        sizes = {
+            name: int(incident.text[f"memory.{key}"])
+            for key, name in _REST.items()
+            if (incident.text.get(f"memory.{key}") or "").lstrip("-").isdecimal()
+        }
+        if sizes:
+            told[incident.taskmanager] = (sizes, incident)
+    for taskmanager, (sizes, incident) in sorted(told.items()):
+        index = next((i for i, p in enumerate(processes) if p.taskmanager == taskmanager), None)
+        if index is not None:
+            known = processes[index]
+            if not known.observed:
+                processes[index] = replace(known, observed=sizes, origin="rest")
+            continue
+        processes.append(
+            MemoryProcess(
+                role="taskmanager",
+                source=incident.ref.source if incident.ref else None,
+                taskmanager=taskmanager,
+                host=incident.host,
+                version=(next(iter(versions)) if len(versions) == 1 else None) or version,
+                observed=sizes,
+                origin="rest",
+                refs={f"observed:{name}": incident.ref for name in sizes if incident.ref},
+            )
+        )
+    return processes
+
+
+def with_specs(
+    processes: list[MemoryProcess], rows: Iterable[Row], version: str | None
+) -> list[MemoryProcess]:
+    """Add what the resource manager says it starts (`TaskExecutorProcessSpec`)."""
+    for row in rows:
+        if row["what"] != "memory" or row["template"] != "yarn-taskmanager-starting":
+            continue
+        spec = (row["fields"] or {}).get("spec", "")
+        sizes = {
+            _SPEC[name]: int(size) for name, size in _SPEC_ENTRY.findall(spec) if name in _SPEC
+        }
+        old = _OLD_SPEC.search(spec)
+        if old is not None:
+            sizes = {"taskmanager.heap.size": int(old[1]) * m.MIB, "heap": int(old[2]) * m.MIB}
+        if not sizes:
+            continue
+        sizes = complete(sizes)
+        ref = Ref(row["source"], row["offset"])
+        index = next(
+            (i for i, p in enumerate(processes) if p.taskmanager == row["taskmanager"]), None
+        )
+        if index is not None:
+            known = processes[index]
+            if not known.observed:
+                processes[index] = replace(known, observed=sizes, origin="resource-manager")
+            processes[index] = replace(processes[index], container=True)
+            continue
+        manager = next((p for p in processes if p.source == row["source"]), None)
+        processes.append(
+            MemoryProcess(
+                role="taskmanager",
+                source=row["source"],
+                label=row["owner"],
+                taskmanager=row["taskmanager"],
+                host=row["host"],
+                version=(manager.version if manager else None) or version,
+                container=True,
+                observed=sizes,
+                origin="resource-manager",
+                refs={f"observed:{name}": ref for name in sizes},
+            )
+        )
+    return processes
+
+
+def with_limits(processes: list[MemoryProcess], rows: Iterable[Row]) -> list[MemoryProcess]:
+    """Add the size of the pod that the resource manager asked for: `<megabytes,cpus>`."""
+    asked: dict[str, int] = {}
+    for row in rows:
+        if row["what"] == "memory" and row["template"] == "pod-creating" and row["taskmanager"]:
+            megabytes = (row["fields"] or {}).get("resource", "").partition(",")[0].strip()
+            if megabytes.isdecimal() and len(megabytes) < 10:
+                asked[row["taskmanager"]] = int(megabytes) * m.MIB
+    return [
+        replace(process, container=True, container_limit=asked[process.taskmanager])
+        if process.taskmanager in asked
+        else process
+        for process in processes
+    ]

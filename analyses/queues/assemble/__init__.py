@@ -1,0 +1,135 @@
+"""From measured rows to the queues of each job; no Spark here."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
+from flowdiag.analyses.flink.options import version_of
+from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.topology import Topology
+from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.queues.assemble.capacities import capacities_of, said_version, version_by
+from flowdiag.analyses.queues.assemble.owners import Owners, Places, Row, Tasks, with_graph
+from flowdiag.analyses.queues.assemble.samples import machine_of, ref_of, samples_of, starts_of
+from flowdiag.analyses.queues.facts import GateQueue, JobQueues, Machine, QueueFacts, Sample, joined
+
+
+def assemble_queues(rows: Sequence[Row], common: ClusterFacts, *, window_us: int) -> QueueFacts:
+    """Facts from rows.
+
+    Args:
+        rows: of `measure.queue_frame`.
+        common: what `analyses.assemble` made of the rest.
+        window_us: length of a window.
+    """
+    by_what: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_what[row["what"]].append(row)
+    owners = Owners(common.jobs)
+    windows: dict[JobKey, list[Row]] = defaultdict(list)
+    for row in by_what["window"]:
+        windows[owners.of(row)].append(row)
+    gate_rows: dict[JobKey, list[Row]] = defaultdict(list)
+    for row in by_what["gate"]:
+        gate_rows[owners.of(row)].append(row)
+    machines: dict[str, list[Machine]] = defaultdict(list)
+    for machine in sorted(map(machine_of, by_what["machine"]), key=lambda m: m.window):
+        machines[machine.taskmanager].append(machine)
+    told: Row = by_what["names"][0] if by_what["names"] else {}
+    known = {job.key: job for job in common.jobs}
+    for key, found in windows.items():
+        if key not in known:
+            known[key] = owners.unknown_job(key, found)
+    return QueueFacts(
+        common=common,
+        jobs=tuple(
+            _job(job, windows[key], gate_rows[key], machines, told, common, window_us)
+            for key, job in known.items()
+        ),
+    )
+
+
+def _job(
+    job: JobFacts,
+    rows: Sequence[Row],
+    gate_rows: Sequence[Row],
+    machines: Mapping[str, Sequence[Machine]],
+    told: Row,
+    common: ClusterFacts,
+    window_us: int,
+) -> JobQueues:
+    job = with_graph(job, rows)
+    topology = Topology(job)
+    tasks = Tasks(job, topology)
+    samples = samples_of(rows, tasks, Places(job))
+    version, version_from = version_by(job, common, told)
+    if version_of(job.version) is None:
+        job = replace(job, version=said_version(job, common, told))
+    mine = {sample.taskmanager for each in samples.values() for sample in each}
+    return JobQueues(
+        job=job,
+        topology=topology,
+        samples=samples,
+        machines={name: tuple(machines[name]) for name in sorted(machines.keys() & mine)},
+        capacity=capacities_of(job, topology, samples, version),
+        gates=_gates(gate_rows, tasks),
+        window_us=window_us,
+        starts_us=starts_of(job, samples),
+        version=version,
+        version_from=version_from,
+        gaps=_gaps(topology, samples),
+    )
+
+
+def _gates(rows: Iterable[Row], tasks: Tasks) -> tuple[GateQueue, ...]:
+    found = [
+        GateQueue(
+            key=SubtaskKey(task, row["subtask_index"]),
+            gate=row["gate"],
+            samples=row["samples"],
+            total=row["total_length"],
+            shortest=row["min_length"],
+            longest=row["max_length"],
+            mean=row["avg_length"],
+            ref=ref_of(row),
+        )
+        for row in rows
+        if (task := tasks.of(row)) is not None
+    ]
+    return tuple(sorted(found, key=lambda gate: (gate.key, gate.gate)))
+
+
+def _gaps(
+    topology: Topology,
+    samples: Mapping[SubtaskKey, Sequence[Sample]],
+) -> tuple[str, ...]:
+    """What the metrics leave out, in sentences."""
+    if not samples:
+        return ()
+    found = []
+    for task in topology.tasks:
+        size = topology.parallelism[task]
+        mine = {key.subtask_index for key in samples if key.task == task}
+        if len(mine) < size:
+            missing = sorted(set(range(size)) - mine)
+            listed = ", ".join(str(index + 1) for index in missing[:8])
+            more = ", …" if len(missing) > 8 else ""
+            found.append(
+                f"no metrics of {len(missing)} of {size} subtasks of {task}: {listed}{more}"
+            )
+    resets = sum(sample.resets > 0 for each in samples.values() for sample in each)
+    if resets:
+        found.append(
+            f"counters of {resets} series fell back to zero: a restart; their increases are added up"
+        )
+    queues = joined(s.gauges.get("input_queue") for each in samples.values() for s in each)
+    pools = joined(s.gauges.get("in_pool") for each in samples.values() for s in each)
+    times = joined(s.gauges.get("busy") for each in samples.values() for s in each)
+    if queues is None and pools is None:
+        found.append("no metrics of input queues and buffers")
+    if times is None:
+        found.append("no busy times (they begin with 1.13): buffer usage stands in for them")
+    return tuple(found)

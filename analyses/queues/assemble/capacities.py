@@ -1,0 +1,103 @@
+"""The version, and how many buffers each subtask can have filled at its input."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from flowdiag.analyses.flink.buffers import POINTWISE, feeders
+from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
+from flowdiag.analyses.flink.options import Version, version_of
+from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.topology import Topology
+from flowdiag.analyses.queues.assemble.owners import Row
+from flowdiag.analyses.queues.capacity import Capacity, GateShape, input_capacity
+from flowdiag.analyses.queues.facts import Sample, options_of
+
+
+def version_by(job: JobFacts, common: ClusterFacts, told: Row) -> tuple[Version | None, str | None]:
+    """As the input says, else what the metrics' names tell: the oldest that has them all."""
+    said = said_version(job, common, told)
+    if said is not None:
+        return version_of(said), "said"
+    names, reported = set(told.get("names") or ()), set(told.get("reported") or ())
+    new, old = "Shuffle.Netty.Input.Buffers.inPoolUsage", "buffers.inPoolUsage"
+    if new in reported and old not in reported:
+        return (2, 0), "metrics"
+    for name, version in (
+        ("busyTimeMsPerSecond", (1, 13)),
+        ("idleTimeMsPerSecond", (1, 11)),
+        ("isBackPressured", (1, 10)),
+        (new, (1, 9)),
+    ):
+        if name in names:
+            return version, "metrics"
+    return None, None
+
+
+def said_version(job: JobFacts, common: ClusterFacts, told: Row) -> str | None:
+    """The version that a log or an answer prints."""
+    known = (job.version, *(process.version for process in common.processes), told.get("version"))
+    return next((text for text in known if version_of(text) is not None), None)
+
+
+def capacities_of(
+    job: JobFacts,
+    topology: Topology,
+    samples: Mapping[SubtaskKey, Sequence[Sample]],
+    version: Version | None,
+) -> dict[SubtaskKey, Capacity]:
+    """Where the edges are known, and of remote and local channels where both ends are placed."""
+    if job.graph is None or not job.graph.edges or version is None:
+        return {}
+    patterns = {(up, down): pattern for up, down, pattern in job.graph.shipping}
+    place = {key: each[-1].taskmanager for key, each in samples.items()}
+    for attempt in job.attempts:
+        if attempt.task and attempt.subtask_index is not None:
+            place.setdefault(SubtaskKey(attempt.task, attempt.subtask_index), attempt.taskmanager)
+    for load in job.loads:
+        place.setdefault(SubtaskKey(load.task, load.subtask_index), load.taskmanager)
+    options = options_of(job)
+    here: Counter[tuple[str, str | None]] = Counter(
+        (key.task, manager) for key, manager in place.items() if manager is not None
+    )
+    known = {}
+    for key in samples:
+        shapes = []
+        for before in topology.upstream.get(key.task, ()):
+            # Without a plan's word an edge connects all with all, unless the sizes speak of forward.
+            pattern = patterns.get((before, key.task), "HASH")
+            sizes = topology.parallelism[before], topology.parallelism[key.task]
+            if not sizes[0] or key.subtask_index >= sizes[1]:
+                break
+            shapes.append(_shape(key, before, pattern, sizes, place, here))
+        else:
+            if shapes:
+                known[key] = input_capacity(shapes, options, version)
+    return known
+
+
+def _shape(
+    key: SubtaskKey,
+    before: str,
+    pattern: str,
+    sizes: tuple[int, int],
+    place: Mapping[SubtaskKey, str | None],
+    here: Mapping[tuple[str, str | None], int],
+) -> GateShape:
+    """The channels of a subtask from one task: `sizes` are the parallelism of both, `here` counts by place."""
+    up, down = sizes
+    fed = feeders(pattern, up, down, key.subtask_index)
+    if len(fed) == up:
+        remote = up - min(up, here[(before, place[key])])
+    else:
+        remote = sum(
+            place.get(SubtaskKey(before, index)) is None
+            or place.get(SubtaskKey(before, index)) != place[key]
+            for index in fed
+        )
+    return GateShape(
+        channels=len(fed),
+        remote=remote,
+        subpartitions=max(1, down // up) if pattern in POINTWISE else down,
+    )

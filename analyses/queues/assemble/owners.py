@@ -1,0 +1,137 @@
+"""To which job, task and TaskManager a row of metrics belongs."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flowdiag.analyses.flink.job import Graph, JobFacts, Vertex
+from flowdiag.analyses.flink.topology import Topology
+from flowdiag.analyses.keys import JobKey
+
+Row = Mapping[str, Any]
+
+
+class Owners:
+    """To which job a row of metrics belongs."""
+
+    def __init__(self, jobs: Sequence[JobFacts]) -> None:
+        """Look jobs up by id and by name."""
+        self._ids = {job.key.job_id: job.key for job in jobs if job.key.job_id}
+        self._jobs = jobs
+        self._by_name: dict[str, list[JobFacts]] = defaultdict(list)
+        for job in jobs:
+            if job.name:
+                for name in {job.name, mangled(job.name)}:
+                    self._by_name[name].append(job)
+
+    def of(self, row: Row) -> JobKey:
+        """By its id, else by its name and time, else the only job; else a job of that name."""
+        if row["job_id"]:
+            return self._ids.get(row["job_id"], JobKey("", row["job_id"]))
+        name = row["job_name"] or ""
+        found = self._by_name.get(name) or self._by_name.get(mangled(name)) or []
+        if len(found) > 1 and row.get("first_us") is not None:
+            found = [
+                job
+                for job in found
+                if (job.first_us or 0) <= row["last_us"]
+                and row["first_us"] <= (job.last_us or 1 << 62)
+            ] or found
+        if found:
+            # The later of two runs under one name, where their times do not tell.
+            return found[-1].key
+        if len(self._jobs) == 1:
+            return self._jobs[0].key
+        return JobKey(name, "")
+
+    def unknown_job(self, key: JobKey, rows: Sequence[Row]) -> JobFacts:
+        """A job that only its metrics tell of."""
+        named = next((row["job_name"] for row in rows if row["job_name"]), None)
+        return JobFacts(key=key, name=named, version=None)
+
+
+def mangled(name: str) -> str:
+    """A name as the Prometheus reporter prints it."""
+    return re.sub(r"[^A-Za-z0-9]", "_", name)
+
+
+def with_graph(job: JobFacts, rows: Sequence[Row]) -> JobFacts:
+    """Vertices from the metrics where nothing else knows them: no order, no edges."""
+    if job.graph is not None or job.attempts:
+        return job
+    sizes: dict[str, int] = {}
+    for row in rows:
+        task = row["task"] or row["vertex_id"]
+        if task and row["subtask_index"] is not None:
+            sizes[task] = max(sizes.get(task, 0), row["subtask_index"] + 1)
+    if not sizes:
+        return job
+    ranked = sorted(sizes, key=lambda task: (not _is_source(task), task))
+    return replace(
+        job,
+        graph=Graph(
+            job=job.key,
+            vertices=tuple(
+                Vertex(job=job.key, vertex_id=None, task=task, parallelism=sizes[task])
+                for task in ranked
+            ),
+            edges=(),
+            source="metrics",
+        ),
+    )
+
+
+def _is_source(task: str) -> bool:
+    """Whether a task reads from outside, by its name, also as reporters mangle it.
+
+    >>> _is_source("Source: orders"), _is_source("Source:_orders____Map"), _is_source("enrich")
+    (True, True, False)
+    """
+    return task.startswith("Source:")
+
+
+class Tasks:
+    """The vertex that a row of metrics is about, as the graph calls it."""
+
+    def __init__(self, job: JobFacts, topology: Topology) -> None:
+        """Look vertices up by id: of the graph, else of attempts."""
+        self._topology = topology
+        vertices = job.graph.vertices if job.graph is not None else ()
+        self._ids = {vertex.vertex_id: vertex.task for vertex in vertices if vertex.vertex_id}
+        for attempt in job.attempts:
+            if attempt.vertex_id and attempt.task:
+                self._ids.setdefault(attempt.vertex_id, attempt.task)
+
+    def of(self, row: Row) -> str | None:
+        """By its id, else by its name as reporters print it."""
+        known = self._ids.get(row["vertex_id"])
+        return known or self._topology.canonical(row["task"] or row["vertex_id"])
+
+
+class Places:
+    """TaskManagers and hosts as the rest of the input calls them."""
+
+    def __init__(self, job: JobFacts) -> None:
+        """Take the names that attempts have."""
+        self._names = {
+            mangled(name): name
+            for attempt in job.attempts
+            for name in (attempt.host, attempt.taskmanager)
+            if name
+        }
+        self._hosts = {
+            attempt.taskmanager: attempt.host
+            for attempt in job.attempts
+            if attempt.taskmanager and attempt.host
+        }
+
+    def of(self, row: Row) -> tuple[str | None, str | None]:
+        """TaskManager and host."""
+        manager, host = (
+            self._names.get(mangled(row[name] or ""), row[name]) for name in ("taskmanager", "host")
+        )
+        return manager, self._hosts.get(manager or "", host)

@@ -1,0 +1,182 @@
+"""What metrics say of each subtask and each TaskManager, window by window."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from flowdiag.analyses.flink.job import JobFacts
+from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.queues.assemble.owners import Places, Row, Tasks
+from flowdiag.analyses.queues.facts import Gauge, Machine, Sample
+from flowdiag.analyses.queues.measure import COUNTERS, GAUGES, MACHINE_GAUGES, OPERATOR_GAUGES
+
+# A job that (re)starts more often than this is in a loop; its starts are no news.
+_MOST_STARTS: Final = 200
+
+_STARTS: Final = frozenset(
+    {"started", "restored", "restart", "job-restarting", "job-running", "submitted"}
+)
+
+# When a subtask was deployed is a start only where most others were deployed then too.
+_TOGETHER_US: Final = 30_000_000
+
+_WATERMARKS: Final = ("watermark",)
+
+
+def ref_of(row: Row) -> Ref | None:
+    """Where a row is told, if it is of a record."""
+    return None if row["source"] is None else Ref(row["source"], row["offset"])
+
+
+def _gauge(value: Mapping[str, Any] | None) -> Gauge | None:
+    """What a gauge showed; None where it was not reported."""
+    if value is None or not value["n"]:
+        return None
+    return Gauge(value["n"], value["total"], value["low"], value["high"])
+
+
+def samples_of(
+    rows: Sequence[Row], tasks: Tasks, places: Places
+) -> dict[SubtaskKey, tuple[Sample, ...]]:
+    """One sample per subtask and window, in the order of both."""
+    found: dict[tuple[SubtaskKey, int], list[Sample]] = defaultdict(list)
+    for row in rows:
+        task = tasks.of(row)
+        if task is None:
+            continue
+        manager, host = places.of(row)
+        gauges = {
+            name: gauge
+            for name in (*GAUGES, *OPERATOR_GAUGES)
+            if (gauge := _gauge(row[name])) is not None
+        }
+        sample = Sample(
+            window=row["window"],
+            taskmanager=manager,
+            host=host,
+            gauges=_believed(gauges),
+            increases={name: row[name] for name in COUNTERS if row[name] is not None},
+            samples=row["samples"] or 0,
+            resets=row["resets"] or 0,
+            first_us=row["first_us"],
+            last_us=row["last_us"],
+            ref=ref_of(row),
+        )
+        found[(SubtaskKey(task, row["subtask_index"]), sample.window)].append(sample)
+    by_key: dict[SubtaskKey, list[Sample]] = defaultdict(list)
+    for (key, _), told in sorted(found.items(), key=lambda item: item[0]):
+        by_key[key].append(_one(told))
+    pace = _pace(sample for each in by_key.values() for sample in each)
+    return {key: tuple(_ended(sample, pace) for sample in each) for key, each in by_key.items()}
+
+
+def _pace(samples: Iterable[Sample]) -> float:
+    """The usual microseconds from one sample to the next; 0 where no window holds two."""
+    steps = [
+        (sample.last_us - sample.first_us) / (sample.samples - 1)
+        for sample in samples
+        if sample.first_us is not None
+        and sample.last_us is not None
+        and sample.last_us > sample.first_us
+        and sample.samples > 1
+    ]
+    return statistics.median_low(steps) if steps else 0.0
+
+
+def _ended(sample: Sample, pace: float) -> Sample:
+    """With the time of its last sample, which a series that missed a report does not say."""
+    if sample.first_us is None or sample.samples < 2:
+        return sample
+    likely = sample.first_us + round(pace * (sample.samples - 1))
+    return replace(sample, last_us=max(sample.last_us or 0, likely))
+
+
+def _believed(gauges: dict[str, Gauge]) -> dict[str, Gauge]:
+    """Without zeros that stand for null: the times of a task add up to a second (5.3, 5.4)."""
+    times = [gauges.get(name) for name in ("busy", "idle", "back_pressured")]
+    if all(time is not None and time.high <= 0 for time in times):
+        for name in ("busy", "idle", "back_pressured"):
+            del gauges[name]
+    # Sources of the old kind report no busy time (NaN), and Prometheus makes that a zero.
+    elif (
+        times[0] is not None
+        and times[0].high <= 0
+        and times[1] is not None
+        and times[1].high <= 0
+        and times[2] is not None
+        and times[2].mean < 900
+    ):
+        del gauges["busy"]
+    for name in _WATERMARKS:
+        if name in gauges and gauges[name].low <= 0:
+            del gauges[name]
+    return gauges
+
+
+def _one(told: Sequence[Sample]) -> Sample:
+    """Of several tellers the one with most samples, completed from the others."""
+    ranked = sorted(told, key=lambda sample: -sample.samples)
+    best = ranked[0]
+    if len(ranked) == 1:
+        return best
+    gauges: dict[str, Gauge] = {}
+    increases: dict[str, float] = {}
+    for sample in reversed(ranked):
+        gauges.update(sample.gauges)
+        increases.update(sample.increases)
+    return replace(
+        best,
+        taskmanager=next((s.taskmanager for s in ranked if s.taskmanager), None),
+        host=next((s.host for s in ranked if s.host), None),
+        gauges=gauges,
+        increases=increases,
+        resets=max(s.resets for s in ranked),
+    )
+
+
+def machine_of(row: Row) -> Machine:
+    """One TaskManager in one window."""
+    gauges = {name: gauge for name in MACHINE_GAUGES if (gauge := _gauge(row[name])) is not None}
+    return Machine(
+        window=row["window"],
+        taskmanager=row["taskmanager"],
+        host=row["host"],
+        gauges=gauges,
+        gc_ms=row["gc_ms"],
+        span_ms=row["span_ms"],
+        samples=row["samples"] or 0,
+        first_us=row["first_us"],
+        last_us=row["last_us"],
+        ref=ref_of(row),
+    )
+
+
+def starts_of(job: JobFacts, samples: Mapping[SubtaskKey, Sequence[Sample]]) -> tuple[int, ...]:
+    """When the job began to run, or began again: by its log, its attempts, its counters."""
+    found = {
+        incident.time_us
+        for incident in job.incidents
+        if incident.kind in _STARTS and incident.time_us is not None
+    }
+    deployed = [a.deployed_us for a in job.attempts if a.deployed_us is not None]
+    if deployed:
+        found.add(min(deployed))
+        found.update(
+            bucket * _TOGETHER_US
+            for bucket, count in Counter(us // _TOGETHER_US for us in deployed).items()
+            if count * 2 >= len(samples) > 0
+        )
+    fallen: Counter[int] = Counter()
+    for each in samples.values():
+        for sample in each:
+            if sample.resets and sample.first_us is not None:
+                fallen[sample.first_us // _TOGETHER_US] += 1
+    found.update(
+        bucket * _TOGETHER_US for bucket, count in fallen.items() if count * 2 >= len(samples)
+    )
+    return tuple(sorted(found))[-_MOST_STARTS:]

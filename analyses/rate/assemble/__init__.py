@@ -1,0 +1,172 @@
+"""From collected rows to the facts of `flowdiag rate`: the one place where rows become values."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.rate.assemble.batches import batches_of, interval_of, outputs_of
+from flowdiag.analyses.rate.assemble.queries import queries_of
+from flowdiag.analyses.rate.assemble.rows import JSON, Row, field_of, records_of, stage_of, what_of
+from flowdiag.analyses.rate.assemble.sums import (
+    blocks_of,
+    executors_of,
+    memory_of,
+    operations_of,
+    partitions_of,
+)
+from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts, Work
+from flowdiag.analyses.rate.measure import UNKNOWN
+from flowdiag.parsers.rows import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What only the user can tell.
+
+    Args:
+        trigger_interval_ms: of the triggers of queries.
+        real_time: whether queries run in real-time mode; None: not told.
+        configuration: options of the application; they count more than those of the input.
+    """
+
+    trigger_interval_ms: int | None = None
+    real_time: bool | None = None
+    configuration: Mapping[str, str] = field(default_factory=dict)
+
+
+def assemble(
+    rows: Iterable[tuple[str, str]],
+    damaged: Iterable[str] = (),
+    *,
+    told: Told | None = None,
+) -> RateFacts:
+    """Make facts of the rows of `measure.facts_frame`.
+
+    Args:
+        rows: (what, row as JSON).
+        damaged: keys of applications of whose inputs one is cut.
+        told: what the user says.
+    """
+    said = told or Told()
+    by_app: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for what, text in rows:
+        row = JSON.decode(text)
+        by_app[row.get("app", "")][what].append(row)
+    cut = set(damaged)
+    return RateFacts(
+        applications=tuple(
+            _application(key, kinds, key in cut, said) for key, kinds in sorted(by_app.items())
+        )
+    )
+
+
+def _application(
+    key: str, kinds: Mapping[str, list[Row]], damaged: bool, told: Told
+) -> ApplicationFacts:
+    singles: dict[str, list[Row]] = defaultdict(list)
+    order = sorted(
+        kinds.get("single", ()), key=lambda r: (r.get("time_us") or 0, r["source"], r["offset"])
+    )
+    for row in order:
+        singles[row["event"]].append(row)
+    stages = kinds.get("stage", ())
+    by_batch = {
+        row["batch"]: stage_of(row["worst"]) for row in stages if row.get("batch") is not None
+    }
+    by_trigger = {
+        (row["run_id"], row.get("batch_id")): stage_of(row["worst"])
+        for row in stages
+        if row.get("run_id")
+    }
+    work = _work(kinds.get("work", ()))
+    about = singles[Event.SPARK_APPLICATION]
+    settings = _settings(singles[Event.SPARK_SETTINGS], told)
+    raw = sorted(kinds.get("batch", ()), key=lambda row: row["batch"])
+    interval, interval_from = interval_of(about, raw)
+    batches = batches_of(raw, by_batch, work, singles, interval)
+    times = [row["time_us"] for row in order if row.get("time_us")]
+    times += [batch.end_ms * 1000 for batch in batches if batch.end_ms is not None]
+    real_time = _real_time(singles, settings, told)
+    return ApplicationFacts(
+        key=JobKey("", key),
+        application=None if key.startswith(UNKNOWN) or not key else key,
+        name=_first(row.get("job_name") for row in about) or settings.get("spark.app.name"),
+        version=_first(
+            field_of(row, "version") for row in (*about, *singles[Event.SPARK_LOG_STARTED])
+        ),
+        interval_ms=interval,
+        interval_from=interval_from,
+        settings=settings,
+        settings_known=bool(singles[Event.SPARK_SETTINGS] or told.configuration),
+        batches=batches,
+        outputs=outputs_of(kinds.get("output", ())),
+        executors=executors_of(singles[Event.SPARK_EXECUTOR], kinds.get("executor", ())),
+        operations=operations_of(kinds.get("operation", ())),
+        blocks=blocks_of(kinds.get("blocks", ())),
+        partitions=partitions_of(kinds.get("range", ())),
+        memory=memory_of(kinds.get("memory", ())),
+        queries=queries_of(singles, by_trigger, work, told.trigger_interval_ms, real_time),
+        receivers=records_of(singles[Event.SPARK_RECEIVER]),
+        limits=records_of(singles[Event.SPARK_RATE_LIMIT]),
+        traces=records_of(singles[Event.SPARK_PID]),
+        lost=records_of(singles[Event.SPARK_DROPPED]),
+        incidents=records_of(singles[Event.SPARK_INCIDENT]),
+        started_us=min(_dated(about, "started"), default=None),
+        ended_us=max(_dated(about, "ended"), default=None),
+        last_us=max(times, default=None),
+        origins=_origins(raw, about),
+        damaged=damaged,
+    )
+
+
+def _work(rows: Iterable[Row]) -> dict[tuple[int | None, str | None, str | None], Work]:
+    """The jobs of batches and triggers, by (batch time, run, batch id)."""
+    return {
+        (row.get("batch"), row.get("run_id"), row.get("batch_id")): Work(
+            jobs=row["jobs"], busy_ms=row.get("busy")
+        )
+        for row in rows
+    }
+
+
+def _settings(rows: Iterable[Row], told: Told) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for row in rows:
+        settings |= row.get("fields") or {}
+    return settings | dict(told.configuration)
+
+
+def _first(texts: Iterable[str | None]) -> str | None:
+    return next((text for text in texts if text), None)
+
+
+def _dated(about: Iterable[Row], what: str) -> list[int]:
+    return [row["time_us"] for row in about if what_of(row) == what and row.get("time_us")]
+
+
+def _origins(batches: Iterable[Row], about: Iterable[Row]) -> frozenset[str]:
+    """Who tells of an application."""
+    batches = list(batches)
+    origins = {origin for row in batches for origin in row.get("origins") or ()}
+    origins |= {field_of(row, "origin") for row in about} - {""}
+    if any(row.get("jobs") for row in batches):
+        origins.add("event-log")
+    return frozenset(origins)
+
+
+def _real_time(
+    singles: Mapping[str, list[Row]], settings: Mapping[str, str], told: Told
+) -> tuple[bool | None, str | None]:
+    """Whether queries run in real-time mode, which progress does not tell, and who says so."""
+    if told.real_time is not None:
+        return told.real_time, "option"
+    templates = {row.get("template") or "" for row in singles[Event.SPARK_INCIDENT]}
+    if any(template.startswith("real-time-mode") for template in templates):
+        return True, "log"
+    for option, value in settings.items():
+        if option.lower().endswith("realtimemode.enabled"):
+            return value.strip().lower() == "true", "configuration"
+    return None, None

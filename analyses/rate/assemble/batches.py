@@ -1,0 +1,200 @@
+"""The batches of a DStream application, and their outputs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from itertools import pairwise
+from math import gcd
+from statistics import median
+
+import msgspec
+
+from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.rate.assemble.rows import JSON, Row, field_of
+from flowdiag.analyses.rate.facts import Batch, Output, StageLoad, StreamInput, Work
+from flowdiag.parsers.rows import Event
+
+
+def interval_of(about: Sequence[Row], batches: Sequence[Row]) -> tuple[int | None, str | None]:
+    """The batch interval: as told, else the largest number that divides all distances of batches."""
+    for row in about:
+        told = field_of(row, "interval_ms")
+        if told.isdecimal() and int(told) > 0:
+            return int(told), field_of(row, "origin") or "listener"
+    for row in batches:
+        if row.get("interval_ms"):
+            return row["interval_ms"], "rest"
+    times = sorted({row["batch"] for row in batches})
+    gaps = [b - a for a, b in pairwise(times)]
+    if len(gaps) < 2:
+        return None, None
+    common = reduce(gcd, gaps)
+    # A splice of logs with another grid, or a restart, breaks the divisor but not most gaps.
+    usual = int(median(gaps))
+    return (common if common * 4 >= usual else usual), "observed"
+
+
+def batches_of(
+    rows: Iterable[Row],
+    stages: Mapping[int, StageLoad],
+    work: Mapping[tuple[int | None, str | None, str | None], Work],
+    singles: Mapping[str, Sequence[Row]],
+    interval_ms: int | None,
+) -> tuple[Batch, ...]:
+    """Batches in their order, with the records that REST or the estimators tell of.
+
+    Args:
+        rows: of batches, in their order.
+        stages: the worst stage, by batch time.
+        work: the jobs, by (batch time, run, batch id).
+        singles: records by kind of event.
+        interval_ms: between batches.
+    """
+    batches = tuple(
+        _batch(row, stages.get(row["batch"]), work.get((row["batch"], None, None))) for row in rows
+    )
+    rest_streams = _rest_inputs(singles[Event.SPARK_RECEIVER], interval_ms)
+    if rest_streams:
+        batches = tuple(_with_streams(batch, rest_streams) for batch in batches)
+    return _with_traced_records(batches, singles[Event.SPARK_PID])
+
+
+def _batch(row: Row, stage: StageLoad | None, work: Work | None) -> Batch:
+    completed, approximate = bool(row.get("completed")), False
+    start, end, processing = _times(row, completed)
+    scheduling, submission = row.get("scheduling"), row.get("submission")
+    job_start, job_end = row.get("job_start"), row.get("job_end")
+    origins = set(row.get("origins") or ())
+    if processing is None and job_start is not None and not origins & {"listener", "rest"}:
+        start, approximate = job_start, True
+        if job_end is not None:
+            completed, end, processing = True, job_end, max(0, job_end - job_start)
+    if scheduling is None and start is not None:
+        scheduling = max(0, start - (submission if submission is not None else row["batch"]))
+    state = "completed" if completed else "queued"
+    if not completed and (row.get("begun") or job_start is not None):
+        state = "processing"
+    ref = row.get("ref")
+    return Batch(
+        time_ms=row["batch"],
+        state=state,
+        records=row.get("records"),
+        submission_ms=submission,
+        start_ms=start,
+        end_ms=end if completed else None,
+        processing_ms=processing if completed else None,
+        scheduling_ms=scheduling,
+        failed_outputs=_failed(row, completed),
+        reason=row.get("reason") or row.get("job_cause"),
+        streams=_streams(row.get("streams")),
+        stage=stage,
+        work=work,
+        approximate=approximate,
+        ref=Ref(ref["source"], ref["offset"]) if ref else None,
+    )
+
+
+def _times(row: Row, completed: bool) -> tuple[int | None, int | None, int | None]:
+    """Start, end and processing delay of a batch, as told or worked out from delays."""
+    time, start, end = row["batch"], row.get("start"), row.get("end")
+    processing, scheduling = row.get("processing"), row.get("scheduling")
+    if end is None and processing is not None and row.get("log_total") is not None:
+        end = time + row["log_total"]
+        start = end - processing
+    if end is None and processing is not None and scheduling is not None and completed:
+        # REST tells delays and no times; what lies between batch time and submission is unknown.
+        start = time + scheduling
+        end = start + processing
+    return start, end, processing
+
+
+def _failed(row: Row, completed: bool) -> int:
+    """Failed output operations; an event log alone knows failed jobs, one of which may be the stop."""
+    if row.get("failed") is not None:
+        return int(row["failed"])
+    return min(1, row.get("failed_jobs") or 0) if completed else 0
+
+
+def _streams(text: str | None) -> tuple[StreamInput, ...]:
+    if not text:
+        return ()
+    try:
+        items = JSON.decode(text)
+    except msgspec.DecodeError:
+        return ()
+    return tuple(
+        StreamInput(
+            stream=item["stream"], records=item["records"], description=item.get("description")
+        )
+        for item in items
+        if isinstance(item.get("stream"), int) and isinstance(item.get("records"), int)
+    )
+
+
+def _rest_inputs(receivers: Iterable[Row], interval_ms: int | None) -> dict[int, dict[int, int]]:
+    """Records by batch time and stream, from the rates that REST tells: records = rate x interval."""
+    inputs: dict[int, dict[int, int]] = defaultdict(dict)
+    for row in receivers:
+        rates, stream = field_of(row, "rates"), field_of(row, "stream")
+        if not rates or not stream.isdecimal() or not interval_ms:
+            continue
+        for time, rate in JSON.decode(rates):
+            inputs[int(time)][int(stream)] = round(rate * interval_ms / 1000)
+    return dict(inputs)
+
+
+def _with_streams(batch: Batch, inputs: Mapping[int, Mapping[int, int]]) -> Batch:
+    if batch.streams or batch.time_ms not in inputs:
+        return batch
+    streams = tuple(
+        StreamInput(stream=stream, records=records)
+        for stream, records in sorted(inputs[batch.time_ms].items())
+    )
+    return replace(batch, streams=streams)
+
+
+def _with_traced_records(batches: tuple[Batch, ...], traces: Iterable[Row]) -> tuple[Batch, ...]:
+    """Records of batches that only a driver's log tells of, from what the estimators were told.
+
+    An estimator is told when a batch ended, which the log says to the millisecond, too.
+    """
+    if all(batch.streams or batch.records is not None for batch in batches):
+        return batches
+    told: dict[int, list[int]] = defaultdict(list)
+    for row in traces:
+        time, elements = field_of(row, "time"), field_of(row, "elements")
+        if row.get("template") == "pid-input" and time.isdecimal() and elements.isdecimal():
+            told[int(time)].append(int(elements))
+    alone = all(len(counts) == 1 for counts in told.values())
+    return tuple(
+        replace(
+            batch,
+            records=sum(told[batch.end_ms]),
+            streams=(StreamInput(stream=0, records=told[batch.end_ms][0]),) if alone else (),
+        )
+        if batch.records is None and batch.end_ms in told
+        else batch
+        for batch in batches
+    )
+
+
+def outputs_of(rows: Iterable[Row]) -> tuple[Output, ...]:
+    """Output operations that failed, by batch."""
+    ordered = sorted(rows, key=lambda row: (row["batch"], row.get("output") or ""))
+    return tuple(_output(row) for row in ordered)
+
+
+def _output(row: Row) -> Output:
+    number = row.get("output") or ""
+    ref = row.get("ref")
+    return Output(
+        batch_ms=row["batch"],
+        output=int(number) if number.isdecimal() else 0,
+        name=row.get("name"),
+        duration_ms=row.get("duration"),
+        failure=row.get("cause"),
+        ref=Ref(ref["source"], ref["offset"]) if ref else None,
+    )

@@ -1,0 +1,199 @@
+"""The queries of Structured Streaming, and their triggers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import pairwise
+from math import gcd
+from statistics import median
+
+from flowdiag.analyses.rate.assemble.rows import JSON, Row, field_of, records_of, ref_of
+from flowdiag.analyses.rate.facts import QueryFacts, StageLoad, Trigger, Work
+from flowdiag.parsers.rows import Event
+
+
+def queries_of(
+    singles: Mapping[str, Sequence[Row]],
+    stages: Mapping[tuple[str, str | None], StageLoad],
+    work: Mapping[tuple[int | None, str | None, str | None], Work],
+    interval_ms: int | None,
+    real_time: tuple[bool | None, str | None],
+) -> tuple[QueryFacts, ...]:
+    """Queries by their id.
+
+    Args:
+        singles: records by kind of event.
+        stages: the worst stage, by (run, batch id).
+        work: the jobs, by (batch time, run, batch id).
+        interval_ms: of the triggers, as the user says.
+        real_time: whether they run in real-time mode, and who says so.
+    """
+    told: dict[str, _Query] = defaultdict(_Query)
+    # The log's line is the beginning of the report only: what quotes all of it is better evidence.
+    for row in sorted(singles[Event.SPARK_PROGRESS], key=lambda r: r.get("template") is not None):
+        query, run = told[field_of(row, "id")], field_of(row, "run_id")
+        query.meet(row, run)
+        key = (run, row.get("checkpoint"), row.get("time_us") or 0)
+        if key not in query.triggers:  # the same progress in event log, listener and log
+            number = str(row.get("checkpoint"))
+            query.triggers[key] = _trigger(
+                row, run, stages.get((run, number)), work.get((None, run, number))
+            )
+    for row in singles[Event.SPARK_QUERY]:
+        query = told[field_of(row, "id")]
+        query.meet(row, field_of(row, "run_id"))
+        query.events.append(row)
+    sources = _Sources(singles[Event.SPARK_INCIDENT], alone=len(told) == 1)
+    result = []
+    for identity, query in sorted(told.items()):
+        mine = tuple(sorted(query.triggers.values(), key=lambda t: (t.time_us, t.batch or 0)))
+        interval, interval_from = sources.interval(interval_ms, mine)
+        # A driver's log names no query: what it says of one it may say of any.
+        mode = real_time if sources.alone or real_time[1] != "log" else (None, None)
+        result.append(
+            QueryFacts(
+                id=identity,
+                name=query.name,
+                runs=tuple(query.runs),
+                triggers=mine,
+                events=records_of(query.events),
+                trigger_interval_ms=interval,
+                interval_from=interval_from,
+                tries=_tries(mine, query.runs, work),
+                real_time=mode[0],
+                real_time_from=mode[1],
+                file_limit=sources.file_limit,
+                files_taken=sources.files_taken,
+            )
+        )
+    return tuple(result)
+
+
+@dataclass(slots=True)
+class _Query:
+    """What records say of one query; triggers by (run, batch, start)."""
+
+    name: str | None = None
+    runs: dict[str, None] = field(default_factory=dict)
+    triggers: dict[tuple[str, int | None, int], Trigger] = field(default_factory=dict)
+    events: list[Row] = field(default_factory=list)
+
+    def meet(self, row: Row, run: str) -> None:
+        self.name = self.name or row.get("job_name") or None
+        self.runs[run] = None
+
+
+class _Sources:
+    """What the driver's log says of the only query: the lines of its sources name none."""
+
+    def __init__(self, incidents: Iterable[Row], *, alone: bool) -> None:
+        self.alone = alone
+        told: dict[str, list[int]] = defaultdict(list)
+        of = {"falling-behind": "interval_ms", "file-limit": "files", "files-taken": "files"}
+        last: dict[str, str] = {}
+        for row in incidents:
+            template = row.get("template") or ""
+            if template in of:
+                last[template] = text = field_of(row, of[template])
+                if text.isdecimal():
+                    told[template].append(int(text))
+        self._intervals = told["falling-behind"] if alone else []
+        limit = last.get("file-limit", "")
+        self.file_limit = int(limit) if alone and limit.isdecimal() else None
+        self.files_taken = tuple(told["files-taken"]) if alone else ()
+
+    def interval(
+        self, given_ms: int | None, triggers: Sequence[Trigger]
+    ) -> tuple[int | None, str | None]:
+        """The trigger interval, and who says so."""
+        if given_ms is not None:
+            return given_ms, "option" if given_ms else None
+        if self._intervals:
+            return self._intervals[-1], "log"
+        seen = observed_trigger_ms(triggers)
+        return seen, "observed" if seen else None
+
+
+def _tries(
+    triggers: Sequence[Trigger],
+    runs: Iterable[str],
+    work: Mapping[tuple[int | None, str | None, str | None], Work],
+) -> dict[int, int]:
+    """In how many runs batches were begun, those of one run left out.
+
+    Progress tells only of batches that end; the jobs of the event log of others, too.
+    """
+    of = set(runs)
+    found: dict[int, set[str]] = defaultdict(set)
+    for trigger in triggers:
+        if trigger.batch is not None and trigger.rows:
+            found[trigger.batch].add(trigger.run_id)
+    for _, run, batch in work:
+        if run in of and run is not None and batch is not None and batch.isdecimal():
+            found[int(batch)].add(run)
+    return {batch: len(names) for batch, names in sorted(found.items()) if len(names) > 1}
+
+
+def _trigger(row: Row, run: str, stage: StageLoad | None, work: Work | None) -> Trigger:
+    fields = row.get("fields") or {}
+
+    def number(name: str) -> float | None:
+        value = fields.get(name)
+        return None if value is None else float(value)
+
+    def whole(name: str) -> int | None:
+        value = fields.get(name)
+        return None if value is None else int(value)
+
+    return Trigger(
+        batch=row.get("checkpoint"),
+        run_id=run,
+        time_us=row.get("time_us") or 0,
+        duration_ms=row.get("duration_ms"),
+        rows=whole("rows"),
+        durations=JSON.decode(fields.get("durations") or "{}"),
+        sources=tuple(JSON.decode(fields.get("sources") or "[]")),
+        input_per_s=number("input_per_s"),
+        processed_per_s=number("processed_per_s"),
+        watermark_us=whole("watermark_us"),
+        max_event_us=whole("max_event_us"),
+        state=tuple(JSON.decode(fields.get("state") or "[]")),
+        sink=fields.get("sink"),
+        stage=stage,
+        work=work,
+        ref=ref_of(row),
+    )
+
+
+def observed_trigger_ms(triggers: Sequence[Trigger]) -> int | None:
+    """The trigger interval that the starts of triggers show; None where they show none.
+
+    A processing-time trigger starts at multiples of its interval, and at once after an overrun (Spark
+    2.2 and later): triggers that waited for their start lie on one grid.
+    """
+    waited = [
+        b.time_us // 1000
+        for a, b in pairwise(triggers)
+        if a.run_id == b.run_id
+        and a.duration_ms is not None
+        and b.time_us // 1000 - a.time_us // 1000 > a.duration_ms + 50
+    ]
+    if len(waited) < 3:
+        return None
+    gaps = sorted(b - a for a, b in pairwise(waited) if b - a > 90)
+    if not gaps:
+        return None
+    rounded = [round(gap / 100) * 100 for gap in gaps]
+    usual = round(median(rounded) / 100) * 100
+    guesses = {usual, rounded[0], reduce(gcd, rounded), *(usual // n for n in (2, 3, 4, 5))}
+    for guess in sorted(guesses, reverse=True):
+        if guess < 100:
+            continue
+        # Started within a tenth behind a multiple of the interval.
+        on_grid = sum(time % guess <= max(50, guess * 0.1) for time in waited)
+        if on_grid >= 0.8 * len(waited):
+            return guess
+    return None

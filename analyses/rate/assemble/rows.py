@@ -1,0 +1,70 @@
+"""What all parts of assembling ask of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.rate.facts import Record, StageLoad
+
+Row = Mapping[str, Any]
+
+JSON: Final = msgspec.json.Decoder()
+
+
+def what_of(row: Row) -> str:
+    """What happened to the thing that a row is about: `started`, `ended` …"""
+    return field_of(row, "what")
+
+
+def field_of(row: Row, name: str) -> str:
+    """A field as text, empty where there is none."""
+    value = (row.get("fields") or {}).get(name)
+    return "" if value is None else str(value)
+
+
+def ref_of(row: Row) -> Ref:
+    """Where a row is told."""
+    return Ref(row["source"], row["offset"])
+
+
+def records_of(rows: Iterable[Row]) -> tuple[Record, ...]:
+    """Records that are handed on as they are."""
+    return tuple(
+        Record(
+            kind=row["event"],
+            template=row.get("template"),
+            time_us=row.get("time_us"),
+            host=row.get("host"),
+            name=row.get("job_name"),
+            cause=row.get("cause"),
+            batch_ms=row.get("epoch_ms"),
+            duration_ms=row.get("duration_ms"),
+            fields=row.get("fields") or {},
+            ref=ref_of(row),
+        )
+        for row in rows
+    )
+
+
+def stage_of(row: Row) -> StageLoad:
+    """The worst stage of a batch or trigger."""
+    slowest = row.get("slowest") or {}
+    return StageLoad(
+        stage=row["stage"],
+        name=row.get("name"),
+        tasks=row["tasks"],
+        total_ms=row["total"],
+        longest_ms=row["longest"],
+        index=slowest.get("task", -1),
+        executor=slowest.get("executor"),
+        host=slowest.get("host"),
+        slowest_records=slowest.get("slowest_records") or 0,
+        records=row.get("records") or 0,
+        gc_ms=row.get("gc") or 0,
+        spilled_bytes=row.get("spilled") or 0,
+        fetch_ms=row.get("fetch") or 0,
+    )

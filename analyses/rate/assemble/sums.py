@@ -1,0 +1,105 @@
+"""What is added up over an application: executors, output operations, partitions, blocks, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.rate.assemble.rows import Row, field_of, ref_of, what_of
+from flowdiag.analyses.rate.facts import Blocks, Executor, Memory, Operation, Partition
+
+
+def executors_of(events: Iterable[Row], loads: Iterable[Row]) -> tuple[Executor, ...]:
+    """Executors by name: when they came and went, and their share of the tasks."""
+    added: dict[str, Row] = {}
+    removed: dict[str, Row] = {}
+    for row in events:
+        name = field_of(row, "executor")
+        (added if what_of(row) == "added" else removed).setdefault(name, row)
+    by_name = {row.get("executor") or "": row for row in loads}
+    result = []
+    nothing: Row = {}
+    for name in sorted({*added, *removed, *by_name}, key=lambda n: (len(n), n)):
+        here, gone = added.get(name), removed.get(name)
+        load = by_name.get(name, nothing)
+        cores = field_of(here, "cores") if here else ""
+        origin = gone or here
+        result.append(
+            Executor(
+                executor=name,
+                host=(here or {}).get("host") or load.get("host"),
+                cores=int(cores) if cores.isdecimal() else None,
+                added_us=here.get("time_us") if here else None,
+                removed_us=gone.get("time_us") if gone else None,
+                reason=gone.get("cause") if gone else None,
+                tasks=load.get("tasks") or 0,
+                total_ms=load.get("total") or 0,
+                stages=load.get("stages") or 0,
+                ratio=load.get("ratio"),
+                ref=ref_of(origin) if origin else None,
+            )
+        )
+    return tuple(result)
+
+
+def operations_of(rows: Iterable[Row]) -> tuple[Operation, ...]:
+    """Output operations by number."""
+    found = [
+        Operation(
+            output=int(row["output"]),
+            name=row.get("name"),
+            batches=row["batches"],
+            total_ms=row.get("total") or 0,
+        )
+        for row in rows
+        if str(row.get("output") or "").isdecimal() and row["batches"]
+    ]
+    return tuple(sorted(found, key=lambda one: one.output))
+
+
+def partitions_of(rows: Iterable[Row]) -> tuple[Partition, ...]:
+    """Partitions of topics by name."""
+    found = [
+        Partition(
+            name=row["partition"],
+            records=row["records"],
+            tasks=row["tasks"],
+            ref=Ref(row["ref"]["source"], row["ref"]["offset"]) if row.get("ref") else None,
+        )
+        for row in rows
+        if row.get("partition") and row.get("records") is not None
+    ]
+    return tuple(sorted(found, key=lambda one: one.name))
+
+
+def blocks_of(rows: Iterable[Row]) -> tuple[Blocks, ...]:
+    """What receivers stored, by stream."""
+    found = [
+        Blocks(
+            stream=int(row["stream"]),
+            blocks=row["blocks"],
+            bytes=row.get("bytes") or 0,
+            first_ms=row.get("first"),
+            last_ms=row.get("last"),
+            usual_bytes=row.get("usual") or 0.0,
+            largest_bytes=row.get("largest") or 0,
+        )
+        for row in rows
+        if str(row.get("stream") or "").isdecimal()
+    ]
+    return tuple(sorted(found, key=lambda one: one.stream))
+
+
+def memory_of(rows: Iterable[Row]) -> tuple[Memory, ...]:
+    """Where blocks are kept, by host."""
+    return tuple(
+        Memory(
+            host=row["host"],
+            free_bytes=row.get("free"),
+            bytes=row.get("bytes") or 0,
+            first_ms=row.get("first"),
+            last_ms=row.get("last"),
+        )
+        for row in sorted(rows, key=lambda row: str(row.get("host")))
+        if row.get("host")
+    )

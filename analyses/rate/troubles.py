@@ -1,0 +1,205 @@
+"""What the text of a failure says about where it comes from: Kafka, or blocks that are gone.
+
+The same failure is told by a listener (`failureReason`), REST (`firstFailureReason`), the driver's log
+(`Lost task …`) and the executor's (`Exception in task …`). Wording: `KafkaDataConsumer` of the
+connectors for DStreams and for SQL, 2.0 to 4.3, Kafka's own client, and `BlockRDD`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from flowdiag.analyses.finding import Rank
+from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.rate.facts import ApplicationFacts, Record
+
+POLL: Final = "slow-kafka"
+GONE: Final = "offsets-out-of-range"
+BLOCK: Final = "block-not-found"
+
+_WORDS: Final = (
+    (
+        POLL,
+        re.compile(
+            r"Failed to get records for (?:compacted )?(?P<what>[^\n]{1,300}?) after polling for"
+            r"|Cannot fetch record for offset (?P<offset>\d{1,19}) in \d{1,15} milliseconds"
+        ),
+    ),
+    # What names the partition first: the class of the exception stands before it.
+    (
+        GONE,
+        re.compile(
+            r"is out of range for partition (?P<what>[^\s,]{1,300})"
+            r"|Offsets out of range with no configured reset policy for partitions:?"
+            r" (?P<partitions>[^\n]{1,300})"
+            r"|Partition (?P<changed>\S{1,300})'s offset was changed from \d{1,19} to \d{1,19}"
+        ),
+    ),
+    (
+        GONE,
+        re.compile(
+            r"OffsetOutOfRangeException|KAFKA_DATA_LOSS"
+            r"|ome data may have been (?:lost|missed)|[Ss]ome data may be lost"
+        ),
+    ),
+    (
+        BLOCK,
+        re.compile(r"Could not compute split, block (?P<what>[\w-]{1,200})[^\n]{0,40} not found"),
+    ),
+)
+_TEMPLATES: Final = {
+    "kafka-poll": POLL,
+    "offsets-out-of-range": GONE,
+    "kafka-position-gone": GONE,
+    "kafka-recovering": GONE,
+    "kafka-offset-changed": GONE,
+    "block-not-found": BLOCK,
+}
+_PARTITION: Final = re.compile(r"(?P<topic>[\w.-]{1,249})[- ](?P<number>\d{1,6})(?=[\s=,}]|\Z)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """One failure that says where it comes from.
+
+    Args:
+        kind: `POLL`, `GONE` or `BLOCK`.
+        what: the partition of a topic (`orders-3`), or the block; None where it is not named.
+        key: the same for the same failure, whoever tells it.
+    """
+
+    kind: str
+    what: str | None
+    key: str
+    time_us: int | None
+    host: str | None = None
+    executor: str | None = None
+    ref: Ref | None = None
+
+
+def trouble_in(text: str | None) -> tuple[str, str | None] | None:
+    """Where a failure comes from, and what it names.
+
+    >>> trouble_in("requirement failed: Failed to get records for g orders-3 12 after polling for 512")
+    ('slow-kafka', 'orders-3')
+    >>> trouble_in("java.lang.Exception: Could not compute split, block input-0-1 of RDD 3 not found")
+    ('block-not-found', 'input-0-1')
+    >>> trouble_in("java.lang.NullPointerException") is None
+    True
+    """
+    for kind, words in _WORDS:
+        found = words.search(text or "")
+        if found is not None:
+            named = next((value for value in found.groupdict().values() if value), None)
+            return kind, named if kind == BLOCK else partition_in(named)
+    return None
+
+
+def partition_in(text: str | None) -> str | None:
+    """The partition of a topic that a text names.
+
+    >>> partition_in("{orders-3=1234}"), partition_in("spark-executor-g orders 3 1234")
+    ('orders-3', 'orders-3')
+    """
+    words = [word for word in re.split(r"[{}\s=,]+", text or "") if word]
+    for word in words:
+        if not word.startswith("spark-executor-") and _PARTITION.fullmatch(word):
+            return word
+    # Up to Kafka 0.10 the topic and its partition were printed apart.
+    for topic, number in pairwise(words):
+        if number.isdecimal() and not topic.isdecimal():
+            return f"{topic}-{number}"
+    return None
+
+
+def error_of(text: str | None) -> str:
+    """The line of a failure that says what went wrong: of a Python traceback the last one.
+
+    >>> error_of("o.a.s.SparkException: Job aborted\\nTraceback (most recent call last):\\n  File x"
+    ...          "\\nValueError: no number")
+    'ValueError: no number'
+    """
+    lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
+    errors = [
+        line
+        for line in lines
+        if line.split(":")[0].split(".")[-1].endswith(("Error", "Exception"))
+        and not line.startswith("at ")
+    ]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    if causes:
+        return causes[-1].removeprefix("Caused by:").strip()
+    return errors[-1] if errors else (lines[0] if lines else "an unknown error")
+
+
+def rank_of(reasons: Iterable[str | None]) -> Rank:
+    """A failure by itself is the root; what Kafka or a lost executor brought about is a symptom."""
+    told = list(reasons)
+    from_outside = sum(trouble_in(reason) is not None for reason in told)
+    return Rank.SYMPTOM if told and from_outside > len(told) / 2 else Rank.ROOT_CAUSE
+
+
+def troubles(app: ApplicationFacts) -> tuple[Trouble, ...]:
+    """Every such failure of an application, each once."""
+    found: dict[str, Trouble] = {}
+    for one in _told(app):
+        known = found.get(one.key)
+        if known is None or (known.ref is None and one.ref is not None):
+            found[one.key] = one
+    return tuple(sorted(found.values(), key=lambda one: (one.time_us or 0, one.key)))
+
+
+def _told(app: ApplicationFacts) -> Iterator[Trouble]:
+    for record in app.incidents:
+        yield from _of_record(record)
+    for output in app.outputs:
+        if (said := trouble_in(output.failure)) is not None:
+            yield Trouble(
+                kind=said[0],
+                what=said[1],
+                key=f"{said[0]} batch {output.batch_ms} {said[1]}",
+                time_us=output.batch_ms * 1000,
+                ref=output.ref,
+            )
+    for query in app.queries:
+        for event in query.events:
+            if event.what == "terminated" and (said := trouble_in(event.cause)) is not None:
+                run = event.fields.get("run_id")
+                yield Trouble(
+                    kind=said[0],
+                    what=said[1],
+                    key=f"{said[0]} run {run}",
+                    time_us=event.time_us,
+                    ref=event.ref,
+                )
+
+
+def _of_record(record: Record) -> Iterator[Trouble]:
+    template = record.template or ""
+    fields = record.fields
+    if template in _TEMPLATES:
+        kind = _TEMPLATES[template]
+        named = fields.get("partition")
+        what = fields.get("block") if kind == BLOCK else partition_in(named)
+        key = f"{kind} {named or fields.get('block')} {record.time_us}"
+    elif template in ("task-lost", "task-exception"):
+        said = trouble_in(record.cause)
+        if said is None:
+            return
+        kind, what = said
+        key = f"{kind} task {fields.get('task_id')}"  # driver and executor both tell of it
+    else:
+        return
+    yield Trouble(
+        kind=kind,
+        what=what,
+        key=key,
+        time_us=record.time_us,
+        host=record.host,
+        executor=fields.get("executor"),
+        ref=record.ref,
+    )

@@ -1,0 +1,146 @@
+"""From measured rows to the starts of each job and the steps of each start; no Spark here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from flowdiag.analyses.flink.crises import kind_of
+from flowdiag.analyses.flink.job import ClusterFacts
+from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.startup.assemble.cluster import (
+    cluster_steps,
+    mode_of,
+    operator_step,
+    pending_of,
+    registration,
+    requests_of,
+    workers_of,
+)
+from flowdiag.analyses.startup.assemble.starts import (
+    Shared,
+    asked_of,
+    by_job_id,
+    of_incidents,
+    starts_of,
+)
+from flowdiag.analyses.startup.assemble.timeline import Row, Timeline, ref_of
+from flowdiag.analyses.startup.facts import Collecting, StartupFacts, Trouble
+
+
+def assemble_startup(rows: Sequence[Row], common: ClusterFacts) -> StartupFacts:
+    """Facts from rows.
+
+    Args:
+        rows: of the shared facts and of `measure.frames`.
+        common: what `assemble` made of the same rows.
+    """
+    marks = sorted(
+        (row for row in rows if row["what"] == "milestone"),
+        key=lambda row: (row["time_us"], row["source"], row["offset"]),
+    )
+    times = {row["attempt_id"]: row for row in rows if row["what"] == "times"}
+    restores = sorted(
+        (row for row in rows if row["what"] == "restore"), key=lambda row: int(row["first_us"])
+    )
+    workers = workers_of(marks)
+    shared = Shared(
+        alone=len(common.jobs) == 1,
+        marks=marks,
+        marks_of=by_job_id(marks),
+        strays=of_incidents(i for i in common.incidents if kind_of(i) is not None),
+        restores=Timeline(restores, [row["first_us"] for row in restores]),
+        asked=asked_of(workers),
+    )
+    jobs = tuple(starts_of(job, times, shared) for job in common.jobs)
+    requests = requests_of(marks)
+    last = max(
+        [row["time_us"] for row in marks]
+        + [process.last_us for process in common.processes if process.last_us is not None],
+        default=None,
+    )
+    first_request = requests[0]["time_us"] if requests else None
+    return StartupFacts(
+        common=common,
+        jobs=jobs,
+        workers=workers,
+        cluster_steps=(
+            *operator_step(rows),
+            *cluster_steps(marks),
+            *registration(workers),
+        ),
+        wanted_workers=pending_of(requests, workers) if requests else None,
+        first_request_us=first_request,
+        last_request_ref=ref_of(requests[-1]) if requests else None,
+        last_us=last,
+        mode=mode_of(marks),
+        troubles=tuple(
+            sorted(_troubles(rows), key=lambda t: (t.first_us or 0, t.ref or Ref(0, 0)))
+        ),
+        accepted_us=_accepted(marks),
+        collecting=tuple(_collecting(rows)),
+    )
+
+
+def _accepted(marks: Iterable[Row]) -> dict[int, int]:
+    """When each client's log says that a job was taken."""
+    found: dict[int, int] = {}
+    for row in marks:
+        if row["role"] not in ("jobmanager", "taskmanager") and (
+            row["template"] in ("client-job-accepted", "client-job-submitted")
+        ):
+            found.setdefault(row["source"], row["time_us"])
+    return found
+
+
+def _troubles(rows: Iterable[Row]) -> Iterator[Trouble]:
+    for row in rows:
+        if row["what"] != "trouble":
+            continue
+        yield Trouble(
+            kind=row["template"],
+            count=row["n"],
+            first_us=row["first_us"],
+            last_us=row["last_us"],
+            role=row["role"],
+            job_id=row["job_id"],
+            taskmanager=row["writer_taskmanager"],
+            host=row["writer_host"],
+            peer=row["peer"] or None,
+            cause=row["cause"],
+            size=row["bytes"],
+            values=dict(row["fields"] or {}),
+            resource=_resource(row["thread"]) if row["template"].startswith("operator-") else None,
+            times=tuple(row["times"] or ()),
+            source=row["source"],
+            ref=ref_of(row),
+        )
+
+
+_RESOURCE: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}[./][a-z0-9][a-z0-9.-]{0,252}")
+
+
+def _resource(thread: str | None) -> str | None:
+    """`namespace/name`, as the operator's own layout prints it; other layouts have a thread there.
+
+    >>> _resource("default.orders"), _resource("ReconcilerExecutor-flinkdeploymentcontroller-50")
+    ('default/orders', None)
+    """
+    if thread is None or _RESOURCE.fullmatch(thread) is None:
+        return None
+    return thread if "/" in thread else thread.replace(".", "/", 1)
+
+
+def _collecting(rows: Iterable[Row]) -> Iterator[Collecting]:
+    for row in rows:
+        if row["what"] == "collections":
+            yield Collecting(
+                taskmanager=row["taskmanager"],
+                host=row["host"],
+                first_us=row["first_us"],
+                last_us=row["last_us"],
+                gc_ms=row["n"],
+                span_ms=row["bytes"],
+                ref=ref_of(row),
+            )

@@ -1,0 +1,243 @@
+"""What the client, the JobManager's process and the workers took before any job."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from flowdiag.analyses.startup.assemble.steps import over_workers
+from flowdiag.analyses.startup.assemble.timeline import Row, ref_of
+from flowdiag.analyses.startup.facts import Step, Worker
+from flowdiag.parsers.rows import Event
+
+_MINUTE_US: Final = 60_000_000
+
+
+def cluster_steps(marks: Sequence[Row]) -> Iterator[Step]:
+    """Client, entry point, RPC, REST, leadership: from the last start of a JobManager in the input."""
+    client = [row for row in marks if (row["template"] or "").startswith("client-")]
+    yield from _client_step(marks)
+    begin = next((r for r in client if r["template"] == "client-application-submitted"), None)
+    if begin is not None:
+        end = next(
+            (
+                row
+                for row in client
+                if row["template"] in ("client-deployed", "client-kubernetes-deployed")
+                and row["time_us"] >= begin["time_us"]
+            ),
+            None,
+        )
+        yield Step(
+            name="cluster-allocation",
+            started_us=begin["time_us"],
+            ended_us=end["time_us"] if end is not None else None,
+            held_us=client[-1]["time_us"] if end is None else None,
+            refs=(ref_of(begin),),
+        )
+    managers = [
+        row
+        for row in marks
+        if row["event"] == Event.PROCESS_STARTED
+        and re.search(
+            r"entrypoint|jobmanager", (row["fields"] or {}).get("component", ""), re.IGNORECASE
+        )
+    ]
+    if not managers:
+        return
+    entry = managers[-1]
+    after = [
+        row
+        for row in marks
+        if row["source"] == entry["source"]
+        and row["owner"] == entry["owner"]
+        and row["time_us"] >= entry["time_us"]
+    ]
+    previous = entry
+    for name in ("rpc", "rest", "leadership"):
+        found = [row for row in after if _marks(name, row)]
+        if not found:
+            continue
+        # All components of the same start: those that follow within a minute of each other.
+        last = found[0]
+        for row in found[1:]:
+            if name == "leadership" and row["time_us"] - last["time_us"] < _MINUTE_US:
+                last = row
+        yield Step(
+            name=name,
+            started_us=previous["time_us"],
+            ended_us=max(last["time_us"], previous["time_us"]),
+            refs=(ref_of(last),),
+        )
+        previous = last if last["time_us"] >= previous["time_us"] else previous
+
+
+def _client_step(marks: Sequence[Row]) -> Iterator[Step]:
+    """What the client does before anything reaches the cluster: main() of the job above all."""
+    begin = next(
+        (
+            row
+            for row in marks
+            if row["template"] in ("client-command", "client-program-started")
+            and row["role"] not in ("jobmanager", "taskmanager")
+        ),
+        None,
+    )
+    if begin is None:
+        return
+    sent = next(
+        (
+            row
+            for row in marks
+            if row["time_us"] >= begin["time_us"]
+            and row["role"] not in ("jobmanager", "taskmanager")
+            and (
+                row["event"] == Event.JOB_SUBMITTED
+                or row["template"]
+                in ("client-job-sent", "client-job-submitted", "client-application-submitted")
+            )
+        ),
+        None,
+    )
+    last = [row["time_us"] for row in marks if row["source"] == begin["source"]]
+    yield Step(
+        name="client",
+        started_us=begin["time_us"],
+        ended_us=sent["time_us"] if sent is not None else None,
+        held_us=max(last) if sent is None else None,
+        refs=(ref_of(begin),),
+    )
+
+
+def _marks(step: str, row: Row) -> bool:
+    """Whether a record ends this step of the entry point."""
+    if step == "rpc":
+        return bool(row["template"] == "actor-system")
+    if step == "rest":
+        return row["template"] in ("rest-endpoint", "web-frontend")
+    granted = row["event"] == Event.LEADERSHIP and row["template"] != "leadership-revoked"
+    return granted and not row["job_id"]
+
+
+def operator_step(rows: Iterable[Row]) -> Iterator[Step]:
+    """From the Kubernetes Operator's deployment to the job's RUNNING, as its log tells."""
+    told = sorted(
+        (
+            row
+            for row in rows
+            if row["what"] == "trouble" and row["template"] == "operator-event" and row["first_us"]
+        ),
+        key=lambda row: int(row["first_us"]),
+    )
+    begun = [row for row in told if (row["fields"] or {}).get("reason") == "SUBMIT"]
+    if not begun:
+        return
+    begin = begun[0]
+    ran = next(
+        (
+            row
+            for row in told
+            if row["first_us"] >= begin["first_us"]
+            and (row["fields"] or {}).get("reason") == "JOBSTATUSCHANGED"
+            and (row["fields"] or {}).get("said", "").rstrip().endswith("to RUNNING")
+        ),
+        None,
+    )
+    yield Step(
+        name="operator",
+        started_us=begin["first_us"],
+        ended_us=ran["first_us"] if ran is not None else None,
+        held_us=told[-1]["last_us"] if ran is None else None,
+        refs=(ref_of(begin),),
+    )
+
+
+def registration(workers: Iterable[Worker]) -> Iterator[Step]:
+    """From the start of each TaskManager's process to its registration, by the TaskManagers' own logs."""
+    begun = [w for w in workers if w.started_us is not None and w.registered_us is not None]
+    spans = [(w, w.started_us or 0, w.registered_us) for w in begun]
+    yield from over_workers("registration", [s for s in spans if (s[2] or 0) >= s[1]], None)
+
+
+_ENDED: Final = (
+    "worker-terminated",
+    "worker-failed",
+    "worker-killed-for-memory",
+    "worker-never-registered",
+    "yarn-container-failed",
+    "yarn-container-ended",
+)
+
+
+def workers_of(marks: Sequence[Row]) -> tuple[Worker, ...]:
+    """TaskManagers that were asked for, began, registered or ended, by name."""
+    known: dict[str, dict[str, Any]] = defaultdict(dict)
+    for row in marks:
+        name = row["taskmanager"]
+        if row["event"] == Event.PROCESS_STARTED:
+            name = row["writer_taskmanager"]
+            if name:
+                known[name].setdefault("started_us", row["time_us"])
+            continue
+        if not name or row["event"] not in (
+            Event.WORKER,
+            Event.TASKMANAGER_REGISTERED,
+            Event.RESOURCE_FAILURE,
+            Event.TASKMANAGER_LOST,
+        ):
+            continue
+        entry = known[name]
+        if row["host"]:
+            entry.setdefault("host", row["host"])
+        template = row["template"] or ""
+        if row["event"] == Event.TASKMANAGER_REGISTERED or template == "worker-registered":
+            entry.setdefault("registered_us", row["time_us"])
+            entry.setdefault("ref", ref_of(row))
+        elif template in ("worker-granted", "pod-creating", "yarn-taskmanager-starting"):
+            entry.setdefault("requested_us", row["time_us"])
+            entry.setdefault("ref", ref_of(row))
+        elif template in _ENDED:
+            entry.setdefault("ended_us", row["time_us"])
+            entry.setdefault("diagnostics", row["cause"])
+            entry["ref"] = ref_of(row)
+    return tuple(
+        Worker(name=name, **entry)
+        for name, entry in sorted(known.items())
+        if entry.keys() & {"registered_us", "requested_us", "ended_us", "started_us"}
+    )
+
+
+def requests_of(marks: Sequence[Row]) -> list[Row]:
+    """Requests for workers; up to 1.11 the resource manager's own wording is all there is."""
+    for template in ("worker-requested", "yarn-container-requested", "pod-creating"):
+        found = [row for row in marks if row["template"] == template]
+        if found:
+            return found
+    return []
+
+
+def pending_of(requests: Sequence[Row], workers: Sequence[Worker]) -> int:
+    """How many of the requests brought no worker yet."""
+    begin = requests[0]["time_us"]
+    settled = sum(
+        1
+        for worker in workers
+        if (worker.registered_us or 0) >= begin or (worker.ended_us or 0) >= begin
+    )
+    return max(0, len(requests) - settled)
+
+
+def mode_of(marks: Sequence[Row]) -> str | None:
+    """Who starts the processes: `yarn`, `kubernetes` or `standalone`."""
+    for row in marks:
+        text = (row["fields"] or {}).get("component", "").lower()
+        template = row["template"] or ""
+        if "yarn" in text or template.startswith(("yarn-", "client-application")):
+            return "yarn"
+        if "kubernetes" in text or template.startswith("pod-"):
+            return "kubernetes"
+        if "standalone" in text:
+            return "standalone"
+    return None

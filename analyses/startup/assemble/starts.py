@@ -1,0 +1,383 @@
+"""The starts of a job: when each began, what it followed, how far it came."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, Final
+
+from flowdiag.analyses.flink.crises import RANKS, kind_of
+from flowdiag.analyses.flink.job import Incident, JobFacts, Status
+from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.startup.assemble.steps import Begun, steps_of
+from flowdiag.analyses.startup.assemble.timeline import Row, Timeline, ref_of
+from flowdiag.analyses.startup.facts import (
+    JobStarts,
+    Restore,
+    Slots,
+    Start,
+    Step,
+    TaskTimes,
+    Worker,
+)
+from flowdiag.parsers.rows import Event
+
+# Records of one restart lie this near to each other.
+_SAME_RESTART_US: Final = 1_500_000
+
+# A failure this long before a restart may have caused it; a heartbeat takes up to 50 s to be missed.
+_TRIGGER_US: Final = 60_000_000
+
+_TOGETHER_US: Final = 3_000_000
+
+_REQUIRED: Final = re.compile(r"numberOfRequiredSlots=([0-9]{1,9})")
+
+_NEVER: Final = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What the starts of all jobs are told by, looked through once however many jobs there are.
+
+    `strays` are failures that no record ties to a job.
+    """
+
+    alone: bool
+    marks: Sequence[Row]
+    marks_of: Mapping[str | None, list[Row]]
+    strays: Timeline
+    restores: Timeline
+    asked: Timeline
+
+
+def of_incidents(incidents: Iterable[Incident]) -> Timeline:
+    """Those with a time."""
+    dated = sorted((i for i in incidents if i.time_us), key=lambda i: i.time_us or 0)
+    return Timeline(dated, [i.time_us or 0 for i in dated])
+
+
+def asked_of(workers: Sequence[Worker]) -> Timeline:
+    """Workers that were asked for, by when, each with its place among all."""
+    asked = sorted(
+        (
+            (w.requested_us, place, w)
+            for place, w in enumerate(workers)
+            if w.requested_us is not None
+        ),
+        key=itemgetter(0),
+    )
+    return Timeline([(place, w) for _, place, w in asked], [us for us, _, _ in asked])
+
+
+def by_job_id(marks: Iterable[Row]) -> Mapping[str | None, list[Row]]:
+    """Records by the job that they name."""
+    found: defaultdict[str | None, list[Row]] = defaultdict(list)
+    for row in marks:
+        found[row["job_id"]].append(row)
+    return found
+
+
+def starts_of(job: JobFacts, times: Mapping[str, Row], shared: Shared) -> JobStarts:
+    """A job with its starts: `times` by attempt."""
+    mine = shared.marks_of.get(job.key.job_id, [])
+    if shared.alone:
+        mine = [row for row in shared.marks if row["job_id"] == job.key.job_id or not row["job_id"]]
+    tasks = sorted(_tasks(job, times), key=lambda task: (task.begins_us or 0, task.attempt_id))
+    starts = tuple(_starts(job, shared, mine, tasks))
+    ended = next((r for r in reversed(mine) if r["event"] == Event.JOB_FINISHED), None)
+    return JobStarts(
+        job=job,
+        starts=starts,
+        scheduler=_strategy(mine, "scheduling-started"),
+        restart_strategy=_strategy(mine, "restart-strategy", "restart-strategy-legacy"),
+        failover_strategy=_strategy(mine, "failover-strategy"),
+        adaptive=any(row["template"] == "adaptive-transition" for row in mine),
+        cancelled=any(i.kind == "cancelled" for i in job.incidents),
+        ended=ended["to_state"] if ended is not None else None,
+        ended_us=ended["time_us"] if ended is not None else None,
+        ended_cause=ended["cause"] if ended is not None else None,
+        ended_ref=ref_of(ended) if ended is not None else None,
+    )
+
+
+def _strategy(marks: Iterable[Row], *templates: str) -> str | None:
+    return next(
+        ((row["fields"] or {}).get("strategy") for row in marks if row["template"] in templates),
+        None,
+    )
+
+
+def _tasks(job: JobFacts, times: Mapping[str, Row]) -> Iterator[TaskTimes]:
+    for attempt in job.attempts:
+        row = times.get(attempt.attempt_id)
+        if row is None:
+            continue
+        yield TaskTimes(
+            attempt_id=attempt.attempt_id,
+            task=attempt.task,
+            subtask_index=attempt.subtask_index,
+            parallelism=attempt.parallelism,
+            attempt=attempt.attempt,
+            taskmanager=attempt.taskmanager,
+            host=attempt.host,
+            scheduled_us=row["scheduled_us"],
+            deploying_us=row["deploying_us"],
+            initializing_us=row["initializing_us"],
+            running_us=row["running_us"],
+            ended_us=row["ended_us"],
+            end_state=row["end_state"],
+            own_ended_us=row["own_ended_us"],
+            ref=ref_of(row),
+        )
+
+
+def _starts(
+    job: JobFacts, shared: Shared, marks: Sequence[Row], tasks: Sequence[TaskTimes]
+) -> Iterator[Start]:
+    restarts = _restarts(job)
+    begun = [
+        row["time_us"]
+        for row in marks
+        if row["event"] in (Event.JOB_SUBMITTED, Event.JOB_STARTED) and row["job_id"]
+    ]
+    first = min(
+        [*begun, *(task.begins_us for task in tasks[:1] if task.begins_us is not None)],
+        default=None,
+    )
+    if first is None:
+        return
+    bounds = [
+        first,
+        *(restart.time_us or 0 for restart in restarts if (restart.time_us or 0) > first),
+    ]
+    told = {restart.time_us: restart for restart in restarts}
+    cold = bool(begun) or not restarts
+    total = sum(v.parallelism for v in job.graph.vertices) if job.graph else None
+    most = 0
+    by_start: list[list[TaskTimes]] = [[] for _ in bounds]
+    for task in tasks:
+        by_start[_place(bounds, task.begins_us or first)].append(task)
+    timelines = _Timelines(
+        marks=Timeline(marks, [row["time_us"] for row in marks]),
+        incidents=of_incidents(job.incidents),
+        triggers=of_incidents(i for i in job.incidents if kind_of(i) is not None),
+        shared=shared,
+        checkpoints=sorted(
+            c.ended_us
+            for c in job.checkpoints
+            if c.status is Status.COMPLETED and c.ended_us is not None
+        ),
+    )
+    for number, (begin, members) in enumerate(zip(bounds, by_start, strict=True)):
+        end = bounds[number + 1] if number + 1 < len(bounds) else None
+        most = max(most, len(members))
+        restart = told.get(begin) if number else None
+        count = (restart.text.get("tasks") if restart else None) or ""
+        expected = int(count) if count.isdecimal() else (total or most or None)
+        yield _start(job, timelines, members, number, begin, end, expected, cold=cold)
+
+
+def _place(bounds: Sequence[int], moment: int) -> int:
+    return max(0, bisect_right(bounds, moment) - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Timelines:
+    """What the starts of one job are cut from."""
+
+    marks: Timeline
+    incidents: Timeline
+    triggers: Timeline
+    shared: Shared
+    checkpoints: Sequence[int]
+
+
+def _restarts(job: JobFacts) -> list[Incident]:
+    """The restarts of a job, each once: the record with the number of tasks before the others."""
+    found: list[Incident] = []
+    for incident in sorted(
+        (i for i in job.incidents if i.kind in ("restart", "job-restarting") and i.time_us),
+        key=lambda i: i.time_us or 0,
+    ):
+        if found and (incident.time_us or 0) - (found[-1].time_us or 0) <= _SAME_RESTART_US:
+            if "tasks" in incident.text and "tasks" not in found[-1].text:
+                found[-1] = incident
+            continue
+        found.append(incident)
+    return found
+
+
+def _start(
+    job: JobFacts,
+    lines: _Timelines,
+    tasks: Sequence[TaskTimes],
+    number: int,
+    begin: int,
+    end: int | None,
+    expected: int | None,
+    *,
+    cold: bool,
+) -> Start:
+    within = lines.marks.within(begin, end or _NEVER)
+    incidents = lines.incidents.within(begin, (end or _NEVER) + 1)
+    kind = "cold" if number == 0 and cold else "restart"
+    running = [task.running_us for task in tasks if task.running_us is not None]
+    complete = bool(tasks) and len(running) == len(tasks) and len(running) >= (expected or 0)
+    failed = _first_failure(tasks, incidents, begin)
+    if complete and failed is not None and max(running) > failed:
+        complete = False
+    horizon = end or failed or job.last_us or begin
+    # Restores of the start before are cut off when its tasks are cancelled.
+    ready = min((t.deploying_us for t in tasks if t.deploying_us is not None), default=_NEVER)
+    restores = tuple(
+        _restored(lines.shared.restores.within(ready, end or _NEVER), complete=complete)
+    )
+    begun = Begun(
+        job=job,
+        marks=within,
+        tasks=tasks,
+        restores=restores,
+        started_us=begin,
+        horizon_us=horizon,
+        cold=kind == "cold",
+        complete=complete,
+    )
+    steps = tuple(steps_of(begun, lines.shared.asked, lines.checkpoints))
+    trigger, cause, ref = _trigger(lines, begin) if kind == "restart" else (None, None, None)
+    return Start(
+        job=job.key,
+        number=number,
+        kind=kind,
+        started_us=begin,
+        ended_us=end,
+        trigger=trigger,
+        cause=cause,
+        trigger_ref=ref,
+        steps=steps,
+        running_us=max(running) if complete else None,
+        held=None if complete else _held(steps, tasks),
+        tasks=tuple(tasks),
+        expected=expected,
+        slots=_slots(within),
+        restored=bool(restores)
+        or any(i.kind == "restored" and (i.time_us or 0) < (end or _NEVER) for i in incidents),
+        failed_us=failed,
+        restores=restores,
+    )
+
+
+def _first_failure(
+    tasks: Sequence[TaskTimes], incidents: Iterable[Incident], begin: int
+) -> int | None:
+    """When the first task of a start failed, or the job; tasks of the start before may still do so."""
+    times = [t.ended_us for t in tasks if t.end_state == "FAILED" and t.ended_us is not None]
+    if not times:
+        ready = min((t.begins_us for t in tasks if t.begins_us is not None), default=begin)
+        times = [
+            i.time_us
+            for i in incidents
+            if i.kind in ("job-failing", "job-failure") and i.time_us and ready < i.time_us
+        ]
+    return min(times, default=None)
+
+
+def _restored(rows: Iterable[Row], *, complete: bool) -> Iterator[Restore]:
+    """State that was read back in one start, by TaskManager; downloads apart."""
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        place = (row["source"], row["owner"], row["writer_taskmanager"], row["writer_host"])
+        groups[(*place, row["download"])].append(row)
+    for (_, _, taskmanager, host, download), members in groups.items():
+        begun = [row for row in members if not row["done"]]
+        done = [row for row in members if row["done"]]
+        if not begun:
+            continue
+        handles = sum(row["n"] for row in begun)
+        yield Restore(
+            taskmanager=taskmanager,
+            host=host,
+            started_us=min(row["first_us"] for row in begun),
+            finished_us=max(row["last_us"] for row in done)
+            if done and (complete or sum(row["n"] for row in done) >= handles)
+            else None,
+            handles=handles,
+            download=download,
+            ref=ref_of(begun[0]),
+        )
+
+
+def _trigger(lines: _Timelines, moment: int) -> tuple[str | None, str | None, Ref | None]:
+    """What a restart followed: the nearest failure before it, the likeliest cause of those together."""
+    span = moment - _TRIGGER_US, moment + _SAME_RESTART_US + 1
+    near = [
+        (incident, kind)
+        for incident in sorted(
+            (*lines.triggers.within(*span), *lines.shared.strays.within(*span)),
+            key=lambda incident: incident.time_us or 0,
+        )
+        if (kind := kind_of(incident)) is not None
+    ]
+    if not near:
+        return None, None, None
+    last = max(incident.time_us or 0 for incident, _ in near)
+    together = [pair for pair in near if last - (pair[0].time_us or 0) <= _TOGETHER_US]
+    incident, kind = min(
+        together,
+        key=lambda pair: (
+            RANKS.index(pair[1]) if pair[1] in RANKS else len(RANKS),
+            pair[0].cause is None,
+            pair[0].time_us or 0,
+        ),
+    )
+    return kind, incident.cause, incident.ref
+
+
+def _held(steps: Sequence[Step], tasks: Sequence[TaskTimes]) -> str:
+    """The step in which a start stopped."""
+    for step in steps:
+        if step.ended_us is None and step.started_us is not None:
+            return step.name
+    return "initialisation" if any(t.initializing_us for t in tasks) else "deployment"
+
+
+def _slots(marks: Sequence[Row]) -> Slots | None:
+    """What was required, and what was got where a message says so; a restart may reuse its slots."""
+    required = acquired = 0
+    told = False
+    ref = None
+    allocated: set[str] = set()
+    pool_requests: set[str] = set()
+    taskmanagers: set[str] = set()
+    for row in marks:
+        fields = row["fields"] or {}
+        if row["template"] == "slots-required":
+            wanted = sum(int(n) for n in _REQUIRED.findall(fields.get("requirements", "")))
+            if wanted > required:
+                required, ref = wanted, ref_of(row)
+        elif row["template"] == "slot-requested-by-pool":
+            pool_requests.add(fields.get("slot_request_id", ""))
+            ref = ref or ref_of(row)
+        elif row["template"] == "resources-not-acquired":
+            acquired, told = _acquired(fields.get("acquired", "")), True
+        elif row["template"] == "slot-allocation":
+            allocated.add(fields.get("slot", ""))
+            if row["taskmanager"]:
+                taskmanagers.add(row["taskmanager"])
+    required = required or len(pool_requests)
+    if not required:
+        return None
+    enough = len(allocated) >= required
+    return Slots(
+        required=required,
+        acquired=max(acquired, len(allocated) if not told else 0) if told or enough else None,
+        taskmanagers=len(taskmanagers),
+        ref=ref,
+    )
+
+
+def _acquired(text: str) -> int:
+    return sum(int(n) for n in _REQUIRED.findall(text))

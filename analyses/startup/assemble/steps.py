@@ -1,0 +1,251 @@
+"""The steps of one start, in their order: submission, slots, deployment, initialisation, first checkpoint."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+from flowdiag.analyses.flink.job import JobFacts
+from flowdiag.analyses.startup.assemble.timeline import Row, Timeline, ref_of
+from flowdiag.analyses.startup.facts import Restore, Spread, Step, TaskTimes, Worker
+from flowdiag.parsers.rows import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """One start, before its steps are told apart.
+
+    Args:
+        marks: records from its beginning to that of the next one.
+        horizon_us: until when it is looked at, where a step has no end.
+        complete: all tasks came to run.
+    """
+
+    job: JobFacts
+    marks: Sequence[Row]
+    tasks: Sequence[TaskTimes]
+    restores: Sequence[Restore]
+    started_us: int
+    horizon_us: int
+    cold: bool
+    complete: bool
+
+
+def steps_of(begun: Begun, asked: Timeline, completed: Sequence[int]) -> Iterator[Step]:
+    """The steps that can be told, in their order.
+
+    Args:
+        begun: the start.
+        asked: workers of all jobs, by when they were asked for.
+        completed: when the job's checkpoints did.
+    """
+    tasks, horizon = begun.tasks, begun.horizon_us
+    scheduled = [t.scheduled_us for t in tasks if t.scheduled_us is not None]
+    deploying = [t.deploying_us for t in tasks if t.deploying_us is not None]
+    ready = min([*scheduled, *deploying], default=None)
+    yield from _until_ready(begun, ready)
+    if ready is None:
+        return
+    slots = _slots_step(begun.marks, scheduled, deploying, horizon, tasks)
+    yield slots
+    yield from _workers_step(asked, begun.started_us, slots.ended_us or horizon)
+    if not deploying:
+        return
+    yield from _own_steps(tasks, horizon)
+    yield from _restore_step(begun.restores, horizon)
+    if begun.complete:
+        running = max(t.running_us or 0 for t in tasks)
+        yield from _first_checkpoint(begun.job, completed, running, horizon)
+
+
+def _until_ready(begun: Begun, ready: int | None) -> Iterator[Step]:
+    """What comes before the first task is scheduled or deployed."""
+    if not begun.cold:
+        held = begun.horizon_us if ready is None else None
+        yield Step(name="back-off", started_us=begun.started_us, ended_us=ready, held_us=held)
+        return
+
+    def first(*templates: str) -> Row | None:
+        return next((row for row in begun.marks if row["template"] in templates), None)
+
+    started, registered = first("job-starting"), first("jobmaster-registered")
+    submitted = first(
+        "job-received",
+        "job-received-quoted",
+        "job-submitting",
+        "job-submitting-quoted",
+        "client-job-sent",
+    )
+    if submitted is not None:
+        yield _between("submission", submitted, started, ready, begun.horizon_us)
+    if started is not None and registered is not None:
+        yield _between("resource-manager", started, registered, None, begun.horizon_us)
+
+
+def _own_steps(tasks: Sequence[TaskTimes], horizon: int) -> Iterator[Step]:
+    """What every task does by itself."""
+    reached = {
+        task.attempt_id: us
+        for task in tasks
+        if task.deploying_us is not None
+        and (us := task.initializing_us or task.running_us) is not None
+    }
+    yield _task_step(
+        "deployment",
+        [t for t in tasks if t.deploying_us is not None],
+        lambda task: task.deploying_us,
+        lambda task: reached.get(task.attempt_id),
+        horizon,
+    )
+    initializing = [t for t in tasks if t.initializing_us is not None]
+    if initializing:
+        yield _task_step(
+            "initialisation",
+            initializing,
+            lambda task: task.initializing_us,
+            lambda task: task.running_us,
+            horizon,
+        )
+
+
+def _between(name: str, begin: Row, end: Row | None, other_end: int | None, horizon: int) -> Step:
+    ended = end["time_us"] if end is not None else other_end
+    return Step(
+        name=name,
+        started_us=begin["time_us"],
+        ended_us=ended,
+        held_us=None if ended is not None else horizon,
+        refs=tuple(ref_of(row) for row in (begin, end) if row is not None),
+    )
+
+
+def _slots_step(
+    marks: Sequence[Row],
+    scheduled: Sequence[int],
+    deploying: Sequence[int],
+    horizon: int,
+    tasks: Sequence[TaskTimes],
+) -> Step:
+    """From the wish for slots to the first deployment."""
+    begin = min([*scheduled, *deploying])
+    end = min(deploying) if deploying else None
+    came = [
+        row
+        for row in marks
+        if row["event"] == Event.TASKMANAGER_REGISTERED
+        and begin <= row["time_us"] <= (end or horizon)
+    ]
+    return Step(
+        name="slots",
+        started_us=begin,
+        ended_us=end,
+        held_us=None if end is not None else horizon,
+        taskmanager=came[-1]["taskmanager"] if came else None,
+        host=came[-1]["host"] if came else None,
+        refs=tuple(t.ref for t in tasks[:1] if t.ref is not None),
+    )
+
+
+def _task_step(name: str, tasks: Sequence[TaskTimes], begins: Any, ends: Any, horizon: int) -> Step:
+    """A step that every task takes by itself: its spread, and the task that took longest."""
+    durations: list[tuple[int, TaskTimes]] = []
+    waiting: list[tuple[int, TaskTimes]] = []
+    for task in tasks:
+        end = ends(task)
+        if end is None:
+            until = task.ended_us if task.ended_us is not None else horizon
+            waiting.append((max(0, until - begins(task)), task))
+        else:
+            durations.append((max(0, end - begins(task)), task))
+    slowest = max(waiting or durations, key=lambda pair: pair[0])[1]
+    values = sorted(us // 1000 for us, _ in (*durations, *waiting))
+    last = max((ends(task) for _, task in durations), default=None)
+    return Step(
+        name=name,
+        started_us=min(begins(task) for task in tasks),
+        ended_us=None if waiting else last,
+        held_us=horizon if waiting else None,
+        spread=Spread(
+            count=len(values),
+            p50_ms=_percentile(values, 0.5),
+            p95_ms=_percentile(values, 0.95),
+            max_ms=values[-1],
+        ),
+        task=slowest.task,
+        subtask_index=slowest.subtask_index,
+        taskmanager=slowest.taskmanager,
+        host=slowest.host,
+        refs=(slowest.ref,) if slowest.ref else (),
+    )
+
+
+def _workers_step(workers: Timeline, begin: int, end: int) -> Iterator[Step]:
+    """From the request for each worker to its registration, part of the wait for slots."""
+    asked = [w for _, w in sorted(workers.within(begin, end + 1), key=itemgetter(0))]
+    yield from over_workers(
+        "workers", [(w, w.requested_us or 0, w.registered_us or w.ended_us) for w in asked], end
+    )
+
+
+def _restore_step(restores: Sequence[Restore], horizon: int) -> Iterator[Step]:
+    """The time in which TaskManagers read state back, part of the initialisation."""
+    spans = [
+        (Worker(name=r.taskmanager or "?", host=r.host, ref=r.ref), r.started_us, r.finished_us)
+        for r in restores
+        if not r.download
+    ]
+    yield from over_workers("restore", spans, horizon)
+
+
+def over_workers(
+    name: str, spans: Sequence[tuple[Worker, int, int | None]], horizon: int | None
+) -> Iterator[Step]:
+    """A step that every TaskManager takes by itself: its spread, and the one that took longest."""
+    if not spans:
+        return
+    took = [
+        (max(0, (end if end is not None else horizon or begin) - begin), end is None, worker)
+        for worker, begin, end in spans
+    ]
+    waiting = any(open_ for _, open_, _ in took)
+    slowest = max((t for t in took if t[1]) if waiting else took, key=lambda t: t[0])
+    values = sorted(us // 1000 for us, _, _ in took)
+    worker = slowest[2]
+    yield Step(
+        name=name,
+        started_us=min(begin for _, begin, _ in spans),
+        ended_us=None if waiting else max(end for _, _, end in spans if end is not None),
+        held_us=horizon if waiting else None,
+        spread=Spread(
+            count=len(values),
+            p50_ms=_percentile(values, 0.5),
+            p95_ms=_percentile(values, 0.95),
+            max_ms=values[-1],
+        ),
+        taskmanager=worker.name,
+        host=worker.host,
+        refs=(worker.ref,) if worker.ref else (),
+    )
+
+
+def _percentile(values: Sequence[int], share: float) -> int:
+    """The nearest rank: a value that occurred."""
+    return values[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def _first_checkpoint(
+    job: JobFacts, completed: Sequence[int], running: int, horizon: int
+) -> Iterator[Step]:
+    place = bisect_left(completed, running)
+    end = completed[place] if place < len(completed) else None
+    if job.checkpoints and (end is None or end <= max(horizon, running)):
+        yield Step(
+            name="first-checkpoint",
+            started_us=running,
+            ended_us=end,
+            held_us=None if end is not None else horizon,
+        )

@@ -1,0 +1,28 @@
+"""Rows in order of time, and where they are told."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flowdiag.analyses.keys import Ref
+
+Row = Mapping[str, Any]
+
+
+def ref_of(row: Row) -> Ref:
+    """Where a row is told."""
+    return Ref(row["source"], row["offset"])
+
+
+class Timeline:
+    """Rows in order of time, of which a span is cut without looking at the rest."""
+
+    def __init__(self, rows: Sequence[Any], times: Sequence[int]) -> None:
+        """Take rows and the time of each, both in order."""
+        self._rows, self._times = rows, times
+
+    def within(self, low: int, high: int) -> Sequence[Any]:
+        """Rows with `low` <= time < `high`."""
+        return self._rows[bisect_left(self._times, low) : bisect_left(self._times, high)]

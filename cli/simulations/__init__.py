@@ -1,0 +1,1 @@
+"""`flowdiag simulate`: from flags, reports and inputs to what a model plays."""

@@ -1,0 +1,399 @@
+"""`flowdiag simulate credits`: from flags, or a job's logs and metrics, to what settings would change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from flowdiag.analyses.queues.credit_facts import bytes_of, debloating_of, flow_of, observe
+from flowdiag.analyses.queues.credit_fit import (
+    Fit,
+    Prediction,
+    fit,
+    given,
+    predict,
+    watched,
+    what_if,
+)
+from flowdiag.analyses.queues.credits import (
+    Debloating,
+    Edge,
+    Flow,
+    Job,
+    ModelError,
+    Outcome,
+    Task,
+    simulate,
+)
+from flowdiag.cli.console import Progress, write_report
+from flowdiag.cli.exit_codes import ExitCode
+from flowdiag.cli.simulations.values import length
+from flowdiag.parsers.errors import FlowdiagError
+
+DEFAULT_PARALLELISM: Final = "2,4,2"
+DEFAULT_VERSION: Final = "1.20"
+MOST_SUBTASKS: Final = 1_000
+_GROWTH: Final = 60  # columns of the queue over time, in JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The flags as given; None where one was not."""
+
+    paths: tuple[str, ...]
+    job: str | None
+    parallelism: str | None
+    rate: float | None
+    service: str | None
+    record_size: str | None
+    skew: float | None
+    task_managers: int | None
+    flink: str | None
+    buffers_per_channel: int | None
+    floating_buffers: int | None
+    segment_size: str | None
+    segments: int | None
+    buffer_timeout: str | None
+    debloat: str | None
+    unaligned: bool | None
+    checkpoint_interval: str | None
+    as_json: bool
+
+
+def run_credits(wanted: Wanted) -> ExitCode:
+    """Simulate and write the outcome.
+
+    Raises:
+        FlowdiagError: a value makes no sense, or the inputs are not enough for a model.
+    """
+    try:
+        fitted, played = _from_inputs(wanted) if wanted.paths else _from_flags(wanted)
+        growth = simulate(fitted.job, fitted.flow, fill=False)
+    except ModelError as error:
+        raise FlowdiagError(f"cannot simulate this: {error}") from None
+    if wanted.as_json:
+        text = _document(fitted, played, growth)
+    else:
+        from flowdiag.cli.views.credit_simulation import page_of
+
+        text = page_of(fitted, played, growth)
+    write_report(text, None)
+    return ExitCode.CLEAR
+
+
+# -- what is played ------------------------------------------------------------------------------
+
+
+def _from_flags(wanted: Wanted) -> tuple[Fit, list[Prediction]]:
+    version = _version(wanted.flink or DEFAULT_VERSION)
+    job = described_job(wanted)
+    flow = changed(flow_of({}, version), wanted, version)
+    if flow.interval_ms <= 0:
+        flow = replace(flow, interval_ms=10_000.0)
+    fitted = given(job, flow, version)
+    return fitted, what_if(fitted)
+
+
+def _from_inputs(wanted: Wanted) -> tuple[Fit, list[Prediction]]:
+    for option, value in (
+        ("--parallelism", wanted.parallelism),
+        ("--rate", wanted.rate),
+        ("--service", wanted.service),
+        ("--record-size", wanted.record_size),
+        ("--skew", wanted.skew),
+        ("--task-managers", wanted.task_managers),
+        ("--flink", wanted.flink),
+    ):
+        if value is not None:
+            raise FlowdiagError(f"{option} does not go with --from, which tells it")
+    fitted = _fitted(wanted)
+    played = what_if(fitted)
+    tried = changed(fitted.flow, wanted, fitted.version)
+    if tried != fitted.flow:
+        played.insert(1, predict(fitted, "tried", flow=tried))
+    return fitted, played
+
+
+def _fitted(wanted: Wanted) -> Fit:
+    from flowdiag.analyses.diagnosis import measure, selected
+    from flowdiag.analyses.options import Options
+    from flowdiag.analyses.queues.facts import options_of
+    from flowdiag.analyses.queues.topic import QUEUES
+    from flowdiag.analyses.span import Selection
+    from flowdiag.cli.diagnosing import find, resources_of, stages
+    from flowdiag.cli.spark.starter import SparkStarter
+
+    with Progress() as progress, SparkStarter.begin() as spark:
+        progress("looking at the inputs")
+        discovery = find(wanted.paths, strict=False, engine="flink")
+        measured = measure(
+            (QUEUES,),
+            discovery,
+            spark.session,
+            resources=resources_of(spark),
+            say=stages(progress, discovery),
+        )
+        options = Options(selection=Selection(job=wanted.job))
+        jobs = selected(QUEUES, measured.facts[QUEUES.name], measured.processes, options).jobs
+        if len(jobs) != 1:
+            names = ", ".join(sorted(j.job.name or j.job.key.job_id for j in jobs)) or "none"
+            raise FlowdiagError(
+                f"the input holds {len(jobs)} jobs, not one: {names}", hint="choose with --job"
+            )
+        progress("fitting the model")
+        observed = observe(jobs[0], options_of(jobs[0].job))
+        if observed is None:
+            raise FlowdiagError(
+                "the input tells no rates, or not what comes before what",
+                hint="give metric reports of all TaskManagers and the JobManager's log or /jobs/:id"
+                " (flowdiag collect)",
+            )
+        return fit(observed)
+
+
+def described_job(wanted: Wanted) -> Job:
+    """A chain of tasks with hash edges, as the flags describe it.
+
+    Raises:
+        FlowdiagError: they do not.
+    """
+    sizes = _sizes(wanted.parallelism or DEFAULT_PARALLELISM)
+    if wanted.rate is None or wanted.service is None:
+        raise FlowdiagError(
+            "what comes in, and what a record costs, is not known",
+            hint="give --rate and --service, or a job's logs and metrics with --from",
+        )
+    if not 0 < wanted.rate < 1e12:
+        raise FlowdiagError("--rate must be above 0")
+    costs = _costs(wanted.service, len(sizes) - 1)
+    size = bytes_of(wanted.record_size, 0) if wanted.record_size is not None else 100
+    if size < 1:
+        raise FlowdiagError(f"--record-size '{wanted.record_size}' is no size", hint="write 400b")
+    managers = wanted.task_managers
+    if managers is not None and not 1 <= managers <= MOST_SUBTASKS:
+        raise FlowdiagError(f"--task-managers must be 1 to {MOST_SUBTASKS}")
+    names = ["source", *[f"task {i}" for i in range(1, len(sizes) - 1)], "sink"]
+    service_ms = [sizes[0] * 1000.0 / wanted.rate, *costs]
+    tasks = tuple(
+        Task(
+            name=name,
+            service_ms=(cost,) * count,
+            record_bytes=float(size),
+            taskmanagers=tuple(f"taskmanager-{i % managers + 1}" for i in range(count))
+            if managers
+            else (),
+        )
+        for name, count, cost in zip(names, sizes, service_ms, strict=True)
+    )
+    slowest = max(range(1, len(tasks)), key=lambda i: service_ms[i] / sizes[i])
+    edges = tuple(
+        Edge(
+            upstream=names[place],
+            downstream=names[place + 1],
+            shares=_skewed(sizes[place + 1], wanted.skew) if place + 1 == slowest else (),
+        )
+        for place in range(len(names) - 1)
+    )
+    return Job(tasks=tasks, edges=edges)
+
+
+def _sizes(text: str) -> list[int]:
+    """The subtasks of each task."""
+    sizes = _numbers(text, "--parallelism")
+    if len(sizes) < 2 or any(not 1 <= size <= MOST_SUBTASKS for size in sizes):
+        raise FlowdiagError(
+            f"--parallelism needs two tasks or more, of 1 to {MOST_SUBTASKS} subtasks",
+            hint="write 2,4,2: a source, a task, a sink",
+        )
+    return sizes
+
+
+def _costs(text: str, tasks: int) -> list[float]:
+    """What a record takes each task after the source; a single figure is the sink's."""
+    costs = [length(part, "--service") for part in text.split(",")]
+    if len(costs) == 1:
+        costs = [0.0] * (tasks - 1) + costs
+    if len(costs) != tasks:
+        raise FlowdiagError(
+            f"--service names {len(costs)} tasks, --parallelism {tasks} after the source"
+        )
+    return costs
+
+
+def _skewed(count: int, share: float | None) -> tuple[float, ...]:
+    if share is None:
+        return ()
+    if not 1.0 / count <= share <= 1.0:
+        raise FlowdiagError(
+            f"--skew must be {1 / count:.2g} (even) to 1: the share of one of {count} subtasks"
+        )
+    return (share, *[(1.0 - share) / max(1, count - 1)] * (count - 1))
+
+
+def changed(flow: Flow, wanted: Wanted, version: tuple[int, int]) -> Flow:
+    """The options with what was given on the command line.
+
+    Raises:
+        FlowdiagError: a value that Flink refuses, or an option that this version does not have.
+    """
+    if version >= (2, 0) and (
+        wanted.buffers_per_channel is not None or wanted.floating_buffers is not None
+    ):
+        raise FlowdiagError(
+            "Flink 2 ignores buffers per channel and per gate: they are 2 and 8",
+            hint="try --debloat or --segment-size",
+        )
+    for option, value, least in (
+        ("--buffers-per-channel", wanted.buffers_per_channel, 0),
+        ("--floating-buffers", wanted.floating_buffers, 0 if version < (1, 14) else 1),
+        ("--segments", wanted.segments, 1),
+    ):
+        if value is not None and not least <= value <= 1_000_000:
+            raise FlowdiagError(f"{option} must be at least {least}")
+    if wanted.unaligned and version < (1, 11):
+        raise FlowdiagError("unaligned checkpoints are there from Flink 1.11 on")
+    flush = length(wanted.buffer_timeout, "--buffer-timeout") if wanted.buffer_timeout else None
+    interval = (
+        length(wanted.checkpoint_interval, "--checkpoint-interval")
+        if wanted.checkpoint_interval
+        else None
+    )
+    return replace(
+        flow,
+        per_channel=flow.per_channel
+        if wanted.buffers_per_channel is None
+        else wanted.buffers_per_channel,
+        floating=flow.floating if wanted.floating_buffers is None else wanted.floating_buffers,
+        segment_bytes=_segment(flow, wanted),
+        segments=flow.segments if wanted.segments is None else wanted.segments,
+        flush_ms=flow.flush_ms if flush is None else flush,
+        debloating=_debloating(flow, wanted, version),
+        unaligned=flow.unaligned if wanted.unaligned is None else wanted.unaligned,
+        aligned_timeout_ms=flow.aligned_timeout_ms if wanted.unaligned is None else None,
+        interval_ms=flow.interval_ms if interval is None else max(1.0, interval),
+    )
+
+
+def _debloating(flow: Flow, wanted: Wanted, version: tuple[int, int]) -> Debloating | None:
+    if wanted.debloat is None:
+        return flow.debloating
+    if wanted.debloat.strip().lower() == "off":
+        return None
+    if version < (1, 14):
+        raise FlowdiagError("buffer debloating is there from Flink 1.14 on")
+    target = length(wanted.debloat, "--debloat")
+    if target < 1:
+        raise FlowdiagError("--debloat must be at least 1 ms")
+    return debloating_of(version, target)
+
+
+def _segment(flow: Flow, wanted: Wanted) -> int:
+    if wanted.segment_size is None:
+        return flow.segment_bytes
+    segment = bytes_of(wanted.segment_size, 0)
+    if not 4096 <= segment <= 1 << 30:
+        raise FlowdiagError("--segment-size must be 4kb to 1024mb")
+    return segment
+
+
+def _version(text: str) -> tuple[int, int]:
+    parts = text.strip().split(".")
+    if len(parts) < 2 or not all(part.isdecimal() and len(part) < 4 for part in parts[:2]):
+        raise FlowdiagError(f"--flink '{text}' is no version", hint="write 1.20")
+    version = int(parts[0]), int(parts[1])
+    if version < (1, 5):
+        raise FlowdiagError("credits are there from Flink 1.5 on")
+    return version
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and len(part) < 7 for part in parts):
+        raise FlowdiagError(f"{option} '{text}' is no list of numbers", hint="write 2,4,2")
+    return [int(part) for part in parts]
+
+
+# -- as JSON --------------------------------------------------------------------------------------
+
+
+def _document(fitted: Fit, played: Sequence[Prediction], growth: Outcome) -> str:
+    task = watched(fitted.bottleneck, fitted.job)
+    document = {
+        "schema": "flowdiag.simulation/1",
+        "flink": ".".join(map(str, fitted.version)),
+        "job": msgspec.to_builtins(fitted.job),
+        "bottleneck": fitted.bottleneck,
+        "fit": {
+            "error": None if fitted.error is None else round(fitted.error, 3),
+            "poor": bool(fitted.compared) and fitted.is_poor,
+            "compared": [
+                {"name": c.name, "observed": round(c.observed, 2), "modelled": round(c.modelled, 2)}
+                for c in fitted.compared
+            ],
+            "barrier_scale": round(fitted.scale, 3),
+            "checkpoint_overhead_ms": fitted.overhead_ms,
+            "notes": list(dict.fromkeys(fitted.notes)),
+        },
+        "growth": {
+            "task": task,
+            "from_empty": [[round(t), round(v, 2)] for t, v in _thin(growth, task)],
+        },
+        "outcomes": [_wire(item) for item in played],
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def _thin(outcome: Outcome, task: str) -> list[tuple[float, float]]:
+    series = outcome.queue_over_time.get(task, ())
+    return list(series[:: max(1, len(series) // _GROWTH)])
+
+
+def _wire(item: Prediction) -> dict[str, object]:
+    outcome = item.outcome
+
+    def rounded(value: float | None) -> float | None:
+        return None if value is None else round(value, 2)
+
+    return {
+        "name": item.name,
+        "problem": item.problem,
+        "task": item.task,
+        "settings": msgspec.to_builtins(item.flow),
+        "throughput_per_s": rounded(item.throughput),
+        "queued_buffers": rounded(item.queue),
+        "queued_records": rounded(item.queued_records),
+        "checkpoint_ms": rounded(item.barrier_ms),
+        "checkpoint_longer_than_ms": rounded(item.at_least_ms),
+        "simulated_s": rounded(outcome.seconds) if outcome else None,
+        "overtaken_bytes": rounded(max((b.overtaken_bytes for b in outcome.barriers), default=0.0))
+        if outcome
+        else None,
+        "subtasks": [
+            {
+                "task": s.task,
+                "subtask_index": s.subtask_index,
+                "records_per_s": round(s.records_per_s, 2),
+                "busy": round(s.busy, 4),
+                "back_pressured": round(s.back_pressured, 4),
+                "idle": round(s.idle, 4),
+                "queued_buffers": round(s.queue, 2),
+                "queued_records": round(s.queued_records, 2),
+                "out_buffers": round(s.out_queue, 2),
+                "barrier_ms": _barrier_of(outcome, s.task, s.subtask_index),
+            }
+            for s in (outcome.subtasks if outcome else ())
+        ],
+    }
+
+
+def _barrier_of(outcome: Outcome | None, task: str, index: int) -> float | None:
+    """Median time until a subtask had all its barriers."""
+    if outcome is None:
+        return None
+    known = sorted(
+        b.passed_ms[task, index] for b in outcome.barriers if (task, index) in b.passed_ms
+    )
+    return round(known[len(known) // 2], 2) if known else None

@@ -1,0 +1,94 @@
+"""What `flowdiag checkpoints` shows of a job: how its checkpoints ended, when, and who was late."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from flowdiag.analyses import say
+from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.report.wire import CheckpointJob, Data, TaskManager
+from flowdiag.cli import words
+from flowdiag.cli.grid import Column, heading, judged, line, listing, more, under
+from flowdiag.cli.render.page import PROSE, Page
+from flowdiag.cli.timeline import GLYPHS, Timeline, bucket_note, legend_word, timeline
+
+TASKMANAGERS_SHOWN: Final = 12
+_CELL: Final = {
+    "completed": "green",
+    "savepoint": "bold green",
+    "expired": "bold red",
+    "failed": "bold red",
+    "declined": "bold yellow",
+    "in_flight": "cyan",
+}
+
+
+def blocks(data: Data, page: Page, clock: words.Clock) -> list[RenderableType]:
+    """A block for each job."""
+    return [_job(job, page, clock) for job in data.jobs or ()]
+
+
+def _job(job: CheckpointJob, page: Page, clock: words.Clock) -> RenderableType:
+    title = judged("Job", printable(words.job_title(job)), job.verdict)
+    shown: list[RenderableType] = [title, under(heading("Checkpoints", words.counts(job)))]
+    if job.checkpoints:
+        picture = timeline(job.checkpoints, clock, min(page.width, PROSE) - 4)
+        shown.append(under(_timeline(picture, page, job)))
+    if job.taskmanagers and (page.verbose or any(row.late for row in job.taskmanagers)):
+        shown += [Text(), under(_taskmanagers(job, page))]
+    return Group(*shown)
+
+
+def _timeline(picture: Timeline, page: Page, job: CheckpointJob) -> RenderableType:
+    glyph = 0 if page.unicode else 1
+    rows = []
+    for row in picture.rows:
+        cells = Text()
+        for cell in row.cells:
+            cells.append(GLYPHS[cell.kind][glyph], _CELL.get(cell.kind, "dim"))
+        rows.append((line(row.label, "dim"), cells))
+        bars = picture.bars(row, unicode=page.unicode)
+        if bars.strip():
+            rows.append((Text(), Text(bars, "dim")))
+    table = listing(
+        rows,
+        Column("", itemgetter(0), "left"),
+        Column("", itemgetter(1), "left"),
+        heads=None,
+    )
+    legend = Text()
+    for kind in picture.kinds():
+        legend.append(GLYPHS[kind][glyph], _CELL.get(kind, "dim"))
+        legend.append(f" {legend_word(kind)}   ", "dim")
+    for note in (bucket_note(picture.per_cell), picture.scale()):
+        legend.append(f"{note}   " if note else "", "dim")
+    if job.truncated:
+        legend.append("lists are cut at --max-rows", "yellow")
+    return Group(table, legend)
+
+
+def _taskmanagers(job: CheckpointJob, page: Page) -> RenderableType:
+    rows = job.taskmanagers if page.verbose else job.taskmanagers[:TASKMANAGERS_SHOWN]
+    table = listing(
+        rows,
+        Column("TaskManager", _named, "wrap"),
+        Column("subtasks", lambda row: str(row.subtasks)),
+        Column("late", lambda row: str(row.late)),
+        Column("expected", lambda row: None if row.expected is None else f"{row.expected:.1f}"),
+        Column(
+            "ratio", lambda row: None if row.ratio is None else words.quantity(row.ratio, "ratio")
+        ),
+        Column("p", lambda row: None if row.p_value is None else f"{row.p_value:.2g}"),
+        # Twice what placement explains is worth a look, whatever p says on a small cluster.
+        style=lambda row: "bold yellow" if row.late and (row.ratio or 0) >= 2 else "",
+    )
+    note = "late: distinct subtasks that acknowledged an expired checkpoint; expected: by placement"
+    return Group(table, *more(len(job.taskmanagers) - len(rows)), line(note, "dim"))
+
+
+def _named(row: TaskManager) -> str:
+    return say.place(row.taskmanager, row.host)

@@ -1,0 +1,198 @@
+"""Whole files that hold many log events: answers and exports of log stores, arrays, tables."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from flowdiag.parsers.envelopes.objects import (
+    DEPTH,
+    Unwrapped,
+    decoded,
+    process_of_labels,
+    unwrap,
+)
+from flowdiag.parsers.envelopes.stores import STORES, Within, pairs_in
+from flowdiag.parsers.envelopes.tables import Event, events_of_csv, events_of_grafana
+from flowdiag.parsers.envelopes.times import read_time
+
+DOCUMENT_BYTES: Final = 256 * 1024 * 1024
+"""A JSON document must fit into memory, decoded: a larger one is not read."""
+
+
+# Objects that hold nothing but a list of events, each an object.
+_LISTS: Final = (
+    "events", "entries", "messages", "logs", "records", "data", "results", "value", "frames",
+)  # fmt: skip
+
+
+def read_document(data: bytes) -> list[Unwrapped] | None:
+    """Read a whole file that holds many log events; None if it is no such file.
+
+    Takes JSON of any known shape (one document, or several one after the other), CSV with a
+    column of log lines, and the text that Grafana Explore downloads.
+
+    The events of one process stand together, oldest first; processes follow in the order of
+    their first appearance, so that lines of different processes never interrupt a record. Events
+    without a time stay behind the event before them, equal times keep their order; if the
+    input is newest first, it is turned round before.
+    """
+    data = data.removeprefix(b"\xef\xbb\xbf").strip()
+    if data[:1] in (b"{", b"["):
+        events = [*_json_events(data)]
+    else:
+        text = data.decode("utf-8", "replace")
+        events = [*(events_of_grafana(text) or events_of_csv(text))]
+    return _in_order(_joined(events)) if events else None
+
+
+def json_values(data: bytes) -> tuple[list[object], bool]:
+    """The JSON values that a file consists of, one behind the other, and whether that is all.
+
+    What follows the first damage is left out.
+    """
+    value = decoded(data)
+    if value is not None:
+        return [value], True
+    text = data.decode("utf-8", "replace")
+    decoder = json.JSONDecoder(strict=False)
+    values: list[object] = []
+    at = 0
+    while found := _VALUE.match(text, at):
+        try:
+            value, at = decoder.raw_decode(text, found.end() - 1)
+        except (ValueError, RecursionError):
+            break
+        values.append(value)
+    return values, not text[at:].strip(_BETWEEN)
+
+
+_BETWEEN: Final = " \t\r\n,\0"
+_VALUE: Final = re.compile(rf"[{_BETWEEN}]*[{{\[]")
+
+
+def _json_events(data: bytes) -> Iterator[Unwrapped]:
+    for value in json_values(data)[0]:
+        for event, labels in _events_in(value, {}, DEPTH):
+            if isinstance(event, str):
+                process = process_of_labels(labels)
+                for record in _records_in(event):
+                    yield Unwrapped(record, process=process)
+            else:
+                own = event.get("labels")
+                named = labels | own if isinstance(own, dict) else labels
+                unwrapped = unwrap(event | {"labels": named} if named else event, DEPTH)
+                if unwrapped is not None and _is_event(unwrapped):
+                    yield unwrapped
+
+
+def _records_in(text: str) -> Iterator[str]:
+    """Cut a text where a line begins with a time: it may be a record, or a whole log."""
+    record: list[str] = []
+    for line in text.rstrip("\r\n").split("\n"):
+        if record and read_time(line[:32])[1] is not None:
+            yield "\n".join(record)
+            record.clear()
+        record.append(line.rstrip("\r"))
+    yield "\n".join(record)
+
+
+def _is_event(unwrapped: Unwrapped) -> bool:
+    """A text alone may be anything: an event has a time, or says who wrote it."""
+    return (
+        unwrapped.timestamp_us is not None
+        or unwrapped.local_us is not None
+        or unwrapped.level is not None
+        or unwrapped.logger is not None
+        or unwrapped.process is not None
+    )
+
+
+def _events_in(value: object, labels: dict[str, Any], depth: int) -> Iterator[Event]:
+    """Find the events in an answer or export, with the labels they inherit."""
+    if not depth:
+        return
+    if isinstance(value, str):
+        yield value, labels
+    elif isinstance(value, list):
+        for item in value:
+            if isinstance(item, list):  # CloudWatch Logs Insights: a row of fields
+                item = pairs_in(item, "field", "value")
+            if isinstance(item, (dict, str)):
+                yield from _events_in(item, labels, depth - 1)
+    elif isinstance(value, dict):
+        for find in STORES:
+            found = find(value, labels)
+            if isinstance(found, Within):
+                yield from _events_in(found.value, found.labels, depth - 1)
+                return
+            if found is not None:
+                yield from found
+                return
+        for key in _LISTS:
+            below = value.get(key)
+            if isinstance(below, list) and below and isinstance(below[0], (dict, list)):
+                yield from _events_in(below, labels, depth - 1)
+                return
+        for key in ("response", "rawResponse", "data"):
+            below = value.get(key)
+            if isinstance(below, dict):
+                yield from _events_in(below, labels, depth - 1)
+                return
+        if isinstance(results := value.get("results"), dict):  # Grafana: one per query
+            for below in results.values():
+                yield from _events_in(below, labels, depth - 1)
+            return
+        yield value, labels
+
+
+def _joined(events: list[Unwrapped]) -> list[Unwrapped]:
+    """Put the pieces of lines that docker cut together again."""
+    result: list[Unwrapped] = []
+    open_pieces: dict[str | None, Unwrapped] = {}
+    for event in events:
+        begun = open_pieces.pop(event.process, None)
+        if begun is None:
+            begun = event
+            result.append(event)
+        else:
+            begun.text += event.text
+        if event.partial:
+            open_pieces[event.process] = begun
+    for event in result:
+        event.partial = False
+    return result
+
+
+def _in_order(events: list[Unwrapped]) -> list[Unwrapped]:
+    by_process: dict[str | None, list[Unwrapped]] = {}
+    for event in events:
+        by_process.setdefault(event.process, []).append(event)
+    return [event for group in by_process.values() for event in _oldest_first(group)]
+
+
+def _oldest_first(events: list[Unwrapped]) -> list[Unwrapped]:
+    times = [event.timestamp_us for event in events]
+    if all(time is None for time in times):
+        times = [event.local_us for event in events]
+    if all(time is None for time in times):
+        # Lines without a carrier's time begin with their own, most of them.
+        times = [read_time(event.text[:32])[1] for event in events]
+    known = [time for time in times if time is not None]
+    falls = sum(after < before for before, after in itertools.pairwise(known))
+    rises = sum(after > before for before, after in itertools.pairwise(known))
+    if not falls:
+        return events
+    pairs = list(zip(times, events, strict=True))
+    if falls > rises:
+        pairs.reverse()
+    keyed: list[tuple[int, Unwrapped]] = []
+    last = min(known)
+    for time, event in pairs:
+        last = last if time is None else time
+        keyed.append((last, event))
+    keyed.sort(key=lambda pair: pair[0])
+    return [event for _, event in keyed]

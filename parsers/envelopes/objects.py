@@ -1,0 +1,281 @@
+"""One JSON object and the log record inside it.
+
+Shapes are told by their keys alone (`keys`). JSON within JSON is unwrapped as well: what the inner one says of
+the record itself counts, and what the outer one says of its process.
+
+A file with one JSON object per line is streamed in the order it has, even if that is newest
+first; a document is put in order, oldest first (see `documents`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from flowdiag.parsers.envelopes.keys import (
+    INNER,
+    IS_FILE,
+    IS_HOST,
+    IS_LEVEL,
+    IS_LOGGER,
+    IS_POD,
+    IS_SERVICE,
+    IS_STREAM,
+    IS_TEXT,
+    IS_THREAD,
+    IS_TIME,
+    IS_TRACE,
+    LEVELS,
+    NO_LABELS,
+    SYSLOG,
+    Fields,
+    Meanings,
+    first_text,
+    sorted_out,
+)
+from flowdiag.parsers.envelopes.times import time_of
+from flowdiag.parsers.sources.rolling import group_of
+
+DEPTH: Final = 6  # of JSON within JSON
+
+
+@dataclass(slots=True)
+class Unwrapped:
+    """The record inside one JSON object; null where it does not say.
+
+    `text` is a log line of any layout or the bare message, and may have several lines (a stack
+    trace); it has no line end. `timestamp_us` is the instant in UTC microseconds; a time without
+    a zone gives none. `local_us` is the wall clock as printed, with or without zone, in
+    microseconds since 1970-01-01T00:00 of that clock. `process` names who wrote the record: pod,
+    container, log stream, host and file, whichever is the first to be known. `trace` is the stack
+    trace as Java prints it. `partial` tells that docker cut the line (at 16 KiB) and the next
+    record of this process continues it.
+    """
+
+    text: str
+    timestamp_us: int | None = None
+    process: str | None = None
+    level: str | None = None
+    logger: str | None = None
+    thread: str | None = None
+    trace: str | None = None
+    local_us: int | None = None
+    partial: bool = False
+
+
+def unwrap_json(line: bytes) -> Unwrapped | None:
+    """Unwrap one JSON line of any known shape; None if it is none.
+
+    A comma behind the object or a bracket before it, as in arrays written line by line, are
+    allowed. A line that is cut or damaged is none: read it as text.
+
+    >>> unwrap_json(b'{"log":"INFO started\\\\n","stream":"stdout","time":"1970-01-01T00:00:01Z"}')
+    ... # doctest: +ELLIPSIS
+    Unwrapped(text='INFO started', timestamp_us=1000000, ...)
+    """
+    line = line.strip(b" \t\r\n,[]\xef\xbb\xbf") if line[:1] != b"{" else line.rstrip(b"\r\n ,]")
+    if line[:1] != b"{" or line[-1:] != b"}":
+        return None
+    value = decoded(line)
+    return unwrap(value, DEPTH) if isinstance(value, dict) else None
+
+
+def decoded(data: bytes | str) -> object:
+    """Decode JSON; None if it is damaged."""
+    try:
+        return msgspec.json.decode(data)
+    except RecursionError:
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    try:  # NaN, and control characters that were not escaped
+        return json.loads(data, strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+_DOCKER: Final = frozenset({"log", "stream", "time"})
+
+
+def text_of(value: Fields, keys: Sequence[str]) -> str | None:
+    """The first of these keys that holds a string with anything in it."""
+    return first_text([(0, value.get(key)) for key in keys])
+
+
+def unwrap(value: Fields, depth: int) -> Unwrapped | None:
+    """The record inside a decoded object; None if it holds none. `depth`: of JSON within JSON."""
+    if "timestamp_us" in value:
+        return _own(value)
+    if depth <= 0:
+        return None
+    inner: Unwrapped | None = None
+    found = sorted_out(value)
+    text = first_text(found[IS_TEXT])
+    if text is None:
+        for key in INNER:
+            below = value.get(key)
+            if isinstance(below, dict) and (inner := unwrap(below, depth - 1)) is not None:
+                break
+        if inner is None:
+            return None
+    else:
+        stripped = text.strip()
+        if stripped[:1] == "{" and stripped[-1:] == "}":
+            below = decoded(stripped)
+            if isinstance(below, dict):
+                inner = unwrap(below, depth - 1)
+    instant, local = time_of(found[IS_TIME])
+    process = process_of(found)
+    if inner is not None:
+        if inner.timestamp_us is None:
+            inner.timestamp_us = instant
+        if inner.local_us is None:
+            inner.local_us = local
+        inner.process = process or inner.process
+        inner.level = inner.level or _level_of(found[IS_LEVEL], value)
+        inner.logger = inner.logger or first_text(found[IS_LOGGER])
+        inner.thread = inner.thread or first_text(found[IS_THREAD])
+        inner.trace = inner.trace or _trace_of(found[IS_TRACE])
+        return inner
+    assert text is not None
+    trace = _trace_of(found[IS_TRACE])
+    full = value.get("full_message")
+    if isinstance(full, str) and full.startswith(text.rstrip()):
+        # Some GELF writers repeat the message in front of the trace, and cut the short one.
+        first, _, rest = full.partition("\n")
+        text, trace = first, rest if rest.strip() else None
+    return Unwrapped(
+        text=text.rstrip("\r\n"),
+        timestamp_us=instant,
+        process=process,
+        level=_level_of(found[IS_LEVEL], value),
+        logger=first_text(found[IS_LOGGER]),
+        thread=first_text(found[IS_THREAD]),
+        trace=trace,
+        local_us=local,
+        partial=not text.endswith("\n") and _DOCKER <= value.keys() <= _DOCKER | {"attrs"},
+    )
+
+
+def _own(value: Fields) -> Unwrapped | None:
+    """One line of the stream that `sources.open_source` makes of a document."""
+    try:
+        return msgspec.convert(dict(value), _Own).unwrapped()
+    except msgspec.ValidationError:
+        return None
+
+
+class _Own(msgspec.Struct, omit_defaults=True):
+    """The wire form of `Unwrapped`."""
+
+    message: str
+    timestamp_us: int | None
+    process: str | None
+    level: str | None
+    logger: str | None
+    thread: str | None
+    trace: str | None = None
+    local_us: int | None = None
+
+    def unwrapped(self) -> Unwrapped:
+        return Unwrapped(
+            text=self.message,
+            timestamp_us=self.timestamp_us,
+            process=self.process,
+            level=self.level,
+            logger=self.logger,
+            thread=self.thread,
+            trace=self.trace,
+            local_us=self.local_us,
+        )
+
+
+def _level_of(hits: list[tuple[int, Any]], value: Fields) -> str | None:
+    for _, found in hits:
+        if isinstance(found, str) and (level := LEVELS.get(found.strip().upper())):
+            return level
+        if isinstance(found, int) and "short_message" in value and 0 <= found < len(SYSLOG):
+            return SYSLOG[found]
+    return None
+
+
+def process_of(found: Meanings) -> str | None:
+    """Who wrote a record, by its keys."""
+    for hits in found[IS_POD : IS_STREAM + 1]:
+        if hits and (name := first_text([hit for hit in hits if hit[1] not in NO_LABELS])):
+            return name.lstrip("/")
+    host = first_text(found[IS_HOST])
+    # Several processes may log on one host, each to files of its own.
+    path = first_text([hit for hit in found[IS_FILE] if re.search(r"[/\\]", str(hit[1]))])
+    if path:
+        return f"{host}:{group_of(path)}" if host else group_of(path)
+    return host or first_text(found[IS_SERVICE])
+
+
+def process_of_labels(labels: Fields) -> str | None:
+    """Who wrote a record, by the labels of its stream."""
+    return process_of(sorted_out({"labels": labels}))
+
+
+def _trace_of(hits: list[tuple[int, Any]]) -> str | None:
+    for _, found in hits:
+        if isinstance(found, str) and found and not found.isspace():
+            return found.rstrip()
+        if isinstance(found, dict) and (trace := "\n".join(_throwable(found, DEPTH))):
+            return trace
+        if isinstance(found, list) and found and all(isinstance(line, str) for line in found):
+            return "\n".join(found).rstrip()
+    return None
+
+
+def _throwable(thrown: Fields, depth: int) -> Iterator[str]:
+    """Print an exception object as Java would: the keys of log4j's, Logstash's and Spark's."""
+    name = text_of(thrown, ("name", "class", "exception_class", "type", "exceptionClass"))
+    message = text_of(
+        thrown, ("message", "localizedMessage", "msg", "exception_message", "exceptionMessage")
+    )
+    if name or message:
+        yield ": ".join(part for part in (name, message) if part)
+    for key in ("extendedStackTrace", "stackTrace", "stacktrace", "stack_trace", "throwable"):
+        frames = thrown.get(key)
+        if isinstance(frames, str):
+            lines = frames.rstrip().split("\n")
+            # Printed traces begin with what stands above already.
+            yield from lines[1:] if name and lines[0].startswith(name) else lines
+            break
+        if isinstance(frames, list):
+            yield from (line for frame in frames if (line := _frame(frame)))
+            break
+    cause = thrown.get("cause")
+    if isinstance(cause, dict) and depth:
+        for i, line in enumerate(_throwable(cause, depth - 1)):
+            yield line if i else f"Caused by: {line}"
+
+
+def _frame(frame: object) -> str | None:
+    if isinstance(frame, str):
+        return frame
+    if not isinstance(frame, dict):
+        return None
+    place = f"{frame.get('class')}.{frame.get('method')}"
+    return f"\tat {place}({frame.get('file') or 'Unknown Source'}:{frame.get('line')})"
+
+
+def encode_event(event: Unwrapped) -> bytes:
+    """One event as a line of the stream that stands for a document; `unwrap_json` reads it."""
+    own = _Own(
+        message=event.text,
+        timestamp_us=event.timestamp_us,
+        process=event.process,
+        level=event.level,
+        logger=event.logger,
+        thread=event.thread,
+        trace=event.trace,
+        local_us=event.local_us,
+    )
+    return msgspec.json.encode(own) + b"\n"

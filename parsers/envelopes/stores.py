@@ -1,0 +1,137 @@
+"""Answers and exports of log stores: where in them the events are, and what labels they inherit.
+
+Each reader of `STORES` looks at one JSON object: None if it is not of its kind, else the events, or what to
+look into for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from flowdiag.parsers.envelopes.keys import Fields
+from flowdiag.parsers.envelopes.tables import LABEL, Event, events_of_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Something that holds events, to be looked into, and the labels that they inherit."""
+
+    value: object
+    labels: dict[str, Any]
+
+
+Found = Within | Iterable[Event] | None
+
+
+def pairs_in(row: object, key: str, value: str) -> dict[str, Any]:
+    """Make an object of a list of key-value objects."""
+    if not isinstance(row, list):
+        return {}
+    return {
+        item[key]: item.get(value)
+        for item in row
+        if isinstance(item, dict) and isinstance(item.get(key), str)
+    }
+
+
+def loki(value: dict[str, Any], labels: dict[str, Any]) -> Found:
+    """Answers, pushes and old answers of Loki: streams with labels and lines."""
+    if isinstance(streams := value.get("streams"), list):
+        return Within(streams, labels)
+    data = value.get("data")
+    if isinstance(data, dict) and data.get("resultType") == "streams":
+        return Within(data.get("result"), labels)
+    lines, stream = value.get("values"), value.get("stream")
+    if isinstance(lines, list) and isinstance(stream, dict):
+        # A third element holds labels of that line alone.
+        return (
+            (
+                {"timestamp": line[0], "line": line[1]},
+                labels | stream | (line[2] if len(line) > 2 and isinstance(line[2], dict) else {}),
+            )
+            for line in lines
+            if isinstance(line, list) and len(line) > 1
+        )
+    lines, written = value.get("entries"), value.get("labels")
+    if isinstance(lines, list) and isinstance(written, str):
+        return Within(lines, labels | dict(LABEL.findall(written)))
+    return None
+
+
+def elasticsearch(value: dict[str, Any], labels: dict[str, Any]) -> Found:
+    """Answers of Elasticsearch and OpenSearch, and what Kibana exports."""
+    hits = value.get("hits")
+    if isinstance(hits, dict) and isinstance(hits.get("hits"), list):
+        return Within(hits["hits"], labels)
+    if isinstance(responses := value.get("responses"), list):
+        return Within(responses, labels)
+    return None
+
+
+def cloudwatch(value: dict[str, Any], labels: dict[str, Any]) -> Found:
+    """What CloudWatch sends to subscribers: a batch of one log stream."""
+    events = value.get("logEvents")
+    if not isinstance(events, list):
+        return None
+    return Within(events, labels | {"logStream": value.get("logStream")})
+
+
+def opentelemetry(value: dict[str, Any], labels: dict[str, Any]) -> Found:
+    """Exports of OpenTelemetry: the attributes of a resource are labels of its records."""
+    resources = value.get("resourceLogs")
+    if not isinstance(resources, list):
+        return None
+    found: list[Event] = []
+    for resource in resources:
+        if not isinstance(resource, dict):
+            continue
+        named = labels | _attributes(_below(resource, "resource", "attributes"))
+        for scope in resource.get("scopeLogs") or resource.get("instrumentationLibraryLogs") or ():
+            records = scope.get("logRecords") if isinstance(scope, dict) else None
+            for record in records if isinstance(records, list) else ():
+                if isinstance(record, dict):
+                    found.append((record, named | _attributes(record.get("attributes"))))
+    return found
+
+
+def _below(value: Fields, outer: str, inner: str) -> object:
+    below = value.get(outer)
+    return below.get(inner) if isinstance(below, dict) else None
+
+
+def _attributes(attributes: object) -> dict[str, Any]:
+    pairs = pairs_in(attributes, "key", "value")
+    return {
+        key: value["stringValue"]
+        for key, value in pairs.items()
+        if isinstance(value, dict) and "stringValue" in value
+    }
+
+
+def column_table(value: dict[str, Any], labels: dict[str, Any]) -> Found:
+    """Tables: Azure's and Elasticsearch's rows, and the columns of Grafana's data frames."""
+    tables = value.get("tables")
+    if isinstance(tables, list):
+        return Within(tables, labels)
+    columns, rows = value.get("columns"), value.get("rows") or value.get("values")
+    if isinstance(columns, list) and isinstance(rows, list):
+        names = [column.get("name") if isinstance(column, dict) else column for column in columns]
+        return events_of_rows(names, (row for row in rows if isinstance(row, list)), labels)
+    fields, columns = _below(value, "schema", "fields"), _below(value, "data", "values")
+    if isinstance(fields, list) and isinstance(columns, list):
+        names = [field.get("name") if isinstance(field, dict) else field for field in fields]
+        if all(isinstance(column, list) for column in columns):
+            return events_of_rows(names, zip(*columns, strict=False), labels)
+    return None
+
+
+STORES: Final[tuple[Callable[[dict[str, Any], dict[str, Any]], Found], ...]] = (
+    loki,
+    elasticsearch,
+    opentelemetry,
+    column_table,
+    cloudwatch,
+)
+"""Every carrier of many events, in the order in which they are asked."""

@@ -1,0 +1,215 @@
+"""JSON and other exports: log events, answers of a REST interface, event logs, histories of metrics."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+
+from flowdiag.parsers.envelopes.documents import DOCUMENT_BYTES, json_values, read_document
+from flowdiag.parsers.envelopes.objects import Unwrapped, unwrap_json
+from flowdiag.parsers.flink.rest_shapes import recognise
+from flowdiag.parsers.sniff.signs import (
+    BORROWED,
+    Signs,
+    is_seatunnel,
+    log_of,
+    looks_like_log,
+    says_something,
+)
+from flowdiag.parsers.sniff.verdict import Sample, Sniffed, not_read
+from flowdiag.parsers.sources.collected import MANIFEST_LINE, collected_kind
+from flowdiag.parsers.spark.events import is_event_log
+from flowdiag.parsers.spark.rest import recognise_answer
+
+_LINES: Final = 50
+_LONG_LINE: Final = 16 * 1024 * 1024  # an event log may begin with a line longer than the head
+
+
+def sniff_json(sample: Sample, start: bytes) -> Sniffed | None:
+    """Judge what begins like JSON; None if it is none, or damaged."""
+    if (collected := collected_kind(start)) is not None:
+        return _sniff_collected(collected)
+    if re.match(rb'\{\s*"metric"\s*:', start) and (history := _sniff_history(start)) is not None:
+        return history
+    if MANIFEST_LINE.match(start):
+        return not_read("the manifest of a collection; its answers are in the files beside it")
+    lines = start.split(b"\n")
+    if any(is_event_log(line) for line in _first_whole(lines, sample)):
+        return Sniffed(kind="spark-events", engine="spark", role="driver")
+    if not sample.complete:
+        lines = lines[:-1]
+    objects = [_object(line) for line in lines[:_LINES] if line.strip()]
+    found = [value for value in objects if value is not None]
+    if objects and objects[0] is not None and len(objects) > 1 and len(found) > 0.5 * len(objects):
+        return _sniff_lines(sample, start, lines, found)
+    return _sniff_document(sample)
+
+
+def _sniff_collected(kind: str) -> Sniffed:
+    """A file of `flowdiag collect`."""
+    if kind == "flink":
+        return Sniffed(kind="rest", engine="flink")
+    if kind == "spark":
+        return Sniffed(kind="spark-rest", engine="spark", role="driver")
+    if kind == "prometheus":
+        return Sniffed(kind="prometheus", engine="flink")
+    return not_read("a collection of a kind that this version does not know")
+
+
+def _first_whole(lines: list[bytes], sample: Sample) -> list[bytes]:
+    """The first lines that are complete; of a line longer than what was looked at, all of it."""
+    if len(lines) == 1 and not sample.complete:
+        data = sample.read(_LONG_LINE)
+        lines = data.lstrip(b"\0 \t\r\n").split(b"\n", 1)
+        return lines[:1]
+    return [line for line in lines[:_LINES] if line.strip()][:3]
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        value = msgspec.json.decode(line.strip(b" \t\r,[]") if line[:1] != b"{" else line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+_BATCHES: Final = ("logEvents", "resourceLogs", "streams", "hits", "data", "events")
+
+
+def _sniff_lines(
+    sample: Sample, start: bytes, lines: list[bytes], found: list[dict[str, Any]]
+) -> Sniffed:
+    """One JSON object per line: log records, batches of them, answers, or something else."""
+    batches = any(isinstance(found[0].get(key), (list, dict)) for key in _BATCHES)
+    if start[:1] == b"[" or (batches and unwrap_json(lines[0]) is None):
+        verdict = _sniff_document(sample)
+        if verdict is not None and verdict.kind != "not-read":
+            return verdict
+    if recognise(lines[0], sample.name) is not None:
+        return Sniffed(kind="rest", engine="flink")
+    if any(unwrap_json(line) is not None for line in lines[:_LINES]):
+        if is_seatunnel(start):
+            return not_read(BORROWED)
+        if _newest_first(lines):  # records of several lines are upside down: turn all round
+            verdict = _sniff_document(sample)
+            if verdict is not None and verdict.kind == "document":
+                return verdict
+        return log_of(Signs(start + sample.elsewhere), "json-lines")
+    if says_something(start + sample.elsewhere):
+        return log_of(Signs(start + sample.elsewhere))
+    return not_read("JSON lines, but no log records")
+
+
+def _newest_first(lines: list[bytes]) -> bool:
+    """Whether the time of the carrier falls from line to line, as exports have it."""
+    events = (unwrap_json(line) for line in lines[:-1])
+    times = [
+        time
+        for event in events
+        if event is not None
+        for time in (event.timestamp_us if event.timestamp_us is not None else event.local_us,)
+        if time is not None
+    ]
+    falls = sum(after < before for before, after in pairwise(times))
+    rises = sum(after > before for before, after in pairwise(times))
+    return falls > 2 * rises
+
+
+def _sniff_document(sample: Sample) -> Sniffed | None:
+    data = sample.head if sample.complete else sample.read(DOCUMENT_BYTES + 1)
+    if len(data) > DOCUMENT_BYTES:
+        return _too_large()
+    if (history := _sniff_history(data)) is not None:
+        return history
+    if (answer := recognise(data, sample.name)) is not None:
+        return Sniffed(kind=answer[0], engine="flink", url=answer[1])
+    if (spark := recognise_answer(data)) is not None:
+        url = f"/{spark}" if spark == "environment" else f"/streaming/{spark}"
+        return Sniffed(kind="spark-rest", engine="spark", role="driver", url=url)
+    if verdict := _sniff_events(data):
+        return verdict
+    values, whole = json_values(data.removeprefix(codecs.BOM_UTF8))
+    if not values or not whole:
+        return None
+    first = values[0]
+    if isinstance(first, dict) and str(first.get("schema", "")).startswith("flowdiag."):
+        return not_read("a report of flowdiag")
+    return not_read("JSON, but neither log events nor an answer of a REST interface that is read")
+
+
+_HISTORY: Final = re.compile(rb'"resultType"\s*:\s*"(?:matrix|vector)"')
+_LABELLED: Final = re.compile(rb'"__name__"\s*:\s*"(flink[._](?:task|job)manager)?')
+
+
+def _sniff_history(data: bytes) -> Sniffed | None:
+    """An answer of Prometheus' query interface, or an export of VictoriaMetrics."""
+    head = data[:4096]
+    if _HISTORY.search(head) is None and not re.match(rb'\s*\{\s*"metric"\s*:\s*\{', head):
+        return None
+    names = [found[1] for found in _LABELLED.finditer(data)]
+    if any(names):
+        return Sniffed(kind="prometheus", engine="flink")
+    if names:
+        return not_read("an answer of Prometheus about something else than Flink")
+    if b'"metric"' in data:
+        return not_read(
+            "an answer of Prometheus without names of metrics: ask for the series, not for rate(…)"
+        )
+    return not_read("an answer of Prometheus without any series")
+
+
+def _too_large() -> Sniffed:
+    return not_read(
+        f"a document of more than {DOCUMENT_BYTES // 2**20} MB:"
+        " split it, or write one event per line (`jq -c '.[]'`)"
+    )
+
+
+def _sniff_events(data: bytes) -> Sniffed | None:
+    """A document of log events, if its texts look like those of a log."""
+    events = read_document(data)
+    if not events:
+        return None
+    texts = [
+        b"%b %b - %b"
+        % tuple(
+            (part or "").encode("utf-8", "replace")
+            for part in (event.level, event.logger, event.text)
+        )
+        for event in _some(events)
+    ]
+    joined = b"\n".join(texts)
+    signs = Signs(joined)
+    if signs.is_seatunnel:
+        return not_read(BORROWED)
+    if signs.engine == "unknown" and not looks_like_log(texts):
+        return None
+    return log_of(signs, "document")
+
+
+def _some(events: list[Unwrapped]) -> Iterable[Unwrapped]:
+    return events if len(events) < 6000 else [*events[:4000], *events[-2000:]]
+
+
+_EXPORT_COLUMN: Final = re.compile(
+    rb"(?i)(?:^|[,;\t])\"?(?:_raw|line|@?message|log|msg|textPayload|LogMessage|LogEntry|content"
+    rb"|body|jsonPayload\.message|_source\.message)\"?(?:[,;\t]|\s*$)"
+)
+_GRAFANA_LINE: Final = re.compile(rb"\n\d{13}\t\d{4}-\d\d-\d\dT[\d:.]+Z\t")
+
+
+def sniff_export(sample: Sample, start: bytes) -> Sniffed | None:
+    """Tables of log lines, and what Grafana downloads as text."""
+    first = start.split(b"\n", 1)[0].rstrip(b"\r")
+    is_table = len(first) < 4096 and len(_EXPORT_COLUMN.findall(first)) > 0 and len(first) > 8
+    if not is_table and not _GRAFANA_LINE.search(b"\n" + start[: 16 * 1024]):
+        return None
+    data = sample.head if sample.complete else sample.read(DOCUMENT_BYTES + 1)
+    if len(data) > DOCUMENT_BYTES:
+        return _too_large()
+    return _sniff_events(data)

@@ -1,0 +1,230 @@
+"""Signs of logs, engines and roles: words and shapes that tell who wrote a text."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from flowdiag.parsers.lines.scan import PlaceFinder
+from flowdiag.parsers.sniff.verdict import Sniffed
+
+# What a running Flink says, and prose about Flink hardly ever: each a literal with which it
+# begins, and the whole.
+_MESSAGES: Final = tuple(
+    (literal, re.compile(pattern))
+    for literal, pattern in (
+        (b"heckpoint ", rb"heckpoint \d"),
+        (b" switched from", rb" switched from (?:state )?[A-Z_]{4,12} to "),
+        (b"Deploying ", rb"Deploying .{1,300}?\(\d+/\d+\)"),
+        (b"Source: ", rb"Source: .{1,300}?\(\d+/\d+\)"),
+        (b"Registering TaskManager with ", rb"Registering TaskManager with "),
+    )
+)
+_TIME: Final = re.compile(rb".{0,80}?\d\d:\d\d:\d\d")
+_LEVEL: Final = re.compile(rb"\b(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|SEVERE)\b")
+_TIMED: Final = 0.05  # the share of lines
+_TRACE: Final = re.compile(
+    rb"\s+at [\w.$/@]+\([^)\n]*\)|(?:Caused by: )?[\w.$]+(?:Exception|Error)\b"
+)
+
+FLINK_WORDS: Final = (
+    b"org.apache.flink", b"org/apache/flink", b"o.a.f.", b"CheckpointCoordinator",
+    b"ExecutionGraph", b"JobMaster", b"TaskExecutor", b"TaskManagerRunner", b"StreamTask",
+    b"ClusterEntrypoint",
+)  # fmt: skip
+_SPARK: Final = (
+    b"org.apache.spark", b"org/apache/spark", b"o.a.s.s.", b"SparkContext", b"DAGScheduler",
+    b"TaskSetManager", b"MicroBatchExecution", b"JobGenerator", b"ReceiverTracker",
+    b"CoarseGrainedExecutorBackend", b"BlockManager", b"SparkListener", b"JobScheduler: ",
+    b"PIDRateEstimator", b"ProcessingTimeExecutor", b"ReceiverSupervisorImpl", b"ProgressReporter",
+)  # fmt: skip
+# SeaTunnel's own engine has a CheckpointCoordinator, too; run on Flink it leaves Flink's logs.
+_SEATUNNEL: Final = (b"org.apache.seatunnel.engine.", b"o.a.s.e.s.", b"hz.main.seaTunnel")
+
+BORROWED: Final = "a log of Apache SeaTunnel, which borrows Flink's class names"
+
+# Classes that log in one kind of process only; a star stands for any beginning of the name.
+_ROLES: Final = {
+    "flink": {
+        "jobmanager": (
+            "CheckpointCoordinator", "CheckpointFailureManager", "ExecutionGraph", "JobMaster",
+            "*Dispatcher", "*ClusterEntrypoint", "*SlotManager", "*SlotManagerImpl",
+            "*ResourceManager", "DefaultScheduler", "AdaptiveScheduler", "SlotPoolImpl",
+            "DispatcherRestEndpoint", "jobmanager.JobManager", "DeclarativeSlotPoolBridge",
+        ),
+        "taskmanager": (
+            "*TaskExecutor", "*TaskExecutorRunner", "*TaskManagerRunner", "StreamTask",
+            "taskmanager.TaskManager", "taskmanager.Task", "f.r.t.Task", "TaskSlotTableImpl",
+            "NettyShuffleEnvironment", "SubtaskCheckpointCoordinatorImpl",
+            "AsyncCheckpointRunnable", "TaskManagerServices", "*JobLeaderService",
+        ),
+        "client": ("CliFrontend", "RestClusterClient", "*ClusterDescriptor"),
+    },
+    "spark": {
+        "driver": (
+            "SparkContext", "DAGScheduler", "TaskSetManager", "TaskSchedulerImpl", "JobScheduler",
+            "JobGenerator", "ReceiverTracker", "MicroBatchExecution", "ContinuousExecution",
+            "InputInfoTracker",
+        ),
+        "executor": (
+            "*CoarseGrainedExecutorBackend", "Executor", "ReceiverSupervisorImpl",
+            "BlockGenerator",
+        ),
+    },
+}  # fmt: skip
+# What follows a logger in a layout, and in JSON; a stack frame has a dot there.
+_BEHIND_LOGGER: Final = re.compile(rb"(?::\d+)?(?:\s{0,80}(?:\[[^\]\n]{0,120}\]\s*)?[-:|] |\"|\])")
+_HEADERS: Final = re.compile(rb"^(?:Container: container_\w+ on |LogType: ?\S)", re.MULTILINE)
+_HEADER_WORDS: Final = (b"Container: container_", b"LogType:")
+_ENOUGH: Final = 20
+
+
+def says_something(data: bytes) -> bool:
+    """Whether a running Flink says one of its messages in it."""
+    return any(literal in data and message.search(data) for literal, message in _MESSAGES)
+
+
+def has_any(data: bytes, words: Iterable[bytes]) -> bool:
+    """Whether one of these words occurs."""
+    return any(word in data for word in words)
+
+
+_LOGGERS: Final = {
+    engine: {
+        role: tuple((name.lstrip("*").encode(), name[0] == "*") for name in names)
+        for role, names in classes.items()
+    }
+    for engine, classes in _ROLES.items()
+}
+"""The classes of each role as bytes, and whether any word may stand in front of them."""
+
+_WORDS: Final = tuple(
+    dict.fromkeys(
+        (
+            *FLINK_WORDS,
+            *_SPARK,
+            *_SEATUNNEL,
+            *_HEADER_WORDS,
+            *(literal for literal, _ in _MESSAGES),
+            *(word for roles in _LOGGERS.values() for all_ in roles.values() for word, _ in all_),
+        )
+    )
+)
+"""Every word that is a sign of anything."""
+
+
+@functools.cache
+def _finder() -> PlaceFinder:
+    return PlaceFinder(_WORDS)
+
+
+class Signs:
+    """What the words of a text say about who wrote it, found in one pass over it.
+
+    Attributes:
+        says_something: one of Flink's messages is in it.
+        engine: flink, spark or unknown.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        """Search the text."""
+        self._data = data
+        found = _finder().places(data)
+        self._places = {_WORDS[number]: places for number, places in found.items()}
+        self.says_something = any(
+            literal in self._places and message.search(data, self._places[literal][0])
+            for literal, message in _MESSAGES
+        )
+        self.engine = self._engine()
+
+    def _count(self, words: Iterable[bytes]) -> int:
+        return sum(len(self._places[word]) for word in words if word in self._places)
+
+    @property
+    def is_seatunnel(self) -> bool:
+        """Whether SeaTunnel's own engine wrote it."""
+        return self._count(_SEATUNNEL) > 0 and not self._count(FLINK_WORDS[:3])
+
+    def _engine(self) -> str:
+        flink, spark = self._count(FLINK_WORDS), self._count(_SPARK)
+        if not flink and not spark:
+            return "flink" if self.says_something else "unknown"
+        return "flink" if flink >= spark else "spark"
+
+    @property
+    def role(self) -> str:
+        """What kind of process wrote it; `mixed` where several did."""
+        data, engine = self._data, self.engine
+        headers = (at for word in _HEADER_WORDS for at in self._places.get(word, ()))
+        if engine == "flink" and any(_HEADERS.match(data, at) for at in headers):
+            return "mixed"
+        counts = {
+            role: sum(self._logs(word, loose) for word, loose in words if word in self._places)
+            for role, words in _LOGGERS.get(engine, {}).items()
+        }
+        clients = counts.pop("client", 0)
+        if all(count > 1 for count in counts.values()) and counts:
+            return "mixed"
+        if any(counts.values()):
+            return max(counts, key=lambda role: counts[role])
+        return "client" if clients else "unknown"
+
+    def _logs(self, word: bytes, loose: bool) -> int:
+        """Count, up to `_ENOUGH`, where this class stands as a logger."""
+        data = self._data
+        count = 0
+        for at in self._places[word]:
+            before = data[at - 1 : at] if at else b" "
+            if _BEHIND_LOGGER.match(data, at + len(word)) and (
+                loose or not (before.isalnum() or before == b"_")
+            ):
+                count += 1
+                if count == _ENOUGH:
+                    break
+        return count
+
+
+def is_seatunnel(data: bytes) -> bool:
+    """Whether SeaTunnel's own engine wrote it, of a text that is not searched for more."""
+    return has_any(data, _SEATUNNEL) and not has_any(data, FLINK_WORDS[:3])
+
+
+def log_of(signs: Signs, kind: str = "log") -> Sniffed:
+    """The verdict on a log."""
+    return Sniffed(kind=kind, engine=signs.engine, role=signs.role)
+
+
+def has_time(line: bytes) -> bool:
+    """Whether a line has a time of day near its beginning."""
+    return _TIME.match(line) is not None
+
+
+def is_dated(data: bytes) -> bool:
+    """Whether so many of the first lines have a time that `looks_like_log` says yes to all."""
+    return _reaches(_TIMED * 200, map(_TIME.match, data.split(b"\n", 50)[:50]))
+
+
+def looks_like_log(lines: Sequence[bytes]) -> bool:
+    """Times at the beginning of lines, levels or stack traces, on more than a few lines."""
+    if not lines:
+        return False
+    few = len(lines) < 5
+    return (
+        _reaches(1 if few else max(2, _TIMED * len(lines)), map(_TIME.match, lines))
+        or _reaches(
+            1 if few else max(3, 0.1 * len(lines)), (_LEVEL.search(line, 0, 200) for line in lines)
+        )
+        or _reaches(max(1, 0.3 * len(lines)), map(_TRACE.match, lines))
+    )
+
+
+def _reaches(least: float, found: Iterable[object]) -> bool:
+    """Whether at least so many of these are there; stops as soon as that is known."""
+    count = 0
+    for each in found:
+        count += each is not None
+        if count >= least:
+            return True
+    return False

@@ -1,0 +1,154 @@
+"""Durations, sizes and versions as options, logs and users write them: one parser each.
+
+All take what is not of the wanted form for none and return None; who wants an error makes one of it. Where
+callers differ in what they accept, they say so by the tables of units and the flags; nothing is guessed from
+the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+TIME_UNITS: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("ms", "milli", "millis"), 1),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1000),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+}
+"""Milliseconds, by the words of Flink's and Spark's options, in small letters."""
+
+SIZE_UNITS: Final[Mapping[str, int]] = {
+    "": 1,
+    "bytes": 1,
+    "b": 1,
+    "kibibytes": 2**10,
+    "mebibytes": 2**20,
+    "gibibytes": 2**30,
+    "tebibytes": 2**40,
+    **{
+        letter + rest: 1024**power
+        for power, letter in enumerate("kmgtpe", 1)
+        for rest in ("", "b", "ib")
+    },
+}
+"""Bytes, by the words of Flink, Spark and the JVM, in small letters: always powers of 1024."""
+
+FLINK_SIZE_UNITS: Final[Mapping[str, int]] = {
+    word: size
+    for word, size in SIZE_UNITS.items()
+    if word.endswith("bytes") or (word[:1] in "bkmgt" and word[1:] in ("", "b"))
+}
+"""Those that Flink's options know (`MemorySize`)."""
+
+KUBERNETES_UNITS: Final[Mapping[str, int]] = {
+    "": 1,
+    **{f"{letter}i": 1024**power for power, letter in enumerate("KMGT", 1)},
+    **{letter: 1000**power for power, letter in enumerate("kMGT", 1)},
+}
+"""Bytes, as quantities of Kubernetes: `Ki` is 1024, `k` is 1000, and the case counts."""
+
+
+def duration_ms(
+    text: str | None,
+    *,
+    bare: str = "ms",
+    units: Mapping[str, int] = TIME_UNITS,
+    iso: bool = True,
+    whole: bool = False,
+) -> float | None:
+    """Milliseconds of a duration: a number and a unit, or `PT…` of ISO 8601.
+
+    Args:
+        text: what was written; letters may be large or small.
+        bare: the unit of a number alone.
+        units: what may stand behind the number.
+        iso: whether `PT1M30S` counts.
+        whole: only numbers of at most nine digits, without sign and fraction.
+
+    >>> [duration_ms(text) for text in ("600000", "10 min", "PT1M8.5S", "1d", "often", None)]
+    [600000.0, 600000.0, 68500.0, 86400000.0, None, None]
+    >>> duration_ms("14.831", bare="s"), duration_ms("1.5 s", whole=True), duration_ms("PT8S", iso=False)
+    (14831.0, None, None)
+    """
+    given = (text or "").strip().lower()
+    if given.startswith("pt"):
+        return _iso_ms(given[2:]) if iso else None
+    number = given.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = given[len(number) :].strip() or bare
+    if whole and not (number.isdecimal() and len(number) < 10):
+        return None
+    try:
+        return float(number) * units[unit]
+    except (ValueError, KeyError):
+        return None
+
+
+_ISO_UNITS: Final = {"h": 3_600_000, "m": 60_000, "s": 1000}
+
+
+def _iso_ms(text: str) -> float | None:
+    total, number = 0.0, ""
+    for character in text:
+        if character.isdigit() or character == ".":
+            number += character
+        elif number and character in _ISO_UNITS:
+            try:
+                total += float(number) * _ISO_UNITS[character]
+            except ValueError:
+                return None
+            number = ""
+        else:
+            return None
+    return None if number else total
+
+
+_SIZE: Final = re.compile(r"(?P<number>[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)\s*(?P<unit>[A-Za-z]*)")
+
+
+def size_bytes(
+    text: str | None, *, units: Mapping[str, int] = SIZE_UNITS, whole: bool = False
+) -> float | None:
+    """Bytes of a size: a number and a unit; an int where the number is whole, else the caller rounds.
+
+    Args:
+        text: what was written; the decimal sign may be that of any locale.
+        units: what may stand behind the number; of `KUBERNETES_UNITS` the case counts.
+        whole: only whole numbers, as Flink reads its options.
+
+    >>> [size_bytes(text) for text in ("1728m", "32768", "1 mb", "12.5 KiB", "2,5 GB", "much")]
+    [1811939328, 32768, 1048576, 12800.0, 2684354560.0, None]
+    >>> size_bytes("1.5g", whole=True), size_bytes("2Gi", units=KUBERNETES_UNITS)
+    (None, 2147483648)
+    """
+    found = _SIZE.fullmatch((text or "").strip())
+    if found is None:
+        return None
+    word = found["unit"]
+    unit = units.get(word if units is KUBERNETES_UNITS else word.lower())
+    number = found["number"].replace(",", ".")
+    if unit is None or (whole and "." in number):
+        return None
+    return float(number) * unit if "." in number else int(number) * unit
+
+
+_VERSION: Final = re.compile(r"\s*v?(\d{1,3})\.(\d{1,4})")
+_PLAIN_VERSION: Final = re.compile(r"\s*(\d{1,3})\.(\d{1,3})(?:\.[^.]*)*\s*")
+
+
+def version_of(text: str | None, *, plain: bool = False) -> tuple[int, int] | None:
+    """Major and minor version, vendors' suffixes ignored.
+
+    Args:
+        text: what was written or printed.
+        plain: only numbers between dots may begin it, as a user writes a version.
+
+    >>> version_of("1.17-vvr-8.0.1-SNAPSHOT"), version_of("v2.3.0"), version_of(None)
+    ((1, 17), (2, 3), None)
+    >>> version_of("1.17-vvr", plain=True), version_of("1.20.1", plain=True)
+    (None, (1, 20))
+    """
+    found = _PLAIN_VERSION.fullmatch(text or "") if plain else _VERSION.match(text or "")
+    return (int(found[1]), int(found[2])) if found else None

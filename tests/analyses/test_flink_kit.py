@@ -1,0 +1,145 @@
+"""Constructors of findings, votes and remedies of a Flink job."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from flowdiag.analyses.causes import CAUSES
+from flowdiag.analyses.finding import Rank, Severity, State, Vote
+from flowdiag.analyses.flink.episodes import episodes
+from flowdiag.analyses.flink.kit import (
+    Job,
+    jobs_of,
+    of_checkpoints,
+    of_crises,
+    of_episodes,
+    of_incidents,
+    of_subtask,
+    of_taskmanager,
+    outcome_text,
+    remedies,
+    tuned,
+    votes_for,
+)
+from flowdiag.analyses.flink.options import names_of
+from flowdiag.analyses.rule import Signal
+
+from .workbench import Bench
+
+SAID: Final[dict[str, Any]] = {"title": "t", "explain": "e", "rank": Rank.SYMPTOM}
+SURE: Final[dict[str, Any]] = {"severity": Severity.INFO, "state": State.RECOVERED}
+
+
+def job_of(bench: Bench) -> Job:
+    (job,) = jobs_of(bench.facts())
+    return job
+
+
+def test_a_subtask_is_named_by_its_attempt_or_by_a_record() -> None:
+    bench = Bench()
+    bench.completes(2)
+    record = bench.happens("task-stuck", task="enrich", subtask_index=1, parallelism=4)
+    job = job_of(bench)
+    for who in (bench.attempt("enrich", 1), record):
+        subject = of_subtask(job, who, **SAID, **SURE).subject
+        assert (subject.kind, subject.task, subject.subtask_index) == ("subtask", "enrich", 1)
+        assert (subject.job_id, subject.job_name) == (job.key.job_id, job.name)
+
+
+def test_a_taskmanager_is_known_by_its_id_by_its_host_or_not_at_all() -> None:
+    bench = Bench()
+    bench.completes(1)
+    job = job_of(bench)
+    by_id = of_taskmanager(job, "tm-2", "host-2", **SAID, **SURE)
+    assert (by_id.subject.kind, by_id.subject.taskmanager) == ("taskmanager", "tm-2")
+    assert of_taskmanager(job, None, "host-2", **SAID, **SURE).subject.host == "host-2"
+    assert of_taskmanager(job, None, None, **SAID, **SURE).subject.kind == "job"
+    nobodys = of_taskmanager(None, "tm-2", **SAID, **SURE)
+    assert nobodys.job is None and nobodys.subject.job_id is None
+
+
+def test_what_follows_from_checkpoints_yields_to_what_is_said() -> None:
+    bench = Bench()
+    completed = bench.completes(4)
+    found = of_checkpoints(job_of(bench), completed[:2], among=completed, ongoing=False, **SAID)
+    assert (found.state, found.severity, found.count) == (State.RECOVERED, Severity.WARNING, 2)
+    assert (found.first_us, found.last_us) == (completed[0].triggered_us, completed[1].ended_us)
+    assert len(found.evidence) == found.cited == 2
+    said = of_checkpoints(
+        job_of(bench), completed[:2], among=completed, ongoing=True, count=7, **SAID
+    )
+    assert (said.state, said.count) == (State.ONGOING, 7)
+
+
+def test_episodes_that_last_to_the_end_are_critical() -> None:
+    bench = Bench()
+    bench.completes(5)
+    bench.expires(3)
+    job = job_of(bench)
+    found = of_episodes(job, episodes(job), 3, **SAID)
+    assert (found.state, found.severity, found.count) == (State.ONGOING, Severity.CRITICAL, 3)
+    assert of_episodes(job, episodes(job), 3, fatal=False, **SAID).severity is Severity.WARNING
+
+
+def test_crises_cite_the_last_root_first() -> None:
+    bench = Bench()
+    bench.completes(3)
+    first = bench.happens("task-failure", task="enrich", subtask_index=0, cause="java.lang.A: a")
+    bench.now_s += 10
+    bench.completes(3)
+    last = bench.happens("task-failure", task="enrich", subtask_index=0, cause="java.lang.A: a")
+    bench.now_s += 10
+    job = job_of(bench)
+    assert len(job.crises) == 2
+    found = of_crises(job, job.crises, **SAID)
+    assert found.ranked and found.state is State.ONGOING and found.count == 2
+    assert [e.offset for e in found.evidence] == [
+        ref.offset for ref in (last.ref, first.ref) if ref is not None
+    ]
+    assert outcome_text(job.crises[0]) == ""
+    assert outcome_text(job.crises[-1]) == "; the job has not recovered"
+
+
+def test_records_are_all_cited() -> None:
+    bench = Bench()
+    records = [bench.happens("not-triggered", second=float(n)) for n in range(25)]
+    found = of_incidents(job_of(bench), records, ongoing=True, **SAID)
+    assert (found.count, found.cited, len(found.shown)) == (25, 25, 10)
+    assert (found.first_us, found.last_us) == (records[0].time_us, records[-1].time_us)
+
+
+def test_votes_have_the_weights_that_are_published() -> None:
+    table = (Signal("busy", 2, "…"), Signal("late", -1, "…"))
+    assert votes_for({"late": "3/4", "busy": None}, table) == (
+        Vote(signal="late", says="3/4", weight=-1),
+    )
+    with pytest.raises(KeyError, match="idle"):
+        votes_for({"idle": "1/4"}, table)
+
+
+def test_remedies_know_the_version_and_the_value_that_holds() -> None:
+    new, old = Bench(version="1.20.5"), Bench(version="1.9.3")
+    for bench in (new, old):
+        bench.completes(1)
+    assert [a.option for a in remedies("finished-tasks", job_of(new), "let-them-finish")] == [
+        "execution.checkpointing.checkpoints-after-tasks-finish.enabled"
+    ]
+    assert remedies("finished-tasks", job_of(old), "let-them-finish") == ()
+    (advice,) = remedies("slow-taskmanager", job_of(new), "look-at-machine", place="tm-2")
+    assert advice.text.startswith("Look at the machine (tm-2): ")
+    (given,) = tuned(job_of(new), "slots", "More slots", current="4")
+    assert (given.option, given.current) == ("taskmanager.numberOfTaskSlots", "4")
+    (timeout,) = tuned(job_of(new), "timeout", "Longer")
+    assert timeout.current == job_of(new).setting("execution.checkpointing.timeout")
+
+
+def test_every_option_of_a_remedy_is_known() -> None:
+    options = {
+        remedy.option
+        for cause in CAUSES.values()
+        for remedy in (cause.remedies or {}).values()
+        if remedy.option is not None and "." not in remedy.option
+    }
+    assert options and all(names_of(option) for option in options)

@@ -1,0 +1,158 @@
+"""The limits that the rules of `rate` publish decide, and findings cite all that proves them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flowdiag.analyses.finding import Finding
+from flowdiag.analyses.rate.facts import ApplicationFacts, Executor, Output, StageLoad
+from flowdiag.analyses.rate.model import Job, Settings
+from flowdiag.analyses.rate.pid import Gains
+
+from . import rate_workbench as w
+
+JOB = Job(fixed_ms=60, per_record_ms=5)
+PERMITTED = w.simulated(
+    JOB, Settings(interval_ms=1000, gains=Gains(min_rate=5.0), max_rate=500), [500] * 60
+)
+FIXED = w.simulated(JOB, Settings(interval_ms=1000, max_rate=40, back_pressure=False), [500] * 60)
+LATE = w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), [220] * 40)
+TIGHT = w.application([w.batch(n, processing_ms=700) for n in range(30)])
+FULL = w.application([w.batch(n, processing_ms=900) for n in range(30)])
+SKEWED = w.application(
+    [
+        w.batch(
+            n,
+            processing_ms=900,
+            stage=StageLoad(
+                stage=n,
+                name=None,
+                tasks=4,
+                total_ms=1000,
+                longest_ms=700,
+                index=2,
+                executor="1",
+                host="worker-1",
+                slowest_records=70,
+                records=100,
+            ),
+        )
+        for n in range(30)
+    ]
+)
+LAGGING = w.application([w.batch(n, submission_ms=w.T0 + n * 1000 + 800) for n in range(30)])
+FAILING = replace(
+    w.application([w.batch(n, failed_outputs=n % 8 == 7) for n in range(40)]),
+    outputs=tuple(
+        Output(
+            batch_ms=w.T0 + n * 1000,
+            output=0,
+            name="save",
+            duration_ms=5,
+            failure="java.io.IOException: no",
+            ref=w.batch(n).ref,
+        )
+        for n in range(7, 40, 8)
+    ),
+)
+LOST = w.application(
+    [w.batch(n) for n in range(30)],
+    executors=(
+        Executor(executor="1", removed_us=(w.T0 + 9000) * 1000, reason="Container exited, 137"),
+    ),
+)
+CAPPED = w.application(
+    queries=(
+        w.query([w.trigger(n, 500) for n in range(30)], file_limit=2, files_taken=(2, 2, 1) * 10),
+    )
+)
+REGULAR = w.application(
+    queries=(w.query([w.trigger(n, 1400 if n % 10 == 9 else 500) for n in range(45)]),)
+)
+OVERRUN = w.application(
+    queries=(w.query([w.trigger(n, 2500 if n % 4 else 1500) for n in range(40)]),)
+)
+
+
+def said(app: ApplicationFacts, code: str, **limits: float) -> list[Finding]:
+    wanted = {code: {name.replace("_", "-"): value for name, value in limits.items()}}
+    return [x for o in w.outcomes(app, wanted=wanted) if o.code == code for x in o.findings]
+
+
+@pytest.mark.parametrize(
+    "code, app, limits",
+    [
+        ("RT101", LATE, {"delay": 50, "lost": 50}),
+        ("RT101", LATE, {"rise": 50, "lost": 50}),
+        ("RT105", LAGGING, {"fewest": 100}),
+        ("RT106", FULL, {"use": 0.95}),
+        ("RT203", PERMITTED, {"share": 1.01}),
+        ("RT203", PERMITTED, {"full": 3}),
+        ("RT204", FIXED, {"share": 1.01}),
+        ("RT204", FIXED, {"full": 1.5}),
+        ("RT303", SKEWED, {"part": 0.9}),
+        ("RT304", LOST, {"at_end": 600_000}),
+        ("RT401", OVERRUN, {"overrun": 0.9}),
+        ("RT408", REGULAR, {"times": 9}),
+        ("RT408", REGULAR, {"longer": 2000}),
+        ("RT408", REGULAR, {"ratio": 4}),
+    ],
+)
+def test_a_stricter_limit_keeps_a_rule_silent(
+    code: str, app: ApplicationFacts, limits: dict[str, float]
+) -> None:
+    app = replace(app, ended_us=app.last_us)
+    assert said(app, code) and not said(app, code, **limits)
+
+
+@pytest.mark.parametrize(
+    "code, app, limits",
+    [
+        ("RT106", TIGHT, {"use": 0.6}),
+        ("RT403", CAPPED, {"share": 0.6}),
+    ],
+)
+def test_a_laxer_limit_makes_a_rule_speak(
+    code: str, app: ApplicationFacts, limits: dict[str, float]
+) -> None:
+    assert not said(app, code) and said(app, code, **limits)
+
+
+def test_limits_decide_how_bad_it_is() -> None:
+    (found,) = said(LATE, "RT101")
+    (worse,) = said(LATE, "RT101", failing=1)
+    assert (found.severity, worse.severity) == ("warning", "critical")
+    (found,) = said(FAILING, "RT103")
+    (milder,) = said(FAILING, "RT103", failed_share=0.5, last=3)
+    assert (found.severity, milder.severity) == ("critical", "warning")
+    (over,) = said(LOST, "RT304", quiet=1000)
+    assert over.state == "recovered"
+
+
+def test_the_words_name_the_limit_that_decided() -> None:
+    (found,) = said(SKEWED, "RT303", ratio=2.5)
+    assert found.measurements[0].threshold == 2.5
+
+
+def test_evidence_is_all_there_is() -> None:
+    (late,) = said(LATE, "RT101")
+    assert late.ranked and late.cited == late.count and len(late.shown) == 10
+    (tight,) = said(FULL, "RT106")
+    assert tight.ranked and tight.cited == 12
+    (failed,) = said(FAILING, "RT103")
+    assert failed.cited == failed.count == 5
+
+
+def test_a_repeated_batch_is_proved_by_every_run() -> None:
+    events = tuple(
+        w.record(kind="spark_query", at=n * 1000 + step, what=what, run_id=f"r{n}")
+        for n in range(12, 20)
+        for step, what in ((0, "started"), (500, "terminated"))
+    )
+    triggers = [w.trigger(n, 500, interval=1000) for n in range(12)]
+    app = w.application(queries=(w.query(triggers, tries={12: 8}, events=events),))
+    (found,) = said(app, "RT409")
+    times = [one.time_us or 0 for one in found.evidence]
+    assert found.cited == 17 and times == sorted(times)

@@ -1,0 +1,306 @@
+"""What every rule of every topic keeps to: numbers and votes as published, causes as data."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from flowdiag import analyses
+from flowdiag.analyses.causes import CAUSES
+from flowdiag.analyses.finding import Rank
+from flowdiag.analyses.rule import Limits, Rule, sections
+from flowdiag.analyses.topics import ENGINES, all_rules
+
+HOME = Path(analyses.__file__).parent
+RULES = all_rules()
+TOPICS = tuple(ENGINES)
+
+each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.code}-{rule.name}")
+
+
+def module_of(rule: Rule) -> ModuleType:
+    """The file of a rule."""
+    return sys.modules[rule.judge.__module__]
+
+
+@cache
+def tree_of(module: ModuleType) -> ast.Module:
+    """What a module says, parsed."""
+    return ast.parse(inspect.getsource(module))
+
+
+def calls(tree: ast.AST, *names: str) -> Iterator[ast.Call]:
+    """Calls of functions by their plain names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+            yield node
+
+
+def given(call: ast.Call, name: str) -> ast.expr | None:
+    """What a call hands over by a name."""
+    return next((word.value for word in call.keywords if word.arg == name), None)
+
+
+def choices(value: ast.expr | None) -> Iterator[ast.expr]:
+    """What an expression may come to: the branches of a condition, else itself."""
+    if isinstance(value, ast.IfExp):
+        yield from choices(value.body)
+        yield from choices(value.orelse)
+    elif isinstance(value, ast.BoolOp):
+        for part in value.values:
+            yield from choices(part)
+    elif value is not None:
+        yield value
+
+
+def literals(value: ast.expr | None) -> Iterator[Any]:
+    """The literals among the choices of an expression; None is none."""
+    for choice in choices(value):
+        try:
+            found = ast.literal_eval(choice)
+        except ValueError:
+            continue
+        if found is not None:
+            yield found
+
+
+def test_every_file_of_a_rule_is_listed_and_named_as_its_rule() -> None:
+    files = {
+        path
+        for topic in TOPICS
+        for path in (HOME / topic / "rules").glob("*.py")
+        if path.name != "__init__.py"
+    }
+    listed = {Path(inspect.getfile(module_of(rule))): rule.name for rule in RULES}
+    assert files == set(listed)
+    assert {path.stem.replace("_", "-") for path in listed} == set(listed.values())
+    assert len(listed) == len(RULES)
+
+
+# --- numbers -------------------------------------------------------------------------------------
+
+
+def fields_read(tree: ast.AST, name: str) -> set[str]:
+    """Fields that are read from what is called by a name."""
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == name
+    }
+
+
+def imported(module: ModuleType, name: str) -> Any:
+    """What a module took over from another one under a name; None where it is its own."""
+    found = getattr(module, name, None)
+    return found if getattr(found, "__module__", module.__name__) != module.__name__ else None
+
+
+def read_elsewhere(module: ModuleType) -> set[str]:
+    """Limits that shared functions read, which a rule hands its limits to."""
+    found: set[str] = set()
+    for node in ast.walk(tree_of(module)):
+        if not isinstance(node, ast.Call):
+            continue
+        handed = [*node.args, *(word.value for word in node.keywords)]
+        if not any(isinstance(value, ast.Name) and value.id == "limits" for value in handed):
+            continue
+        shared = None
+        if isinstance(node.func, ast.Name):
+            shared = imported(module, node.func.id)
+        elif isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+            home = getattr(module, node.func.value.id, None)
+            shared = getattr(home, node.func.attr, None)
+        if shared is not None:
+            where = importlib.import_module(shared.__module__)
+            found |= fields_read(tree_of(where), "limits")
+    return found
+
+
+@each_rule
+def test_every_limit_is_read_by_its_rule(rule: Rule) -> None:
+    if rule.limits is Limits:
+        return
+    module = module_of(rule)
+    read = fields_read(tree_of(module), "limits") | read_elsewhere(module)
+    unread = [f.name for f in fields(rule.limits) if f.name not in read]  # type: ignore[arg-type]
+    assert not unread, f"published and never read: {unread}"
+
+
+@each_rule
+def test_every_limit_is_named_where_the_page_says_how_it_decides(rule: Rule) -> None:
+    text = sections(rule.page).get("How it decides", "")
+    unnamed = [limit.name for limit in rule.thresholds if f"`{limit.name}`" not in text]
+    assert not unnamed, f"not named: {unnamed}"
+
+
+# --- votes ---------------------------------------------------------------------------------------
+
+
+def votes_of(tree: ast.AST) -> Iterator[tuple[str, list[int]]]:
+    """The votes that a rule casts itself: the signal, and the weights that stand with it."""
+    for call in calls(tree, "Vote"):
+        weights = [*literals(given(call, "weight"))]
+        for signal in literals(given(call, "signal")):
+            yield signal, weights
+    for call in calls(tree, "votes_for"):
+        for table in choices(call.args[0]):
+            if isinstance(table, ast.Dict):
+                for key in table.keys:
+                    yield from ((signal, []) for signal in literals(key))
+
+
+@each_rule
+def test_every_vote_is_published_with_its_weight(rule: Rule) -> None:
+    table = {signal.name: signal.weight for signal in rule.signals}
+    wrong = [
+        (signal, weights)
+        for signal, weights in votes_of(tree_of(module_of(rule)))
+        if signal not in table or any(weight != table[signal] for weight in weights)
+    ]
+    assert not wrong, f"not in the voting table, or with another weight: {wrong}"
+
+
+# --- causes --------------------------------------------------------------------------------------
+
+
+@each_rule
+def test_every_cause_is_declared_and_known(rule: Rule) -> None:
+    unknown = [word for word in rule.causes if word not in CAUSES]
+    assert not unknown, f"not in CAUSES: {unknown}"
+    tree = tree_of(module_of(rule))
+    said = {
+        word
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        for word in literals(given(node, "cause"))
+    }
+    assert said <= set(rule.causes), f"not declared: {sorted(said - set(rule.causes))}"
+
+
+@each_rule
+def test_every_remedy_is_known(rule: Rule) -> None:
+    for call in calls(tree_of(module_of(rule)), "remedies"):
+        for cause in literals(call.args[0]):
+            known = CAUSES[cause].remedies or {}
+            named = [name for value in call.args[2:] for name in literals(value)]
+            assert known, f"{cause} has no remedies"
+            assert set(named) <= set(known), f"{cause} has no {sorted(set(named) - set(known))}"
+
+
+# --- evidence and ranks --------------------------------------------------------------------------
+
+
+def is_cut(value: ast.expr, assigned: dict[str, list[ast.expr]], depth: int = 3) -> bool:
+    """Whether an expression leaves something out of a list: a slice, or `spread`."""
+    for node in ast.walk(value):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+            rest = node.slice.upper is None and not isinstance(node.slice.lower, ast.UnaryOp)
+            if not rest:
+                return True
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "spread"
+        ):
+            return True
+        before = assigned.get(node.id, []) if isinstance(node, ast.Name) and depth else []
+        if any(is_cut(value, assigned, depth - 1) for value in before):
+            return True
+    return False
+
+
+def assigned_in(function: ast.FunctionDef) -> dict[str, list[ast.expr]]:
+    """What the names of a function stand for."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    found.setdefault(target.id, []).append(node.value)
+    return found
+
+
+def cuts_of(tree: ast.AST) -> list[str]:
+    """Where evidence is cut although no total says how much there was."""
+    return [
+        f"line {evidence.lineno}: {ast.unparse(evidence)}"
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call)
+        and given(node, "evidence_total") is None
+        and (evidence := given(node, "evidence")) is not None
+        and is_cut(evidence, assigned_in(function))
+    ]
+
+
+def test_cuts_are_seen_through_names() -> None:
+    said = """
+def judge(job, limits):
+    few = sorted(job.late)[:10]
+    cited = cite(few)
+    yield of_job(job, evidence=cited)
+    yield of_job(job, evidence=spread(ends(job.late)))
+    yield of_job(job, evidence=cited, evidence_total=len(job.late))
+    yield of_job(job, evidence=cite([job.first, *job.late[1:]]))
+"""
+    assert cuts_of(ast.parse(said)) == ["line 5: cited", "line 6: spread(ends(job.late))"]
+
+
+@each_rule
+def test_no_finding_cuts_its_evidence_without_a_total(rule: Rule) -> None:
+    cut = cuts_of(tree_of(module_of(rule)))
+    assert not cut, f"cut, and not counted: {cut}"
+
+
+@each_rule
+def test_ranks_have_names(rule: Rule) -> None:
+    tree = tree_of(module_of(rule))
+    reckoned = [
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BinOp) and "Rank." in ast.unparse(node)
+    ]
+    bare = [
+        value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        for value in literals(given(node, "rank"))
+    ]
+    assert not [*reckoned, *bare], f"without a name of {Rank.__name__}: {[*reckoned, *bare]}"
+
+
+# --- rooms ---------------------------------------------------------------------------------------
+
+
+@each_rule
+def test_no_rule_takes_from_another_topic(rule: Rule) -> None:
+    module = module_of(rule)
+    own = module.__name__.split(".")[2]
+    foreign = [
+        name
+        for node in ast.walk(tree_of(module))
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+        if name.split(".")[:2] == ["flowdiag", "analyses"]
+        and len(name.split(".")) > 2
+        and name.split(".")[2] in set(TOPICS) - {own}
+    ]
+    assert not foreign, f"of another topic: {foreign}"

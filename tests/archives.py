@@ -1,0 +1,51 @@
+"""Recordings as folders again, for tests that read single files of them or change some."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from fixtures.packing import BESIDE, archive_of, unpack
+from fixtures.synthetic import make, make_spark
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+@cache
+def unpacked(recording: Path) -> Path:
+    """A folder with all files of a recording, truth and provenance too; unpacked once per process.
+
+    Args:
+        recording: its folder below `fixtures/`. What is returned is shared: change copies only.
+    """
+    folder = _place() / recording.relative_to(FIXTURES)
+    unpack(archive_of(recording), folder)
+    for name in BESIDE:
+        shutil.copy(recording / name, folder)
+    return folder
+
+
+@cache
+def synthetic() -> Path:
+    """A folder with everything that `fixtures/synthetic` writes; shared as well."""
+    folder = _place() / "synthetic"
+    make.write_all(folder)
+    make_spark.write_all(folder / "spark")
+    return folder
+
+
+@cache
+def _place() -> Path:
+    # Not pytest's own temporary folder: it keeps those of the last three runs, 400 MB each.
+    folder = tempfile.mkdtemp(prefix="flowdiag-recordings-")
+    atexit.register(_remove, folder, os.getpid())
+    return Path(folder)
+
+
+def _remove(folder: str, owner: int) -> None:
+    if os.getpid() == owner:  # not in a forked child
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,44 @@
+"""One frame for every listing."""
+
+from __future__ import annotations
+
+import pytest
+from rich.text import Text
+
+from flowdiag.cli.grid import Column, aligned, block, drawn, listing
+from flowdiag.cli.render.page import Page
+
+ROWS = [("a\x1b[31mb", 1, None), ("longer name", 20, "x")]
+
+
+def _drawn(width: int, *, colour: bool = False, heads: str | None = "bold") -> list[str]:
+    table = listing(
+        ROWS,
+        Column("name", lambda row: row[0], "wrap"),
+        Column("count", lambda row: str(row[1])),
+        Column("", lambda row: row[2], "left"),
+        heads=heads,
+        style=lambda row: "red" if row[1] == 1 else "",
+    )
+    return drawn([table], Page(width=width, colour=colour)).splitlines()
+
+
+def test_titles_sides_and_what_nobody_knows() -> None:
+    assert _drawn(40) == ["name         count", "ab               1  -", "longer name     20  x"]
+
+
+def test_only_what_may_be_folded_gives_way() -> None:
+    assert _drawn(18) == ["name      count", "ab            1  -", "longer       20  x", "name"]
+
+
+def test_a_row_has_one_style_and_heads_can_be_left_out() -> None:
+    first, second = _drawn(40, colour=True, heads=None)
+    assert first.count("\x1b[31m") == 3 and "\x1b" not in second
+
+
+@pytest.mark.parametrize("unicode", [True, False])
+def test_nothing_is_markup_and_nothing_ends_in_blanks(unicode: bool) -> None:
+    shown = block("Title", aligned([("[bold]", Text("·")), ("c", Text("·  "))]))
+    text = drawn([shown, Text("next")], Page(unicode=unicode), apart=True)
+    dot = "·" if unicode else "-"
+    assert text == f"Title\n  [bold]  {dot}\n  c       {dot}\n\nnext\n"

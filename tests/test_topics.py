@@ -1,0 +1,56 @@
+"""Several topics are one flow: read, settled and collected once, with the findings of the single commands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from flowdiag.analyses.diagnosis import diagnose
+from flowdiag.analyses.flink import settled, topic
+from flowdiag.analyses.topics import topic as topic_of
+from flowdiag.parsers.sources.discover import discover
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings"
+NAMES = ("checkpoints", "queues", "startup", "memory")
+TRIED = ("flink/1.20.5/hot-key", "startup/2.3.0/too-few-buffers")
+
+
+@pytest.mark.parametrize("recording", TRIED)
+def test_four_topics_are_measured_at_once_and_say_what_each_says_alone(
+    recording: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = discover([str(RECORDINGS / recording)])
+    topics = {name: topic_of(name) for name in NAMES}
+    alone = {name: diagnose((each,), found, lambda: spark) for name, each in topics.items()}
+    calls: Counter[str] = Counter()
+    for module, name in ((settled, "read"), (topic, "settled_events"), (topic, "rows_of")):
+        monkeypatch.setattr(module, name, counting(getattr(module, name), name, calls))
+    together = diagnose(tuple(topics.values()), found, lambda: spark)
+    assert calls == {"read": 1, "settled_events": 1, "rows_of": 1}
+    for name, each in topics.items():
+        codes = {rule.code for rule in each.rules}
+        assert [f for f in together.findings if f.code in codes] == alone[name].findings
+        assert [rule for rule in together.rules if rule.code in codes] == alone[name].rules
+        for table, rows in msgspec.structs.asdict(alone[name].data).items():
+            assert rows is None or getattr(together.data, table) == rows, (name, table)
+    assert together.summary.verdict == max(
+        (report.summary.verdict for report in alone.values()), key=lambda verdict: verdict.weight
+    )
+
+
+def counting(function: Any, name: str, calls: Counter[str]) -> Any:
+    """The same function, that counts how often it is called."""
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        calls[name] += 1
+        return function(*arguments, **named)
+
+    return counted
