@@ -42,11 +42,10 @@ from flowdiag.analyses.finding import (
     cite,
 )
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.pressure import KNOWN_SIBLINGS, unseen_end
+from flowdiag.analyses.flink.pressure import ENOUGH_SAMPLES, KNOWN_SIBLINGS, unseen_end
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.judging import serious, waiting_tasks
 from flowdiag.analyses.queues.root import (
-    ENOUGH_SAMPLES,
     NEAR_START_US,
     find_spells,
     linked,

@@ -43,11 +43,10 @@ from flowdiag.analyses.finding import (
     weigh,
 )
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.pressure import BUSY, FULL, Load, by_task
+from flowdiag.analyses.flink.pressure import BUSY, ENOUGH_SAMPLES, FULL, Load, by_task
 from flowdiag.analyses.queues.facts import JobQueues, joined
 from flowdiag.analyses.queues.judging import host_of, machine, serious, task
 from flowdiag.analyses.queues.root import (
-    ENOUGH_SAMPLES,
     linked,
     loads_in,
     pressed_windows,

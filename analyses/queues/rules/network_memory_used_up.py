@@ -43,9 +43,10 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.options import option
+from flowdiag.analyses.flink.pressure import ENOUGH_SAMPLES
 from flowdiag.analyses.queues.facts import JobQueues, Machine, joined
 from flowdiag.analyses.queues.judging import machine, serious
-from flowdiag.analyses.queues.root import ENOUGH_SAMPLES, loads_in
+from flowdiag.analyses.queues.root import loads_in
 from flowdiag.analyses.rule import Limits, Rule, limit
 
 _WAITS: Final = 0.1

@@ -38,11 +38,10 @@ from flowdiag.analyses.finding import (
     State,
     cite,
 )
-from flowdiag.analyses.flink.pressure import FULL
+from flowdiag.analyses.flink.pressure import ENOUGH_SAMPLES, FULL
 from flowdiag.analyses.queues.facts import GateQueue, JobQueues, joined
 from flowdiag.analyses.queues.judging import subtask
 from flowdiag.analyses.queues.root import (
-    ENOUGH_SAMPLES,
     loads_in,
     name_of,
     pressed_windows,

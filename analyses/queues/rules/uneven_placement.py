@@ -41,10 +41,10 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.options import at_least
-from flowdiag.analyses.flink.pressure import WORKING, median
+from flowdiag.analyses.flink.pressure import ENOUGH_SAMPLES, WORKING, median
 from flowdiag.analyses.queues.facts import JobQueues, joined
 from flowdiag.analyses.queues.judging import host_of, machine
-from flowdiag.analyses.queues.root import ENOUGH_SAMPLES, loads_in
+from flowdiag.analyses.queues.root import loads_in
 from flowdiag.analyses.rule import Limits, Rule, limit
 
 

@@ -41,10 +41,10 @@ from flowdiag.analyses.finding import (
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.flink.pressure import median
+from flowdiag.analyses.flink.pressure import ENOUGH_SAMPLES, median
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.judging import subtask
-from flowdiag.analyses.queues.root import ENOUGH_SAMPLES, name_of
+from flowdiag.analyses.queues.root import name_of
 from flowdiag.analyses.rule import Limits, Rule, limit
 
 
