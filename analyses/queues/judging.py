@@ -194,9 +194,10 @@ def spells_of(job: JobQueues, *causes: str | None) -> list[Spell]:
     """The spells of a job with one of these causes, those of one machine as one."""
     found: dict[object, Spell] = {}
     for spell in find_spells(job):
-        if spell.cause in causes:
-            key = (spell.taskmanager, None) if spell.taskmanager else (spell.task, spell.first_us)
-            found.setdefault(key, spell)
+        if spell.cause not in causes:
+            continue
+        key = (spell.taskmanager, None) if spell.taskmanager else (spell.task, spell.first_us)
+        found[key] = found[key].joined(spell) if key in found else spell
     return list(found.values())
 
 

@@ -108,6 +108,17 @@ class Spell:
         """From the votes."""
         return self.conviction.confidence
 
+    def joined(self, other: Spell) -> Spell:
+        """The same fault where it shows in another task: it lasted as long as either."""
+        firsts = [us for us in (self.first_us, other.first_us) if us is not None]
+        lasts = [us for us in (self.last_us, other.last_us) if us is not None]
+        return replace(
+            self,
+            windows=tuple(sorted({*self.windows, *other.windows})),
+            first_us=min(firsts, default=None),
+            last_us=max(lasts, default=None),
+        )
+
     @property
     def lasted_us(self) -> int:
         """From the first sample to the last."""
