@@ -195,7 +195,7 @@ def _known_loads(job: JobQueues) -> dict[tuple[int, ...] | None, Loads]:
 
 def _loads(job: JobQueues, windows: tuple[int, ...] | None) -> Loads:
     found = {
-        key: replace(load_of(key, _row(key, each)), buffers_peak=_peak(each))
+        key: replace(load_of(key, load_row(key, each)), buffers_peak=_peak(each))
         for key, each in samples_in(job, windows).items()
     }
     if not sampled(job) and job.totals:
@@ -227,7 +227,8 @@ def _mean(gauge: Gauge | None) -> float | None:
     return None if gauge is None else gauge.mean
 
 
-def _row(key: SubtaskKey, each: Sequence[Sample]) -> SubtaskLoad:
+def load_row(key: SubtaskKey, each: Sequence[Sample]) -> SubtaskLoad:
+    """The samples of a subtask as one row: means of gauges, sums of counters."""
     alone = each[0].gauges if len(each) == 1 else None
 
     def gauge(name: str) -> Gauge | None:
