@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,10 @@ from flowdiag.analyses.queues.root import find_spells, load_row, samples_in
 
 from .queues_workbench import Queues
 
+Said = dict[str, Any]
 VERSIONS = ("1.9.3", "1.10.3", "1.12.5", "1.14.6", "1.20.5", "2.3.0")
-WAITS = {"back_pressured": 700.0, "is_back_pressured": 1.0, "out_pool": 1.0, "idle": 300.0}
-WORKS = {"busy": 990.0, "idle": 10.0, "input_queue": 16.0, "in_pool": 1.0}
+WAITS: Said = {"back_pressured": 700.0, "is_back_pressured": 1.0, "out_pool": 1.0, "idle": 300.0}
+WORKS: Said = {"busy": 990.0, "idle": 10.0, "input_queue": 16.0, "in_pool": 1.0}
 
 
 def as_checkpoints_sees_it(job: JobQueues) -> JobFacts:
@@ -47,7 +49,7 @@ def hot_key(bench: Queues) -> tuple[Suspect, str]:
 def large_records(bench: Queues) -> tuple[Suspect, str]:
     bench.says("Source: orders", **WAITS)
     bench.says("enrich", bytes_in=50_000.0)
-    bench.says("enrich", 2, **WORKS, bytes_in=900_000.0)
+    bench.says("enrich", 2, **WORKS, bytes_in=4_000_000.0)
     return Suspect("enrich", 2), "data-skew"
 
 
@@ -92,8 +94,8 @@ def test_one_fault_has_one_culprit_and_one_cause(
     by_checkpoints, by_queues = both(bench)
     assert by_queues is not None
     assert (by_queues.suspect, by_queues.cause) == (suspect, cause)
-    # Buffer usage instead of times is no hot spot for checkpoints that complete.
-    if by_checkpoints is not None or version >= "1.13":
+    # Where checkpoints complete, buffer usage instead of times is no hot spot.
+    if by_checkpoints is not None or version not in ("1.9.3", "1.10.3"):
         assert by_checkpoints is not None
         assert (by_checkpoints.suspect, by_checkpoints.cause) == (suspect, cause)
 

@@ -11,8 +11,10 @@ Every task that has a subtask there is as slow as that subtask.
 How it decides
 --------------
 Busy time per record of its subtasks against the siblings on other TaskManagers: three times and more, in
-two tasks at least and in two thirds of those compared. Before 1.13, without busy times: all subtasks at
-the end of the back pressure run there, and all that run there are among them.
+two tasks at least and in two thirds of those compared; or twice in several subtasks of the task where the
+back pressure ends, while those elsewhere are alike. Where nothing tells the time per record: the busy
+subtasks at the end of the back pressure are all that the TaskManager runs of that task, with no more data
+than their siblings, and those of another task lag there too or several do.
 
 What to do
 ----------
