@@ -314,8 +314,17 @@ def bytes_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float 
 
 
 def _comparable(load: Load, members: Sequence[Load]) -> list[Load]:
-    """The siblings that were looked at for half of the time and more: who reports less counts less."""
-    return [other for other in members if other is not load and other.samples * 2 >= load.samples]
+    """The siblings that were looked at for half of the time and more: who reports less counts less.
+
+    Totals (no samples) cover the whole life: nothing shorter is compared with one, and it is no less
+    than what a sibling took in meanwhile.
+    """
+    return [
+        other
+        for other in members
+        if other is not load
+        and (other.samples == 0 or (load.samples > 0 and other.samples * 2 >= load.samples))
+    ]
 
 
 def _to_the_mean(

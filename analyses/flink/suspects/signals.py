@@ -446,7 +446,9 @@ def end_of_back_pressure(case: Case) -> Iterator[Accusation]:
         certain = root.measured and not root.blocked and len(suspects) == 1
         if len(root.subtasks) == root.known < root.siblings:
             # All that are known of it work: the others may as well, and then it is the task.
-            suspects, certain = suspects | {Suspect(task=root.task)}, False
+            certain = False
+            if root.known * 2 >= root.siblings:
+                suspects |= {Suspect(task=root.task)}
         busiest = chosen[0]
         share = f"{(busiest.busy or 0) * 100:.0f} %"
         measure = "busy" if root.measured else "input buffers in use"
