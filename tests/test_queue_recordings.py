@@ -139,7 +139,13 @@ def test_checkpoints_and_queues_name_the_same_first_culprit(
         if not all(judgement.culprits for judgement in both):
             continue
         one, other = (
-            (subject.kind, subject.task, subject.subtask_index, subject.taskmanager, judgement.cause)
+            (
+                subject.kind,
+                subject.task,
+                subject.subtask_index,
+                subject.taskmanager,
+                judgement.cause,
+            )
             for judgement in both
             for subject in [judgement.culprits[0].subject]
         )

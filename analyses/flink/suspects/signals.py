@@ -253,23 +253,11 @@ def subtask_acknowledgements(case: Case) -> Iterator[Accusation]:
 def _from_readings(
     case: Case, readings: Sequence[Reading], signal: str, source: str, verb: str
 ) -> Iterator[Accusation]:
-    telling = [r for r in readings if r.task is not None and not _victims(case, r)]
     only_late = signal == "late-acknowledgements"
-    if only_late and case.told_of_aborts:
-        # From 1.11 a task that was told of the abort before it saw the barrier is silent, so that a
-        # vertex that is late as a whole may well have the culprit upstream; and sources of the old
-        # kind are late for the lock that they wait for.
-        telling = [r for r in telling if not r.whole and r.task not in case.topology.sources]
-    tasks = Counter(r.task for r in telling if r.task is not None)
-    if not tasks:
+    telling = _telling(case, readings, only_late=only_late)
+    if not telling:
         return
-    if only_late:
-        # Acknowledgements still on their way when the log ends are not seen: the majority counts.
-        origin = min(tasks, key=lambda task: (-tasks[task], -case.topology.order(task)))
-    else:
-        # Queues fill from the culprit upwards, and the frontier moves with them: it begins there.
-        origin = max(tasks, key=case.topology.order)
-    telling = [r for r in telling if r.task == origin]
+    origin = telling[0].task or ""
     sources = origin in case.topology.sources
     if len(telling) == 1 and (sources or (only_late and len(case.expired) > _FIRST)):
         return  # one among many is an accident
@@ -312,6 +300,26 @@ def _from_readings(
         about=f"{verb} in {often} of {j.count_text(len(partial), 'checkpoint')}",
         refs=refs,
     )
+
+
+def _telling(case: Case, readings: Sequence[Reading], *, only_late: bool) -> list[Reading]:
+    """Those of some readings that tell where it began: all of one task."""
+    telling = [r for r in readings if r.task is not None and not _victims(case, r)]
+    if only_late and case.told_of_aborts:
+        # From 1.11 a task that was told of the abort before it saw the barrier is silent, so that a
+        # vertex that is late as a whole may well have the culprit upstream; and sources of the old
+        # kind are late for the lock that they wait for.
+        telling = [r for r in telling if not r.whole and r.task not in case.topology.sources]
+    tasks = Counter(r.task for r in telling if r.task is not None)
+    if not tasks:
+        return []
+    if only_late:
+        # Acknowledgements still on their way when the log ends are not seen: the majority counts.
+        origin = min(tasks, key=lambda task: (-tasks[task], -case.topology.order(task)))
+    else:
+        # Queues fill from the culprit upwards, and the frontier moves with them: it begins there.
+        origin = max(tasks, key=case.topology.order)
+    return [r for r in telling if r.task == origin]
 
 
 def _as_a_whole(
