@@ -69,10 +69,60 @@ CAUSE_OF_FAILURE: Final = {
 }
 """The word for a kind of failure (`flink.crises.kind_of`)."""
 
+_OVERTAKE: Final = Remedy(
+    text="Meanwhile, let barriers overtake the data that waits before it",
+    option="unaligned",
+    proposed="true",
+    risk="checkpoints carry in-flight data; no help against slow snapshots",
+    restart_needed=True,
+    verify="checkpoints complete while the subtask stays busy",
+)
+_DEBLOAT: Final = Remedy(
+    text="Or keep less data in flight: let Flink shrink the buffers to what is consumed in a second",
+    option="debloat",
+    proposed="true",
+    risk="no more throughput; tune the floating buffers above a parallelism of 200",
+    restart_needed=True,
+    verify="alignment and start delay fall, busy times stay",
+)
+_THREAD_DUMP: Final = Remedy(
+    text="Take a thread dump of the TaskManager ({place}) and look for this task's thread",
+    verify="the thread is no longer in the same method every time",
+)
+_INCREMENTAL: Final = Remedy(
+    text="Write only what changed (RocksDB and other incremental backends)",
+    option="incremental",
+    proposed="true",
+    risk="restoring takes longer",
+    restart_needed=True,
+    verify="checkpointed bytes fall well below the full size",
+)
+
+
 CAUSES: Final[dict[str, Cause]] = {
-    "data-skew": Cause(meaning="one subtask gets more data than its siblings"),
+    "data-skew": Cause(
+        meaning="one subtask gets more data than its siblings",
+        explanation=(
+            "A hot key or partition: it gets far more data than its siblings. Those before it wait for "
+            "it, barriers wait behind the data in its input queue, and everything downstream waits for "
+            "its barrier."
+        ),
+        remedies={
+            "key": Remedy(
+                text="Find the hot key: count records per key at this task; then salt it, or aggregate "
+                "in two steps",
+                verify="records in of this subtask come near those of its siblings",
+            ),
+            "overtake": _OVERTAKE,
+            "debloat": _DEBLOAT,
+        },
+    ),
     "slow-taskmanager": Cause(
         meaning="all subtasks of one machine are slow, those of the others are not",
+        explanation=(
+            "The same records cost its subtasks far more time than their siblings elsewhere: it is the "
+            "machine, not the data."
+        ),
         remedies={
             "look-at-machine": Remedy(
                 text="Look at the machine ({place}): CPU, throttling, disk, garbage collection, "
@@ -87,13 +137,61 @@ CAUSES: Final[dict[str, Cause]] = {
             ),
         },
     ),
-    "slow-operator": Cause(meaning="all subtasks of one operator are slow"),
-    "slow-subtask": Cause(meaning="one subtask needs longer per record than its siblings"),
+    "slow-operator": Cause(
+        meaning="all subtasks of one operator are slow",
+        explanation=(
+            "All its subtasks are saturated while those before wait: the task itself limits the job, "
+            "and back pressure holds the barriers up along the whole way."
+        ),
+        remedies={
+            "flame-graph": Remedy(
+                text="See what its threads do: the flame graph of this task in the web interface",
+                option="flame-graph",
+                proposed="true",
+                restart_needed=True,
+            ),
+            "parallelism": Remedy(
+                text="Give {task} more subtasks{than}, or make its work per record cheaper: batches, "
+                "caches, asynchronous calls",
+                restart_needed=True,
+                verify="busy time of its subtasks falls below 80 %, and nobody waits for it",
+            ),
+            "chain": Remedy(
+                text="Several operators are chained in this task, and metrics do not tell them apart: "
+                "break the chain (disableChaining) for a while to see which one is slow",
+                restart_needed=True,
+            ),
+            "overtake": _OVERTAKE,
+            "debloat": _DEBLOAT,
+        },
+    ),
+    "slow-subtask": Cause(
+        meaning="one subtask needs longer per record than its siblings",
+        explanation=(
+            "It gets no more records than its siblings but needs much longer for each: its keys, its "
+            "disk, or what it calls."
+        ),
+        remedies={
+            "thread-dump": _THREAD_DUMP,
+            "siblings": Remedy(
+                text="Compare it with its siblings: which keys it has, how large its state is, what it "
+                "calls; give blocking calls a time-out",
+                verify="a record takes it as long as its siblings",
+            ),
+            "overtake": _OVERTAKE,
+            "debloat": _DEBLOAT,
+        },
+    ),
     "task-hangs": Cause(
         meaning="a task makes no progress at all",
-        explanation="The job cannot be restarted before this task is gone; if it does not go, its "
-        "TaskManager is killed.",
+        explanation=(
+            "It is busy without taking in records: stuck in user code or in a call that never returns."
+        ),
         remedies={
+            "thread-dump": _THREAD_DUMP,
+            "time-out": Remedy(
+                text="Give every blocking call of the user code a time-out, or make it asynchronous"
+            ),
             "interruptible": Remedy(
                 text="Make {method} interruptible, or give it a time-out",
                 verify="the task is CANCELED within seconds",
@@ -105,9 +203,35 @@ CAUSES: Final[dict[str, Cause]] = {
             ),
         },
     ),
-    "slow-sync-snapshot": Cause(meaning="the synchronous part of a snapshot holds up processing"),
+    "slow-sync-snapshot": Cause(
+        meaning="the synchronous part of a snapshot holds up processing",
+        explanation=(
+            "The synchronous part of its snapshot runs in the task's thread: no record is processed "
+            "meanwhile, and the queue before it grows."
+        ),
+        remedies={
+            "thread": Remedy(
+                text="Look at what runs in the task's thread at a snapshot: flushing in snapshotState or "
+                "preCommit, timers on the heap, many small states, a pause of the JVM",
+                verify="its synchronous duration falls to its siblings'",
+            ),
+            "incremental": _INCREMENTAL,
+        },
+    ),
     "slow-async-snapshot": Cause(
-        meaning="the asynchronous part of a snapshot (the upload) takes too long"
+        meaning="the asynchronous part of a snapshot (the upload) takes too long",
+        explanation=(
+            "Its barrier arrives in time and the task goes on working, but writing its state takes "
+            "longer than the time-out."
+        ),
+        remedies={
+            "storage": Remedy(
+                text="Look at where this subtask writes its state: storage, network, disk of the "
+                "machine, size of its state compared with its siblings'",
+                verify="its asynchronous duration falls to its siblings'",
+            ),
+            "incremental": _INCREMENTAL,
+        },
     ),
     "slow-checkpoint-storage": Cause(
         meaning="writing to the checkpoint storage is slow or throttled everywhere",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flowdiag.analyses.checkpoints.rules import RULES as CHECKPOINT_RULES
+from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
 from flowdiag.analyses.diagnosis import diagnose, measure
 from flowdiag.analyses.finding import RuleOutcome, Severity
 from flowdiag.analyses.keys import JobKey
@@ -62,11 +64,25 @@ Outcomes = tuple[QueueFacts, tuple[RuleOutcome, ...]]
 
 
 @pytest.fixture(scope="module")
-def judged(spark: SparkSession) -> Callable[[Path], Outcomes]:
-    """Measure and judge a recording once."""
+def facts_of(spark: SparkSession) -> Callable[[Path], Mapping[str, Any]]:
+    """What `checkpoints` and `queues` measure in a recording, by topic; in one pass, and once."""
+    known: dict[Path, Mapping[str, Any]] = {}
+
+    def facts(folder: Path) -> Mapping[str, Any]:
+        if folder not in known:
+            found = discover([str(folder)])
+            known[folder] = measure((CHECKPOINTS, QUEUES), found, lambda: spark).facts
+        return known[folder]
+
+    return facts
+
+
+@pytest.fixture(scope="module")
+def judged(facts_of: Callable[[Path], Mapping[str, Any]]) -> Callable[[Path], Outcomes]:
+    """What `queues` says of a recording."""
 
     def outcomes(folder: Path) -> Outcomes:
-        facts = measure((QUEUES,), discover([str(folder)]), lambda: spark).facts[QUEUES.name]
+        facts = facts_of(folder)[QUEUES.name]
         return facts, outcomes_of(QUEUE_RULES, facts)
 
     return outcomes
@@ -106,7 +122,34 @@ def _check(
         return
     subject = judgement.culprits[0].subject
     named = {field: getattr(subject, field) for field in expected["culprit"]}
-    assert named == expected["culprit"]
+    assert (named, judgement.cause) == (expected["culprit"], expected["cause"])
+
+
+@pytest.mark.parametrize(("folder", "truth"), _recordings())
+def test_checkpoints_and_queues_name_the_same_first_culprit(
+    folder: Path,
+    truth: dict[str, Any],
+    facts_of: Callable[[Path], Mapping[str, Any]],
+    judged: Callable[[Path], Outcomes],
+) -> None:
+    facts, outcomes = judged(folder)
+    by_checkpoints = outcomes_of(CHECKPOINT_RULES, facts_of(folder)[CHECKPOINTS.name])
+    for job in facts.jobs:
+        both = [judge(said, job.job.key) for said in (by_checkpoints, outcomes)]
+        if not all(judgement.culprits for judgement in both):
+            continue
+        one, other = (
+            (
+                subject.kind,
+                subject.task,
+                subject.subtask_index,
+                subject.taskmanager,
+                judgement.cause,
+            )
+            for judgement in both
+            for subject in [judgement.culprits[0].subject]
+        )
+        assert one == other
 
 
 COLLECTED = sorted(ROOT.glob("collected/*/truth.json"))

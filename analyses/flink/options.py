@@ -48,6 +48,7 @@ _KEYS: Final[dict[str, tuple[tuple[Version, Version | None, str], ...]]] = {
         ((1, 14), None, "execution.checkpointing.checkpoints-after-tasks-finish.enabled"),
     ),
     "debloat": (((1, 14), None, "taskmanager.network.memory.buffer-debloat.enabled"),),
+    "flame-graph": (((1, 13), None, "rest.flamegraph.enabled"),),
     "incremental": (
         ((1, 0), (1, 19), "state.backend.incremental"),
         ((1, 20), None, "execution.checkpointing.incremental"),

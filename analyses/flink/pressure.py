@@ -16,11 +16,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
+from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.job import JobFacts, SubtaskLoad
 from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.flink.topology import Topology
+from flowdiag.analyses.flink.topology import Topology, topology_of
 from flowdiag.analyses.keys import Ref
 
+ENOUGH_SAMPLES: Final = 5
+"""Samples of buffers and queues are racy (catalogue/flink.md 5.3): fewer convict nobody."""
 BUSY: Final = (
     0.6  # share of the time; means over minutes blur a saturated subtask, seldom below this
 )
@@ -33,8 +36,15 @@ WORKING: Final = 0.1  # less is no work worth comparing
 COSTLY: Final = 3.0  # times the siblings' time per record
 KNOWN_SIBLINGS: Final = 0.75  # of them must be known, or the ratio is one to a chance selection
 MANY_RECORDS: Final = 20.0  # fewer records say nothing about a ratio
+FEWEST_BYTES: Final = 10_000.0  # the same for bytes
 QUEUE_TIMES: Final = 3.0
 QUEUE_BUFFERS: Final = 5.0
+MOST_ALIKE: Final = 2 / 3  # of a task's subtasks are busy: it is the task, not some of its subtasks
+DEAR: Final = (
+    2.0  # times the cost of a record elsewhere, where several subtasks of a machine show it
+)
+HALF_BUSY: Final = 0.4  # of the time: with less a slow machine hurts nobody
+ALIKE: Final = 1.5  # times the middle one, up or down: what subtasks on sound machines differ by
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +52,8 @@ class Load:
     """One subtask, shares from 0 to 1.
 
     `measured` and `wait_measured` are False where buffer usage stands in for busy and for
-    back-pressured time. `sampled` is False for totals over a life and for single answers.
+    back-pressured time. `buffers` are the input buffers in use on average, `buffers_peak` at most, where
+    single samples are known. `samples` is 0 for totals over a life, 1 for single answers.
     """
 
     key: SubtaskKey
@@ -53,8 +64,16 @@ class Load:
     queue: float | None
     measured: bool
     wait_measured: bool
-    sampled: bool
+    samples: int
     ref: Ref | None
+    bytes: float | None = None
+    buffers: float | None = None
+    buffers_peak: float | None = None
+
+    @property
+    def sampled(self) -> bool:
+        """Whether it was looked at more than once."""
+        return self.samples > 1
 
     @property
     def waits(self) -> bool:
@@ -80,7 +99,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Where back pressure ends: the busy subtasks of one vertex, and the pressure before it."""
+    """Where back pressure ends: the busy subtasks of one vertex, and the pressure before it.
+
+    `awaited` is False where nobody waits for it yet, although it does not keep up.
+    """
 
     task: str
     subtasks: tuple[Load, ...]
@@ -89,11 +111,12 @@ class Root:
     pressed_before: float
     measured: bool
     blocked: bool = False  # siblings wait as well: less certain
+    awaited: bool = True
 
     @property
     def whole(self) -> bool:
-        """Whether every subtask of the vertex is busy."""
-        return len(self.subtasks) == self.siblings and self.siblings > 1
+        """Whether the vertex as a whole is busy, not some of its subtasks."""
+        return len(self.subtasks) > 1 and len(self.subtasks) >= MOST_ALIKE * self.siblings
 
 
 Loads = Mapping[SubtaskKey, Load]
@@ -164,8 +187,10 @@ def load_of(key: SubtaskKey, row: SubtaskLoad) -> Load:
         queue=row.input_queue,
         measured=measured,
         wait_measured=wait_measured,
-        sampled=row.samples > 1,
+        samples=row.samples,
         ref=row.ref,
+        bytes=row.bytes_in,
+        buffers=row.in_pool_usage,
     )
 
 
@@ -197,7 +222,7 @@ def roots(loads: Loads, topology: Topology) -> list[Root]:
         found.append(
             Root(
                 task=task,
-                subtasks=tuple(sorted(busy, key=lambda load: (-(load.busy or 0), load.key))),
+                subtasks=_with_queues(sorted(busy, key=lambda load: (-(load.busy or 0), load.key))),
                 siblings=max(len(members), topology.parallelism.get(task, 0)),
                 known=len(members),
                 pressed_before=max(load.pressed or 0.0 for load in before),
@@ -214,6 +239,18 @@ def roots(loads: Loads, topology: Topology) -> list[Root]:
             root.task,
         ),
     )
+
+
+def _with_queues(busy: Sequence[Load]) -> tuple[Load, ...]:
+    """Without those that are busy while nothing waits before them.
+
+    Where one of the busy siblings has a queue that another lacks, the other is busy with something else.
+    """
+    queues = [load.queue or 0.0 for load in busy if load.queue is not None]
+    longest = max(queues, default=0.0)
+    if len(busy) < 2 or len(queues) < len(busy) or longest < QUEUE_BUFFERS:
+        return tuple(busy)
+    return tuple(load for load in busy if (load.queue or 0.0) * QUEUE_TIMES >= longest)
 
 
 def unseen_end(loads: Loads, topology: Topology) -> str | None:
@@ -266,12 +303,52 @@ def records_ratio(load: Load, members: Sequence[Load], parallelism: int) -> floa
         members: of its task.
         parallelism: of its task; most of them must be known.
     """
-    others = [other.records for other in members if other is not load and other.records is not None]
-    if not others or load.records is None or load.records < MANY_RECORDS:
+    others = [other.records for other in _comparable(load, members)]
+    return _to_the_mean(load.records, others, parallelism, MANY_RECORDS)
+
+
+def bytes_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float | None:
+    """The same for bytes."""
+    others = [other.bytes for other in _comparable(load, members)]
+    return _to_the_mean(load.bytes, others, parallelism, FEWEST_BYTES)
+
+
+def _comparable(load: Load, members: Sequence[Load]) -> list[Load]:
+    """The siblings that were looked at for half of the time and more: who reports less counts less.
+
+    Totals (no samples) cover the whole life: nothing shorter is compared with one, and it is no less
+    than what a sibling took in meanwhile.
+    """
+    return [
+        other
+        for other in members
+        if other is not load
+        and (other.samples == 0 or (load.samples > 0 and other.samples * 2 >= load.samples))
+    ]
+
+
+def _to_the_mean(
+    mine: float | None, values: Sequence[float | None], parallelism: int, least: float
+) -> float | None:
+    others = [value for value in values if value is not None]
+    if mine is None or mine < least or not others:
         return None
     if len(others) < KNOWN_SIBLINGS * (parallelism - 1):
         return None
-    return load.records * len(others) / max(sum(others), 1.0)
+    return mine * len(others) / max(sum(others), 1.0)
+
+
+def data_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float | None:
+    """How much more data a subtask gets than its siblings, by records or by bytes: this is skew."""
+    known = [
+        ratio
+        for ratio in (
+            records_ratio(load, members, parallelism),
+            bytes_ratio(load, members, parallelism),
+        )
+        if ratio is not None
+    ]
+    return max(known, default=None)
 
 
 def cost_ratio(load: Load, members: Sequence[Load]) -> float | None:
@@ -300,11 +377,14 @@ def queue_ratio(load: Load, members: Sequence[Load]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class SlowMachine:
-    """A TaskManager whose subtasks take longer per record than their siblings, in several vertices."""
+    """A TaskManager whose subtasks take longer per record than their siblings.
+
+    `ratio` is the median over several vertices, or the least over the subtasks of one.
+    """
 
     taskmanager: str
     vertices: tuple[str, ...]
-    ratio: float  # the median over its vertices
+    ratio: float
 
 
 def _median_without(ranked: Sequence[float], own: Iterable[float]) -> float | None:
@@ -361,8 +441,74 @@ def slow_machine(loads: Loads) -> SlowMachine | None:
     return found[0] if len(found) == 1 else None
 
 
+def slow_place(task: str, members: Sequence[Load]) -> SlowMachine | None:
+    """The TaskManager on which a record costs twice and more; None unless there is exactly one.
+
+    Two subtasks and more there, as many elsewhere, and those elsewhere alike.
+    """
+    places: dict[str, list[Load]] = defaultdict(list)
+    for load in members:
+        if load.cost is None or load.taskmanager is None or (load.records or 0.0) < MANY_RECORDS:
+            return None
+        places[load.taskmanager].append(load)
+    found = []
+    usual = median(load.cost or 0.0 for load in members) or 0.0
+    for spot, here in places.items():
+        mine = [load.cost or 0.0 for load in here]
+        elsewhere = [load.cost or 0.0 for load in members if load.taskmanager != spot]
+        middle = median(elsewhere)
+        if len(mine) < 2 or min(mine) < usual or len(elsewhere) < len(mine) or not middle:
+            continue
+        alike = max(elsewhere) <= ALIKE * middle and min(elsewhere) * ALIKE >= middle
+        busy = all(not load.waits and (load.busy or 0.0) >= HALF_BUSY for load in here)
+        if alike and busy and min(mine) >= DEAR * middle:
+            found.append(SlowMachine(spot, (task,), min(mine) / middle))
+    return found[0] if len(found) == 1 else None
+
+
 def stalled(load: Load) -> bool:
     """Whether a subtask takes in nothing although it works, or nothing keeps it from working."""
     if load.records is None or load.records > 1.0 or (load.pressed or 0.0) > CALM:
         return False
     return load.busy is not None and load.busy >= (BUSY if load.measured else FULL)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the metrics of a span say of a job; whoever measures fills it.
+
+    Args:
+        topology: what comes before what.
+        loads: of all subtasks.
+        by_task: the same, by task.
+        ends: where back pressure ends, the most convincing first.
+        machine: the one TaskManager that is slow.
+    """
+
+    topology: Topology
+    loads: Loads
+    by_task: Mapping[str, list[Load]]
+    ends: Sequence[Root]
+    machine: SlowMachine | None
+
+
+def view_of(loads: Loads, topology: Topology, ends: Sequence[Root] | None = None) -> View:
+    """Look at the loads of a span; `ends` are given where the case is about one of them.
+
+    Where no machine is slow at everything, the one where back pressure ends may be slow in that task.
+    """
+    grouped = by_task(loads)
+    ends = roots(loads, topology) if ends is None else ends
+    machine = slow_machine(loads)
+    for root in ends[:1] if machine is None else ():
+        place = slow_place(root.task, grouped.get(root.task, ()))
+        if place and all(load.taskmanager == place.taskmanager for load in root.subtasks):
+            machine = place
+    return View(topology, loads, grouped, ends, machine)
+
+
+@once
+def overall(job: JobFacts) -> View:
+    """What the loads of a job say, the same for all of its spells of failed checkpoints."""
+    topology = topology_of(job)
+    return view_of(read_loads(job, topology), topology)

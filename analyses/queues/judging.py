@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from flowdiag.analyses.finding import (
     MAX_CITED,
-    Action,
     Evidence,
     Finding,
     Measurement,
@@ -19,8 +17,9 @@ from flowdiag.analyses.finding import (
     grade,
 )
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.suspects import numbers_of
+from flowdiag.analyses.flink.suspects.remedies import cures, explanation
 from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.root import Spell, find_spells, loads_in, name_of
@@ -104,59 +103,42 @@ def _operator(name: str) -> str | None:
 
 def subject_of(job: JobQueues, spell: Spell) -> Subject:
     """Who is to blame for a spell."""
-    if spell.taskmanager is not None:
-        return machine(job, spell.taskmanager)
-    if spell.whole or not spell.convicted:
-        return task(job, spell.task)
+    suspect = spell.conviction.suspect
+    if suspect.kind == "taskmanager":
+        return machine(job, suspect.taskmanager)
+    if suspect.kind == "task":
+        return task(job, suspect.task)
     return subtask(job, spell.convicted[0].key, spell.convicted[0].taskmanager)
 
 
 def who(job: JobQueues, spell: Spell) -> str:
     """The accused, for people."""
-    if spell.taskmanager is not None:
-        return j.place_text(spell.taskmanager, host_of(job, spell.taskmanager))
-    if spell.whole:
+    suspect = spell.conviction.suspect
+    if suspect.kind == "taskmanager":
+        return j.place_text(suspect.taskmanager, host_of(job, suspect.taskmanager))
+    if suspect.kind == "task":
         return j.shorten(spell.task)
     return " and ".join(name_of(job, load.key) for load in spell.convicted[:3]) + (
         f" and {len(spell.convicted) - 3} more" if len(spell.convicted) > 3 else ""
     )
 
 
-_UNITS: Final = {
-    "busy": ("share", "of the time, mean"),
-    "back-pressured": ("share", "of the time, mean"),
-    "input-buffers-in-use": ("share", "of the remote channels' buffers, mean"),
-    "queue-ratio": ("ratio", "queued buffers, against the median sibling"),
-    "records-ratio": ("ratio", "records in, against the mean of its siblings"),
-    "bytes-ratio": ("ratio", "bytes in, against the mean of its siblings"),
-    "time-per-record-ratio": ("ratio", "against siblings on other TaskManagers"),
-    "snapshot-share": ("share", "of the time, in synchronous snapshots"),
-    "records": ("records", "taken in over the spell"),
-}
-
-
 def measurements(spell: Spell) -> tuple[Measurement, ...]:
     """The numbers of a spell."""
     before = max(spell.before, key=lambda pair: pair[1], default=None)
+    waits = (
+        Measurement(
+            name="back-pressured-before",
+            value=round(min(before[1], 1.0), 4),
+            unit="share",
+            population=f"of the time, a subtask of {j.shorten(before[0])}",
+        )
+        if before is not None
+        else None
+    )
     return (
-        *(
-            Measurement(
-                name=name, value=round(value, 4), unit=_UNITS[name][0], population=_UNITS[name][1]
-            )
-            for name, value in spell.numbers.items()
-        ),
-        *(
-            [
-                Measurement(
-                    name="back-pressured-before",
-                    value=round(min(before[1], 1.0), 4),
-                    unit="share",
-                    population=f"of the time, a subtask of {j.shorten(before[0])}",
-                )
-            ]
-            if before is not None
-            else []
-        ),
+        *numbers_of(spell.conviction),
+        *([waits] if waits is not None else []),
         Measurement(name="samples", value=spell.samples, unit="samples"),
     )
 
@@ -179,40 +161,32 @@ def evidence(job: JobQueues, spell: Spell) -> tuple[Evidence, ...]:
     return cite(refs)[:MAX_CITED]
 
 
-def finding(
-    job: JobQueues,
-    spell: Spell,
-    *,
-    title: str,
-    explain: str,
-    actions: Iterable[Action],
-) -> Finding:
+def finding(job: JobQueues, spell: Spell, title: str) -> Finding:
     """A finding about a spell; one that a start explains accuses nobody of anything serious."""
+    found = spell.conviction
     note = (
         " This is what a start, a restore or a rescaling costs while the backlog is worked off."
         if spell.ordinary
         else ""
     )
-    says = "; ".join([vote.says for vote in spell.votes if vote.weight > 0][:3])
-    against = next((vote.says for vote in spell.votes if vote.weight < 0), None)
     return Finding(
         job=job.job.key,
         severity=severity(job, spell),
         state=spell.state,
         subject=subject_of(job, spell),
         title=title,
-        why=f"{who(job, spell)}: {says}",
-        cause=spell.cause,
-        confidence=spell.confidence,
+        why=found.why,
+        cause=found.cause,
+        confidence=found.confidence,
         rank=Rank.BOTTLENECK,
         first_us=spell.first_us,
         last_us=spell.last_us,
         count=max(len(spell.windows), 1),
-        explain=explain + note + (f" Not all signals agree: {against}." if against else ""),
+        explain=explanation(found) + note,
         measurements=measurements(spell),
         evidence=evidence(job, spell),
-        actions=tuple(actions),
-        votes=spell.votes,
+        actions=cures(job.job, found),
+        votes=found.votes,
     )
 
 
@@ -220,10 +194,16 @@ def spells_of(job: JobQueues, *causes: str | None) -> list[Spell]:
     """The spells of a job with one of these causes, those of one machine as one."""
     found: dict[object, Spell] = {}
     for spell in find_spells(job):
-        if spell.cause in causes:
-            key = (spell.taskmanager, None) if spell.taskmanager else (spell.task, spell.first_us)
-            found.setdefault(key, spell)
+        if spell.cause not in causes:
+            continue
+        key = (spell.taskmanager, None) if spell.taskmanager else (spell.task, spell.first_us)
+        found[key] = found[key].joined(spell) if key in found else spell
     return list(found.values())
+
+
+def of_the_whole(spell: Spell) -> bool:
+    """Whether it is the task as a whole that is slow, and not some of its subtasks or a machine."""
+    return spell.cause == "slow-operator" or spell.conviction.suspect.kind == "task"
 
 
 def serious(job: JobQueues) -> list[Spell]:
@@ -240,36 +220,3 @@ def waiting_tasks(job: JobQueues) -> list[tuple[str, float]]:
         if load.waits and load.wait_measured:
             found[load.key.task] = max(found.get(load.key.task, 0.0), load.pressed or 0.0)
     return sorted(found.items(), key=lambda pair: job.topology.order(pair[0]))
-
-
-def barriers_meanwhile(job: JobQueues) -> tuple[Action, ...]:
-    """How checkpoints get through while the cause is being removed."""
-    version = job.job.version
-    found = []
-    unaligned = option("unaligned", version)
-    if unaligned is not None:
-        found.append(
-            Action(
-                text="If checkpoints suffer meanwhile, let barriers overtake the data",
-                option=unaligned,
-                current=j.configured(job.job, "execution.checkpointing.unaligned", unaligned),
-                proposed="true",
-                risk="checkpoints carry in-flight data",
-                restart_needed=True,
-                verify="start delays of the slow task fall to about a second",
-            )
-        )
-    debloat = option("debloat", version)
-    if debloat is not None and unaligned is not None:
-        found.append(
-            Action(
-                text="Or keep less data in flight: let Flink shrink the buffers to what is consumed in a second",
-                option=debloat,
-                current=j.configured(job.job, debloat),
-                proposed="true",
-                risk="no more throughput; tune the floating buffers above a parallelism of 200",
-                restart_needed=True,
-                verify="alignment and start delay fall, busy times stay",
-            )
-        )
-    return tuple(found)

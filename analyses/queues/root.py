@@ -13,38 +13,33 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.finding import Confidence, State, Vote, weigh
+from flowdiag.analyses.finding import Confidence, State, Vote
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import episodes, spells
-from flowdiag.analyses.flink.job import SubtaskLoad
+from flowdiag.analyses.flink.episodes import Episode, all_spells, episodes, spells
+from flowdiag.analyses.flink.job import JobFacts, SubtaskLoad
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import (
     COSTLY,
+    ENOUGH_SAMPLES,
     FULL,
-    IDLE,
-    MANY_RECORDS,
-    PRESSED,
     QUEUE_TIMES,
-    SKEWED,
     Load,
     Root,
     busiest,
     by_task,
     cost_ratio,
     load_of,
-    median,
     queue_ratio,
     read_loads,
-    records_ratio,
     roots,
-    slow_machine,
-    stalled,
+    slow_place,
+    view_of,
 )
+from flowdiag.analyses.flink.suspects import Conviction, convict
+from flowdiag.analyses.flink.suspects.case import Case, Suspect, sync_share
+from flowdiag.analyses.flink.suspects.signals import SNAPSHOT_SHARE
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, joined
-from flowdiag.analyses.queues.skew import against_siblings, increases
 
-ENOUGH_SAMPLES: Final = 5
-"""Samples of buffers and queues are racy (catalogue/flink.md 5.3): fewer convict nobody."""
 ENOUGH_TIMES: Final = 3
 """Busy and back-pressured times are means over seconds already."""
 BRIDGE: Final = 1
@@ -54,52 +49,12 @@ NEAR_START_US: Final = 120_000_000
 CATCH_UP_US: Final = 600_000_000
 WARM_UP_US: Final = 60_000_000
 SHORT_US: Final = 300_000_000
-SNAPSHOT_SHARE: Final = 0.3
 FILLED: Final = 0.25
 """Of a queue's capacity, on average: a subtask that keeps up empties its input between two samples."""
-MOST_ALIKE: Final = 2 / 3
-FEWEST_BYTES: Final = 10_000.0
 MOST_CHANCE_LATE: Final = 2
-DEAR: Final = 2.0
-"""Times the cost of a record elsewhere, where several subtasks of a machine show it."""
-HALF_BUSY: Final = 0.4
-"""Of the time: with less a slow machine hurts nobody."""
-ALIKE: Final = 1.5
-"""Times the middle one, up or down: what subtasks on sound machines differ by."""
+"""Checkpoints that a subtask may be late for by chance."""
 
 Loads = dict[SubtaskKey, Load]
-
-# The voting table: name, weight, when it speaks.
-SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (
-    (
-        "end-of-back-pressure",
-        2,
-        (
-            "it is busy and not back-pressured, and who feeds it waits; 1 where buffer usage stands in "
-            "for the times that 1.13 and later measure"
-        ),
-    ),
-    (
-        "keeps-up-no-more",
-        1,
-        "it is busy among idle siblings and its queue never empties, though nobody waits for it yet",
-    ),
-    ("saturated-input", 1, "its input buffers are in use, exclusive and floating ones"),
-    ("queue-length", 1, "far more buffers wait before it than before its siblings"),
-    ("records-in", 1, "it takes in many times the records or bytes of its siblings"),
-    ("time-per-record", 1, "a record costs it many times what it costs its siblings elsewhere"),
-    ("idle-siblings", 1, "its siblings are idle most of the time"),
-    ("all-alike", 1, "all subtasks of the task are as busy"),
-    ("same-taskmanager", 1, "subtasks of several tasks are slow there, and nowhere else"),
-    ("no-records", 1, "it is busy and takes in nothing"),
-    ("checkpoints", 1, "the same subtask held barriers up, or was late to acknowledge"),
-    ("snapshots", 2, "its synchronous snapshots take up much of the time"),
-    ("waiting-siblings", -1, "some of its siblings wait too, so the end may lie further down"),
-    ("totals-only", -2, "counted since the start, without samples in time"),
-    ("few-samples", -1, "fewer than five samples"),
-    ("no-graph", -1, "no input tells what comes before what"),
-)
-_WEIGHTS: Final = {name: weight for name, weight, _ in SIGNALS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,32 +63,25 @@ class Spell:
 
     Args:
         task: the vertex.
-        convicted: its subtasks that are the end, the worst first.
-        members: loads of all known subtasks of the vertex, over the spell.
+        conviction: who is to blame, and why.
+        convicted: the subtasks that are to blame, the worst first.
         loads: of everything, over the spell.
-        whole: whether the vertex as a whole is slow, not some of its subtasks.
-        taskmanager: where a machine is to blame.
-        cause: a word of `findings.CAUSES`; None where nothing tells.
+        whole: whether all that the vertex has is busy, not some of its subtasks.
         before: the tasks that wait for it, and the largest share of the time that one of them does.
         samples: of the subtask that has fewest.
     """
 
     task: str
+    conviction: Conviction
     convicted: tuple[Load, ...]
-    members: tuple[Load, ...]
     loads: Mapping[SubtaskKey, Load]
-    parallelism: int
     whole: bool
-    taskmanager: str | None
-    cause: str | None
     before: tuple[tuple[str, float], ...]
     windows: tuple[int, ...]
     first_us: int | None
     last_us: int | None
     samples: int
     state: State
-    votes: tuple[Vote, ...]
-    numbers: Mapping[str, float]
     after_start: bool = False
     resumed: bool = False
     ended_by_start: bool = False
@@ -141,9 +89,35 @@ class Spell:
     fatal: bool = False
 
     @property
+    def cause(self) -> str | None:
+        """A word of `CAUSES`; None where nothing tells."""
+        return self.conviction.cause
+
+    @property
+    def taskmanager(self) -> str | None:
+        """Where a machine is to blame."""
+        return self.conviction.suspect.taskmanager or None
+
+    @property
+    def votes(self) -> tuple[Vote, ...]:
+        """Of the signals."""
+        return self.conviction.votes
+
+    @property
     def confidence(self) -> Confidence:
         """From the votes."""
-        return weigh(self.votes)
+        return self.conviction.confidence
+
+    def joined(self, other: Spell) -> Spell:
+        """The same fault where it shows in another task: it lasted as long as either."""
+        firsts = [us for us in (self.first_us, other.first_us) if us is not None]
+        lasts = [us for us in (self.last_us, other.last_us) if us is not None]
+        return replace(
+            self,
+            windows=tuple(sorted({*self.windows, *other.windows})),
+            first_us=min(firsts, default=None),
+            last_us=max(lasts, default=None),
+        )
 
     @property
     def lasted_us(self) -> int:
@@ -220,7 +194,10 @@ def _known_loads(job: JobQueues) -> dict[tuple[int, ...] | None, Loads]:
 
 
 def _loads(job: JobQueues, windows: tuple[int, ...] | None) -> Loads:
-    found = {key: load_of(key, _row(key, each)) for key, each in samples_in(job, windows).items()}
+    found = {
+        key: replace(load_of(key, load_row(key, each)), buffers_peak=_peak(each))
+        for key, each in samples_in(job, windows).items()
+    }
     if not sampled(job) and job.totals:
         return found | read_loads(job.job, job.topology)
     return _filled_up(job, found)
@@ -241,11 +218,17 @@ def _filled_up(job: JobQueues, loads: Loads) -> Loads:
     return adjusted
 
 
+def _peak(each: Iterable[Sample]) -> float | None:
+    gauge = joined(sample.gauges.get("in_pool") for sample in each)
+    return None if gauge is None else gauge.high
+
+
 def _mean(gauge: Gauge | None) -> float | None:
     return None if gauge is None else gauge.mean
 
 
-def _row(key: SubtaskKey, each: Sequence[Sample]) -> SubtaskLoad:
+def load_row(key: SubtaskKey, each: Sequence[Sample]) -> SubtaskLoad:
+    """The samples of a subtask as one row: means of gauges, sums of counters."""
     alone = each[0].gauges if len(each) == 1 else None
 
     def gauge(name: str) -> Gauge | None:
@@ -296,7 +279,7 @@ def linked(job: JobQueues) -> bool:
 def ends(job: JobQueues, loads: Loads) -> list[Root]:
     """The ends of back pressure in one set of loads; without a graph a full input must do."""
     if linked(job):
-        found = [_informed(root, loads) for root in roots(loads, job.topology)]
+        found = roots(loads, job.topology)
         known = {root.task for root in found}
         behind = [*_behind(job, loads, bool(found)), *_slow_places(job, loads)]
         return found + [root for root in behind if root.task not in known]
@@ -323,7 +306,7 @@ def _behind(job: JobQueues, loads: Loads, pressed: bool) -> list[Root]:
         ):
             continue
         before = [
-            other.pressed or 0.0
+            other
             for name in job.topology.upstream.get(load.key.task, ())
             for other in grouped.get(name, ())
         ]
@@ -333,8 +316,9 @@ def _behind(job: JobQueues, loads: Loads, pressed: bool) -> list[Root]:
                 subtasks=(load,),
                 siblings=max(len(members), job.topology.parallelism.get(load.key.task, 0)),
                 known=len(members),
-                pressed_before=max(before, default=0.0),
+                pressed_before=max((load.pressed or 0.0 for load in before), default=0.0),
                 measured=True,
+                awaited=any(load.waits for load in before),
             )
         )
     return found
@@ -343,14 +327,14 @@ def _behind(job: JobQueues, loads: Loads, pressed: bool) -> list[Root]:
 def _slow_places(job: JobQueues, loads: Loads) -> list[Root]:
     """Tasks whose subtasks on one TaskManager are all busy with the same work that costs others half.
 
-    Before anybody waits: two subtasks and more there, as many elsewhere, and those elsewhere alike.
+    Before anybody waits: see `pressure.slow_place`.
     """
     found = []
     for task, members in by_task(loads).items():
-        spot = _slow_place(members)
+        spot = slow_place(task, members)
         if spot is None or task in job.topology.sources:
             continue
-        mine = tuple(load for load in members if load.taskmanager == spot)
+        mine = [load for load in members if load.taskmanager == spot.taskmanager]
         found.append(
             Root(
                 task=task,
@@ -359,33 +343,10 @@ def _slow_places(job: JobQueues, loads: Loads) -> list[Root]:
                 known=len(members),
                 pressed_before=0.0,
                 measured=True,
+                awaited=False,
             )
         )
     return found
-
-
-def _slow_place(members: Sequence[Load]) -> str | None:
-    """The TaskManager on which a record costs twice and more; None unless there is exactly one."""
-    costs: dict[str, list[float]] = defaultdict(list)
-    for load in members:
-        if load.cost is None or load.taskmanager is None or (load.records or 0.0) < MANY_RECORDS:
-            return None
-        costs[load.taskmanager].append(load.cost)
-    found = []
-    usual = median(cost for each in costs.values() for cost in each) or 0.0
-    for spot, mine in costs.items():
-        if len(mine) < 2 or min(mine) < usual:
-            continue
-        elsewhere = [cost for other, each in costs.items() if other != spot for cost in each]
-        middle = median(elsewhere)
-        here = [load for load in members if load.taskmanager == spot]
-        if len(elsewhere) < len(mine) or not middle:
-            continue
-        alike = max(elsewhere) <= ALIKE * middle and min(elsewhere) * ALIKE >= middle
-        busy = all(not load.waits and (load.busy or 0.0) >= HALF_BUSY for load in here)
-        if alike and busy and min(mine) >= DEAR * middle:
-            found.append(spot)
-    return found[0] if len(found) == 1 else None
 
 
 def _queues_up(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
@@ -401,7 +362,7 @@ def _queues_up(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
 
 def _holds_barriers(job: JobQueues, load: Load, members: Sequence[Load]) -> bool:
     """Whether its snapshots take much of its time, or it is late again and again and dear per record."""
-    share = _snapshot_share(job, load, None)
+    share = sync_share(job.job, load.key)
     if share is not None and share >= SNAPSHOT_SHARE:
         return True
     late = _late_checkpoints(job, {load.key})
@@ -430,21 +391,6 @@ def _unlinked(job: JobQueues, loads: Loads) -> list[Root]:
                 )
             )
     return found
-
-
-def _informed(root: Root, loads: Loads) -> Root:
-    """Without the subtasks that are busy while nothing waits before them.
-
-    Where one of the busy siblings has a queue that another lacks, the other is busy with something else.
-    """
-    queues = [load.queue for load in root.subtasks]
-    if len(root.subtasks) < 2 or any(queue is None for queue in queues):
-        return root
-    longest = max(queue or 0.0 for queue in queues)
-    if longest < 5:
-        return root
-    kept = tuple(load for load in root.subtasks if (load.queue or 0.0) * QUEUE_TIMES >= longest)
-    return replace(root, subtasks=kept)
 
 
 @once
@@ -504,7 +450,9 @@ def _spell(
         samples = _samples_of(job, windows, [load.key for load in root.subtasks])
         if sampled(job) and samples < (ENOUGH_TIMES if root.measured else ENOUGH_SAMPLES):
             continue
-        found.append(_judged(job, windows, loads, root, samples))
+        spell = _judged(job, windows, loads, root, samples)
+        if spell is not None:
+            found.append(spell)
     return found
 
 
@@ -529,57 +477,28 @@ def _judged(
     loads: Loads,
     root: Root,
     samples: int,
-) -> Spell:
-    members = by_task(loads).get(root.task, [])
-    convicted = list(root.subtasks)
-    size = max(root.siblings, 1)
-    whole = len(convicted) > 1 and len(convicted) >= MOST_ALIKE * size
-    whole = whole or (size == 1)
-    votes, numbers = _votes(job, windows, loads, root, members)
-    cause, manager, convicted, whole = _cause(
-        job, windows, loads, root, members, votes, numbers, whole
-    )
-    votes += _checkpoint_votes(job, convicted)
-    if sampled(job) and samples < ENOUGH_SAMPLES:
-        votes.append(_vote("few-samples", f"{samples} samples only"))
-    before = (
-        tuple(
-            (name, max((load.pressed or 0.0 for load in by_task(loads).get(name, ())), default=0.0))
-            for name in job.topology.upstream.get(root.task, ())
-        )
-        if linked(job)
-        else tuple(
-            sorted({(load.key.task, load.pressed or 0.0) for load in loads.values() if load.waits})
-        )
-    )
+) -> Spell | None:
     held = samples_in(job, windows)
     firsts = [s.first_us for each in held.values() for s in each if s.first_us is not None]
     lasts = [s.last_us for each in held.values() for s in each if s.last_us is not None]
     first_us, last_us = min(firsts, default=None), max(lasts, default=None)
+    episode = _failing(job.job, first_us, last_us)
+    found = convict(Case(job.job, episode, view_of(loads, job.topology, [root]), end=root))
+    if found is None:
+        return None
     state = _state(job, windows)
-    worst = convicted[0] if convicted else None
-    if worst is not None:
-        if worst.busy is not None and worst.measured:
-            numbers["busy"] = worst.busy
-        if worst.pressed is not None and worst.wait_measured:
-            numbers["back-pressured"] = worst.pressed
     return Spell(
         task=root.task,
-        convicted=tuple(convicted),
-        members=tuple(members),
+        conviction=found,
+        convicted=_convicted(root, found),
         loads=loads,
-        parallelism=size,
-        whole=whole,
-        taskmanager=manager,
-        cause=cause,
-        before=before,
+        whole=root.whole or root.siblings == 1,
+        before=_before(job, loads, root.task),
         windows=tuple(windows or ()),
         first_us=first_us,
         last_us=last_us,
         samples=samples,
         state=state,
-        votes=tuple(votes),
-        numbers=numbers,
         after_start=_near(job.starts_us, first_us, NEAR_START_US),
         resumed=_resumed(job, first_us),
         ended_by_start=state is State.RECOVERED and _near_end(job, last_us),
@@ -588,217 +507,44 @@ def _judged(
     )
 
 
-def _vote(signal: str, says: str, weight: int | None = None) -> Vote:
-    return Vote(signal=signal, says=says, weight=_WEIGHTS[signal] if weight is None else weight)
-
-
-def _votes(
-    job: JobQueues,
-    windows: Sequence[int] | None,
-    loads: Loads,
-    root: Root,
-    members: Sequence[Load],
-) -> tuple[list[Vote], dict[str, float]]:
-    votes: list[Vote] = []
-    numbers: dict[str, float] = {}
-    first = root.subtasks[0]
-    waiting = {load.key.task for load in loads.values() if load.waits}
-    feeding = job.topology.upstream.get(root.task, ()) if linked(job) else tuple(waiting)
-    waited_for = any(task in waiting for task in feeding)
-    says = (
-        f"busy {100 * (first.busy or 0):.0f} % and back-pressured "
-        f"{100 * (first.pressed or 0):.0f} %, before it {100 * root.pressed_before:.0f} %"
-        if root.measured
-        else f"input buffers {100 * (first.busy or 0):.0f} % in use, output buffers before it "
-        f"{100 * root.pressed_before:.0f} %"
-    )
-    if waited_for:
-        votes.append(_vote("end-of-back-pressure", says, 2 if root.measured else 1))
-    else:
-        votes.append(_vote("keeps-up-no-more", says))
-    usage = joined(
-        sample.gauges.get("in_pool") for sample in samples_in(job, windows).get(first.key, ())
-    )
-    if usage is not None and usage.mean >= 0.5 and usage.high >= FULL:
-        numbers["input-buffers-in-use"] = usage.mean
-        votes.append(
-            _vote(
-                "saturated-input",
-                f"{100 * usage.mean:.0f} % of its input buffers in use on average",
-            )
-        )
-    ratio = queue_ratio(first, members)
-    if ratio is not None and ratio >= QUEUE_TIMES:
-        numbers["queue-ratio"] = ratio
-        votes.append(
-            _vote(
-                "queue-length",
-                f"{first.queue:.0f} buffers wait before it, {ratio:.1f} times its siblings'",
-            )
-        )
-    if root.blocked:
-        votes.append(
-            _vote("waiting-siblings", f"some other subtasks of {j.shorten(root.task)} wait")
-        )
-    if not sampled(job):
-        votes.append(_vote("totals-only", "REST answers and archives count since the start"))
-    if not linked(job):
-        votes.append(_vote("no-graph", "the order of the tasks is not known"))
-    return votes, numbers
-
-
-def _cause(
-    job: JobQueues,
-    windows: Sequence[int] | None,
-    loads: Loads,
-    root: Root,
-    members: Sequence[Load],
-    votes: list[Vote],
-    numbers: dict[str, float],
-    whole: bool,
-) -> tuple[str | None, str | None, list[Load], bool]:
-    """What ails the end: (cause, TaskManager, convicted subtasks, whether the task as a whole)."""
-    convicted = list(root.subtasks)
-    machine = slow_machine(loads)
-    if machine is not None and any(load.taskmanager == machine.taskmanager for load in convicted):
-        votes.append(
-            _vote(
-                "same-taskmanager",
-                f"{len(machine.vertices)} tasks need {machine.ratio:.1f} times as long per record on "
-                f"{machine.taskmanager}",
-            )
-        )
-        numbers["time-per-record-ratio"] = machine.ratio
-        mine = [load for load in convicted if load.taskmanager == machine.taskmanager]
-        return "slow-taskmanager", machine.taskmanager, mine, False
-    spot = _slow_place(members)
-    if spot is not None and all(load.taskmanager == spot for load in convicted):
-        elsewhere = median(
-            load.cost for load in members if load.taskmanager != spot and load.cost is not None
-        )
-        numbers["time-per-record-ratio"] = min(load.cost or 0.0 for load in convicted) / (
-            elsewhere or 1.0
-        )
-        votes.append(
-            _vote(
-                "same-taskmanager",
-                f"all {len(convicted)} subtasks there need {numbers['time-per-record-ratio']:.1f} times "
-                "as long per record as those elsewhere",
-            )
-        )
-        return "slow-taskmanager", spot, convicted, False
-    bytes_in = increases(job, root.task, "bytes_in", windows)
-    ranked = []
-    for load in convicted:
-        by_records = records_ratio(load, members, root.siblings)
-        by_bytes = against_siblings(bytes_in, load.key, root.siblings, FEWEST_BYTES)
-        ranked.append((max(by_records or 0.0, by_bytes or 0.0), by_records, by_bytes, load))
-    ranked.sort(key=lambda item: (-item[0], item[3].key))
-    top, by_records, by_bytes, first = ranked[0]
-    cost = cost_ratio(first, members)
-    if top >= SKEWED and not (cost is not None and cost >= max(COSTLY, top)):
-        skewed = [item[3] for item in ranked if item[0] >= SKEWED]
-        if by_records is not None:
-            numbers["records-ratio"] = by_records
-        if by_bytes is not None:
-            numbers["bytes-ratio"] = by_bytes
-        votes.append(
-            _vote(
-                "records-in",
-                f"{top:.1f} times the data of its siblings",
-            )
-        )
-        _idle_vote(members, skewed, votes)
-        return "data-skew", None, skewed, False
-    if whole:
-        snapshot = _snapshot_share(job, convicted[0], windows)
-        votes.append(
-            _vote("all-alike", f"{len(convicted)} of {root.siblings} subtasks are as busy")
-        )
-        if snapshot is not None and snapshot >= SNAPSHOT_SHARE:
-            numbers["snapshot-share"] = snapshot
-            return "slow-sync-snapshot", None, convicted, True
-        return "slow-operator", None, convicted, True
-    _idle_vote(members, convicted, votes)
-    for load in convicted:
-        share = _snapshot_share(job, load, windows)
-        if share is not None and share >= SNAPSHOT_SHARE:
-            numbers["snapshot-share"] = share
-            votes.append(
-                _vote(
-                    "snapshots", f"{100 * share:.0f} % of its time went into synchronous snapshots"
-                )
-            )
-            return "slow-sync-snapshot", None, [load], False
-    for load in convicted:
-        if stalled(load):
-            numbers["records"] = load.records or 0.0
-            votes.append(_vote("no-records", "it takes in no records"))
-            return "task-hangs", None, [load], False
-    for load in convicted:
-        cost = cost_ratio(load, members)
-        if cost is not None and cost >= COSTLY:
-            numbers["time-per-record-ratio"] = cost
-            votes.append(
-                _vote("time-per-record", f"{cost:.1f} times as long per record as its siblings")
-            )
-            return "slow-subtask", None, [load], False
-    alone = _one_machine(job, loads, root, members)
-    if alone is not None:
-        votes.append(
-            _vote("same-taskmanager", f"the slow subtasks of several tasks are on {alone}")
-        )
-        return "slow-taskmanager", alone, [x for x in convicted if x.taskmanager == alone], False
-    return None, None, convicted, False
-
-
-def _idle_vote(members: Sequence[Load], convicted: Sequence[Load], votes: list[Vote]) -> None:
-    keys = {load.key for load in convicted}
-    others = [load for load in members if load.key not in keys]
-    if others and all(load.measured and (load.busy or 0.0) <= IDLE for load in others):
-        votes.append(_vote("idle-siblings", f"its {len(others)} siblings are mostly idle"))
-
-
-def _one_machine(job: JobQueues, loads: Loads, root: Root, members: Sequence[Load]) -> str | None:
-    """The one TaskManager whose subtasks are all slow, of this task and of another; None if none is.
-
-    For versions without busy times: every convicted subtask runs there, every subtask of the task that
-    runs there is convicted, and those of another task lag behind their siblings elsewhere too.
-    """
-    spots = {load.taskmanager for load in root.subtasks}
-    if len(spots) != 1 or None in spots:
-        return None
-    (spot,) = spots
-    here = {load.key for load in members if load.taskmanager == spot}
-    if here != {load.key for load in root.subtasks} or len(here) == len(members):
-        return None
-    for task, others in by_task(loads).items():
-        mine = [load.busy or 0.0 for load in others if load.taskmanager == spot]
-        elsewhere = [load.busy or 0.0 for load in others if load.taskmanager != spot]
-        if task in (root.task, *job.topology.sources) or not mine or not elsewhere:
-            continue
-        if min(mine) >= PRESSED and min(mine) >= COSTLY * (median(elsewhere) or 0.0):
-            return spot
-    return spot if len(here) > 1 and len(here) * 2 <= len(members) else None
-
-
-def _snapshot_share(job: JobQueues, load: Load, windows: Sequence[int] | None) -> float | None:
-    """Share of the time that a subtask spent in the synchronous part of its snapshots."""
-    mine = [
-        part
-        for part in job.job.subtask_checkpoints
-        if part.task == load.key.task
-        and part.subtask_index == load.key.subtask_index
-        and part.sync_ms is not None
+def _failing(job: JobFacts, first_us: int | None, last_us: int | None) -> Episode:
+    """The checkpoints that failed about a spell: the first of a series tell most."""
+    low = first_us if first_us is not None else -(2**62)
+    high = last_us if last_us is not None else 2**62
+    found = [
+        checkpoint
+        for episode in all_spells(job)
+        if (episode.last_us or low) >= low and (episode.first_us or high) <= high
+        for checkpoint in episode.checkpoints
     ]
-    times = {c.id: c.triggered_us for c in job.job.checkpoints}
-    dated = sorted(
-        (us, part.sync_ms or 0) for part in mine if (us := times.get(part.checkpoint)) is not None
+    return Episode(
+        job=job.key,
+        checkpoints=tuple(found),
+        recovered=None,
+        warm_up=False,
+        since_us=first_us,
     )
-    if not dated:
-        return None
-    span_ms = (dated[-1][0] - dated[0][0]) / 1000 + dated[-1][1]
-    return sum(sync for _, sync in dated) / max(span_ms, 1.0)
+
+
+def _convicted(root: Root, found: Conviction) -> tuple[Load, ...]:
+    """The loads of those who are to blame; of a task or a machine, what of the end it runs."""
+    loads = {Suspect.of(load.key): load for load in root.subtasks}
+    named = [loads[one] for one in (found.suspect, *found.others) if one in loads]
+    if found.suspect.kind == "taskmanager":
+        named = [load for load in root.subtasks if load.taskmanager == found.suspect.taskmanager]
+    return tuple(named or root.subtasks)
+
+
+def _before(job: JobQueues, loads: Loads, task: str) -> tuple[tuple[str, float], ...]:
+    """The tasks before one, and the largest share of the time that a subtask of each waits."""
+    if not linked(job):
+        waits = {(load.key.task, load.pressed or 0.0) for load in loads.values() if load.waits}
+        return tuple(sorted(waits))
+    grouped = by_task(loads)
+    return tuple(
+        (name, max((load.pressed or 0.0 for load in grouped.get(name, ())), default=0.0))
+        for name in job.topology.upstream.get(task, ())
+    )
 
 
 def _late_checkpoints(job: JobQueues, keys: set[SubtaskKey]) -> set[int]:
@@ -810,25 +556,6 @@ def _late_checkpoints(job: JobQueues, keys: set[SubtaskKey]) -> set[int]:
         and item.attempt.subtask_index is not None
         and SubtaskKey(item.attempt.task, item.attempt.subtask_index) in keys
     }
-
-
-def _checkpoint_votes(job: JobQueues, convicted: Sequence[Load]) -> list[Vote]:
-    """What checkpoints say of the same subtasks: late, missing, or a barrier that came late."""
-    keys = {load.key for load in convicted}
-    late = _late_checkpoints(job, keys)
-    delays = [
-        part.start_delay_ms or 0
-        for part in job.job.subtask_checkpoints
-        if part.task is not None
-        and SubtaskKey(part.task, part.subtask_index) in keys
-        and part.acknowledged
-    ]
-    said = []
-    if late:
-        said.append(f"late to acknowledge in {j.count_text(len(late), 'checkpoint')}")
-    if delays and max(delays) >= 1000:
-        said.append(f"its barriers waited up to {j.duration_text(max(delays))}")
-    return [_vote("checkpoints", "; ".join(said))] if said else []
 
 
 def _state(job: JobQueues, windows: Sequence[int] | None) -> State:

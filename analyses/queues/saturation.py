@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.pressure import ENOUGH_SAMPLES
 from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.queues.facts import JobQueues, Sample, joined
-from flowdiag.analyses.queues.root import ENOUGH_SAMPLES, find_spells, loads_in, samples_in
+from flowdiag.analyses.queues.root import find_spells, loads_in, samples_in
 
 SPENT: Final = 0.95
 """Of exclusive and of floating buffers: rounding and races leave it below one."""

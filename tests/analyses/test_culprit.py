@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.checkpoints.culprit import Conviction, convict, hot_spot
+from flowdiag.analyses.checkpoints.culprit import Answer, held_up, hot_spot
 from flowdiag.analyses.checkpoints.rules import checkpoint_culprit, slow_half
-from flowdiag.analyses.checkpoints.signals import SIGNALS, Suspect
 from flowdiag.analyses.finding import Confidence, Finding, Inconclusive, Severity, State
 from flowdiag.analyses.flink.episodes import episodes, spells
 from flowdiag.analyses.flink.job import Checkpoint
+from flowdiag.analyses.flink.suspects import Conviction
+from flowdiag.analyses.flink.suspects.case import Suspect
+from flowdiag.analyses.flink.suspects.signals import SIGNALS
 
 from .judged import said_by
 from .workbench import Bench
@@ -21,9 +23,19 @@ HOT = Suspect("enrich", 2)
 SECOND = Suspect("aggregate", 3)
 
 
-def judged(job: Bench, **more: Any) -> Conviction:
+def asked(job: Bench, **more: Any) -> Answer:
     facts = job.job(**more)
-    return convict(facts, spells(episodes(facts), facts)[-1])
+    return held_up(facts, spells(episodes(facts), facts)[-1])
+
+
+def judged(job: Bench, **more: Any) -> Conviction:
+    found = asked(job, **more).conviction
+    assert found is not None
+    return found
+
+
+def nobody(job: Bench) -> bool:
+    return asked(job).conviction is None
 
 
 def signals(conviction: Conviction) -> dict[str, int]:
@@ -73,8 +85,8 @@ def test_from_1_11_a_vertex_late_as_a_whole_accuses_nobody() -> None:
     for checkpoint in expired:
         for index in range(1, 6):
             job.is_late(checkpoint, "aggregate", index, 3.0)
-    found = judged(job)
-    assert found.suspect is None
+    found = asked(job)
+    assert found.conviction is None
     assert "Slf4jReporter" in (found.remedy or "")
 
 
@@ -82,14 +94,14 @@ def test_victims_take_turns() -> None:
     job, expired = sick("1.20.5")
     for number, checkpoint in enumerate(expired):
         job.is_late(checkpoint, "enrich", number % 4, 9.0)
-    assert judged(job).suspect is None
+    assert nobody(job)
 
 
 def test_legacy_sources_waiting_for_the_lock_are_victims() -> None:
     job, expired = sick("1.12.5")
     for checkpoint in expired:
         job.is_late(checkpoint, "Source: orders", 0, 7.0)
-    assert judged(job).suspect is None
+    assert nobody(job)
 
 
 def test_a_little_late_is_not_lagging() -> None:
@@ -97,8 +109,8 @@ def test_a_little_late_is_not_lagging() -> None:
     job, expired = sick("1.9.3")
     for checkpoint in expired:
         job.is_late(checkpoint, "Sink: deliver", 0, 0.4)
-    found = judged(job)
-    assert found.suspect is None or found.suspect.kind == "task"
+    found = asked(job).conviction
+    assert found is None or found.suspect.kind == "task"
 
 
 # --- reported acknowledgements --------------------------------------------------------------------
@@ -245,8 +257,10 @@ def test_busy_sink_with_an_unknown_sibling_is_not_convicted_alone() -> None:
     job.loads = [
         load for load in job.loads if (load.task, load.subtask_index) != ("Sink: deliver", 1)
     ]
-    found = judged(job)
-    assert found.suspect != Suspect("Sink: deliver", 0) or found.confidence is Confidence.LOW
+    found = asked(job).conviction
+    assert found is None or (
+        found.suspect != Suspect("Sink: deliver", 0) or found.confidence is Confidence.LOW
+    )
 
 
 def test_slow_machine_by_time_per_record() -> None:
@@ -349,7 +363,7 @@ def test_abort_notifications_support_but_do_not_convict_a_machine() -> None:
             checkpoint=checkpoint.id,
             taskmanager=job.manager_of("enrich", 2),
         )
-    assert judged(job).suspect is None
+    assert nobody(job)
     for checkpoint in expired:
         job.is_late(checkpoint, "enrich", 2, 9.0)
     found = judged(job)
@@ -392,15 +406,15 @@ def test_disagreement_lowers_the_confidence() -> None:
 
 def test_no_signal_no_culprit() -> None:
     job, _ = sick()
-    found = judged(job)
-    assert found.suspect is None and found.votes == ()
+    found = asked(job)
+    assert found.conviction is None
     assert found.missing and found.remedy
 
 
 def test_a_tie_names_nobody() -> None:
     job, expired = sick()
     job.acknowledgements(expired[0], [("enrich", 0), ("enrich", 1)])
-    assert judged(job).suspect is None
+    assert nobody(job)
 
 
 def test_hints_alone_are_never_high() -> None:
@@ -457,7 +471,7 @@ def test_rule_names_culprit_cause_and_votes() -> None:
     assert found.subject.subtask_index == 2
     assert found.title == "enrich (3/4) held up 6 checkpoints (data-skew)"
     assert found.evidence and found.actions[0].text.startswith("Find the hot key")
-    assert {vote.signal for vote in found.votes} <= {name for name, _, _ in SIGNALS}
+    assert {vote.signal for vote in found.votes} <= {signal.name for signal in SIGNALS}
     (half,) = said_by(slow_half.RULE, job.facts())
     assert isinstance(half, Finding) and "waiting for barriers" in half.title
 
@@ -487,7 +501,8 @@ def test_hot_subtask_is_a_warning_although_all_checkpoints_complete() -> None:
     job.completes(30)
     skewed(job, "enrich", 2)
     found = hot_spot(job.job())
-    assert found is not None and found.suspect == HOT
+    assert found is not None and found.conviction is not None
+    assert found.conviction.suspect == HOT
     (said,) = said_by(checkpoint_culprit.RULE, job.facts())
     assert isinstance(said, Finding)
     assert (said.severity, said.state, said.cause) == (

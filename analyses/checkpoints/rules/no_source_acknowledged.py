@@ -33,7 +33,6 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
-from flowdiag.analyses.checkpoints.signals import pressures
 from flowdiag.analyses.flink.kit import (
     Checkpoint,
     Finding,
@@ -58,7 +57,7 @@ from flowdiag.analyses.flink.kit import (
     votes_for,
     weigh,
 )
-from flowdiag.analyses.flink.pressure import PRESSED
+from flowdiag.analyses.flink.pressure import PRESSED, overall
 from flowdiag.analyses.flink.topology import Topology, topology_of
 
 
@@ -80,7 +79,7 @@ def judge(job: Job, limits: NoSource) -> Iterator[Finding | Inconclusive]:
         return
     pressed = [
         load.pressed
-        for key, load in pressures(job).loads.items()
+        for key, load in overall(job).loads.items()
         if key.task in topology.sources and load.wait_measured and load.pressed is not None
     ]
     if not pressed:

@@ -40,7 +40,6 @@ from flowdiag.analyses.flink.kit import (
     Rank,
     Rule,
     Signal,
-    explained,
     incidents,
     limit,
     measured,
@@ -97,7 +96,8 @@ def _finding(job: Job, group: list[Incident], limits: Stuck) -> Finding:
         cause="task-hangs" if serious else None,
         confidence=weigh(votes),
         rank=Rank.SHARED_MECHANISM,
-        explain=explained("task-hangs"),
+        explain="The job cannot be restarted before this task is gone; if it does not go, its "
+        "TaskManager is killed.",
         measurements=(measured("repeated", len(group), "records", limits.repeats),),
         evidence=records_of(reversed(group)),
         ranked=True,

@@ -29,36 +29,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import Action, Finding, Inconclusive
+from flowdiag.analyses.finding import Finding, Inconclusive
+from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.queues.facts import JobQueues
-from flowdiag.analyses.queues.judging import barriers_meanwhile, finding, spells_of, who
-from flowdiag.analyses.queues.root import SIGNALS, Spell
-from flowdiag.analyses.rule import Limits, Rule, Signal
+from flowdiag.analyses.queues.judging import finding, spells_of, who
+from flowdiag.analyses.rule import Limits, Rule
 
 
 def judge(job: JobQueues, limits: Limits) -> Iterator[Finding | Inconclusive]:
     """One finding per task and spell."""
     for spell in spells_of(job, "data-skew"):
-        yield _finding(job, spell)
+        numbers = spell.conviction.numbers
+        ratio = max(numbers.get("records-ratio", 0.0), numbers.get("bytes-ratio", 0.0))
+        title = f"{who(job, spell)} gets {ratio:.1f} times its siblings' data and cannot keep up"
+        yield finding(job, spell, title)
 
 
-def _finding(job: JobQueues, spell: Spell) -> Finding:
-    ratio = max(spell.numbers.get("records-ratio", 0.0), spell.numbers.get("bytes-ratio", 0.0))
-    return finding(
-        job,
-        spell,
-        title=f"{who(job, spell)} gets {ratio:.1f} times its siblings' data and cannot keep up",
-        explain="A hot key or partition: this subtask is busy, its siblings have little to do, and those "
-        "before it wait for it.",
-        actions=(
-            Action(
-                text="Find the hot key: count records per key at this task; then salt it, or aggregate in "
-                "two steps",
-                verify="records in of this subtask come near those of its siblings",
-            ),
-            *barriers_meanwhile(job),
-        ),
-    )
-
-
-RULE: Final = Rule("SK101", judge, signals=tuple(Signal(*signal) for signal in SIGNALS))
+RULE: Final = Rule("SK101", judge, signals=SIGNALS, causes=("data-skew",))

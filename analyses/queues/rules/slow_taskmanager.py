@@ -11,8 +11,10 @@ Every task that has a subtask there is as slow as that subtask.
 How it decides
 --------------
 Busy time per record of its subtasks against the siblings on other TaskManagers: three times and more, in
-two tasks at least and in two thirds of those compared. Before 1.13, without busy times: all subtasks at
-the end of the back pressure run there, and all that run there are among them.
+two tasks at least and in two thirds of those compared; or twice in several subtasks of the task where the
+back pressure ends, while those elsewhere are alike. Where nothing tells the time per record: the busy
+subtasks at the end of the back pressure are all that the TaskManager runs of that task, with no more data
+than their siblings, and those of another task lag there too or several do.
 
 What to do
 ----------
@@ -28,37 +30,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import Action, Finding, Inconclusive
+from flowdiag.analyses.finding import Finding, Inconclusive
+from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.judging import finding, spells_of, who
-from flowdiag.analyses.queues.root import SIGNALS, Spell
-from flowdiag.analyses.rule import Limits, Rule, Signal
+from flowdiag.analyses.rule import Limits, Rule
 
 
 def judge(job: JobQueues, limits: Limits) -> Iterator[Finding | Inconclusive]:
     """One finding per TaskManager."""
     for spell in spells_of(job, "slow-taskmanager"):
-        yield _finding(job, spell)
+        yield finding(job, spell, f"{who(job, spell)} is slow at everything it runs")
 
 
-def _finding(job: JobQueues, spell: Spell) -> Finding:
-    place = who(job, spell)
-    return finding(
-        job,
-        spell,
-        title=f"{place} is slow at everything it runs",
-        explain="The same records cost its subtasks far more time than their siblings elsewhere: it is the "
-        "machine, not the data.",
-        actions=(
-            Action(
-                text=f"Look at {place}: CPU steal, throttling, disk, garbage collection, neighbours; then "
-                "take it out of service",
-                risk="its subtasks are restarted elsewhere",
-                restart_needed=True,
-                verify="the same subtasks are as fast as their siblings on another machine",
-            ),
-        ),
-    )
-
-
-RULE: Final = Rule("SK102", judge, signals=tuple(Signal(*signal) for signal in SIGNALS))
+RULE: Final = Rule("SK102", judge, signals=SIGNALS, causes=("slow-taskmanager",))

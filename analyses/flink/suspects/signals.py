@@ -1,51 +1,47 @@
-"""The signals that vote on who holds the checkpoints up, and the weight of each.
+"""The signals that vote on who is to blame, and the weight of each.
 
 `SIGNALS` is the voting table, shown in reports and docs. Each function that is named after a signal
 says when it speaks; what it says is an `Accusation` of subtasks, of a whole task or of a TaskManager.
-`flowdiag.analyses.checkpoints.culprit` counts the votes.
+`flowdiag.analyses.flink.suspects` counts the votes.
 """
 
 from __future__ import annotations
 
-from bisect import bisect, bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter, itemgetter
 from typing import Final
 
-from flowdiag.analyses.checkpoints.acknowledgements import (
-    Reading,
-    late_readings,
-    reported_readings,
-)
-from flowdiag.analyses.derived import once
+from flowdiag.analyses.finding import Vote
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import Episode, incidents
-from flowdiag.analyses.flink.job import Incident, JobFacts, Status, SubtaskCheckpoint
-from flowdiag.analyses.flink.options import at_least
-from flowdiag.analyses.flink.placement import Pattern, SubtaskKey, place, whereabouts
+from flowdiag.analyses.flink.episodes import incidents
+from flowdiag.analyses.flink.job import Incident
+from flowdiag.analyses.flink.placement import Pattern, SubtaskKey
 from flowdiag.analyses.flink.pressure import (
+    COSTLY,
+    ENOUGH_SAMPLES,
+    FULL,
+    PRESSED,
     QUEUE_TIMES,
     SKEWED,
     Load,
-    Loads,
     Root,
-    SlowMachine,
     busiest,
-    by_task,
+    cost_ratio,
+    data_ratio,
+    median,
     queue_ratio,
-    read_loads,
     records_ratio,
-    roots,
-    slow_machine,
+    stalled,
 )
-from flowdiag.analyses.flink.topology import topology_of
+from flowdiag.analyses.flink.suspects.acknowledgements import Reading
+from flowdiag.analyses.flink.suspects.case import Case, Suspect, at_the_abort, sync_share
 from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.rule import Signal
 
-# The voting table: name, weight, when it speaks. CP201 publishes it.
-SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (
-    (
+# The voting table: name, weight, when it speaks. Every rule that asks for suspects publishes it.
+SIGNALS: Final[tuple[Signal, ...]] = (
+    Signal(
         "late-acknowledgements",
         2,
         (
@@ -53,7 +49,7 @@ SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (
             "expired checkpoint; 1 with a single checkpoint, or where the subtasks change"
         ),
     ),
-    (
+    Signal(
         "subtask-acknowledgements",
         2,
         (
@@ -61,7 +57,7 @@ SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (
             "too; 1 with a single checkpoint, or where the subtasks change"
         ),
     ),
-    (
+    Signal(
         "snapshot-duration",
         3,
         (
@@ -69,23 +65,40 @@ SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (
             "as measured by itself"
         ),
     ),
-    (
+    Signal(
         "snapshot-cut-off",
         2,
         (
             "a subtask whose asynchronous part was still running when the checkpoint was aborted, by "
-            "its TaskManager's log"
+            "its TaskManager's log; 1 where that is so once, or of several"
         ),
     ),
-    (
+    Signal(
+        "snapshots",
+        2,
+        (
+            "the synchronous snapshots of the accused, as measured by itself, take up 30 % of the time "
+            "or more; only of subtasks that another signal accuses, since a slow machine does the same"
+        ),
+    ),
+    Signal(
         "end-of-back-pressure",
         2,
         (
             "busy subtasks that are not back-pressured while those before them are (busy and "
-            "back-pressured time, 1.13+); 1 where buffer usage stands in for time"
+            "back-pressured time, 1.13+); 1 where buffer usage stands in for time, where siblings wait as "
+            "well, or where several are busy and not the whole task"
         ),
     ),
-    (
+    Signal(
+        "keeps-up-no-more",
+        1,
+        (
+            "the same where nobody waits for it yet, but its input queue never empties or its snapshots "
+            "take up its time"
+        ),
+    ),
+    Signal(
         "busiest-subtask",
         1,
         (
@@ -93,28 +106,56 @@ SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (
             "since a busy subtask that nobody waits for is harmless"
         ),
     ),
-    (
+    Signal(
+        "all-alike",
+        1,
+        ("two thirds of the subtasks of the task, or more, are as busy"),
+    ),
+    Signal(
         "records-in",
         1,
         (
-            "the subtask takes in at least twice the records of its siblings' mean; only of subtasks "
-            "that another signal accuses, since skew alone is common and harmless"
+            "the subtask takes in at least twice the records or bytes of its siblings' mean; only of "
+            "subtasks that another signal accuses, since skew alone is common and harmless"
         ),
     ),
-    (
+    Signal(
         "input-queue",
         1,
-        "the subtask's input queue is at least three times as long as its median sibling's",
+        ("the subtask's input queue is at least three times as long as its median sibling's"),
     ),
-    (
+    Signal(
+        "saturated-input",
+        1,
+        (
+            "the input buffers of the accused are in use: 85 % of them on average, or half of them with "
+            "peaks of 85 %"
+        ),
+    ),
+    Signal(
+        "no-records",
+        1,
+        ("the accused is busy and takes in nothing"),
+    ),
+    Signal(
         "time-per-record",
         2,
         (
             "every comparable subtask of one TaskManager takes at least three times as long per record "
-            "as its siblings elsewhere, in two vertices or more: the machine, not the data"
+            "as its siblings elsewhere, in two vertices or more: the machine, not the data; 1 where several "
+            "subtasks of a single vertex take twice as long there and nowhere else, or where the accused "
+            "subtask takes three times as long"
         ),
     ),
-    (
+    Signal(
+        "same-taskmanager",
+        1,
+        (
+            "the busy subtasks at the end of back pressure are all that one TaskManager runs of the task, "
+            "with no more data than elsewhere, and another task lags there too or several subtasks do"
+        ),
+    ),
+    Signal(
         "placement",
         2,
         (
@@ -122,7 +163,7 @@ SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (
             "of their vertices; 1 unless p is at most 0.01, which takes many subtasks"
         ),
     ),
-    (
+    Signal(
         "abort-notifications",
         1,
         (
@@ -130,40 +171,53 @@ SIGNALS: Final[tuple[tuple[str, int, str], ...]] = (
             "task's name; where that happens once per checkpoint, it is the culprit's TaskManager"
         ),
     ),
-    (
+    Signal(
         "stuck-stack",
         3,
-        "a task that does not react to cancelling, with the method it is stuck in",
+        ("a task that does not react to cancelling, with the method it is stuck in"),
+    ),
+    Signal(
+        "totals-only",
+        -2,
+        (
+            "nothing but metrics accuses, and they are totals since the start, without samples in time"
+        ),
+    ),
+    Signal(
+        "few-samples",
+        -1,
+        ("nothing but metrics accuses, with fewer than five samples"),
+    ),
+    Signal(
+        "no-graph",
+        -1,
+        ("nothing but metrics accuses, and no input tells what comes before what"),
     ),
 )
+MEASURED_BY_METRICS: Final = frozenset(
+    {
+        "end-of-back-pressure",
+        "keeps-up-no-more",
+        "busiest-subtask",
+        "all-alike",
+        "records-in",
+        "input-queue",
+        "saturated-input",
+        "no-records",
+        "time-per-record",
+        "same-taskmanager",
+    }
+)
+"""The signals that rest on metrics alone."""
+SNAPSHOT_SHARE: Final = 0.3
+"""Of the time: less is what snapshots cost."""
+HALF_FULL: Final = 0.5
+"""Of the input buffers, on average: with peaks of `FULL` a subtask does not keep up."""
 # A p-value that is no accident, corrected for the number of TaskManagers.
 _SURE: Final = 0.01
 # So many failed checkpoints at the beginning of a spell show where the trouble began.
 _FIRST: Final = 3
-# An abort reaches a TaskManager within a heartbeat of its RPC, even over clocks that differ a little.
-AT_THE_ABORT_US: Final = 2_000_000
-_WEIGHTS: Final = {name: weight for name, weight, _ in SIGNALS}
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Suspect:
-    """Who can be accused: a subtask, a whole task (no index), or a TaskManager (no task)."""
-
-    task: str = ""
-    subtask_index: int = -1
-    taskmanager: str = ""
-
-    @property
-    def kind(self) -> str:
-        """`subtask`, `task` or `taskmanager`."""
-        if not self.task:
-            return "taskmanager"
-        return "task" if self.subtask_index < 0 else "subtask"
-
-    @classmethod
-    def of(cls, key: SubtaskKey) -> Suspect:
-        """A subtask."""
-        return cls(task=key.task, subtask_index=key.subtask_index)
+_WEIGHTS: Final = {signal.name: signal.weight for signal in SIGNALS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,88 +230,6 @@ class Accusation:
     says: str
     about: str
     refs: tuple[Ref, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Pressures:
-    """What the loads of a job say, the same for all of its spells."""
-
-    loads: Loads
-    by_task: Mapping[str, list[Load]]
-    roots: Sequence[Root]
-    machine: SlowMachine | None
-
-
-@once
-def pressures(job: JobFacts) -> Pressures:
-    """Read the loads of a job."""
-    topology = topology_of(job)
-    loads = read_loads(job, topology)
-    return Pressures(loads, by_task(loads), roots(loads, topology), slow_machine(loads))
-
-
-@once
-def _reported_places(job: JobFacts) -> Mapping[tuple[str | None, int], str]:
-    """Where REST, archives and dumps first saw each subtask."""
-    found: dict[tuple[str | None, int], str] = {}
-    for row in job.subtask_checkpoints:
-        if row.taskmanager:
-            found.setdefault((row.task, row.subtask_index), row.taskmanager)
-    return found
-
-
-class Case:
-    """Everything the signals look at for one spell, read once."""
-
-    def __init__(self, job: JobFacts, episode: Episode) -> None:
-        """Collect it."""
-        self.job = job
-        self.episode = episode
-        self.topology = topology_of(job)
-        self.expired = [c for c in episode.checkpoints if c.status is Status.EXPIRED]
-        self.ends: defaultdict[int | None, list[int]] = defaultdict(list)
-        for checkpoint in episode.checkpoints:
-            if checkpoint.ended_us is not None:
-                self.ends[checkpoint.id].append(checkpoint.ended_us)
-        self.late = late_readings(job, episode, self.topology)
-        self.reported = reported_readings(job, episode, self.topology)
-        measured = pressures(job)
-        self.loads = measured.loads
-        self._by_task = measured.by_task
-        self.roots = measured.roots
-        self.machine = measured.machine
-        self.placement = place(job, [episode], accused_only=True)
-        self.timeout_ms = j.timeout_ms(job)
-        self.unaligned = j.unaligned(job, episode.checkpoints)
-        self.told_of_aborts = at_least(job.version, 1, 11) is not False
-        self.where = whereabouts(job, episode.last_us).attempts
-        self.cut_off = _cut_off(job, episode, unaligned=self.unaligned)
-        self.slow_parts = _slow_parts(self)
-
-    def manager_of(self, key: SubtaskKey) -> str | None:
-        """Where a subtask ran."""
-        attempt = self.where.get(key)
-        if attempt is not None and (attempt.taskmanager or attempt.host):
-            return attempt.taskmanager or attempt.host
-        load = self.loads.get(key)
-        if load is not None and load.taskmanager:
-            return load.taskmanager
-        return _reported_places(self.job).get(key)
-
-    def members(self, task: str) -> list[Load]:
-        """Loads of the subtasks of a task."""
-        return self._by_task.get(task, [])
-
-    def size(self, task: str) -> int:
-        """Parallelism of a task."""
-        return self.topology.parallelism.get(task, 0)
-
-    def name(self, suspect: Suspect) -> str:
-        """A suspect as people know it."""
-        if suspect.kind == "taskmanager":
-            return suspect.taskmanager
-        index = suspect.subtask_index if suspect.kind == "subtask" else None
-        return j.subtask_text(suspect.task, index, self.size(suspect.task) or None)
 
 
 def late_acknowledgements(case: Case) -> Iterator[Accusation]:
@@ -281,23 +253,11 @@ def subtask_acknowledgements(case: Case) -> Iterator[Accusation]:
 def _from_readings(
     case: Case, readings: Sequence[Reading], signal: str, source: str, verb: str
 ) -> Iterator[Accusation]:
-    telling = [r for r in readings if r.task is not None and not _victims(case, r)]
     only_late = signal == "late-acknowledgements"
-    if only_late and case.told_of_aborts:
-        # From 1.11 a task that was told of the abort before it saw the barrier is silent, so that a
-        # vertex that is late as a whole may well have the culprit upstream; and sources of the old
-        # kind are late for the lock that they wait for.
-        telling = [r for r in telling if not r.whole and r.task not in case.topology.sources]
-    tasks = Counter(r.task for r in telling if r.task is not None)
-    if not tasks:
+    telling = _telling(case, readings, only_late=only_late)
+    if not telling:
         return
-    if only_late:
-        # Acknowledgements still on their way when the log ends are not seen: the majority counts.
-        origin = min(tasks, key=lambda task: (-tasks[task], -case.topology.order(task)))
-    else:
-        # Queues fill from the culprit upwards, and the frontier moves with them: it begins there.
-        origin = max(tasks, key=case.topology.order)
-    telling = [r for r in telling if r.task == origin]
+    origin = telling[0].task or ""
     sources = origin in case.topology.sources
     if len(telling) == 1 and (sources or (only_late and len(case.expired) > _FIRST)):
         return  # one among many is an accident
@@ -340,6 +300,26 @@ def _from_readings(
         about=f"{verb} in {often} of {j.count_text(len(partial), 'checkpoint')}",
         refs=refs,
     )
+
+
+def _telling(case: Case, readings: Sequence[Reading], *, only_late: bool) -> list[Reading]:
+    """Those of some readings that tell where it began: all of one task."""
+    telling = [r for r in readings if r.task is not None and not _victims(case, r)]
+    if only_late and case.told_of_aborts:
+        # From 1.11 a task that was told of the abort before it saw the barrier is silent, so that a
+        # vertex that is late as a whole may well have the culprit upstream; and sources of the old
+        # kind are late for the lock that they wait for.
+        telling = [r for r in telling if not r.whole and r.task not in case.topology.sources]
+    tasks = Counter(r.task for r in telling if r.task is not None)
+    if not tasks:
+        return []
+    if only_late:
+        # Acknowledgements still on their way when the log ends are not seen: the majority counts.
+        origin = min(tasks, key=lambda task: (-tasks[task], -case.topology.order(task)))
+    else:
+        # Queues fill from the culprit upwards, and the frontier moves with them: it begins there.
+        origin = max(tasks, key=case.topology.order)
+    return [r for r in telling if r.task == origin]
 
 
 def _as_a_whole(
@@ -423,61 +403,18 @@ def _as_suspects(case: Case, keys: frozenset[SubtaskKey]) -> tuple[frozenset[Sus
 
 def snapshot_duration(case: Case) -> Iterator[Accusation]:
     """Synchronous or asynchronous parts that ate the time-out."""
-    for key, (part, longest, times, refs) in sorted(case.slow_parts.items()):
+    for key, slow in sorted(case.slow_parts.items()):
         yield Accusation(
             signal="snapshot-duration",
             weight=_WEIGHTS["snapshot-duration"],
             suspects=frozenset({Suspect.of(key)}),
             says=(
-                f"the {part}hronous part of {case.name(Suspect.of(key))} took up to "
-                f"{j.duration_text(longest)} ({times}×)"
+                f"the {slow.part}hronous part of {case.name(Suspect.of(key))} took up to "
+                f"{j.duration_text(slow.longest_ms)} ({slow.times}×)"
             ),
-            about=f"its {part}hronous part took {j.duration_text(longest)}",
-            refs=refs,
+            about=f"its {slow.part}hronous part took {j.duration_text(slow.longest_ms)}",
+            refs=slow.refs,
         )
-
-
-def _slow_parts(case: Case) -> dict[SubtaskKey, tuple[str, float, int, tuple[Ref, ...]]]:
-    """Subtasks whose own snapshot lasted for half of the time-out: part, longest ms, how often."""
-    limit = (case.timeout_ms or 0.0) / 2
-    if limit <= 0:
-        return {}
-    numbers = [c.id for c in case.episode.checkpoints if c.run == case.job.runs]
-    low, high = min(numbers, default=0), max(numbers, default=-1)
-    rows: dict[SubtaskKey, list[tuple[str, SubtaskCheckpoint, float]]] = defaultdict(list)
-    for row in _between(case.job, low, high):
-        task = case.topology.canonical(row.task)
-        if task is None:
-            continue
-        for part, took in (("sync", row.sync_ms), ("async", row.async_ms)):
-            if part == "async" and case.unaligned:
-                continue  # it waits for the barriers of all channels
-            if took is not None and took >= limit:
-                rows[SubtaskKey(task, row.subtask_index)].append((part, row, float(took)))
-    found = {}
-    for key, members in rows.items():
-        part, _, longest = max(members, key=lambda item: item[2])
-        mine = [(row, took) for name, row, took in members if name == part]
-        found[key] = (
-            part,
-            longest,
-            len({row.checkpoint for row, _ in mine}),
-            tuple(row.ref for row, _ in mine if row.ref is not None),
-        )
-    return found
-
-
-def _between(job: JobFacts, low: int, high: int) -> Sequence[SubtaskCheckpoint]:
-    """What subtasks reported for checkpoints from one number to another."""
-    rows = _by_number(job)
-    first = bisect_left(rows, low, key=attrgetter("checkpoint"))
-    last = bisect(rows, high, key=attrgetter("checkpoint"))
-    return rows[first : max(first, last)]
-
-
-@once
-def _by_number(job: JobFacts) -> tuple[SubtaskCheckpoint, ...]:
-    return tuple(sorted(job.subtask_checkpoints, key=attrgetter("checkpoint")))
 
 
 def snapshot_cut_off(case: Case) -> Iterator[Accusation]:
@@ -502,71 +439,54 @@ def snapshot_cut_off(case: Case) -> Iterator[Accusation]:
     )
 
 
-def _cut_off(job: JobFacts, episode: Episode, *, unaligned: bool) -> list[Incident]:
-    """Aborted asynchronous parts within the spell (not those that failed by themselves).
-
-    None of unaligned checkpoints: their asynchronous part waits for the barriers of all channels.
-    """
-    if unaligned:
-        return []
-    cancelled = _cancelled_parts(job)
-    expired = {c.id for c in episode.checkpoints if c.status is Status.EXPIRED}
-    found = [item for number in expired for item in cancelled.get(number, ())]
-    return [incident for _, incident in sorted(found, key=itemgetter(0))]
-
-
-@once
-def _cancelled_parts(job: JobFacts) -> Mapping[int, list[tuple[int, Incident]]]:
-    """Asynchronous parts that were aborted, by checkpoint, each with its place in their order."""
-    found: defaultdict[int, list[tuple[int, Incident]]] = defaultdict(list)
-    for number, incident in enumerate(incidents(job, "async-failure")):
-        if incident.checkpoint is not None and was_cancelled(incident):
-            found[incident.checkpoint].append((number, incident))
-    return dict(found)
-
-
-def at_the_abort(case: Case, incident: Incident) -> bool:
-    """Whether an asynchronous part was running at the expiry, not begun (and ended) after it.
-
-    A task that is blocked in its synchronous part begins the asynchronous one too late, and logs the
-    same words then.
-    """
-    ends = case.ends.get(incident.checkpoint, ())
-    if not ends or incident.time_us is None:
-        return False
-    return min(abs(incident.time_us - end) for end in ends) <= AT_THE_ABORT_US
-
-
-def was_cancelled(incident: Incident) -> bool:
-    """Whether an asynchronous part ended since somebody else aborted the checkpoint."""
-    text = incident.cause or ""
-    return not text or "CancellationException" in text or "was closed" in text.lower()
-
-
 def end_of_back_pressure(case: Case) -> Iterator[Accusation]:
-    """Where back pressure ends."""
+    """Where back pressure ends; or, where nobody waits yet, who does not keep up."""
     for root in case.roots[:1]:
-        suspects, text = _as_suspects(case, frozenset(load.key for load in root.subtasks))
-        busiest = root.subtasks[0]
-        share = f"{(busiest.busy or 0) * 100:.0f} %"
-        measure = "busy" if root.measured else "input buffers in use"
-        weight = _WEIGHTS["end-of-back-pressure"] if root.measured else 1
-        if root.blocked or (len(root.subtasks) > 1 and not root.whole):
-            weight = 1
+        chosen = _of_the_end(case, root)
+        suspects, text = _as_suspects(case, frozenset(load.key for load in chosen))
+        if root.whole and len(chosen) == len(root.subtasks):
+            suspects = frozenset({Suspect(task=root.task)})
+            text = case.name(Suspect(task=root.task))
+        spot = _only_place(case, root)
+        if spot is not None:
+            suspects = frozenset({Suspect(taskmanager=spot)})
+        name = "end-of-back-pressure" if root.awaited else "keeps-up-no-more"
+        certain = root.measured and not root.blocked and len(suspects) == 1
         if len(root.subtasks) == root.known < root.siblings:
             # All that are known of it work: the others may as well, and then it is the task.
-            suspects, weight = suspects | {Suspect(task=root.task)}, 1
+            certain = False
+            if root.known * 2 >= root.siblings:
+                suspects |= {Suspect(task=root.task)}
+        busiest = chosen[0]
+        share = f"{(busiest.busy or 0) * 100:.0f} %"
+        measure = "busy" if root.measured else "input buffers in use"
+        says = f"{text}: {measure} {share} and not back-pressured"
+        if root.awaited:
+            says += f", while those before wait up to {root.pressed_before * 100:.0f} % of the time"
         yield Accusation(
-            signal="end-of-back-pressure",
-            weight=weight,
+            signal=name,
+            weight=_WEIGHTS[name] if certain else 1,
             suspects=suspects,
-            says=(
-                f"{text}: {measure} {share} and not back-pressured, while those before wait up to "
-                f"{root.pressed_before * 100:.0f} % of the time"
-            ),
-            about=f"{measure} {share} while upstream waits",
-            refs=tuple(load.ref for load in root.subtasks if load.ref is not None),
+            says=says,
+            about=f"{measure} {share}" + (" while upstream waits" if root.awaited else ""),
+            refs=tuple(load.ref for load in chosen if load.ref is not None),
         )
+
+
+def _of_the_end(case: Case, root: Root) -> list[Load]:
+    """Of the busy subtasks of an end those that get more than their share of the data, if any do."""
+    skewed = [load for load in root.subtasks if (skew(case, load) or 0.0) >= SKEWED]
+    return skewed or list(root.subtasks)
+
+
+def skew(case: Case, load: Load) -> float | None:
+    """How much more data than its siblings a subtask gets, unless a record costs it as much more."""
+    members = case.members(load.key.task)
+    ratio = data_ratio(load, members, case.size(load.key.task))
+    cost = cost_ratio(load, members)
+    if ratio is not None and cost is not None and cost >= max(COSTLY, ratio):
+        return None
+    return ratio
 
 
 def busiest_subtask(case: Case) -> Iterator[Accusation]:
@@ -585,13 +505,23 @@ def busiest_subtask(case: Case) -> Iterator[Accusation]:
         )
 
 
+def evenly_loaded(case: Case, load: Load) -> bool:
+    """Whether a subtask is known to get no more data than its siblings, or to pay far more for it."""
+    members = case.members(load.key.task)
+    ratio, cost = data_ratio(load, members, case.size(load.key.task)), cost_ratio(load, members)
+    if (skew(case, load) or 0.0) >= SKEWED:
+        return False
+    return ratio is not None or (cost is not None and cost >= COSTLY)
+
+
 def time_per_record(case: Case) -> Iterator[Accusation]:
     """One machine slow at everything."""
     machine = case.machine
     if machine is not None:
+        several = len(machine.vertices) > 1
         yield Accusation(
             signal="time-per-record",
-            weight=_WEIGHTS["time-per-record"],
+            weight=_WEIGHTS["time-per-record"] if several else 1,
             suspects=frozenset({Suspect(taskmanager=machine.taskmanager)}),
             says=(
                 f"subtasks on {machine.taskmanager} take {machine.ratio:.1f} times as long per "
@@ -601,9 +531,63 @@ def time_per_record(case: Case) -> Iterator[Accusation]:
             refs=tuple(
                 load.ref
                 for load in case.loads.values()
-                if load.taskmanager == machine.taskmanager and load.ref is not None
+                if load.taskmanager == machine.taskmanager
+                and load.key.task in machine.vertices
+                and load.ref is not None
             ),
         )
+
+
+def same_taskmanager(case: Case) -> Iterator[Accusation]:
+    """The one TaskManager that runs all of the end and nothing else of its task.
+
+    For versions without busy times, and where only few records tell what each costs.
+    """
+    for root in case.roots[:1]:
+        spot = _only_place(case, root)
+        if spot is None or (case.machine is not None and case.machine.taskmanager == spot):
+            continue
+        other = _lags_too(case, root.task, spot)
+        tasks = "" if other is None else f", and those of {j.shorten(other)} lag there as well"
+        yield Accusation(
+            signal="same-taskmanager",
+            weight=_WEIGHTS["same-taskmanager"],
+            suspects=frozenset({Suspect(taskmanager=spot)}),
+            says=f"the slow subtasks of {j.shorten(root.task)} are all that {spot} runs of it{tasks}",
+            about=f"all its subtasks of {j.shorten(root.task, 40)} are slow",
+            refs=tuple(load.ref for load in root.subtasks if load.ref is not None),
+        )
+
+
+def _only_place(case: Case, root: Root) -> str | None:
+    """The TaskManager where all subtasks of an end run, if they are all that it runs of their task.
+
+    Their data does not explain it, and several of them are slow there or those of another task as well.
+    """
+    spots = {load.taskmanager for load in root.subtasks}
+    spot = next(iter(spots))
+    if len(spots) != 1 or spot is None:
+        return None
+    if any((skew(case, load) or 0.0) >= SKEWED or stalled(load) for load in root.subtasks):
+        return None
+    members = case.members(root.task)
+    here = {load.key for load in members if load.taskmanager == spot}
+    if here != {load.key for load in root.subtasks} or len(here) == len(members):
+        return None
+    several = 1 < len(here) <= len(members) / 2
+    return spot if several or _lags_too(case, root.task, spot) is not None else None
+
+
+def _lags_too(case: Case, task: str, spot: str) -> str | None:
+    """Another task whose subtasks on a TaskManager work far more than those elsewhere."""
+    for other, members in case.view.by_task.items():
+        mine = [load.busy or 0.0 for load in members if load.taskmanager == spot]
+        elsewhere = [load.busy or 0.0 for load in members if load.taskmanager != spot]
+        if other in (task, *case.topology.sources) or not mine or not elsewhere:
+            continue
+        if min(mine) >= PRESSED and min(mine) >= COSTLY * (median(elsewhere) or 0.0):
+            return other
+    return None
 
 
 def placement_signal(case: Case) -> Iterator[Accusation]:
@@ -677,6 +661,7 @@ SPEAKERS: Final[tuple[Callable[[Case], Iterable[Accusation]], ...]] = (
     end_of_back_pressure,
     busiest_subtask,
     time_per_record,
+    same_taskmanager,
     placement_signal,
     stuck_stack,
 )
@@ -685,41 +670,111 @@ SPEAKERS: Final[tuple[Callable[[Case], Iterable[Accusation]], ...]] = (
 def seconded(case: Case, suspect: Suspect) -> list[Accusation]:
     """Signals that only second an accusation: skew and queues are common where nobody is sick."""
     if suspect.kind != "subtask":
-        return []
+        worst = case.worst_of(suspect)
+        return [] if worst is None else list(_of_several(case, suspect, worst))
     key = SubtaskKey(suspect.task, suspect.subtask_index)
-    found = [
+    found = list(_of_its_snapshots(case, suspect, key))
+    found += [
         replace(item, suspects=frozenset({suspect}))
         for item in abort_notifications(case)
         if Suspect(taskmanager=case.manager_of(key) or "") in item.suspects
     ]
     load = case.loads.get(key)
-    if load is None:
-        return found
-    ratio = records_ratio(load, case.members(load.key.task), case.size(load.key.task))
+    return found if load is None else [*found, *_of_the_load(case, suspect, load)]
+
+
+def _second(signal: str, suspect: Suspect, load: Load | None, says: str, about: str) -> Accusation:
+    return Accusation(
+        signal=signal,
+        weight=_WEIGHTS[signal],
+        suspects=frozenset({suspect}),
+        says=says,
+        about=about,
+        refs=(load.ref,) if load is not None and load.ref is not None else (),
+    )
+
+
+def _of_its_snapshots(case: Case, suspect: Suspect, key: SubtaskKey) -> Iterator[Accusation]:
+    share = sync_share(case.job, key)
+    if share is not None and share >= SNAPSHOT_SHARE:
+        says = f"{100 * share:.0f} % of its time went into synchronous snapshots"
+        yield _second("snapshots", suspect, None, says, says)
+
+
+def _of_several(case: Case, suspect: Suspect, worst: Load) -> Iterator[Accusation]:
+    """What seconds a whole task or a machine."""
+    root = case.end_of(worst.key.task)
+    if suspect.kind == "task" and root is not None and root.whole:
+        says = f"{len(root.subtasks)} of {root.siblings} subtasks are as busy"
+        yield _second("all-alike", suspect, None, says, says)
+    yield from _full_input(suspect, worst)
+    if suspect.kind == "task":
+        yield from _of_its_snapshots(case, suspect, worst.key)
+
+
+def _full_input(suspect: Suspect, load: Load) -> Iterator[Accusation]:
+    used, peak = load.buffers, load.buffers_peak
+    if used is not None and (used >= FULL or (used >= HALF_FULL and (peak or 0.0) >= FULL)):
+        says = f"{100 * used:.0f} % of its input buffers in use on average"
+        yield _second("saturated-input", suspect, load, says, says)
+
+
+def _of_the_load(case: Case, suspect: Suspect, load: Load) -> Iterator[Accusation]:
+    name, members = case.name(suspect), case.members(suspect.task)
+    ratio = data_ratio(load, members, case.size(suspect.task))
     if ratio is not None and ratio >= SKEWED:
-        found.append(
-            Accusation(
-                signal="records-in",
-                weight=_WEIGHTS["records-in"],
-                suspects=frozenset({suspect}),
-                says=f"{case.name(suspect)} takes in {ratio:.1f} times the records of its siblings",
-                about=f"{ratio:.1f} times the records of its siblings",
-                refs=(load.ref,) if load.ref is not None else (),
-            )
+        what = "records"
+        if ratio != records_ratio(load, members, case.size(suspect.task)):
+            what = "bytes"
+        yield _second(
+            "records-in",
+            suspect,
+            load,
+            f"{name} takes in {ratio:.1f} times the {what} of its siblings",
+            f"{ratio:.1f} times the {what} of its siblings",
         )
-    queue = queue_ratio(load, case.members(load.key.task))
+    queue = queue_ratio(load, members)
     if queue is not None and queue >= QUEUE_TIMES:
-        found.append(
-            Accusation(
-                signal="input-queue",
-                weight=_WEIGHTS["input-queue"],
-                suspects=frozenset({suspect}),
-                says=(
-                    f"{load.queue or 0:.0f} buffers wait before {case.name(suspect)}, {queue:.1f} "
-                    "times as many as before its siblings"
-                ),
-                about=f"{queue:.1f} times the queue of its siblings",
-                refs=(load.ref,) if load.ref is not None else (),
-            )
+        yield _second(
+            "input-queue",
+            suspect,
+            load,
+            f"{load.queue or 0:.0f} buffers wait before {name}, {queue:.1f} times as many as before "
+            "its siblings",
+            f"{queue:.1f} times the queue of its siblings",
         )
-    return found
+    yield from _full_input(suspect, load)
+    cost = cost_ratio(load, members)
+    if case.at_end(load.key) and load.sampled and cost is not None and cost >= COSTLY:
+        yield _second(
+            "time-per-record",
+            suspect,
+            load,
+            f"a record takes {name} {cost:.1f} times as long as its siblings elsewhere",
+            f"{cost:.1f} times its siblings' time per record",
+        )
+    if stalled(load):
+        yield _second("no-records", suspect, load, f"{name} takes in no records", "no records in")
+
+
+def caveats(case: Case, suspect: Suspect, pro: Collection[str]) -> list[Vote]:
+    """What speaks against an answer that rests on metrics alone.
+
+    Args:
+        case: of the suspect.
+        suspect: who is accused.
+        pro: the signals that accuse it.
+    """
+    if not pro or not MEASURED_BY_METRICS.issuperset(pro):
+        return []
+    tasks = {suspect.task} if suspect.task else {root.task for root in case.roots[:1]}
+    loads = [load for root in case.roots if root.task in tasks for load in root.subtasks]
+    found = []
+    fewest = min((load.samples for load in loads), default=ENOUGH_SAMPLES)
+    if fewest == 0:
+        found.append(("totals-only", "REST answers and archives count since the start"))
+    elif fewest < ENOUGH_SAMPLES:
+        found.append(("few-samples", f"{j.count_text(fewest, 'sample')} only"))
+    if case.topology.known_from in (None, "metrics"):
+        found.append(("no-graph", "the order of the tasks is not known"))
+    return [Vote(signal=name, says=says, weight=_WEIGHTS[name]) for name, says in found]

@@ -1,0 +1,282 @@
+"""A case: everything about one span of a job that the signals and the causes look at, read once.
+
+`flowdiag checkpoints` has a case for each spell of failed checkpoints, `flowdiag queues` for each end of
+back pressure. Both know the same facts of the job; what differs is where the loads come from (`View`) and
+whether the case is about an end.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect, bisect_left
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter, itemgetter
+from typing import Final
+
+from flowdiag.analyses.derived import once
+from flowdiag.analyses.flink import judging as j
+from flowdiag.analyses.flink.episodes import Episode, incidents
+from flowdiag.analyses.flink.job import Incident, JobFacts, Status, SubtaskCheckpoint
+from flowdiag.analyses.flink.options import at_least
+from flowdiag.analyses.flink.placement import SubtaskKey, place, whereabouts
+from flowdiag.analyses.flink.pressure import Load, Root, View
+from flowdiag.analyses.flink.suspects.acknowledgements import late_readings, reported_readings
+from flowdiag.analyses.flink.topology import topology_of
+from flowdiag.analyses.keys import Ref
+
+AT_THE_ABORT_US: Final = 2_000_000
+"""An abort reaches a TaskManager within a heartbeat of its RPC, even over clocks that differ a little."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Suspect:
+    """Who can be accused: a subtask, a whole task (no index), or a TaskManager (no task)."""
+
+    task: str = ""
+    subtask_index: int = -1
+    taskmanager: str = ""
+
+    @property
+    def kind(self) -> str:
+        """`subtask`, `task` or `taskmanager`."""
+        if not self.task:
+            return "taskmanager"
+        return "task" if self.subtask_index < 0 else "subtask"
+
+    @classmethod
+    def of(cls, key: SubtaskKey) -> Suspect:
+        """A subtask."""
+        return cls(task=key.task, subtask_index=key.subtask_index)
+
+
+@dataclass(frozen=True, slots=True)
+class SlowPart:
+    """A snapshot's part that lasted for half of the time-out or longer, as measured by the subtask."""
+
+    part: str  # sync | async
+    longest_ms: float
+    times: int
+    refs: tuple[Ref, ...]
+
+
+class Case:
+    """Everything the signals look at for one span, read once."""
+
+    def __init__(
+        self, job: JobFacts, episode: Episode, view: View, *, end: Root | None = None
+    ) -> None:
+        """Collect it.
+
+        Args:
+            job: the facts.
+            episode: the failed checkpoints of the span, none of them where all complete.
+            view: the loads of the span.
+            end: where back pressure ends, if that is what the case is about: then somebody of it did
+                it, and other signals tell who.
+        """
+        self.job = job
+        self.episode = episode
+        self.view = view
+        self.end = end
+        self.topology = view.topology
+        self.expired = [c for c in episode.checkpoints if c.status is Status.EXPIRED]
+        self.ends: defaultdict[int | None, list[int]] = defaultdict(list)
+        for checkpoint in episode.checkpoints:
+            if checkpoint.ended_us is not None:
+                self.ends[checkpoint.id].append(checkpoint.ended_us)
+        self.late = late_readings(job, episode, self.topology)
+        self.reported = reported_readings(job, episode, self.topology)
+        self.loads = view.loads
+        self.roots = view.ends
+        self.machine = view.machine
+        self.placement = place(job, [episode], accused_only=True)
+        self.timeout_ms = j.timeout_ms(job)
+        self.unaligned = j.unaligned(job, episode.checkpoints)
+        self.told_of_aborts = at_least(job.version, 1, 11) is not False
+        self.where = whereabouts(job, episode.last_us).attempts
+        self.cut_off = _cut_off(job, episode, unaligned=self.unaligned)
+        self.slow_parts = _slow_parts(self)
+
+    def manager_of(self, key: SubtaskKey) -> str | None:
+        """Where a subtask ran."""
+        attempt = self.where.get(key)
+        if attempt is not None and (attempt.taskmanager or attempt.host):
+            return attempt.taskmanager or attempt.host
+        load = self.loads.get(key)
+        if load is not None and load.taskmanager:
+            return load.taskmanager
+        return _reported_places(self.job).get(key)
+
+    def members(self, task: str) -> list[Load]:
+        """Loads of the subtasks of a task."""
+        return self.view.by_task.get(task, [])
+
+    def size(self, task: str) -> int:
+        """Parallelism of a task."""
+        return self.topology.parallelism.get(task, 0)
+
+    def name(self, suspect: Suspect) -> str:
+        """A suspect as people know it."""
+        if suspect.kind == "taskmanager":
+            return suspect.taskmanager
+        index = suspect.subtask_index if suspect.kind == "subtask" else None
+        return j.subtask_text(suspect.task, index, self.size(suspect.task) or None)
+
+    def end_of(self, task: str) -> Root | None:
+        """The end of back pressure in a task."""
+        return next((root for root in self.roots if root.task == task), None)
+
+    def worst_of(self, suspect: Suspect) -> Load | None:
+        """The load of a subtask; of a task or a machine, of the busiest where back pressure ends."""
+        if suspect.kind == "subtask":
+            return self.loads.get(SubtaskKey(suspect.task, suspect.subtask_index))
+        for root in self.roots:
+            for load in root.subtasks:
+                if suspect.task == root.task or (
+                    not suspect.task and load.taskmanager == suspect.taskmanager
+                ):
+                    return load
+        return None
+
+    def at_end(self, key: SubtaskKey) -> bool:
+        """Whether back pressure ends at a subtask, or would if those before it had to wait already."""
+        return any(load.key == key for root in self.roots for load in root.subtasks)
+
+    def awaited(self, key: SubtaskKey) -> bool:
+        """Whether back pressure ends at a subtask: others wait for it."""
+        return any(load.key == key for r in self.roots if r.awaited for load in r.subtasks)
+
+    def happened_to(self, key: SubtaskKey, found: Sequence[Incident]) -> list[Incident]:
+        """Those of some incidents that a subtask had."""
+        return [
+            incident
+            for incident in found
+            if incident.subtask_index == key.subtask_index
+            and self.topology.canonical(incident.task) == key.task
+        ]
+
+
+def at_the_abort(case: Case, incident: Incident) -> bool:
+    """Whether an asynchronous part was running at the expiry, not begun (and ended) after it.
+
+    A task that is blocked in its synchronous part begins the asynchronous one too late, and logs the
+    same words then.
+    """
+    ends = case.ends.get(incident.checkpoint, ())
+    if not ends or incident.time_us is None:
+        return False
+    return min(abs(incident.time_us - end) for end in ends) <= AT_THE_ABORT_US
+
+
+def was_cancelled(incident: Incident) -> bool:
+    """Whether an asynchronous part ended since somebody else aborted the checkpoint."""
+    text = incident.cause or ""
+    return not text or "CancellationException" in text or "was closed" in text.lower()
+
+
+def sync_share(job: JobFacts, key: SubtaskKey) -> float | None:
+    """Share of the time that a subtask spent in the synchronous part of its snapshots, of two or more."""
+    times = _triggers(job)
+    dated = sorted(
+        (us, part.sync_ms or 0)
+        for part in _measured_snapshots(job).get(key, ())
+        if (us := times.get(part.checkpoint)) is not None
+    )
+    if len(dated) < 2:
+        return None
+    span_ms = (dated[-1][0] - dated[0][0]) / 1000 + dated[-1][1]
+    return sum(sync for _, sync in dated) / max(span_ms, 1.0)
+
+
+@once
+def _triggers(job: JobFacts) -> Mapping[int, int | None]:
+    return {checkpoint.id: checkpoint.triggered_us for checkpoint in job.checkpoints}
+
+
+@once
+def _measured_snapshots(job: JobFacts) -> Mapping[SubtaskKey, list[SubtaskCheckpoint]]:
+    """What subtasks reported of their synchronous parts."""
+    topology = topology_of(job)
+    found: dict[SubtaskKey, list[SubtaskCheckpoint]] = defaultdict(list)
+    for part in job.subtask_checkpoints:
+        task = topology.canonical(part.task)
+        if task is not None and part.sync_ms is not None:
+            found[SubtaskKey(task, part.subtask_index)].append(part)
+    return dict(found)
+
+
+@once
+def _reported_places(job: JobFacts) -> Mapping[tuple[str | None, int], str]:
+    """Where REST, archives and dumps first saw each subtask."""
+    found: dict[tuple[str | None, int], str] = {}
+    for row in job.subtask_checkpoints:
+        if row.taskmanager:
+            found.setdefault((row.task, row.subtask_index), row.taskmanager)
+    return found
+
+
+def _slow_parts(case: Case) -> dict[SubtaskKey, SlowPart]:
+    """Subtasks whose own snapshot lasted for half of the time-out."""
+    limit = (case.timeout_ms or 0.0) / 2
+    if limit <= 0:
+        return {}
+    numbers = [c.id for c in case.episode.checkpoints if c.run == case.job.runs]
+    low, high = min(numbers, default=0), max(numbers, default=-1)
+    rows: dict[SubtaskKey, list[tuple[str, SubtaskCheckpoint, float]]] = defaultdict(list)
+    for row in _between(case.job, low, high):
+        task = case.topology.canonical(row.task)
+        if task is None:
+            continue
+        for part, took in (("sync", row.sync_ms), ("async", row.async_ms)):
+            if part == "async" and case.unaligned:
+                continue  # it waits for the barriers of all channels
+            if took is not None and took >= limit:
+                rows[SubtaskKey(task, row.subtask_index)].append((part, row, float(took)))
+    found = {}
+    for key, members in rows.items():
+        part, _, longest = max(members, key=itemgetter(2))
+        mine = [row for name, row, _ in members if name == part]
+        found[key] = SlowPart(
+            part,
+            longest,
+            len({row.checkpoint for row in mine}),
+            tuple(row.ref for row in mine if row.ref is not None),
+        )
+    return found
+
+
+def _between(job: JobFacts, low: int, high: int) -> Sequence[SubtaskCheckpoint]:
+    """What subtasks reported for checkpoints from one number to another."""
+    rows = _by_number(job)
+    first = bisect_left(rows, low, key=attrgetter("checkpoint"))
+    last = bisect(rows, high, key=attrgetter("checkpoint"))
+    return rows[first : max(first, last)]
+
+
+@once
+def _by_number(job: JobFacts) -> tuple[SubtaskCheckpoint, ...]:
+    return tuple(sorted(job.subtask_checkpoints, key=attrgetter("checkpoint")))
+
+
+def _cut_off(job: JobFacts, episode: Episode, *, unaligned: bool) -> list[Incident]:
+    """Aborted asynchronous parts within the spell (not those that failed by themselves).
+
+    None of unaligned checkpoints: their asynchronous part waits for the barriers of all channels.
+    """
+    if unaligned:
+        return []
+    cancelled = _cancelled_parts(job)
+    expired = {c.id for c in episode.checkpoints if c.status is Status.EXPIRED}
+    found = [item for number in expired for item in cancelled.get(number, ())]
+    return [incident for _, incident in sorted(found, key=itemgetter(0))]
+
+
+@once
+def _cancelled_parts(job: JobFacts) -> Mapping[int, list[tuple[int, Incident]]]:
+    """Asynchronous parts that were aborted, by checkpoint, each with its place in their order."""
+    found: defaultdict[int, list[tuple[int, Incident]]] = defaultdict(list)
+    for number, incident in enumerate(incidents(job, "async-failure")):
+        if incident.checkpoint is not None and was_cancelled(incident):
+            found[incident.checkpoint].append((number, incident))
+    return dict(found)

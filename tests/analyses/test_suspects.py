@@ -1,0 +1,159 @@
+"""One engine: the same job measured as `checkpoints` does and as `queues` does has one culprit and one cause."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flowdiag.analyses.causes import CAUSES
+from flowdiag.analyses.checkpoints.culprit import hot_spot
+from flowdiag.analyses.flink.job import JobFacts
+from flowdiag.analyses.flink.suspects import Conviction
+from flowdiag.analyses.flink.suspects.case import Suspect
+from flowdiag.analyses.flink.suspects.causes import CONVICTS_OF
+from flowdiag.analyses.flink.suspects.signals import MEASURED_BY_METRICS, SIGNALS
+from flowdiag.analyses.queues.facts import JobQueues
+from flowdiag.analyses.queues.root import find_spells, load_row, samples_in
+
+from .queues_workbench import Queues
+
+Said = dict[str, Any]
+VERSIONS = ("1.9.3", "1.10.3", "1.12.5", "1.14.6", "1.20.5", "2.3.0")
+WAITS: Said = {"back_pressured": 700.0, "is_back_pressured": 1.0, "out_pool": 1.0, "idle": 300.0}
+WORKS: Said = {"busy": 990.0, "idle": 10.0, "input_queue": 16.0, "in_pool": 1.0}
+
+
+def as_checkpoints_sees_it(job: JobQueues) -> JobFacts:
+    """The job with loads over all of its time, as `flowdiag checkpoints` measures them."""
+    rows = tuple(load_row(key, each) for key, each in sorted(samples_in(job, None).items()))
+    return replace(job.job, loads=rows)
+
+
+def both(bench: Queues) -> tuple[Conviction | None, Conviction | None]:
+    job = bench.job()
+    answer = hot_spot(as_checkpoints_sees_it(job))
+    spells = find_spells(job)
+    return (answer.conviction if answer else None), (spells[0].conviction if spells else None)
+
+
+def hot_key(bench: Queues) -> tuple[Suspect, str]:
+    bench.says("Source: orders", **WAITS)
+    bench.says("enrich", 2, **WORKS, records_in=9000.0)
+    return Suspect("enrich", 2), "data-skew"
+
+
+def large_records(bench: Queues) -> tuple[Suspect, str]:
+    bench.says("Source: orders", **WAITS)
+    bench.says("enrich", bytes_in=50_000.0)
+    bench.says("enrich", 2, **WORKS, bytes_in=4_000_000.0)
+    return Suspect("enrich", 2), "data-skew"
+
+
+def hang(bench: Queues) -> tuple[Suspect, str]:
+    bench.says("Source: orders", **WAITS)
+    bench.says("enrich", 1, **WORKS, records_in=0.0)
+    return Suspect("enrich", 1), "task-hangs"
+
+
+def slow_sink(bench: Queues) -> tuple[Suspect, str]:
+    for task in ("Source: orders", "enrich", "aggregate"):
+        bench.says(task, **WAITS)
+    bench.says("Sink: deliver", **WORKS)
+    return Suspect("Sink: deliver"), "slow-operator"
+
+
+def most_of_a_task(bench: Queues) -> tuple[Suspect, str]:
+    for task in ("Source: orders", "enrich"):
+        bench.says(task, **WAITS)
+    for index in range(5):
+        bench.says("aggregate", index, **WORKS)
+    return Suspect("aggregate"), "slow-operator"
+
+
+def hot_key_in_a_busy_task(bench: Queues) -> tuple[Suspect, str]:
+    bench.says("Source: orders", **WAITS)
+    bench.says("enrich", **WORKS)
+    bench.says("enrich", 3, records_in=9000.0)
+    return Suspect("enrich", 3), "data-skew"
+
+
+FAULTS = (hot_key, large_records, hang, slow_sink, most_of_a_task, hot_key_in_a_busy_task)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_one_fault_has_one_culprit_and_one_cause(
+    fault: Callable[[Queues], tuple[Suspect, str]], version: str
+) -> None:
+    bench = Queues(version=version)
+    suspect, cause = fault(bench)
+    by_checkpoints, by_queues = both(bench)
+    assert by_queues is not None
+    assert (by_queues.suspect, by_queues.cause) == (suspect, cause)
+    # Where checkpoints complete, buffer usage instead of times is no hot spot.
+    if by_checkpoints is not None or version not in ("1.9.3", "1.10.3"):
+        assert by_checkpoints is not None
+        assert (by_checkpoints.suspect, by_checkpoints.cause) == (suspect, cause)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_the_load_both_name_the_same(seed: int) -> None:
+    """Steady loads: what changes by the minute is seen by who looks at minutes only."""
+    draw = random.Random(seed)
+    bench = Queues(version=draw.choice(VERSIONS), managers=draw.randint(1, 4))
+    first = draw.randrange(1, len(bench.tasks))
+    for task, size in bench.tasks[:first]:
+        bench.says(task, **WAITS)
+        if draw.random() < 0.3 and not task.startswith("Source"):
+            bench.says(task, draw.randrange(size), busy=900.0, back_pressured=50.0)
+    task, size = bench.tasks[first]
+    for index in draw.sample(range(size), draw.randint(1, size)):
+        records = draw.choice([0.0, 200.0, 1000.0, 9000.0])
+        bench.says(task, index, **WORKS, records_in=records)
+    by_checkpoints, by_queues = both(bench)
+    if by_checkpoints is not None and by_queues is not None:
+        assert (by_checkpoints.suspect, by_checkpoints.cause) == (
+            by_queues.suspect,
+            by_queues.cause,
+        )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_vote_is_published_with_its_weight_or_less(seed: int) -> None:
+    draw = random.Random(seed)
+    bench = Queues(version=draw.choice(VERSIONS), linked=draw.random() < 0.7)
+    draw.choice(FAULTS)(bench)
+    table = {signal.name: signal.weight for signal in SIGNALS}
+    for conviction in both(bench):
+        for vote in conviction.votes if conviction else ():
+            assert abs(vote.weight) <= abs(table[vote.signal])
+
+
+def test_a_sibling_that_reports_less_is_no_measure_of_skew() -> None:
+    """In a slow sink one subtask was seen three times as often as the other."""
+    bench = Queues()
+    slow_sink(bench)
+    job = as_checkpoints_sees_it(bench.job())
+    loads = [
+        replace(load, samples=load.samples // 4, records_in=(load.records_in or 0.0) / 4)
+        if (load.task, load.subtask_index) == ("Sink: deliver", 1)
+        else load
+        for load in job.loads
+    ]
+    answer = hot_spot(replace(job, loads=tuple(loads)))
+    assert answer is not None and answer.conviction is not None
+    assert answer.conviction.suspect == Suspect("Sink: deliver")
+
+
+def test_every_cause_says_what_it_means_and_what_to_do() -> None:
+    assert all(CAUSES[cause].explanation and CAUSES[cause].remedies for cause in CONVICTS_OF)
+
+
+def test_the_table_knows_each_signal_once() -> None:
+    names = [signal.name for signal in SIGNALS]
+    assert len(names) == len(set(names))
+    assert set(names) >= MEASURED_BY_METRICS
