@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from flowdiag.analyses import say
 from flowdiag.analyses.finding import MAX_CITED, Action, Evidence, Subject, cite
 from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, Record, Trigger
@@ -108,15 +109,7 @@ def with_current(action: Action, app: ApplicationFacts) -> Action:
     return replace(action, current=setting(app, action.option)) if action.option else action
 
 
-def rate_text(per_s: float | None) -> str:
-    """A rate for people.
-
-    >>> rate_text(1234.5), rate_text(8.25), rate_text(None)
-    ('1234 records/s', '8.2 records/s', 'an unknown rate')
-    """
-    if per_s is None:
-        return "an unknown rate"
-    return f"{per_s:.0f} records/s" if per_s >= 10 else f"{per_s:.1f} records/s"
+rate_text = say.rate  # what rules call it
 
 
 def time_to(state: StreamState, limit_intervals: float) -> str | None:
