@@ -6,12 +6,16 @@ Imports nothing: progress says counts and sizes before much is imported.
 from __future__ import annotations
 
 
-def duration(ms: float) -> str:
+def duration(ms: float | None) -> str:
     """Milliseconds in the two units that matter.
 
     >>> [duration(ms) for ms in (850, 1234, 61_000, 600_000, 7_380_000, 93_600_000)]
     ['850 ms', '1.23 s', '1 min 1 s', '10 min', '2 h 3 min', '1 d 2 h']
+    >>> duration(None)
+    'an unknown time'
     """
+    if ms is None:
+        return "an unknown time"
     if ms < 0:
         return f"-{duration(-ms)}"
     if ms < 1000:
@@ -27,23 +31,22 @@ def duration(ms: float) -> str:
     return f"{whole // 60} min" + (f" {whole % 60} s" if whole % 60 else "")
 
 
-def size(count: float) -> str:
-    """Bytes with a decimal prefix.
+def size(count: float | None) -> str:
+    """Bytes in binary units, as Flink and Spark count them: their 4g is 4 GiB.
 
-    >>> [size(n) for n in (0, 999, 1000, 3_200_000, 3_245_000_000)]
-    ['0 B', '999 B', '1 kB', '3.2 MB', '3.2 GB']
+    >>> [size(n) for n in (0, 1000, 1536, 128 << 20, 3 << 30, None)]
+    ['0 B', '1000 B', '1.5 KiB', '128 MiB', '3 GiB', 'an unknown size']
     """
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if abs(count) < 999.5 or unit == "TB":
+    if count is None:
+        return "an unknown size"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(count) < 1023.95 or unit == "TiB":
             break
-        count /= 1000
-    text = (
-        f"{count:.0f}" if unit == "B" or abs(count) >= 99.5 else f"{count:.1f}".removesuffix(".0")
-    )
-    return f"{text} {unit}"
+        count /= 1024
+    return f"{count:.{0 if unit == 'B' else 1}f}".removesuffix(".0") + f" {unit}"
 
 
-def plural(count: int, noun: str) -> str:
+def plural(count: int, noun: str, several: str | None = None) -> str:
     """A count with its noun.
 
     >>> plural(1, "input"), plural(2, "input"), plural(12_000, "record"), plural(2, "retry")
@@ -51,8 +54,9 @@ def plural(count: int, noun: str) -> str:
     """
     if count == 1:
         return f"1 {noun}"
-    plural_form = f"{noun[:-1]}ies" if noun.endswith("try") else f"{noun}s"
-    return f"{thousands(count)} {plural_form}"
+    if several is None:
+        several = f"{noun[:-1]}ies" if noun.endswith("try") else f"{noun}s"
+    return f"{thousands(count)} {several}"
 
 
 def number(value: float) -> str:
@@ -75,22 +79,26 @@ def thousands(value: float) -> str:
     return f"{value:,.0f}".replace(",", " ")
 
 
-def share(value: float) -> str:
-    """A part of a whole.
+def share(value: float, *, whole: bool = False) -> str:
+    """A part of a whole; without decimals where figures are compared at a glance.
 
-    >>> share(0.125), share(1), share(0.00042)
-    ('12.5 %', '100 %', '0.042 %')
+    >>> share(0.125), share(1), share(0.00042), share(0.126, whole=True)
+    ('12.5 %', '100 %', '0.042 %', '13 %')
     """
+    if whole:
+        return f"{value * 100:.0f} %"
     return f"{number(round(value * 100, 1) if value >= 0.001 else value * 100)} %"
 
 
-def rate(per_s: float, noun: str = "records") -> str:
+def rate(per_s: float | None, noun: str = "records") -> str:
     """So many a second.
 
-    >>> rate(1234.5), rate(8.25)
-    ('1 234 records/s', '8.2 records/s')
+    >>> rate(1234.5), rate(8.25), rate(None)
+    ('1 234 records/s', '8.2 records/s', 'an unknown rate')
     """
-    return f"{number(round(per_s, 1 if per_s < 1000 else None))} {noun}/s"
+    if per_s is None:
+        return "an unknown rate"
+    return f"{number(round(per_s, 1 if per_s < 10 else None))} {noun}/s"
 
 
 def subtask(index: int | None, parallelism: int | None) -> str:
@@ -102,14 +110,26 @@ def subtask(index: int | None, parallelism: int | None) -> str:
     return "" if index is None else f"{index + 1}/{parallelism or '?'}"
 
 
+def subtask_of(task: str | None, index: int | None, parallelism: int | None) -> str:
+    """A subtask with its task, shortened.
+
+    >>> subtask_of("enrich", 2, 6), subtask_of(None, None, None)
+    ('enrich (3/6)', 'an unknown subtask')
+    """
+    if task is None and index is None:
+        return "an unknown subtask"
+    name = shorten(task) if task is not None else "an unknown task"
+    return name if index is None else f"{name} ({subtask(index, parallelism)})"
+
+
 def place(taskmanager: str | None, host: str | None) -> str:
-    """Where something runs: resource id and host, the host only where the id does not name it.
+    """Where something runs, as Flink logs it; the host only where the id does not name it.
 
     >>> place("tm-3", "worker7"), place("worker7:4041-a", "worker7"), place(None, "worker7")
     ('tm-3 @ worker7', 'worker7:4041-a', 'worker7')
     """
     if not taskmanager:
-        return host or ""
+        return host or "an unknown TaskManager"
     return f"{taskmanager} @ {host}" if host and host not in taskmanager else taskmanager
 
 

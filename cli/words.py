@@ -130,7 +130,8 @@ def who(subject: Subject, *, most: int = 60) -> str:
     'subtask 3/6 of Map on tm-3'
     """
     task = say.abbreviate(subject.task or subject.operator or subject.vertex_id or "", most)
-    place = say.place(subject.taskmanager, subject.host)
+    known = subject.taskmanager or subject.host
+    place = say.place(subject.taskmanager, subject.host) if known else ""
     match subject.kind:
         case "subtask" if subject.subtask_index is not None:
             part = f"subtask {say.subtask(subject.subtask_index, subject.parallelism)}"

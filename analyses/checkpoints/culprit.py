@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flowdiag.analyses import say
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, all_spells
 from flowdiag.analyses.flink.job import JobFacts
 from flowdiag.analyses.flink.options import at_least
@@ -67,7 +67,7 @@ def hot_spot(job: JobFacts) -> Answer | None:
             return None
         return Answer(
             episode=episode,
-            missing=f"back pressure ends in {j.shorten(task)}, and not all of its subtasks are known",
+            missing=f"back pressure ends in {say.shorten(task)}, and not all of its subtasks are known",
             remedy="add the logs of the TaskManagers that are missing",
         )
     found = convict(Case(job, episode, view, end=view.ends[0]))

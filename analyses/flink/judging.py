@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
+from flowdiag.analyses import say
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.finding import Evidence, Severity, State, Subject, cite, grade
 from flowdiag.analyses.flink.episodes import Episode, finished_us
@@ -269,62 +270,6 @@ def ended_or_last(job: JobFacts) -> int | None:
     return finished if finished is not None else job.last_us
 
 
-def duration_text(ms: float | None) -> str:
-    """A duration for people.
-
-    >>> duration_text(22_139), duration_text(640), duration_text(600_000), duration_text(7_500_000)
-    ('22.1 s', '640 ms', '10.0 min', '2.1 h')
-    """
-    if ms is None:
-        return "an unknown time"
-    if ms < 1000:
-        return f"{ms:.0f} ms"
-    if ms < 120_000:
-        return f"{ms / 1000:.1f} s"
-    if ms < 7_200_000:
-        return f"{ms / 60_000:.1f} min"
-    if ms < 172_800_000:
-        return f"{ms / 3_600_000:.1f} h"
-    return f"{ms / 86_400_000:.1f} days"
-
-
-def bytes_text(size: float | None) -> str:
-    """A size for people, in binary units.
-
-    >>> bytes_text(1536), bytes_text(3 << 30)
-    ('1.5 KiB', '3.0 GiB')
-    """
-    if size is None:
-        return "an unknown size"
-    value = float(size)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(value) < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
-
-
-def count_text(count: int, noun: str, plural: str | None = None) -> str:
-    """A number with its noun.
-
-    >>> count_text(1, "checkpoint"), count_text(3, "checkpoint")
-    ('1 checkpoint', '3 checkpoints')
-    """
-    return f"{count} {noun if count == 1 else plural or noun + 's'}"
-
-
-def subtask_text(task: str | None, index: int | None, parallelism: int | None) -> str:
-    """A subtask as people know it: its name, shortened, and `i/n` counted from 1.
-
-    >>> subtask_text("enrich", 2, 6), subtask_text(None, None, None)
-    ('enrich (3/6)', 'an unknown subtask')
-    """
-    if task is None and index is None:
-        return "an unknown subtask"
-    name = shorten(task) if task is not None else "an unknown task"
-    return name if index is None else f"{name} ({index + 1}/{parallelism or '?'})"
-
-
 _WRAPPERS: Final = (
     "org.apache.flink.util.SerializedThrowable: ",
     "org.apache.flink.runtime.util.SerializedThrowable: ",
@@ -343,25 +288,9 @@ def exception_text(text: str | None, most: int = 200) -> str:
     for wrapper in _WRAPPERS:
         while line.startswith(wrapper):
             line = line[len(wrapper) :]
-    return shorten(line, most)
-
-
-def shorten(text: str, most: int = 80) -> str:
-    """The beginning of a long name; names of SQL tasks fill pages."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return say.shorten(line, most)
 
 
 def name_of(who: Attempt | Incident) -> str:
     """A subtask as people know it, by its attempt or by a record."""
-    return subtask_text(who.task, who.subtask_index, who.parallelism)
-
-
-def place_text(taskmanager: str | None, host: str | None) -> str:
-    """Where something ran: resource id and host.
-
-    >>> place_text("tm-3", "worker7"), place_text(None, None)
-    ('tm-3 (worker7)', 'an unknown TaskManager')
-    """
-    if taskmanager is None:
-        return host or "an unknown TaskManager"
-    return f"{taskmanager} ({host})" if host and host not in taskmanager else taskmanager
+    return say.subtask_of(who.task, who.subtask_index, who.parallelism)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from flowdiag.analyses import say
 from flowdiag.analyses.causes import CAUSES, Remedy
 from flowdiag.analyses.finding import (
     Action,
@@ -55,18 +56,12 @@ from flowdiag.analyses.flink.judging import (
     DEFAULT_TIMEOUT_MS,
     WARM_UP,
     at_the_end,
-    bytes_text,
-    count_text,
-    duration_text,
     ends,
     exception_text,
     fatal_at_end,
     job_failed,
     lasted_ms,
     name_of,
-    place_text,
-    shorten,
-    subtask_text,
 )
 from flowdiag.analyses.flink.options import names_of, option
 from flowdiag.analyses.rule import Limits, Rule, Signal, limit
@@ -106,10 +101,7 @@ __all__ = [
     "Vote",
     "at_the_end",
     "blameless",
-    "bytes_text",
     "cite",
-    "count_text",
-    "duration_text",
     "ends",
     "episodes",
     "exception_text",
@@ -133,13 +125,11 @@ __all__ = [
     "of_taskmanager",
     "option",
     "outcome_text",
-    "place_text",
     "records_of",
     "remedies",
+    "say",
     "settled",
-    "shorten",
     "subtask_subject",
-    "subtask_text",
     "taskmanager_subject",
     "tuned",
     "votes_for",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from flowdiag.analyses import say
 from flowdiag.analyses.causes import CAUSES
 from flowdiag.analyses.finding import (
     Action,
@@ -20,7 +21,6 @@ from flowdiag.analyses.finding import (
     cite,
     weigh,
 )
-from flowdiag.analyses.flink import judging as say
 from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.flink.kit import explained, measured
 from flowdiag.analyses.flink.options import version_of
@@ -136,7 +136,7 @@ def process_text(process: MemoryProcess) -> str:
     if process.role == "unknown":
         return "a process"
     if process.taskmanager or process.host:
-        return f"TaskManager {say.place_text(process.taskmanager, process.host)}"
+        return f"TaskManager {say.place(process.taskmanager, process.host)}"
     return "a TaskManager"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses import say
 from flowdiag.analyses.finding import (
     MAX_CITED,
     Evidence,
@@ -16,7 +17,6 @@ from flowdiag.analyses.finding import (
     cite,
     grade,
 )
-from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.suspects import numbers_of
 from flowdiag.analyses.flink.suspects.remedies import cures, explanation
@@ -115,9 +115,9 @@ def who(job: JobQueues, spell: Spell) -> str:
     """The accused, for people."""
     suspect = spell.conviction.suspect
     if suspect.kind == "taskmanager":
-        return j.place_text(suspect.taskmanager, host_of(job, suspect.taskmanager))
+        return say.place(suspect.taskmanager, host_of(job, suspect.taskmanager))
     if suspect.kind == "task":
-        return j.shorten(spell.task)
+        return say.shorten(spell.task)
     return " and ".join(name_of(job, load.key) for load in spell.convicted[:3]) + (
         f" and {len(spell.convicted) - 3} more" if len(spell.convicted) > 3 else ""
     )
@@ -131,7 +131,7 @@ def measurements(spell: Spell) -> tuple[Measurement, ...]:
             name="back-pressured-before",
             value=round(min(before[1], 1.0), 4),
             unit="share",
-            population=f"of the time, a subtask of {j.shorten(before[0])}",
+            population=f"of the time, a subtask of {say.shorten(before[0])}",
         )
         if before is not None
         else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from flowdiag.analyses import say
 from flowdiag.analyses.finding import (
     Action,
     Confidence,
@@ -20,7 +21,6 @@ from flowdiag.analyses.finding import (
     cite,
     weigh,
 )
-from flowdiag.analyses.flink import judging as say
 from flowdiag.analyses.flink.kit import explained, measured, remedies
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import Load, by_task, median
@@ -106,7 +106,9 @@ def of_job(job: JobQueues, *, subject: Subject | None = None, **said: Any) -> Fi
     usual: dict[str, Any] = {"severity": Severity.INFO, "state": State.ONGOING}
     if "explain" not in said:
         usual["explain"] = explained(said["cause"])
-    return Finding(job=job.job.key, subject=subject or say.job_subject(job.job), **(usual | said))
+    return Finding(
+        job=job.job.key, subject=subject or judging.job_subject(job.job), **(usual | said)
+    )
 
 
 def of_subtask(job: JobQueues, key: SubtaskKey, taskmanager: str | None, **said: Any) -> Finding:
@@ -126,7 +128,7 @@ def of_taskmanager(job: JobQueues, name: str, **said: Any) -> Finding:
 
 def place_of(job: JobQueues, taskmanager: str) -> str:
     """A TaskManager, for people."""
-    return say.place_text(taskmanager, host_of(job, taskmanager))
+    return say.place(taskmanager, host_of(job, taskmanager))
 
 
 def records_of(reports: Sequence[Sample | Machine]) -> tuple[Evidence, ...]:

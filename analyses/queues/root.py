@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from flowdiag.analyses import say
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.finding import Confidence, State, Vote
 from flowdiag.analyses.flink import judging as j
@@ -621,7 +622,7 @@ def _draining(job: JobQueues, windows: Sequence[int] | None) -> bool:
 
 def name_of(job: JobQueues, key: SubtaskKey) -> str:
     """A subtask for people."""
-    return j.subtask_text(key.task, key.subtask_index, job.topology.parallelism.get(key.task))
+    return say.subtask_of(key.task, key.subtask_index, job.topology.parallelism.get(key.task))
 
 
 def fatal(job: JobQueues) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from statistics import median
 from typing import Final, TypeVar
 
+from flowdiag.analyses import say
 from flowdiag.analyses.finding import Evidence, Subject, cite
-from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, Record, Trigger
 from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import Stability
@@ -177,15 +177,7 @@ def fixed_cost(
     return None
 
 
-def rate_text(per_s: float | None) -> str:
-    """A rate for people.
-
-    >>> rate_text(1234.5), rate_text(8.25), rate_text(None)
-    ('1234 records/s', '8.2 records/s', 'an unknown rate')
-    """
-    if per_s is None:
-        return "an unknown rate"
-    return f"{per_s:.0f} records/s" if per_s >= 10 else f"{per_s:.1f} records/s"
+rate_text = say.rate  # what rules call it
 
 
 def time_to(state: StreamState, limit_intervals: float) -> str | None:
@@ -195,4 +187,4 @@ def time_to(state: StreamState, limit_intervals: float) -> str | None:
         return None
     left = limit_intervals * interval - delay
     # The slope is per second of batch times; a batch is processed by its wait later.
-    return duration_text(left / slope.slope * (1 + slope.slope)) if left > 0 else None
+    return say.duration(left / slope.slope * (1 + slope.slope)) if left > 0 else None

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flowdiag.analyses import say
 from flowdiag.analyses.causes import CAUSES, Remedy
 from flowdiag.analyses.finding import (
     Action,
@@ -26,7 +27,7 @@ from flowdiag.analyses.finding import (
     cite,
     grade,
 )
-from flowdiag.analyses.flink.judging import count_text, duration_text, milliseconds, shorten
+from flowdiag.analyses.flink.judging import milliseconds
 from flowdiag.analyses.rate import judging
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate import state as present
@@ -79,8 +80,6 @@ __all__ = [
     "Trigger",
     "Unit",
     "cite",
-    "count_text",
-    "duration_text",
     "explained",
     "flows_of",
     "grade",
@@ -103,9 +102,9 @@ __all__ = [
     "records_of",
     "remedies",
     "rounded",
+    "say",
     "setting",
     "short_of_time",
-    "shorten",
     "slowest",
 ]
 

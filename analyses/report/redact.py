@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from flowdiag.analyses.say import shorten
 from flowdiag.parsers.secrets import mask_secrets
 
-__all__ = ["clean", "mask_secrets", "printable", "pseudonymise", "shorten", "visible_json"]
+__all__ = ["clean", "mask_secrets", "printable", "pseudonymise", "visible_json"]
 
 _TERMINAL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]"
@@ -51,15 +52,6 @@ def visible_json(document: str) -> str:
     '{"a":"\\u202eb"}'
     """
     return _IN_JSON.sub(lambda hit: json.dumps(hit.group())[1:-1], document)
-
-
-def shorten(text: str, limit: int) -> str:
-    """Cut at `limit` characters, saying so.
-
-    >>> shorten("abcdef", 4)
-    'abc…'
-    """
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def clean(text: str, limit: int = 500) -> str:

@@ -25,7 +25,8 @@ from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
 from flowdiag.analyses.queues.wire import QueueTaskManager, QueueVertex, QueueWhatIf
 from flowdiag.analyses.report.evidence import Located
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
-from flowdiag.analyses.report.redact import clean, printable, pseudonymise, shorten, visible_json
+from flowdiag.analyses.report.redact import clean, printable, pseudonymise, visible_json
+from flowdiag.analyses.say import shorten
 from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
 
 SCHEMA: Final = "flowdiag.report/1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from flowdiag.analyses import say
 from flowdiag.analyses.finding import (
     Action,
     Finding,
@@ -16,7 +17,6 @@ from flowdiag.analyses.finding import (
     cite,
     weigh,
 )
-from flowdiag.analyses.flink import judging as say
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident
 from flowdiag.analyses.flink.kit import explained, measured, remedies
 from flowdiag.analyses.keys import JobKey, Ref

@@ -60,6 +60,15 @@ For = Annotated[
         rich_help_panel=_TIMES,
     ),
 ]
+Step = Annotated[
+    str,
+    typer.Option(
+        "--step",
+        metavar="TIME",
+        help="From sample to sample: the scrape interval or more (default: 15s).",
+        rich_help_panel=_TIMES,
+    ),
+]
 TokenFile = Annotated[
     str | None,
     typer.Option(
@@ -252,15 +261,7 @@ def prometheus(
             "--to", metavar="WHEN", help="The same (default: now).", rich_help_panel=_TIMES
         ),
     ] = "now",
-    step: Annotated[
-        str,
-        typer.Option(
-            "--step",
-            metavar="TIME",
-            help="From sample to sample: the scrape interval or more (default: 15s).",
-            rich_help_panel=_TIMES,
-        ),
-    ] = "15s",
+    step: Step = "15s",
     job: Annotated[
         str | None,
         typer.Option("--job", metavar="NAME", help="Of the job, wildcards allowed (default: all)."),

@@ -9,7 +9,6 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from flowdiag.analyses import say
-from flowdiag.analyses.flink.judging import bytes_text
 from flowdiag.analyses.queues.credit_fit import POOR, Fit, Prediction, watched
 from flowdiag.analyses.queues.credits import Flow, Job, Outcome, flow_rates
 from flowdiag.cli.chart import labelled
@@ -77,7 +76,7 @@ def _said(fitted: Fit) -> Text:
         return Text("no task is near its limit")
     held = max(item.busy for item in fitted.outcome.of(fitted.bottleneck))
     offered, taken = _offered(fitted.job), _sent(fitted.job, fitted.outcome)
-    told = f"the slowest is {fitted.bottleneck}, busy {held:.0%} of the time"
+    told = f"the slowest is {fitted.bottleneck}, busy {say.share(held, whole=True)} of the time"
     if offered - taken > 0.02 * offered:
         told += f": {say.number(round(offered - taken, 1))} records/s more come than get through"
     return Text(told)
@@ -100,7 +99,7 @@ def _told_settings(flow: Flow) -> Text:
     told = [
         f"{flow.per_channel} buffers per channel",
         f"{flow.floating} floating",
-        f"of {bytes_text(flow.segment_bytes)}",
+        f"of {say.size(flow.segment_bytes)}",
         "no debloating"
         if flow.debloating is None
         else f"debloating to {say.duration(flow.debloating.target_ms)}",
@@ -143,7 +142,7 @@ def _remarks(played: Sequence[Prediction]) -> list[str]:
         if item.outcome is not None and item.flow.unaligned:
             carried = max((b.overtaken_bytes for b in item.outcome.barriers), default=0.0)
             found.append(
-                f"{item.name}: each carries up to {bytes_text(carried)} of waiting data, which takes"
+                f"{item.name}: each carries up to {say.size(carried)} of waiting data, which takes"
                 " its time to store"
             )
     return found

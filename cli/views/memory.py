@@ -9,7 +9,6 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from flowdiag.analyses import say
-from flowdiag.analyses.flink.judging import bytes_text as size
 from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Data
@@ -126,7 +125,7 @@ def _picture(group: list[MemoryProcess], page: Page) -> RenderableType:
             name = row[0].name
             differs = name in derived and name in observed and derived[name] != observed[name]
             return Text(
-                size(sizes[name]) if name in sizes else "-", "bold yellow" if differs else ""
+                say.size(sizes[name]) if name in sizes else "-", "bold yellow" if differs else ""
             )
 
         return cell
@@ -214,12 +213,12 @@ def _bars(
 
 def _notes(process: MemoryProcess, page: Page) -> Iterator[str]:
     if process.segments is not None:
-        each = size(process.segment_bytes or 0)
+        each = say.size(process.segment_bytes or 0)
         yield f"{process.segments} network buffers of {each}"
     if process.jvm_parameters:
         yield process.jvm_parameters
     if process.usage is not None and process.usage.floors_bytes:
-        floors = " ".join(size(floor) for floor in process.usage.floors_bytes)
+        floors = " ".join(say.size(floor) for floor in process.usage.floors_bytes)
         yield f"heap left after collections, over time: {floors}"
     yield from process.error
     yield from process.remarks if page.verbose else ()
@@ -235,7 +234,7 @@ def _buffers(buffers: Sequence[MemoryBuffers], page: Page) -> RenderableType:
         Column("desired", lambda row: str(row.desired)),
         Column("missing", lambda row: str(row.missing) if row.missing else None),
         Column("any placement", lambda row: str(row.any_placement)),
-        Column("smallest", lambda row: size(row.smallest_bytes)),
+        Column("smallest", lambda row: say.size(row.smallest_bytes)),
         style=lambda row: "bold red" if row.missing else "",
     )
     note = (

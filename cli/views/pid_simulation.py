@@ -9,7 +9,6 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from flowdiag.analyses import say
-from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.rate.model import Job, Outcome, Settings
 from flowdiag.cli.chart import labelled
 from flowdiag.cli.grid import Column, drawn, listing
@@ -35,7 +34,7 @@ def page_of(job: Job, outcomes: Mapping[str, Outcome], settings: Mapping[str, Se
         blocks.append(Text(f"records/s, {name}", "dim"))
         blocks += labelled(shown, width=page.width, unicode=page.unicode)
     if job.error_ms > POOR_FIT * settings["tried"].interval_ms:
-        missed = duration_text(job.error_ms)
+        missed = say.duration(job.error_ms)
         told = f"batches miss the fitted cost by {missed}: predictions are poor"
         blocks.append(Text(told, "yellow"))
     return drawn(blocks, page)

@@ -10,7 +10,6 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from flowdiag.analyses import say
-from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.queues.wire import (
     QueueForecast,
     QueueSubtask,
@@ -88,7 +87,7 @@ def _short(name: str) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * min(share, 1.0):.0f} %"
+    return "-" if share is None else say.share(min(share, 1.0), whole=True)
 
 
 def _heat_style(share: float | None) -> str:
@@ -134,7 +133,7 @@ def _queue(vertex: QueueVertex, page: Page) -> Text:
         text.append(rest * (_FILL - cells) + " ", "dim")
     text.append(f"{length:.1f}" + (f"/{capacity}" if capacity else ""))
     if fullest.saturated_share:
-        text.append(f", full {100 * fullest.saturated_share:.0f} %", "dim")
+        text.append(f", full {say.share(fullest.saturated_share, whole=True)}", "dim")
     return text
 
 
@@ -200,7 +199,7 @@ def _managers(managers: Sequence[QueueTaskManager], page: Page) -> RenderableTyp
 
 
 def _named(manager: QueueTaskManager) -> str:
-    return f"{manager.taskmanager} @ {manager.host}" if manager.host else manager.taskmanager
+    return say.place(manager.taskmanager, manager.host)
 
 
 def _free(manager: QueueTaskManager) -> str | None:
@@ -221,12 +220,18 @@ def _remedies(job: QueueWhatIf, page: Page) -> RenderableType:
     table = listing(
         job.forecasts,
         Column("change", lambda item: item.change, "wrap"),
-        Column("records/s", lambda i: None if i.problem is not None else f"{i.records_per_s:.0f}"),
+        Column(
+            "records/s",
+            lambda i: None if i.problem is not None else say.number(round(i.records_per_s)),
+        ),
         Column("queued buffers", lambda i: None if i.problem is not None else f"{i.queue:.1f}"),
         Column("checkpoint", _checkpoint),
         heads="dim",
     )
-    told = ", ".join(f"{item.name} {item.modelled:g} for {item.observed:g}" for item in job.fit)
+    told = ", ".join(
+        f"{item.name} {say.number(item.modelled)} for {say.number(item.observed)}"
+        for item in job.fit
+    )
     fit = [Text(f"fit: {told}", "dim")] if told and page.verbose else []
     notes = job.notes[: None if page.verbose else 2]
     return block(title, table, *fit, *(line(note, "dim") for note in notes))
@@ -236,5 +241,5 @@ def _checkpoint(item: QueueForecast) -> str | Text | None:
     if item.problem is not None:
         return Text(printable(item.problem), "dim")
     if item.checkpoint_ms is not None:
-        return duration_text(item.checkpoint_ms)
-    return None if item.at_least_ms is None else f"over {duration_text(item.at_least_ms)}"
+        return say.duration(item.checkpoint_ms)
+    return None if item.at_least_ms is None else f"over {say.duration(item.at_least_ms)}"

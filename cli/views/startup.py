@@ -11,7 +11,6 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from flowdiag.analyses import say
-from flowdiag.analyses.flink.judging import duration_text
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Data
 from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
@@ -85,7 +84,7 @@ def _scheduling(told: JobScheduling) -> str:
 def _attempt(attempt: StartAttempt, page: Page) -> RenderableType:
     title = Text.assemble((f"{attempt.number + 1}. {attempt.kind}", "bold"))
     if attempt.running_after_ms is not None:
-        title.append(f" · RUNNING after {duration_text(attempt.running_after_ms)}", "green")
+        title.append(f" · RUNNING after {say.duration(attempt.running_after_ms)}", "green")
     else:
         title.append(f" · held in {attempt.held or '?'}", "bold red")
     if attempt.trigger:
@@ -125,7 +124,7 @@ def _steps(steps: Sequence[StartStep], page: Page, slowest: str | None = None) -
 
 
 def _lasted(step: StartStep) -> str:
-    lasted = duration_text(step.duration_ms) if step.duration_ms is not None else "?"
+    lasted = say.duration(step.duration_ms) if step.duration_ms is not None else "?"
     return f"{lasted}{'+' if step.ended_at is None else ''}"
 
 
@@ -134,8 +133,8 @@ def _facts(step: StartStep) -> str:
     if step.tasks:
         what = "TaskManager" if step.step in _OVER_TASKMANAGERS else "task"
         facts.append(
-            f"{say.plural(step.tasks, what)}: median {duration_text(step.p50_ms)}, "
-            f"p95 {duration_text(step.p95_ms)}"
+            f"{say.plural(step.tasks, what)}: median {say.duration(step.p50_ms)}, "
+            f"p95 {say.duration(step.p95_ms)}"
         )
     if step.subject is not None:
         who = step.subject.task

@@ -203,7 +203,7 @@ def test_data_skew_by_all_signals() -> None:
         "input-queue": 1,
     }
     assert found.why is not None
-    assert found.why.startswith("enrich (3/4) on tm-2 (host-tm-2): 30.0 times the records")
+    assert found.why.startswith("enrich (3/4) on tm-2 @ host-tm-2: 30.0 times the records")
 
 
 def test_back_pressure_is_followed_past_a_busy_decoy() -> None:
@@ -525,7 +525,7 @@ def test_half_by_the_warning_about_delayed_barriers() -> None:
     job.happens("barrier-delayed", checkpoint=expired[2].id, duration_ms=41_000)
     (half,) = said_by(slow_half.RULE, job.facts())
     assert isinstance(half, Finding)
-    assert half.title == "Tasks began a checkpoint up to 41.0 s after its barriers came"
+    assert half.title == "Tasks began a checkpoint up to 41 s after its barriers came"
 
 
 def test_a_hang_and_a_slow_subtask_look_alike_in_totals() -> None:

@@ -94,7 +94,7 @@ def test_user_code_in_a_restart_loop() -> None:
     assert "cannot parse amount" in (found.why or "")
     loop = one(restart_loop.RULE, job.facts())
     assert loop.severity is Severity.CRITICAL and loop.why is None
-    assert loop.title.startswith("6 failures within 60.0 s without a completed checkpoint")
+    assert loop.title.startswith("6 failures within 1 min without a completed checkpoint")
 
 
 def test_one_failure_that_is_over_is_information() -> None:
@@ -379,7 +379,7 @@ def test_an_expiry_that_comes_too_late() -> None:
     job.completes(20)
     found = one(jobmanager_stalled.RULE, job.facts())
     assert found.title == (
-        "The JobManager stood still: a checkpoint expired after 3.3 min, with a time-out of 60.0 s"
+        "The JobManager stood still: a checkpoint expired after 3 min 20 s, with a time-out of 1 min"
     )
     assert found.confidence is Confidence.MEDIUM
 
@@ -505,7 +505,7 @@ def test_skewed_taskmanager_needs_ratio_and_p() -> None:
             job.is_late(checkpoint, task, index)
     found = one(skewed_taskmanager.RULE, job.facts())
     assert (found.subject.taskmanager, found.cause) == ("tm-2", "slow-taskmanager")
-    assert found.title == "6 late subtasks on tm-2 (host-tm-2), 2.0 expected"
+    assert found.title == "6 late subtasks on tm-2 @ host-tm-2, 2.0 expected"
     small = Bench(timeout_s=10)
     small.completes(5)
     for checkpoint in small.expires(2):

@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flowdiag.analyses.report import redact
-from flowdiag.analyses.report.redact import clean, mask_secrets, printable, pseudonymise, shorten
+from flowdiag.analyses.report.redact import clean, mask_secrets, printable, pseudonymise
+from flowdiag.analyses.say import shorten
 from flowdiag.parsers import secrets
 
 SECRET = "hunter2ABCDEFghij"

@@ -16,11 +16,11 @@ from flowdiag.cli.words import clock_of
 from . import reports
 
 HEADER = """\
-Inputs  2 inputs, 3.2 MB · 1 not read · 2018-11-29 18:30:00 to 19:02:11 UTC+08:00 · in logs/
+Inputs  2 inputs, 3.1 MiB · 1 not read · 2018-11-29 18:30:00 to 19:02:11 UTC+08:00 · in logs/
   jobmanager   jobmanager.log
-               Flink 1.18.1 · 3.2 MB · 412 records · UTC+08:00 (trigger timestamps)
+               Flink 1.18.1 · 3.1 MiB · 412 records · UTC+08:00 (trigger timestamps)
   taskmanager  taskmanager-3.log.gz
-               Flink 1.18.1 · 45 kB · 61 records · UTC+08:00 (transitions), clock 1.2 s behind
+               Flink 1.18.1 · 43.9 KiB · 61 records · UTC+08:00 (transitions), clock 1.2 s behind
   not read: logs/core.4711: binary data
 """
 
@@ -209,7 +209,7 @@ def test_saved_answers_share_a_row() -> None:
     for number in range(40):
         report.inputs.append(Input(**{**answer, "source": f"logs/rest/{number}.json"}))
     assert "  REST         40 answers in rest/" in at_100(report)
-    assert "20 kB · 120 records" in at_100(report)
+    assert "19.5 KiB · 120 records" in at_100(report)
     assert "  REST         rest/39.json" in at_100(report, verbose=1)
 
 

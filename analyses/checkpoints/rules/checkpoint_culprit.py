@@ -50,6 +50,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from flowdiag.analyses import say
 from flowdiag.analyses.checkpoints.culprit import Answer, answer_of, hot_spot
 from flowdiag.analyses.finding import (
     MAX_CITED,
@@ -143,7 +144,7 @@ def _of_a_culprit(job: JobFacts, group: list[tuple[Episode, Conviction]]) -> Fin
     return _said(
         job,
         best,
-        f"held up {j.count_text(expired, 'checkpoint')}",
+        f"held up {say.plural(expired, 'checkpoint')}",
         explain=explanation(best),
         severity=_severity(job, series),
         state=j.state_of(series),
@@ -159,9 +160,9 @@ def _said(job: JobFacts, found: Conviction, what: str, **said: Any) -> Finding:
     """A finding about a conviction; `what` stands behind the name in its title."""
     subject = found.subject
     if subject.kind == "taskmanager":
-        name = f"TaskManager {j.place_text(subject.taskmanager, subject.host)}"
+        name = f"TaskManager {say.place(subject.taskmanager, subject.host)}"
     else:
-        name = j.subtask_text(subject.task, subject.subtask_index, subject.parallelism)
+        name = say.subtask_of(subject.task, subject.subtask_index, subject.parallelism)
     pro = sum(vote.weight for vote in found.votes if vote.weight > 0)
     contra = -sum(vote.weight for vote in found.votes if vote.weight < 0)
     return Finding(

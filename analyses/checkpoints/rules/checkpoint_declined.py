@@ -51,14 +51,13 @@ from flowdiag.analyses.flink.kit import (
     at_the_end,
     blameless,
     cite,
-    count_text,
     episodes,
     fatal_at_end,
     limit,
     measured,
     name_of,
     of_episodes,
-    shorten,
+    say,
     tuned,
 )
 
@@ -90,9 +89,9 @@ def judge(job: Job, limits: Declined) -> Iterator[Finding]:
     listed = "; ".join(f"{text} ({count}×)" for text, count in why.most_common(3))
     none_since = at_the_end(series)
     population = len(job.concluded)
-    title = f"{len(sick)} of {count_text(population, 'checkpoint')} {_word(sick)}"
+    title = f"{len(sick)} of {say.plural(population, 'checkpoint')} {_word(sick)}"
     if why:
-        title += f": {shorten(why.most_common(1)[0][0], 120)}"
+        title += f": {say.shorten(why.most_common(1)[0][0], 120)}"
     elif none_since:
         title += ", none has completed since"
     yield of_episodes(

@@ -51,14 +51,13 @@ from flowdiag.analyses.flink.kit import (
     Rule,
     Status,
     at_the_end,
-    count_text,
-    duration_text,
     ends,
     episodes,
     fatal_at_end,
     limit,
     measured,
     of_episodes,
+    say,
     tuned,
 )
 
@@ -93,7 +92,7 @@ def _finding(job: Job, series: list[Episode], limits: Expired) -> Finding:
     population = len(job.concluded)
     in_a_row = max(len(e.checkpoints) for e in series)
     none_since = at_the_end(series)
-    title = f"{len(expired)} of {count_text(population, 'checkpoint')} expired"
+    title = f"{len(expired)} of {say.plural(population, 'checkpoint')} expired"
     if none_since:
         title += f", none has completed since the last {none_since}"
     elif in_a_row > 1:
@@ -190,7 +189,7 @@ def _actions(job: Job) -> tuple[Action, ...]:
             job,
             "timeout",
             "Raise the time-out only if the slow part is slow for a good reason",
-            current=duration_text(job.timeout_ms) if job.timeout_ms else None,
+            current=say.duration(job.timeout_ms) if job.timeout_ms else None,
             risk="a failure throws the job back further",
             verify="checkpoints complete, however late",
         ),

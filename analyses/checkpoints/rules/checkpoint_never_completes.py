@@ -48,12 +48,12 @@ from flowdiag.analyses.flink.kit import (
     State,
     Status,
     cite,
-    duration_text,
     failed,
     incidents,
     limit,
     measured,
     of_job,
+    say,
     tuned,
 )
 
@@ -165,9 +165,9 @@ def _in_progress(job: Job, checkpoint: Checkpoint, age: float, longest: float) -
         job,
         severity=Severity.CRITICAL,
         state=State.ONGOING,
-        title=f"Checkpoint {checkpoint.id} has been in progress for {duration_text(age)}",
+        title=f"Checkpoint {checkpoint.id} has been in progress for {say.duration(age)}",
         explain="It neither completed nor expired, although the time-out is "
-        f"{duration_text(timeout)} and the log goes on: the coordinator itself hangs, or "
+        f"{say.duration(timeout)} and the log goes on: the coordinator itself hangs, or "
         "lines are missing.",
         rank=Rank.SYMPTOM,
         first_us=checkpoint.triggered_us,

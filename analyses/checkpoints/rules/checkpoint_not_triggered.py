@@ -50,7 +50,6 @@ from flowdiag.analyses.flink.kit import (
     Severity,
     State,
     Status,
-    duration_text,
     ends,
     explained,
     incidents,
@@ -59,7 +58,7 @@ from flowdiag.analyses.flink.kit import (
     of_incidents,
     of_job,
     remedies,
-    shorten,
+    say,
 )
 from flowdiag.parsers.flink.failures import reason_kind
 
@@ -144,8 +143,8 @@ def _given_up(job: Job, refused: list[Incident], limits: NotTriggered) -> Findin
         refused,
         ongoing=True,
         severity=Severity.CRITICAL if many else Severity.WARNING,
-        title=f"{len(refused)} triggers in a row were given up within {duration_text(span)}: "
-        f"{shorten(reason, 120) or 'no reason printed'}",
+        title=f"{len(refused)} triggers in a row were given up within {say.duration(span)}: "
+        f"{say.shorten(reason, 120) or 'no reason printed'}",
         explain=explained("finished-tasks"),
         rank=Rank.SYMPTOM,
         cause="finished-tasks" if finished else None,
@@ -172,8 +171,8 @@ def _silent(job: Job, silence: float, most: float) -> Finding:
         job,
         severity=Severity.WARNING,
         state=State.ONGOING,
-        title=f"No checkpoint was triggered for {duration_text(silence)}, and nothing says why",
-        explain=f"The interval is {duration_text(job.interval_ms)}, and the last checkpoint had "
+        title=f"No checkpoint was triggered for {say.duration(silence)}, and nothing says why",
+        explain=f"The interval is {say.duration(job.interval_ms)}, and the last checkpoint had "
         "ended. The log goes on, so the job has not.",
         rank=Rank.SYMPTOM,
         first_us=last.ended_us,

@@ -46,12 +46,11 @@ from flowdiag.analyses.flink.kit import (
     Rank,
     Rule,
     Sequence,
-    bytes_text,
-    duration_text,
     lasted_ms,
     limit,
     measured,
     of_checkpoints,
+    say,
     settled,
     tuned,
 )
@@ -179,15 +178,15 @@ def kendall(values: Sequence[float]) -> float:
 
 
 def _finding(job: Job, grown: Growth, what: str, unit: str, limits: Growing) -> Finding:
-    say = duration_text if unit == "ms" else bytes_text
+    told = say.duration if unit == "ms" else say.size
     checkpoints = [c for c, _ in grown.points]
     return of_checkpoints(
         job,
         checkpoints,
         among=checkpoints,
         ongoing=True,
-        title=f"Checkpoint {what} grew {grown.factor:.1f}-fold in {duration_text(grown.span_ms)}, "
-        f"from {say(grown.before)} to {say(grown.after)}",
+        title=f"Checkpoint {what} grew {grown.factor:.1f}-fold in {say.duration(grown.span_ms)}, "
+        f"from {told(grown.before)} to {told(grown.after)}",
         explain="The rise is steady and goes on in the second half of the stretch, so it is not the "
         f"filling up after a start.{_pace(job, grown) if unit == 'ms' else ''}",
         rank=Rank.SYMPTOM,
@@ -226,8 +225,8 @@ def _pace(job: Job, grown: Growth) -> str:
     if not timeout or timeout <= grown.after or pace <= 0:
         return ""
     return (
-        f" At this pace they reach the time-out of {duration_text(timeout)} in "
-        f"{duration_text((timeout - grown.after) / pace)}."
+        f" At this pace they reach the time-out of {say.duration(timeout)} in "
+        f"{say.duration((timeout - grown.after) / pace)}."
     )
 
 

@@ -57,13 +57,13 @@ from flowdiag.analyses.flink.kit import (
     Subject,
     Vote,
     cite,
-    duration_text,
     grade,
     incidents,
     limit,
     measured,
     of_job,
     remedies,
+    say,
     votes_for,
     weigh,
 )
@@ -274,12 +274,12 @@ def _votes(
             else None,
             "registered-again": _registered_again(job, lapses[-1]) if lapses else None,
             "expiry-overdue": "a checkpoint expired after "
-            f"{duration_text(max(_took_ms(c) for c in overdue))}, with a time-out of "
-            f"{duration_text(job.timeout_ms)}"
+            f"{say.duration(max(_took_ms(c) for c in overdue))}, with a time-out of "
+            f"{say.duration(job.timeout_ms)}"
             if overdue
             else None,
             "gap-in-triggers": "nothing was triggered for "
-            f"{duration_text(max(_pause_ms(*pair) for pair in gaps))} ({len(gaps)}×)"
+            f"{say.duration(max(_pause_ms(*pair) for pair in gaps))} ({len(gaps)}×)"
             if gaps
             else None,
         },

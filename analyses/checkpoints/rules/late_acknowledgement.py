@@ -47,11 +47,11 @@ from flowdiag.analyses.flink.kit import (
     Rule,
     Status,
     cite,
-    count_text,
     episodes,
     measured,
     name_of,
     of_episodes,
+    say,
 )
 
 
@@ -77,9 +77,9 @@ def judge(job: Job, limits: Limits) -> Iterator[Finding]:
         series,
         len(checkpoints),
         fatal=False,
-        title=f"{count_text(len(late), 'late acknowledgement')} of "
-        f"{count_text(len(checkpoints), 'checkpoint')} from {count_text(len(senders), 'subtask')}"
-        + (f" on {count_text(len(managers), 'TaskManager')}" if managers else ""),
+        title=f"{say.plural(len(late), 'late acknowledgement')} of "
+        f"{say.plural(len(checkpoints), 'checkpoint')} from {say.plural(len(senders), 'subtask')}"
+        + (f" on {say.plural(len(managers), 'TaskManager')}" if managers else ""),
         explain=(f"Most often late: {listed}. " if listed else "No record names the senders. ")
         + "The late sender is often not the culprit: up to Flink "
         "1.10 everything downstream of the culprit is late too, from 1.11 a task that never "

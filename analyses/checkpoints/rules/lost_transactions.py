@@ -48,8 +48,6 @@ from flowdiag.analyses.flink.kit import (
     Severity,
     Signal,
     Vote,
-    count_text,
-    duration_text,
     exception_text,
     incidents,
     limit,
@@ -57,7 +55,7 @@ from flowdiag.analyses.flink.kit import (
     of_incidents,
     records_of,
     remedies,
-    shorten,
+    say,
     subtask_subject,
     votes_for,
     weigh,
@@ -100,7 +98,7 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
     sure = [i for i in hit if i.text.get("template") in _SURE]
     critical = bool(sure) or exceeded
     votes = _votes(len(sure), len(hit) - len(sure), gap if exceeded else None)
-    text = shorten(exception_text(hit[-1].cause), 120) or "fenced producers"
+    text = say.shorten(exception_text(hit[-1].cause), 120) or "fenced producers"
     yield of_incidents(
         job,
         hit,
@@ -110,8 +108,8 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
         if len({i.task for i in hit if i.task}) == 1
         else None,
         title=f"Transactions {'were lost' if critical else 'failed'}: {text}",
-        why=f"{count_text(len(hit), 'transaction record')}; no checkpoint for up to "
-        f"{duration_text(gap)}, transaction time-out {duration_text(timeout)}",
+        why=f"{say.plural(len(hit), 'transaction record')}; no checkpoint for up to "
+        f"{say.duration(gap)}, transaction time-out {say.duration(timeout)}",
         cause="lost-transactions",
         confidence=weigh(votes),
         # What kept the checkpoints from completing is nearer to the root.
@@ -141,12 +139,12 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
 def _votes(sure: int, others: int, gap_ms: float | None) -> tuple[Vote, ...]:
     return votes_for(
         {
-            "commit-given-up": f"{count_text(sure, 'commit')} given up" if sure else None,
-            "fenced-producer": f"{count_text(others, 'record')} of fenced producers or invalid "
+            "commit-given-up": f"{say.plural(sure, 'commit')} given up" if sure else None,
+            "fenced-producer": f"{say.plural(others, 'record')} of fenced producers or invalid "
             "transactions"
             if others
             else None,
-            "gap-exceeds-timeout": f"no checkpoint completed for {duration_text(gap_ms)}"
+            "gap-exceeds-timeout": f"no checkpoint completed for {say.duration(gap_ms)}"
             if gap_ms is not None
             else None,
         },

@@ -45,7 +45,6 @@ from flowdiag.analyses.flink.kit import (
     Signal,
     Status,
     Subject,
-    count_text,
     ends,
     episodes,
     explained,
@@ -53,7 +52,7 @@ from flowdiag.analyses.flink.kit import (
     measured,
     of_episodes,
     remedies,
-    shorten,
+    say,
     votes_for,
     weigh,
 )
@@ -125,13 +124,13 @@ def _finding(
         },
         RULE.signals,
     )
-    name = shorten(sources[0]) if len(sources) == 1 else f"{len(sources)} sources"
+    name = say.shorten(sources[0]) if len(sources) == 1 else f"{len(sources)} sources"
     return of_episodes(
         job,
         [e for e in episodes(job) if e.count(Status.EXPIRED)],
         len(silent),
         subject=_source(job, topology, sources[0]) if len(sources) == 1 else None,
-        title=f"No source acknowledged {count_text(len(silent), 'checkpoint')}; "
+        title=f"No source acknowledged {say.plural(len(silent), 'checkpoint')}; "
         "it is not back pressure",
         why=f"{name}: no acknowledgement in {len(silent)} of {telling} expired checkpoints, "
         f"back-pressured {pressed * 100:.0f} % at most",

@@ -45,9 +45,8 @@ from flowdiag.analyses.flink.kit import (
     of_crises,
     option,
     outcome_text,
-    place_text,
     remedies,
-    shorten,
+    say,
     taskmanager_subject,
     votes_for,
     weigh,
@@ -85,7 +84,7 @@ def judge(job: Job, limits: Limits) -> Iterator[Finding]:
 def _finding(job: Job, kind: str, group: list[Crisis], *, known: bool) -> Finding:
     last = group[-1]
     root = last.root.incident
-    where = place_text(root.taskmanager, root.host)
+    where = say.place(root.taskmanager, root.host)
     text = exception_text(root.cause)
     what, name, use = _KINDS[kind]
     votes = votes_for(
@@ -102,7 +101,7 @@ def _finding(job: Job, kind: str, group: list[Crisis], *, known: bool) -> Findin
         group,
         subject=taskmanager_subject(job, root.taskmanager, root.host),
         title=f"{what} on {where}{outcome_text(last)}",
-        why=f"{where}: {shorten(text, 120)}" if known else None,
+        why=f"{where}: {say.shorten(text, 120)}" if known else None,
         cause="out-of-memory",
         confidence=weigh(votes),
         rank=Rank.FATAL,

@@ -38,14 +38,13 @@ from flowdiag.analyses.flink.kit import (
     Rank,
     Rule,
     State,
-    duration_text,
     exception_text,
     grade,
     limit,
     measured,
     name_of,
     of_crises,
-    shorten,
+    say,
     tuned,
 )
 
@@ -65,7 +64,7 @@ def judge(job: Job, limits: Loop) -> Iterator[Finding]:
         return
     last = loops[-1]
     root = last.root.incident
-    text = shorten(exception_text(root.cause), 120)
+    text = say.shorten(exception_text(root.cause), 120)
     name = name_of(root) if root.task is not None else "the job"
     span = ((last.last_us or 0) - (last.first_us or 0)) / 1000
     yield of_crises(
@@ -74,7 +73,7 @@ def judge(job: Job, limits: Loop) -> Iterator[Finding]:
         severity=grade(
             state=last.state, share=1.0, fatal=last.state is State.ONGOING or last.final
         ),
-        title=f"{last.bursts} failures within {duration_text(span)} without a completed checkpoint"
+        title=f"{last.bursts} failures within {say.duration(span)} without a completed checkpoint"
         + (f"; the first: {name}, {text}" if text else ""),
         rank=Rank.REPETITION,
         count=sum(crisis.bursts for crisis in loops),

@@ -49,8 +49,8 @@ from flowdiag.analyses.flink.kit import (
     limit,
     measured,
     of_episodes,
-    place_text,
     remedies,
+    say,
     taskmanager_subject,
     votes_for,
     weigh,
@@ -81,7 +81,7 @@ def judge(job: Job, limits: Skewed) -> Iterator[Finding]:
 
 def _finding(job: Job, placed: Placement, share: Share, limits: Skewed) -> Finding:
     series = [e for e in episodes(job) if e.count(Status.EXPIRED)]
-    where = place_text(share.taskmanager, share.host)
+    where = say.place(share.taskmanager, share.host)
     votes = votes_for(
         {
             "placement-p-value": f"{share.late} late, {share.expected} expected: "

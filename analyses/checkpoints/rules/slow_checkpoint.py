@@ -48,14 +48,12 @@ from flowdiag.analyses.flink.kit import (
     Measurement,
     Rank,
     Rule,
-    bytes_text,
-    count_text,
-    duration_text,
     ends,
     lasted_ms,
     limit,
     measured,
     of_checkpoints,
+    say,
     settled,
     tuned,
 )
@@ -132,19 +130,19 @@ def _finding(
         *_known("median-request-in-queue", _middle(c.queue_ms for c in slow), "ms"),
     ]
     against = (
-        f"the interval is {duration_text(interval)}"
+        f"the interval is {say.duration(interval)}"
         if interval is not None and interval <= timeout
-        else f"the time-out is {duration_text(timeout)}"
+        else f"the time-out is {say.duration(timeout)}"
     )
     return of_checkpoints(
         job,
         slow,
         among=timed,
         ongoing=at_the_end,
-        title=f"{len(slow)} of {count_text(len(timed), 'completed checkpoint')} took "
-        f"{duration_text(limit_ms)} or longer, up to {duration_text(longest)}; {against}",
-        explain=f"Half of the checkpoints take longer than {duration_text(median)}"
-        + (f" for {bytes_text(size)}" if size is not None else "")
+        title=f"{len(slow)} of {say.plural(len(timed), 'completed checkpoint')} took "
+        f"{say.duration(limit_ms)} or longer, up to {say.duration(longest)}; {against}",
+        explain=f"Half of the checkpoints take longer than {say.duration(median)}"
+        + (f" for {say.size(size)}" if size is not None else "")
         + ". They still complete, but leave little room: a moment of back pressure makes them "
         "expire.",
         rank=Rank.SYMPTOM,
@@ -176,7 +174,7 @@ def _actions(job: Job, interval: float | None) -> tuple[Action, ...]:
             job,
             "min-pause",
             "Guarantee time for work between checkpoints",
-            proposed=duration_text(interval / 2) if interval else None,
+            proposed=say.duration(interval / 2) if interval else None,
             verify="gaps between the end of a checkpoint and the next trigger",
         ),
         *tuned(

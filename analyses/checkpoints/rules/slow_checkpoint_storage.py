@@ -46,15 +46,14 @@ from flowdiag.analyses.flink.kit import (
     Status,
     SubtaskCheckpoint,
     cite,
-    duration_text,
     episodes,
     fatal_at_end,
     grade,
     limit,
     measured,
     of_taskmanager,
-    place_text,
     remedies,
+    say,
     votes_for,
     weigh,
 )
@@ -152,7 +151,7 @@ def _finding(
     host = next(
         (a.host for a in job.attempts if manager and a.taskmanager == manager and a.host), None
     )
-    place = place_text(manager, host)
+    place = say.place(manager, host)
     ended = (c.id for c in job.checkpoints if c.status is not Status.IN_FLIGHT)
     state = State.ONGOING if max(slow) >= max(ended, default=0) - 1 else State.RECOVERED
     series = episodes(job)
@@ -160,8 +159,8 @@ def _finding(
         c.id in slow for e in series[-1:] for c in e.checkpoints
     )
     if manager is None:
-        title = f"Writing state is slow on all subtasks: {duration_text(middle)} in the median"
-        says = {"slow-everywhere": f"the median asynchronous part took {duration_text(middle)}"}
+        title = f"Writing state is slow on all subtasks: {say.duration(middle)} in the median"
+        says = {"slow-everywhere": f"the median asynchronous part took {say.duration(middle)}"}
         actions = remedies("slow-checkpoint-storage", job)
     else:
         title = f"Writing state is slow on {place} and nowhere else"

@@ -38,13 +38,12 @@ from flowdiag.analyses.flink.kit import (
     Limits,
     Rank,
     Rule,
-    count_text,
-    duration_text,
     explained,
     limit,
     measured,
     of_checkpoints,
     remedies,
+    say,
 )
 
 
@@ -71,8 +70,8 @@ def judge(job: Job, limits: Slow) -> Iterator[Finding]:
         slow,
         among=timed,
         ongoing=slow[-1] in timed[-int(limits.at_the_end) :],
-        title=f"{len(slow)} of {count_text(len(timed), 'completed checkpoint')} waited up to "
-        f"{duration_text(longest)} for the JobManager to finish them",
+        title=f"{len(slow)} of {say.plural(len(timed), 'completed checkpoint')} waited up to "
+        f"{say.duration(longest)} for the JobManager to finish them",
         explain=explained("slow-metadata-writes"),
         rank=Rank.SYMPTOM,
         cause="slow-metadata-writes",

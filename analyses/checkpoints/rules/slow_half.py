@@ -57,8 +57,6 @@ from flowdiag.analyses.flink.kit import (
     Status,
     SubtaskCheckpoint,
     cite,
-    count_text,
-    duration_text,
     ends,
     episodes,
     incidents,
@@ -67,8 +65,8 @@ from flowdiag.analyses.flink.kit import (
     of_checkpoints,
     of_episodes,
     records_of,
+    say,
     settled,
-    subtask_text,
     tuned,
 )
 from flowdiag.analyses.flink.topology import topology_of
@@ -175,16 +173,16 @@ def _by_durations(job: Job, sick: list[Checkpoint], limits: SlowHalf) -> Told | 
     return Told(
         half,
         f"{sums[half] / total * 100:.0f} % of the time goes into {_NAMES[half]}",
-        f"Longest in {subtask_text(worst.task, worst.subtask_index, size)}: "
-        f"{duration_text(worst.end_to_end_ms)} from trigger to acknowledgement, of which "
-        f"{duration_text(worst.sync_ms)} in the synchronous and {duration_text(worst.async_ms)} in "
+        f"Longest in {say.subtask_of(worst.task, worst.subtask_index, size)}: "
+        f"{say.duration(worst.end_to_end_ms)} from trigger to acknowledgement, of which "
+        f"{say.duration(worst.sync_ms)} in the synchronous and {say.duration(worst.async_ms)} in "
         "the asynchronous part.",
         tuple(
             measured(
                 f"share-of-{name}",
                 round(spent / total, 3),
                 "share",
-                over=f"the last subtask of {count_text(len(known), 'checkpoint')}",
+                over=f"the last subtask of {say.plural(len(known), 'checkpoint')}",
             )
             for name, spent in sums.items()
         ),
@@ -232,7 +230,7 @@ def _by_warnings(job: Job, sick: list[Checkpoint]) -> Told | None:
     longest = max(i.duration_ms or 0 for i in warned)
     return Told(
         "barrier",
-        f"Tasks began a checkpoint up to {duration_text(longest)} after its barriers came",
+        f"Tasks began a checkpoint up to {say.duration(longest)} after its barriers came",
         "Their thread was busy with something else all that time: records, timers, or a call that "
         "blocks. The default log does not name the task.",
         evidence=records_of(warned),

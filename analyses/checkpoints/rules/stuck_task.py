@@ -47,7 +47,7 @@ from flowdiag.analyses.flink.kit import (
     of_incidents,
     records_of,
     remedies,
-    shorten,
+    say,
     subtask_subject,
     votes_for,
     weigh,
@@ -77,7 +77,7 @@ def judge(job: Job, limits: Stuck) -> Iterator[Finding]:
 def _method(incident: Incident) -> str:
     """The method a task is stuck in: the innermost frame."""
     lines = [line.strip() for line in (incident.cause or "").splitlines() if line.strip()]
-    return shorten(lines[0].removeprefix("at "), 120) if lines else "an unknown method"
+    return say.shorten(lines[0].removeprefix("at "), 120) if lines else "an unknown method"
 
 
 def _finding(job: Job, group: list[Incident], limits: Stuck) -> Finding:

@@ -62,7 +62,6 @@ from flowdiag.analyses.flink.kit import (
     Vote,
     blameless,
     cite,
-    count_text,
     episodes,
     exception_text,
     explained,
@@ -74,7 +73,7 @@ from flowdiag.analyses.flink.kit import (
     of_episodes,
     of_incidents,
     remedies,
-    shorten,
+    say,
     subtask_subject,
     taskmanager_subject,
     votes_for,
@@ -198,7 +197,7 @@ def _title(name: str, cause: str, bursts: int, text: str, crisis: Crisis) -> str
         what = f"{name} failed"
     times = f", {bursts} restarts" if bursts > 1 else ""
     tail = "; the job failed for good" if crisis.final else ""
-    detail = f": {shorten(text, 100)}" if text else ""
+    detail = f": {say.shorten(text, 100)}" if text else ""
     return f"{what}{times}{tail}{detail}"
 
 
@@ -229,9 +228,9 @@ def _declined(job: Job, limits: Failed) -> Iterator[Finding]:
         series,
         len(ids),
         subject=subtask_subject(job, first) if alone else _common_subject(job, who.attempts),
-        title=f"{name} cannot take a snapshot: {shorten(who.text, 120) or 'no reason in the input'}",
+        title=f"{name} cannot take a snapshot: {say.shorten(who.text, 120) or 'no reason in the input'}",
         why=f"{name}: {who.text or who.votes[0].says} "
-        f"({who.times} of {count_text(len(ids), 'failed checkpoint')})",
+        f"({who.times} of {say.plural(len(ids), 'failed checkpoint')})",
         cause="snapshot-exception",
         confidence=weigh(who.votes),
         rank=Rank.ROOT_CAUSE,
@@ -269,7 +268,7 @@ def _told(job: Job, limits: Failed) -> Iterator[Finding]:
             members,
             ongoing=True,
             subject=subtask_subject(job, last),
-            title=f"{name} cannot take a snapshot: {shorten(text, 120)}",
+            title=f"{name} cannot take a snapshot: {say.shorten(text, 120)}",
             why=f"{name}: {text} ({len(members)} times)",
             cause="snapshot-exception",
             confidence=weigh(votes),

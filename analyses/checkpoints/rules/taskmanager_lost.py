@@ -54,13 +54,11 @@ from flowdiag.analyses.flink.kit import (
     State,
     Vote,
     cite,
-    count_text,
     measured,
     of_crises,
     outcome_text,
-    place_text,
     remedies,
-    shorten,
+    say,
     taskmanager_subject,
     votes_for,
     weigh,
@@ -167,7 +165,7 @@ def same_host(one: str, other: str) -> bool:
 def _finding(job: Job, lost: Lost, group: list[Crisis]) -> Finding:
     last = group[-1]
     known = lost != (None, None)
-    where = place_text(*lost)
+    where = say.place(*lost)
     votes = _votes(lost, last)
     restarts = sum(crisis.bursts for crisis in group)
     slots = sum(len(crisis.of_kind("no-resource")) for crisis in group)
@@ -227,7 +225,7 @@ def _votes(lost: Lost, crisis: Crisis) -> tuple[Vote, ...]:
             "heartbeat": _told(mine, "heartbeat", "its heartbeat failed"),
             "worker-ended": _told(mine, "worker-ended", "its container or pod ended"),
             "shut-down": _told(mine, "shut-down", "it was told to shut down"),
-            "named-peer": f"{count_text(peers, 'task')} lost their connection to it"
+            "named-peer": f"{say.plural(peers, 'task')} lost their connection to it"
             if peers
             else None,
             "other-peers": f"{others} records name another one" if others else None,
@@ -244,7 +242,7 @@ def _told(mine: list[Incident], signal: str, says: str) -> str | None:
     if first is None:
         return None
     detail = " ".join((first.cause or "").split())
-    return f"{says}: {shorten(detail, 120)}" if detail else says
+    return f"{says}: {say.shorten(detail, 120)}" if detail else says
 
 
 RULE: Final = Rule(

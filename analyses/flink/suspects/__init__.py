@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from flowdiag.analyses import say
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.finding import Confidence, Measurement, Subject, Vote, weigh
-from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.job import Attempt, JobFacts, SubtaskLoad
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.suspects.case import Case, Suspect
@@ -305,7 +305,7 @@ def _why(case: Case, suspect: Suspect, pro: Sequence[Accusation], reason: str | 
     if suspect.kind == "subtask":
         subject = subject_of(case, suspect)
         if subject.taskmanager or subject.host:
-            name += f" on {j.place_text(subject.taskmanager, subject.host)}"
+            name += f" on {say.place(subject.taskmanager, subject.host)}"
     return f"{name}: {', '.join(dict.fromkeys(told[:3]))}"
 
 

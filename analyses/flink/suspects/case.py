@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Final
 
+from flowdiag.analyses import say
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, incidents
@@ -121,7 +122,7 @@ class Case:
         if suspect.kind == "taskmanager":
             return suspect.taskmanager
         index = suspect.subtask_index if suspect.kind == "subtask" else None
-        return j.subtask_text(suspect.task, index, self.size(suspect.task) or None)
+        return say.subtask_of(suspect.task, index, self.size(suspect.task) or None)
 
     def end_of(self, task: str) -> Root | None:
         """The end of back pressure in a task."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses import say
 from flowdiag.analyses.causes import CAUSES
 from flowdiag.analyses.finding import Action
-from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.job import JobFacts
 from flowdiag.analyses.flink.kit import remedies
 from flowdiag.analyses.flink.suspects import Conviction
@@ -41,7 +41,7 @@ def explanation(found: Conviction) -> str:
 def cures(job: JobFacts, found: Conviction) -> tuple[Action, ...]:
     """What to do about it, in order."""
     subject = found.subject
-    place = j.place_text(subject.taskmanager, subject.host)
+    place = say.place(subject.taskmanager, subject.host)
     if found.cause is None:
         compare = Action(
             text=f"Compare it with its siblings: records in, busy time, state size; then look at {place}",
@@ -56,6 +56,6 @@ def cures(job: JobFacts, found: Conviction) -> tuple[Action, ...]:
         job,
         *names,
         place=place,
-        task=j.shorten(subject.task or "it"),
+        task=say.shorten(subject.task or "it"),
         than=f" than its {subject.parallelism}" if subject.parallelism else "",
     )

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from flowdiag.analyses import say
 from flowdiag.analyses.finding import Vote
-from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import incidents
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.flink.placement import Pattern, SubtaskKey
@@ -296,8 +296,8 @@ def _from_readings(
         signal=signal,
         weight=_WEIGHTS[signal] if strong else 1,
         suspects=suspects,
-        says=f"{text} {verb} in {often} of {j.count_text(len(partial), 'checkpoint')} with {source}",
-        about=f"{verb} in {often} of {j.count_text(len(partial), 'checkpoint')}",
+        says=f"{text} {verb} in {often} of {say.plural(len(partial), 'checkpoint')} with {source}",
+        about=f"{verb} in {often} of {say.plural(len(partial), 'checkpoint')}",
         refs=refs,
     )
 
@@ -337,8 +337,8 @@ def _as_a_whole(
         signal=signal,
         weight=_WEIGHTS[signal] if last and early and whole >= 2 else 1,
         suspects=frozenset({suspect}),
-        says=f"{text} {verb} in {j.count_text(whole, 'checkpoint')}, and those before it in time",
-        about=f"{verb} in {j.count_text(whole, 'checkpoint')}, upstream in time",
+        says=f"{text} {verb} in {say.plural(whole, 'checkpoint')}, and those before it in time",
+        about=f"{verb} in {say.plural(whole, 'checkpoint')}, upstream in time",
         refs=refs,
     )
 
@@ -410,9 +410,9 @@ def snapshot_duration(case: Case) -> Iterator[Accusation]:
             suspects=frozenset({Suspect.of(key)}),
             says=(
                 f"the {slow.part}hronous part of {case.name(Suspect.of(key))} took up to "
-                f"{j.duration_text(slow.longest_ms)} ({slow.times}×)"
+                f"{say.duration(slow.longest_ms)} ({slow.times}×)"
             ),
-            about=f"its {slow.part}hronous part took {j.duration_text(slow.longest_ms)}",
+            about=f"its {slow.part}hronous part took {say.duration(slow.longest_ms)}",
             refs=slow.refs,
         )
 
@@ -525,7 +525,7 @@ def time_per_record(case: Case) -> Iterator[Accusation]:
             suspects=frozenset({Suspect(taskmanager=machine.taskmanager)}),
             says=(
                 f"subtasks on {machine.taskmanager} take {machine.ratio:.1f} times as long per "
-                f"record as their siblings, in {j.count_text(len(machine.vertices), 'vertex', 'vertices')}"
+                f"record as their siblings, in {say.plural(len(machine.vertices), 'vertex', 'vertices')}"
             ),
             about=f"{machine.ratio:.1f} times the siblings' time per record",
             refs=tuple(
@@ -548,13 +548,13 @@ def same_taskmanager(case: Case) -> Iterator[Accusation]:
         if spot is None or (case.machine is not None and case.machine.taskmanager == spot):
             continue
         other = _lags_too(case, root.task, spot)
-        tasks = "" if other is None else f", and those of {j.shorten(other)} lag there as well"
+        tasks = "" if other is None else f", and those of {say.shorten(other)} lag there as well"
         yield Accusation(
             signal="same-taskmanager",
             weight=_WEIGHTS["same-taskmanager"],
             suspects=frozenset({Suspect(taskmanager=spot)}),
-            says=f"the slow subtasks of {j.shorten(root.task)} are all that {spot} runs of it{tasks}",
-            about=f"all its subtasks of {j.shorten(root.task, 40)} are slow",
+            says=f"the slow subtasks of {say.shorten(root.task)} are all that {spot} runs of it{tasks}",
+            about=f"all its subtasks of {say.shorten(root.task, 40)} are slow",
             refs=tuple(load.ref for load in root.subtasks if load.ref is not None),
         )
 
@@ -625,8 +625,8 @@ def abort_notifications(case: Case) -> Iterator[Accusation]:
         weight=_WEIGHTS["abort-notifications"],
         suspects=frozenset({Suspect(taskmanager=manager)}),
         says=f"one task on {manager}, and no other, saw the barrier after the abort of "
-        f"{j.count_text(len(lone), 'checkpoint')}",
-        about=f"the barrier came after the abort of {j.count_text(len(lone), 'checkpoint')}",
+        f"{say.plural(len(lone), 'checkpoint')}",
+        about=f"the barrier came after the abort of {say.plural(len(lone), 'checkpoint')}",
         refs=tuple(incident.ref for incident in lone if incident.ref is not None),
     )
 
@@ -648,7 +648,7 @@ def stuck_stack(case: Case) -> Iterator[Accusation]:
             weight=_WEIGHTS["stuck-stack"],
             suspects=frozenset({Suspect.of(key)}),
             says=f"{case.name(Suspect.of(key))} did not react to cancelling, stuck in {method}",
-            about=f"stuck in {j.shorten(method, 60)}",
+            about=f"stuck in {say.shorten(method, 60)}",
             refs=(incident.ref,) if incident.ref is not None else (),
         )
 
@@ -774,7 +774,7 @@ def caveats(case: Case, suspect: Suspect, pro: Collection[str]) -> list[Vote]:
     if fewest == 0:
         found.append(("totals-only", "REST answers and archives count since the start"))
     elif fewest < ENOUGH_SAMPLES:
-        found.append(("few-samples", f"{j.count_text(fewest, 'sample')} only"))
+        found.append(("few-samples", f"{say.plural(fewest, 'sample')} only"))
     if case.topology.known_from in (None, "metrics"):
         found.append(("no-graph", "the order of the tasks is not known"))
     return [Vote(signal=name, says=says, weight=_WEIGHTS[name]) for name, says in found]

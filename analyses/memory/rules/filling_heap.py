@@ -77,14 +77,12 @@ def judge(facts: MemoryFacts, limits: Filling) -> Iterator[Finding]:
 def _finding(process: MemoryProcess, usage: Usage, left: float, most: float) -> Finding:
     full = left >= most
     worker = process.role == "taskmanager"
-    before, now, maximum = map(
-        say.bytes_text, (usage.floors[0], usage.floors[-1], usage.heap_max or 0)
-    )
+    before, now, maximum = map(say.size, (usage.floors[0], usage.floors[-1], usage.heap_max or 0))
     pauses = ""
     if usage.full_pauses:
         pauses = (
-            f"; {say.count_text(usage.full_pauses, 'full collection')}, "
-            f"{say.duration_text(usage.full_pause_ms)} in all"
+            f"; {say.plural(usage.full_pauses, 'full collection')}, "
+            f"{say.duration(usage.full_pause_ms)} in all"
         )
     return of_process(
         process,

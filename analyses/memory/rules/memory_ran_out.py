@@ -31,6 +31,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.crises import memory_kind
+from flowdiag.analyses.flink.judging import job_failed
 from flowdiag.analyses.memory.advice import (
     Proposal,
     current,
@@ -139,8 +140,8 @@ def _finding(
     )
     proposal = _proposal(facts, process, kind, limits)
     host = incidents[0].host if incidents else None
-    where = say.place_text(place, host) if place or host else "a TaskManager"
-    lasting = job is None or say.job_failed(job)
+    where = say.place(place, host) if place or host else "a TaskManager"
+    lasting = job is None or job_failed(job)
     return of_place(
         job,
         place,
@@ -208,7 +209,7 @@ def _actions(
 
 def _settings(process: MemoryProcess, proposal: Proposal) -> Iterator[Action]:
     memory = proposal.memory
-    heap, managed, total = map(say.bytes_text, (memory.heap, memory.managed, memory.process))
+    heap, managed, total = map(say.size, (memory.heap, memory.managed, memory.process))
     for key, text in proposal.options.items():
         yield Action(
             text="Give it more, keeping the size of the process"

@@ -108,7 +108,7 @@ def _skipped(file: ConfigFile) -> Iterator[Finding]:
     if not skipped:
         return
     first = skipped[0]
-    lines = say.count_text(len(skipped), "line")
+    lines = say.plural(len(skipped), "line")
     yield of_process(
         None,
         title=f"Flink skips {lines} of {say.shorten(file.name, 50)}, "

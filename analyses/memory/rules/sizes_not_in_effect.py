@@ -77,7 +77,7 @@ def _differs(process: MemoryProcess, allowed: int) -> Iterator[Finding]:
     if not different:
         return
     name, (wanted, size) = max(different.items(), key=lambda item: abs(item[1][0] - item[1][1]))
-    runs, made = say.bytes_text(size), say.bytes_text(wanted)
+    runs, made = say.size(size), say.size(wanted)
     yield of_process(
         process,
         title=f"{process_text(process)} runs with {name} {runs}, its options make {made}",
@@ -108,9 +108,9 @@ def _container(facts: MemoryFacts, most: int | None, pod: str | None) -> Iterato
         return
     yield of_process(
         process,
-        title=f"{process_text(process)} is configured for {say.bytes_text(total)}, "
-        f"its container may use {say.bytes_text(most)}",
-        why=f"the container's limit is {say.bytes_text(total - most)} below the process size",
+        title=f"{process_text(process)} is configured for {say.size(total)}, "
+        f"its container may use {say.size(most)}",
+        why=f"the container's limit is {say.size(total - most)} below the process size",
         cause="wrong-memory-options",
         rank=Rank.ROOT_CAUSE,
         option=model.PROCESS,

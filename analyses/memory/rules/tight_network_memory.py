@@ -82,7 +82,7 @@ def _finding(job: JobFacts, warned: list[Incident], serious: float) -> Finding:
         otherwise="taskmanager",
         severity=Severity.WARNING if usage >= serious else Severity.INFO,
         title=f"Network pools would use {usage} % of the network memory on "
-        f"{say.place_text(worst.taskmanager, worst.host)}",
+        f"{say.place(worst.taskmanager, worst.host)}",
         option=key,
         rank=Rank.SYMPTOM,
         first_us=warned[0].time_us,

@@ -163,7 +163,7 @@ def _title(worst: BufferNeeds | None, errors: _Errors, short: list[BufferNeeds])
 
 def _why(worst: BufferNeeds | None, errors: _Errors, short: list[BufferNeeds]) -> str:
     if worst is not None and short:
-        return f"{worst.missing} segments of {say.bytes_text(worst.segment_bytes)} are missing"
+        return f"{worst.missing} segments of {say.size(worst.segment_bytes)} are missing"
     return say.shorten(errors[-1][1].cause or "", 140) if errors else "the pools do not fit"
 
 
@@ -193,7 +193,7 @@ def _actions(worst: BufferNeeds | None, errors: _Errors) -> Iterator[Action]:
                 proposed=options[key],
                 also=f" (set also {', '.join(others)})" if others else "",
             ),
-            risk=f"the heap becomes {say.bytes_text(memory.heap)}, the process stays as large"
+            risk=f"the heap becomes {say.size(memory.heap)}, the process stays as large"
             if memory is not None
             else None,
             verify="the pool's line 'Allocated … number of memory segments' shows "

@@ -87,8 +87,7 @@ def _finding(process: MemoryProcess, managed: int | None, slots: int, *, off: bo
         process,
         title="RocksDB is not bound by managed memory"
         if off
-        else f"RocksDB has {say.bytes_text(managed)} of managed memory for "
-        f"{say.count_text(slots, 'slot')}",
+        else f"RocksDB has {say.size(managed)} of managed memory for {say.plural(slots, 'slot')}",
         cause="unmanaged-rocksdb",
         rank=Rank.MECHANISM,
         option=option,

@@ -72,7 +72,7 @@ def judge(facts: MemoryFacts, limits: Unused) -> Iterator[Finding]:
     yield of_process(
         process if len(idle) == 1 else None,
         severity=Severity.INFO,
-        title=f"{say.bytes_text(memory.managed)} of managed memory per TaskManager lie idle: "
+        title=f"{say.size(memory.managed)} of managed memory per TaskManager lie idle: "
         "the state is on the heap",
         cause="unused-memory",
         rank=Rank.CONSEQUENCE,
@@ -83,7 +83,7 @@ def judge(facts: MemoryFacts, limits: Unused) -> Iterator[Finding]:
                 "managed-memory",
                 memory.managed,
                 "bytes",
-                over=say.count_text(len(idle), "TaskManager"),
+                over=say.plural(len(idle), "TaskManager"),
             ),
         ),
         evidence=cite([(process.refs.get(f"observed:{model.MANAGED}"), None)]),
@@ -94,7 +94,7 @@ def judge(facts: MemoryFacts, limits: Unused) -> Iterator[Finding]:
                 option=option,
                 current=process.configured.get(option),
                 proposed=proposed,
-                gain=f"; the heap grows to {say.bytes_text(after.heap)}" if after else "",
+                gain=f"; the heap grows to {say.size(after.heap)}" if after else "",
             ),
         ),
     )

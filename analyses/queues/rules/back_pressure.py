@@ -168,7 +168,7 @@ def _finding(
     waiting = waiting_tasks(job)
     most = max((share for _, share in waiting), default=0.0)
     names = ", ".join(say.shorten(name, 40) for name, _ in waiting[:4])
-    tasks = say.count_text(len(waiting), "task waits", "tasks wait")
+    tasks = say.plural(len(waiting), "task waits", "tasks wait")
     wait = {name for name, _ in waiting}
     reports = [each for key, each in job.samples.items() if key.task in wait]
     return of_job(

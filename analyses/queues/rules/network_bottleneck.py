@@ -164,7 +164,7 @@ def _votes(
     most: float,
     alone: str | None,
 ) -> Iterator[Vote]:
-    subtasks = say.count_text(len(senders), "subtask")
+    subtasks = say.plural(len(senders), "subtask")
     yield Vote(
         signal="outputs-full",
         says=f"{subtasks} of {waits} wait up to {100 * most:.0f} %",

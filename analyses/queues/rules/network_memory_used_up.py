@@ -129,7 +129,7 @@ def _finding(job: JobQueues, tight: list[_Tight], limits: UsedUp) -> Finding:
         if worst.requested is not None and worst.requested > limits.requested
         else "at times no buffer is free"
     )
-    taskmanagers = say.count_text(len(tight), "TaskManager")
+    taskmanagers = say.plural(len(tight), "TaskManager")
     last = [report for t in tight for report in job.machines[t.name][-1:]]
     return of_job(
         job,

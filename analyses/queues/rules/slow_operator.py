@@ -34,8 +34,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from flowdiag.analyses import say
 from flowdiag.analyses.finding import Finding, Inconclusive
-from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.judging import finding, of_the_whole
@@ -48,7 +48,7 @@ def judge(job: JobQueues, limits: Limits) -> Iterator[Finding | Inconclusive]:
     for spell in find_spells(job):
         if not of_the_whole(spell):
             continue
-        title = f"{j.shorten(spell.task)} is too slow for its input"
+        title = f"{say.shorten(spell.task)} is too slow for its input"
         if spell.cause == "slow-sync-snapshot":
             title += ": its synchronous snapshots take up much of the time"
         yield finding(job, spell, title)

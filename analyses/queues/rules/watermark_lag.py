@@ -90,7 +90,7 @@ def _steady_lags(job: JobQueues, task: str, enough: float) -> dict[SubtaskKey, f
 
 def _finding(job: JobQueues, key: SubtaskKey, lag_ms: float, most_s: float) -> Finding:
     each = job.samples[key]
-    behind = say.duration_text(lag_ms)
+    behind = say.duration(lag_ms)
     return of_subtask(
         job,
         key,

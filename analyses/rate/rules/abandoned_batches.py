@@ -37,10 +37,10 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Severity,
     State,
-    count_text,
     measured,
     of_batches,
     present,
+    say,
 )
 
 
@@ -55,7 +55,7 @@ def judge(assessed: Assessed, limits: Limits) -> Iterator[Finding | Inconclusive
         left,
         severity=Severity.INFO,
         state=State.RECOVERED,
-        title=f"{count_text(len(left), 'batch', 'batches')} of {len(app.batches)} never ended, and "
+        title=f"{say.plural(len(left), 'batch', 'batches')} of {len(app.batches)} never ended, and "
         "later ones did",
         explain="Listener events were lost, which may be all there is to it."
         if app.lost

@@ -40,13 +40,13 @@ from flowdiag.analyses.rate.kit import (
     Rank,
     Rule,
     Unit,
-    duration_text,
     flows_of,
     limit,
     measured,
     of_flow,
     present,
     remedies,
+    say,
     short_of_time,
 )
 
@@ -88,9 +88,9 @@ def _finding(flow: Flow, told: list[Unit], over: int, limits: Gaps) -> Finding:
     return of_flow(
         flow,
         told,
-        title=f"In {over} of {len(told)} {flow.noun} no job runs for {duration_text(gap)}, "
+        title=f"In {over} of {len(told)} {flow.noun} no job runs for {say.duration(gap)}, "
         f"{share:.0%} of the time",
-        why=f"no job runs for {duration_text(gap)} of each batch",
+        why=f"no job runs for {say.duration(gap)} of each batch",
         cause="driver-gaps",
         rank=Rank.EXPLANATION,
         count=over,

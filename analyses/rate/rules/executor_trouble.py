@@ -54,8 +54,8 @@ from flowdiag.analyses.rate.kit import (
     measured,
     of_application,
     remedies,
+    say,
     setting,
-    shorten,
 )
 from flowdiag.analyses.rate.troubles import BLOCK, Trouble, troubles
 
@@ -162,7 +162,7 @@ def _blocks(
     subject, how = None, "and no executor was lost: they were dropped from memory"
     if taken:
         subject = _subject(assessed, taken[-1])
-        reason = shorten(taken[-1].reason or "", 80)
+        reason = say.shorten(taken[-1].reason or "", 80)
         how = f"after executor {taken[-1].executor} was taken away ({reason})"
     elif len(streams) == 1:
         subject = receiver_subject(app, int(streams.pop()))
@@ -200,7 +200,7 @@ def _gone(assessed: Assessed, lost: list[Executor], gone: list[Trouble], limits:
     # The log's clock has seconds only.
     blocks = [one for one in gone if one.time_us is None or one.time_us >= first - 1_000_000]
     recent = (app.last_us or 0) - (last.removed_us or 0) < limits.quiet * 1000
-    reason = shorten((last.reason or "").splitlines()[0] if last.reason else "", 160)
+    reason = say.shorten((last.reason or "").splitlines()[0] if last.reason else "", 160)
     memory = "137" in reason or "memory" in reason.lower()
     were = "executors were" if len(lost) > 1 else "executor was"
     executors = cite((one.ref, one.removed_us) for one in lost)

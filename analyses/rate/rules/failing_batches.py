@@ -53,7 +53,7 @@ from flowdiag.analyses.rate.kit import (
     present,
     records_of,
     remedies,
-    shorten,
+    say,
 )
 from flowdiag.analyses.rate.troubles import error_of, rank_of
 
@@ -88,7 +88,7 @@ def _finding(assessed: Assessed, failed: tuple[Batch, ...], limits: Failing) -> 
     fatal = (
         state is State.ONGOING and len(failed) > 1 and (share >= limits.failed_share or at_the_end)
     )
-    error = shorten(Counter(error_of(reason) for reason in reasons).most_common(1)[0][0], 200)
+    error = say.shorten(Counter(error_of(reason) for reason in reasons).most_common(1)[0][0], 200)
     faster = (
         "A failed batch ends early, so that the rate estimator takes the job for faster than it is."
     )

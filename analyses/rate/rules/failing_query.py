@@ -45,7 +45,7 @@ from flowdiag.analyses.rate.kit import (
     present,
     records_of,
     remedies,
-    shorten,
+    say,
 )
 from flowdiag.analyses.rate.troubles import error_of, rank_of
 
@@ -76,7 +76,7 @@ def _finding(
     last = max(record.time_us or 0 for record in ended)
     after = sum(t.time_us > last for t in query.triggers) if last else 0
     recovered = after >= limits.worked
-    error = shorten(error_of(ended[-1].cause), 200)
+    error = say.shorten(error_of(ended[-1].cause), 200)
     runs = len(query.runs)
     return of_query(
         assessed,

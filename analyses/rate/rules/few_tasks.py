@@ -45,7 +45,6 @@ from flowdiag.analyses.rate.kit import (
     Rank,
     Rule,
     Unit,
-    duration_text,
     explained,
     flows_of,
     limit,
@@ -54,6 +53,7 @@ from flowdiag.analyses.rate.kit import (
     of_flow,
     present,
     remedies,
+    say,
     short_of_time,
 )
 
@@ -97,7 +97,7 @@ def _leaves_cores(unit: Unit, cores: int, limits: Few) -> bool:
 def _finding(flow: Flow, few: list[Unit], count: int, cores: int, limits: Few) -> Finding:
     stages = [unit.stage for unit in few if unit.stage is not None]
     tasks = median(stage.tasks for stage in stages)
-    longest = duration_text(median(stage.longest_ms for stage in stages))
+    longest = say.duration(median(stage.longest_ms for stage in stages))
     told = f"{tasks:.0f} task{'s' if tasks > 1 else ''}"
     alone = tasks <= limits.few * cores
     return of_flow(

@@ -41,7 +41,6 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Stability,
     StreamState,
-    duration_text,
     explained,
     limit,
     measured,
@@ -49,6 +48,7 @@ from flowdiag.analyses.rate.kit import (
     present,
     records_of,
     remedies,
+    say,
 )
 
 
@@ -85,11 +85,11 @@ def _finding(assessed: Assessed, state: StreamState, cost: float, limits: Fixed)
     longer = max(2 * cost, 1.5 * interval)
     return of_application(
         assessed,
-        title=f"A batch takes {duration_text(cost)} whatever it holds; the interval is "
-        f"{duration_text(interval)}",
+        title=f"A batch takes {say.duration(cost)} whatever it holds; the interval is "
+        f"{say.duration(interval)}",
         explain=explained("fixed-cost")
         + (" Back pressure went down to its floor in vain." if in_vain else ""),
-        why=f"each of its batches costs {duration_text(cost)} by itself",
+        why=f"each of its batches costs {say.duration(cost)} by itself",
         cause="fixed-cost",
         rank=Rank.ROOT_CAUSE,
         count=len(app.completed),
@@ -104,8 +104,8 @@ def _finding(assessed: Assessed, state: StreamState, cost: float, limits: Fixed)
             Action(
                 text="Make the interval longer than what a batch costs by itself. "
                 + what_if(assessed, state, interval_ms=round(longer)),
-                current=duration_text(interval),
-                proposed=duration_text(longer),
+                current=say.duration(interval),
+                proposed=say.duration(longer),
                 risk="results come later",
                 restart_needed=True,
                 verify="processing time over interval",

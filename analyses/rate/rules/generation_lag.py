@@ -38,13 +38,13 @@ from flowdiag.analyses.rate.kit import (
     Limits,
     Rank,
     Rule,
-    duration_text,
     late_window,
     limit,
     measured,
     of_batches,
     present,
     remedies,
+    say,
 )
 from flowdiag.analyses.rate.stability import trend
 
@@ -72,9 +72,9 @@ def judge(assessed: Assessed, limits: Lag) -> Iterator[Finding | Inconclusive]:
     yield of_batches(
         assessed,
         late,
-        title=f"Batches are submitted {duration_text(middle)} after their time, of an interval of "
-        f"{duration_text(app.interval_ms)}",
-        why=f"its driver needs {duration_text(middle)} to make a batch",
+        title=f"Batches are submitted {say.duration(middle)} after their time, of an interval of "
+        f"{say.duration(app.interval_ms)}",
+        why=f"its driver needs {say.duration(middle)} to make a batch",
         cause="generation-lag",
         rank=Rank.MECHANISM,
         measurements=(measured("median-lag", middle, "ms", least),),

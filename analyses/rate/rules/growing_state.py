@@ -40,12 +40,12 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Sequence,
     Trigger,
-    duration_text,
     late_triggers,
     limit,
     measured,
     of_triggers,
     remedies,
+    say,
 )
 from flowdiag.analyses.rate.stability import Trend, trend
 
@@ -93,7 +93,7 @@ def _finding(
 ) -> Finding:
     last = late[-1].state_rows or 0
     growth = slope.rise / max(1.0, last - slope.rise)
-    span = duration_text((late[-1].time_us - late[0].time_us) / 1000)
+    span = say.duration((late[-1].time_us - late[0].time_us) / 1000)
     watermark = any((t.watermark_us or 0) > 0 for t in late)
     why_not = (
         "The query has a watermark, but nothing in its state ever becomes older."
@@ -106,7 +106,7 @@ def _finding(
         late,
         title=f"The state of query {query.name or query.id} grew to {last} rows, by {growth:.0%} within "
         f"{span}, and no row left it",
-        explain=f"At this pace it has doubled in {duration_text(last / slope.slope * 1000)}. {why_not}",
+        explain=f"At this pace it has doubled in {say.duration(last / slope.slope * 1000)}. {why_not}",
         why=f"its state grows by {slope.slope:.0f} rows/s and nothing leaves it",
         cause="growing-state",
         rank=Rank.ROOT_CAUSE,

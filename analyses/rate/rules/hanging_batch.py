@@ -36,12 +36,12 @@ from flowdiag.analyses.rate.kit import (
     Rank,
     Rule,
     Severity,
-    duration_text,
     limit,
     measured,
     of_batches,
     present,
     remedies,
+    say,
 )
 
 
@@ -69,9 +69,9 @@ def judge(assessed: Assessed, limits: Hanging) -> Iterator[Finding | Inconclusiv
         assessed,
         [oldest],
         severity=Severity.CRITICAL,
-        title=f"A batch has been processed for {duration_text(since)} without an end; the longest "
-        f"before it took {duration_text(usual)}",
-        why=f"one batch has not ended for {duration_text(since)}",
+        title=f"A batch has been processed for {say.duration(since)} without an end; the longest "
+        f"before it took {say.duration(usual)}",
+        why=f"one batch has not ended for {say.duration(since)}",
         cause="hanging-batch",
         rank=Rank.ROOT_CAUSE,
         last_us=app.last_us,

@@ -50,8 +50,6 @@ from flowdiag.analyses.rate.kit import (
     Severity,
     Stability,
     StreamState,
-    count_text,
-    duration_text,
     late_window,
     limit,
     measured,
@@ -61,6 +59,7 @@ from flowdiag.analyses.rate.kit import (
     rate_text,
     records_of,
     remedies,
+    say,
     slowest,
 )
 
@@ -94,10 +93,10 @@ def judge(assessed: Assessed, limits: Late) -> Iterator[Finding | Inconclusive]:
 def _finding(assessed: Assessed, state: StreamState, limits: Late) -> Finding:
     app, slope = assessed.app, state.waiting
     late = state.delay_intervals or 0.0
-    queued = f", {count_text(state.queued, 'batch', 'batches')} waiting" if state.queued else ""
+    queued = f", {say.plural(state.queued, 'batch', 'batches')} waiting" if state.queued else ""
     tail = [b for b in app.batches if state.turned_ms is None or b.time_ms >= state.turned_ms]
     further = "fall back further" if slope is not None and slope.rises else "do not catch up"
-    took, interval = duration_text(state.processing_ms), duration_text(state.interval_ms)
+    took, interval = say.duration(state.processing_ms), say.duration(state.interval_ms)
     return of_application(
         assessed,
         severity=Severity.CRITICAL if late >= limits.failing else Severity.WARNING,
@@ -159,9 +158,9 @@ def _actions(assessed: Assessed, state: StreamState) -> Iterator[Action]:
         yield from _hold_back(assessed, state)
     if line is not None and state.interval_ms and line.base >= 0.5 * state.interval_ms:
         yield Action(
-            text=f"A batch costs {duration_text(line.base)} by itself: make the interval longer",
-            current=duration_text(state.interval_ms),
-            proposed=duration_text(2 * state.interval_ms),
+            text=f"A batch costs {say.duration(line.base)} by itself: make the interval longer",
+            current=say.duration(state.interval_ms),
+            proposed=say.duration(2 * state.interval_ms),
             restart_needed=True,
             verify="processing time over interval",
         )

@@ -53,8 +53,6 @@ from flowdiag.analyses.rate.kit import (
     Stability,
     StreamState,
     Trigger,
-    count_text,
-    duration_text,
     late_triggers,
     limit,
     measured,
@@ -63,6 +61,7 @@ from flowdiag.analyses.rate.kit import (
     rate_text,
     records_of,
     remedies,
+    say,
 )
 
 # What parts of a trigger are, and which remedy there is for each.
@@ -162,7 +161,7 @@ def _measurements(state: StreamState, late: Sequence[Trigger]) -> Iterator[Measu
         state.processing_ms,
         "ms",
         state.interval_ms,
-        over=f"median of {count_text(len(late), 'trigger')}",
+        over=f"median of {say.plural(len(late), 'trigger')}",
     )
     if state.headroom_per_s is not None:
         yield measured(
@@ -192,9 +191,9 @@ def _actions(
     yield from remedies("overloaded", app, "partitions", now=now)
     if line is not None and state.interval_ms and line.base >= 0.5 * state.interval_ms:
         yield Action(
-            text=f"A trigger costs {duration_text(line.base)} by itself: make the interval longer",
-            current=duration_text(state.interval_ms),
-            proposed=duration_text(2 * line.base),
+            text=f"A trigger costs {say.duration(line.base)} by itself: make the interval longer",
+            current=say.duration(state.interval_ms),
+            proposed=say.duration(2 * line.base),
             restart_needed=True,
             verify="triggerExecution against the trigger interval",
         )

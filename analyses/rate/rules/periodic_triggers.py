@@ -44,11 +44,11 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Severity,
     Stability,
-    duration_text,
     limit,
     measured,
     of_triggers,
     present,
+    say,
 )
 
 _SINK: Final = "spark.sql.streaming.fileSink.log.compactInterval"
@@ -105,7 +105,7 @@ def _finding(
         [t for t in query.triggers if t.batch in found.batches],
         severity=Severity.INFO,
         title=f"Every {found.every}th batch of query {query.name or query.id} takes "
-        f"{duration_text(found.long_ms)} instead of {duration_text(found.usual_ms)}: {why}",
+        f"{say.duration(found.long_ms)} instead of {say.duration(found.usual_ms)}: {why}",
         explain="No overload: the batches behind them are as short as the others.",
         cause=None,
         rank=Rank.CONSEQUENCE,

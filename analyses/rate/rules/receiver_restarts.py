@@ -45,7 +45,7 @@ from flowdiag.analyses.rate.kit import (
     of_stream,
     records_of,
     remedies,
-    shorten,
+    say,
 )
 
 
@@ -86,7 +86,7 @@ def _finding(
     number = int(stream) if stream.isdecimal() else None
     name = receiver_name(app, number) or f"The receiver of stream {stream}"
     causes = [record.cause for record in records if record.cause and record.what != "started"]
-    cause = f": {shorten(causes[-1].splitlines()[0], 160)}" if causes else ""
+    cause = f": {say.shorten(causes[-1].splitlines()[0], 160)}" if causes else ""
     _, *since = (record for record in records if record.what != "error")
     ended = app.last_us
     over = last is not None and ended is not None and ended - last > limits.quiet * 1000

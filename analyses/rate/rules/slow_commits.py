@@ -44,7 +44,6 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Sequence,
     Trigger,
-    duration_text,
     explained,
     late_triggers,
     limit,
@@ -52,6 +51,7 @@ from flowdiag.analyses.rate.kit import (
     of_triggers,
     present,
     remedies,
+    say,
     short_of_time,
 )
 
@@ -111,7 +111,7 @@ def _finding(
         assessed,
         query,
         late,
-        title=f"Query {query.name or query.id} spends {duration_text(took)} of each trigger on {what}, "
+        title=f"Query {query.name or query.id} spends {say.duration(took)} of each trigger on {what}, "
         f"{share:.0%} of its time",
         explain=explained("slow-state-commits"),
         why=f"spends {share:.0%} of its triggers on {what}",

@@ -36,7 +36,6 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Sequence,
     Subject,
-    duration_text,
     late_window,
     limit,
     measured,
@@ -44,6 +43,7 @@ from flowdiag.analyses.rate.kit import (
     present,
     records_of,
     remedies,
+    say,
     short_of_time,
     slowest,
 )
@@ -85,7 +85,7 @@ def _finding(
             output_operation=slow.output,
             task=slow.name,
         ),
-        title=f"Output operation {slow.output}{name} takes {duration_text(mean)} per batch, "
+        title=f"Output operation {slow.output}{name} takes {say.duration(mean)} per batch, "
         f"{share:.0%} of all {len(told)}",
         why=f"takes {share:.0%} of the time of {len(told)} output operations",
         cause="slow-output",

@@ -51,14 +51,13 @@ from flowdiag.analyses.rate.kit import (
     Sequence,
     State,
     cite,
-    count_text,
-    duration_text,
     explained,
     grade,
     limit,
     measured,
     of_application,
     remedies,
+    say,
 )
 from flowdiag.analyses.rate.limits import RETENTION_MS
 from flowdiag.analyses.rate.troubles import GONE, POLL, Trouble, troubles
@@ -102,7 +101,7 @@ def _polls(assessed: Assessed, polls: list[Trouble], limits: Outside) -> Finding
         limits,
         cause="slow-kafka",
         partition=partition,
-        title=f"{count_text(len(polls), 'poll')} of Kafka timed out{told}",
+        title=f"{say.plural(len(polls), 'poll')} of Kafka timed out{told}",
         action=remedies("slow-kafka", assessed.app, assessed.app.kind)[0],
     )
 
@@ -112,8 +111,8 @@ def _gone(assessed: Assessed, gone: list[Trouble], limits: Outside) -> Finding:
     late = assessed.state.delay_ms if assessed.state is not None else None
     explain, proposed = explained("offsets-out-of-range"), None
     if late is not None and late > 60_000:
-        explain += f" Batches were {duration_text(late)} late: the delay beat the retention."
-        proposed = duration_text(max(float(RETENTION_MS), 2 * late))
+        explain += f" Batches were {say.duration(late)} late: the delay beat the retention."
+        proposed = say.duration(max(float(RETENTION_MS), 2 * late))
     return _finding(
         assessed,
         gone,
@@ -153,8 +152,8 @@ def _slow_writes(assessed: Assessed, limits: Outside) -> Iterator[Finding]:
             writes,
             limits,
             cause="slow-metadata-writes",
-            title=f"The driver's checkpoints take {duration_text(median(took))} to write, of an "
-            f"interval of {duration_text(app.interval_ms)}",
+            title=f"The driver's checkpoints take {say.duration(median(took))} to write, of an "
+            f"interval of {say.duration(app.interval_ms)}",
             explain="",
             more=measured(
                 "median-write",
@@ -183,7 +182,7 @@ def _failed_writes(assessed: Assessed, limits: Outside) -> Iterator[Finding]:
                 failed,
                 limits,
                 cause="slow-metadata-writes",
-                title=f"{count_text(len(failed), one, several)} could not be written",
+                title=f"{say.plural(len(failed), one, several)} could not be written",
                 explain=next((r.cause for r in failed if r.cause), ""),
                 action=Action(text="See the error of the storage", verify="no record of that kind"),
             )

@@ -48,13 +48,13 @@ from flowdiag.analyses.rate.kit import (
     StageLoad,
     Subject,
     Unit,
-    duration_text,
     flows_of,
     limit,
     measured,
     of_flow,
     remedies,
     rounded,
+    say,
 )
 
 
@@ -116,7 +116,7 @@ def _finding(flow: Flow, slow: list[Unit], population: int, limits: Slow) -> Fin
         subject=_task(flow, stages[-1], same),
         title=f"In {len(slow)} of {population} {flow.noun}{of} one task takes {ratio:.1f} times as "
         f"long as the others{told}",
-        why=f"one task takes {duration_text(longest)} where its siblings take a {ratio:.0f}th{told}",
+        why=f"one task takes {say.duration(longest)} where its siblings take a {ratio:.0f}th{told}",
         confidence=Confidence.HIGH if known else Confidence.LOW,
         cause="data-skew" if skew else "stragglers",
         rank=Rank.ROOT_CAUSE if known else Rank.MECHANISM,

@@ -39,12 +39,12 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Sequence,
     Trigger,
-    duration_text,
     late_triggers,
     limit,
     measured,
     of_triggers,
     remedies,
+    say,
 )
 from flowdiag.analyses.rate.stability import Trend, trend
 
@@ -116,8 +116,8 @@ def _behind(
         assessed,
         query,
         late,
-        title=f"The watermark of query {query.name or query.id} is {duration_text(last)} behind the "
-        f"newest event, {duration_text(slope.rise)} more than {len(late)} triggers before",
+        title=f"The watermark of query {query.name or query.id} is {say.duration(last)} behind the "
+        f"newest event, {say.duration(slope.rise)} more than {len(late)} triggers before",
         why=f"its watermark falls behind by {slope.slope / 1000:.2f} s per s",
         cause="lagging-watermark",
         rank=Rank.MECHANISM,

@@ -41,7 +41,6 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Stability,
     StreamState,
-    duration_text,
     explained,
     late_window,
     limit,
@@ -53,6 +52,7 @@ from flowdiag.analyses.rate.kit import (
     records_of,
     remedies,
     rounded,
+    say,
 )
 
 
@@ -156,10 +156,10 @@ def _longer(assessed: Assessed, state: StreamState) -> Iterator[Action]:
         and found.after.queued <= max(1, found.before.queued)
     ):
         yield Action(
-            text=f"A batch costs {duration_text(line.base)} by itself: make the interval longer. "
+            text=f"A batch costs {say.duration(line.base)} by itself: make the interval longer. "
             f"{found.text}",
-            current=duration_text(interval),
-            proposed=duration_text(longer),
+            current=say.duration(interval),
+            proposed=say.duration(longer),
             risk="results come later",
             restart_needed=True,
             verify="records per second of the batches",

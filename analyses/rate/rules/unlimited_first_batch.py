@@ -41,7 +41,6 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Severity,
     State,
-    duration_text,
     limit,
     measured,
     of_option,
@@ -49,6 +48,7 @@ from flowdiag.analyses.rate.kit import (
     present,
     records_of,
     remedies,
+    say,
 )
 from flowdiag.analyses.rate.model import kafka_ranges
 
@@ -83,7 +83,7 @@ def judge(assessed: Assessed, limits: First) -> Iterator[Finding | Inconclusive]
         option,
         severity=Severity.WARNING if lasting else Severity.INFO,
         state=State.ONGOING if lasting else State.RECOVERED,
-        title=f"The first batch took {first.records} records and {duration_text(took)}; later ones "
+        title=f"The first batch took {first.records} records and {say.duration(took)}; later ones "
         f"hold {later:.0f}",
         why=f"{option} is not set, so that the first batch took {first.records} records",
         cause="unlimited-first-batch",

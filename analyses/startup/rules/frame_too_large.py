@@ -92,8 +92,8 @@ def _told(worst: Trouble, most: int | None) -> str:
     told = f"An RPC message{f' ({what})' if what else ''} is larger than allowed"
     if worst.size is None:
         return told
-    told += f": {say.bytes_text(worst.size)}"
-    return told if most is None else f"{told}, the limit is {say.bytes_text(most)}"
+    told += f": {say.size(worst.size)}"
+    return told if most is None else f"{told}, the limit is {say.size(most)}"
 
 
 def _option(facts: StartupFacts, troubles: tuple[Trouble, ...]) -> str:

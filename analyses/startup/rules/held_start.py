@@ -123,7 +123,7 @@ def _finding(job: JobStarting, last: Start, waited: int) -> Finding:
             subtask_index=step.subtask_index if step else None,
         ),
         title=f"The job is not RUNNING: {words} holds it{repeated}"
-        + (f", for {say.duration_text(waited)}" if waited else ""),
+        + (f", for {say.duration(waited)}" if waited else ""),
         why=_why(last),
         cause=CAUSE_OF_FAILURE.get(last.trigger or ""),
         rank=Rank.CONSEQUENCE,

@@ -82,8 +82,8 @@ def _late_ms(came: list[Worker]) -> float:
 
 
 def _finding(job: JobStarting, worker: Worker, late: float, begun: int) -> Finding:
-    after = say.duration_text(late)
-    place = say.place_text(worker.name, worker.host)
+    after = say.duration(late)
+    place = say.place(worker.name, worker.host)
     return of_start(
         job,
         ongoing=False,

@@ -62,7 +62,7 @@ def judge(facts: StartupFacts, limits: Lost) -> Iterator[Finding]:
     yield of_cluster(
         None,
         ongoing=False,
-        title=f"Leadership was lost {say.count_text(len(revoked), 'time')}",
+        title=f"Leadership was lost {say.plural(len(revoked), 'time')}",
         why=f"{revoked[0].text.get('component', 'a component')} lost its leadership",
         cause="leadership-lost",
         rank=Rank.ROOT_CAUSE,

@@ -132,7 +132,7 @@ def _of_worker(
         host,
         ongoing=not (facts.running or ran_after(facts, last)),
         severity=Severity.WARNING,
-        title=f"{say.place_text(name, host)} {did}: {_WHY[why].words}",
+        title=f"{say.place(name, host)} {did}: {_WHY[why].words}",
         why=f"{name} {did}; {votes[0].says}" if votes else f"{name} {did}",
         cause=_WHY[why].cause,
         confidence=weigh(votes),
@@ -189,7 +189,7 @@ def _reasons(
     own = noticed_us(facts, name, at - near, at + limits.notice * 1_000_000)
     late = (own - at) / 1_000_000 if own is not None else None
     if late is not None and late >= limits.behind:
-        says = f"its own log has the time-out {say.duration_text(late * 1000)} later"
+        says = f"its own log has the time-out {say.duration(late * 1000)} later"
         yield _Reason("stood-still", Vote(signal="noticed-late", says=says, weight=3))
     elif late is not None and abs(late) < limits.behind:
         says = "both sides noticed it at once"
@@ -209,7 +209,7 @@ def _of_master(facts: StartupFacts, troubles: list[Trouble]) -> Finding:
     everybody = len(names) >= max(2, registered)
     times = [us for trouble in troubles for us in trouble.times]
     who = troubles[0].values.get("master", "JobManager")
-    lost = say.count_text(len(names), "TaskManager")
+    lost = say.plural(len(names), "TaskManager")
     one = Subject(kind="taskmanager", taskmanager=names[0], host=troubles[0].host)
     cause, remedy = ("jobmanager-lost", "pause") if everybody else ("network", "host")
     return of_troubles(

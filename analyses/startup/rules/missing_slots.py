@@ -90,7 +90,7 @@ def _finding(job: JobStarting, short: list[Start], refusals: list[Incident]) -> 
         job,
         ongoing=short[-1] is next((s for s in reversed(job.starts) if s.tasks), None),
         title=f"Not enough slots: {numbers}"
-        + (f", {say.count_text(taskmanagers, 'TaskManager')} registered" if taskmanagers else ""),
+        + (f", {say.plural(taskmanagers, 'TaskManager')} registered" if taskmanagers else ""),
         why=f"slots: {numbers}",
         cause="not-enough-slots",
         rank=Rank.REPETITION if lost else Rank.ROOT_CAUSE,

@@ -84,7 +84,7 @@ def _open(facts: StartupFacts, wanted: int, waited: float, *, running: bool) -> 
         facts,
         ongoing=not running,
         state=State.ONGOING,  # the requests are open, whether or not the job runs without them
-        title=f"{say.count_text(wanted, 'worker')} {what} for {say.duration_text(waited)}"
+        title=f"{say.plural(wanted, 'worker')} {what} for {say.duration(waited)}"
         + (f": {say.shorten(refused, 90)}" if refused else ""),
         why=refused or f"{wanted} requests to {where} are open, {what}",
         cause="no-container",
@@ -131,7 +131,7 @@ def _dead(facts: StartupFacts, dead: list[Worker], *, running: bool) -> Finding:
         last.name,
         last.host,
         ongoing=not running,
-        title=f"{say.count_text(len(dead), 'worker')} ended before registering: {said}",
+        title=f"{say.plural(len(dead), 'worker')} ended before registering: {said}",
         why=f"{last.name}: {said}",
         cause="worker-failed",
         rank=Rank.ROOT_CAUSE,

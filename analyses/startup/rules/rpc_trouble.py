@@ -111,7 +111,7 @@ def _quarantined(facts: StartupFacts, troubles: list[Trouble]) -> Finding:
 def _timed_out(facts: StartupFacts, troubles: list[Trouble], most: float) -> Finding:
     peer, from_peer = _peer(troubles)
     count = sum(trouble.count for trouble in troubles)
-    title = f"{say.count_text(count, 'call')} got no answer in time"
+    title = f"{say.plural(count, 'call')} got no answer in time"
     if peer is not None:
         title += f", {from_peer} of them from {peer}"
     versions = [v for p in facts.processes if (v := version_of(p.version)) is not None]

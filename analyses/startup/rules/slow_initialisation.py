@@ -74,7 +74,7 @@ class _Slowest(NamedTuple):
 
     @property
     def who(self) -> str:
-        return say.subtask_text(self.task.task, self.task.subtask_index, self.task.parallelism)
+        return say.subtask_of(self.task.task, self.task.subtask_index, self.task.parallelism)
 
     def is_far_above(self, others: list[int], ratio: float) -> bool:
         return self.took >= ratio * max(statistics.median(others) if others else 0.0, 1.0)
@@ -129,12 +129,12 @@ def _read_ms(start: Start, task: TaskTimes) -> int | None:
 
 
 def _votes(worst: _Slowest, slow: list[_Slowest], ratio: float) -> Iterator[Vote]:
-    took = say.duration_text(worst.took)
+    took = say.duration(worst.took)
     if worst.is_far_above(worst.others, ratio):
         median = statistics.median(worst.others) if worst.others else 0.0
         yield Vote(
             signal="far-above-the-others",
-            says=f"{took}, the median is {say.duration_text(median)}",
+            says=f"{took}, the median is {say.duration(median)}",
             weight=2,
         )
     same = (worst.task.task, worst.task.subtask_index)
@@ -144,7 +144,7 @@ def _votes(worst: _Slowest, slow: list[_Slowest], ratio: float) -> Iterator[Vote
         median = statistics.median(worst.siblings)
         yield Vote(
             signal="alone-in-its-vertex",
-            says=f"its siblings take {say.duration_text(median)}",
+            says=f"its siblings take {say.duration(median)}",
             weight=1,
         )
 
@@ -159,11 +159,11 @@ def _finding(job: JobStarting, slow: list[_Slowest], limits: Slow) -> Finding:
     # The TaskManager's own lines tell reading state from what comes after it.
     restoring = start.restored if read is None else read >= took * limits.reading
     if restoring and read is not None:
-        says = f"state was read for {say.duration_text(read)} on {task.taskmanager}"
+        says = f"state was read for {say.duration(read)} on {task.taskmanager}"
         votes.append(Vote(signal="restore-lines", says=says, weight=2))
     cause = "slow-restore" if restoring else "slow-open"
     what = "to restore its state and open" if restoring else "in open()"
-    long = say.duration_text(took)
+    long = say.duration(took)
     as_slow = sum(t >= took / 2 for t in (*others, took)) / (len(others) + 1)
     return of_start(
         job,
@@ -174,7 +174,7 @@ def _finding(job: JobStarting, slow: list[_Slowest], limits: Slow) -> Finding:
         if alone
         else f"Tasks take up to {long} {what.replace('its', 'their')}",
         why=f"{worst.who}: {long} from INITIALIZING to RUNNING"
-        + (f", the others {say.duration_text(median)}" if others else ""),
+        + (f", the others {say.duration(median)}" if others else ""),
         cause=cause,
         confidence=weigh(votes),
         rank=Rank.SLOW_CAUSE,

@@ -94,7 +94,7 @@ def _finding(job: JobStarts | None, step: Step, longest: float) -> Finding:
             subtask_index=step.subtask_index,
             taskmanager=step.taskmanager,
         ),
-        title=f"{words[:1].upper()}{words[1:]} takes {say.duration_text(_took(step))}",
+        title=f"{words[:1].upper()}{words[1:]} takes {say.duration(_took(step))}",
         cause="slow-start",
         rank=Rank.MECHANISM,
         first_us=step.started_us,

@@ -123,9 +123,9 @@ def _accused(root: Incident) -> dict[str, Any]:
 
 def _place(root: Incident) -> str:
     if root.task:
-        return say.subtask_text(root.task, root.subtask_index, root.parallelism)
+        return say.subtask_of(root.task, root.subtask_index, root.parallelism)
     if root.taskmanager or root.host:
-        return say.place_text(root.taskmanager, root.host)
+        return say.place(root.taskmanager, root.host)
     return "the job"
 
 
