@@ -417,7 +417,7 @@ def dstream_caps(
     for stream in streams:
         taken = [s.records for b in late for s in b.streams if s.stream == stream]
         share, rate = _share_at_estimate(stream, late, estimators, seconds, full)
-        if share >= permitted and any(taken):
+        if 0 < share >= permitted and any(taken):
             caps.append(Cap(kind="pid", per_s=rate, share=share, stream=stream))
         elif most is not None and 0 < most < 1e15:
             at_limit = len([n for n in taken if n >= full * most * seconds])

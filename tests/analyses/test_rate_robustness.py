@@ -25,7 +25,7 @@ from flowdiag.analyses.rate.facts import (
     Trigger,
     Work,
 )
-from flowdiag.analyses.rate.rules import RULES as RATE_RULES
+from flowdiag.analyses.rate.rules import RULES
 from flowdiag.analyses.report.wire import judge
 
 from . import rate_workbench as w
@@ -261,7 +261,7 @@ def test_any_limits(app: ApplicationFacts, factors: list[float]) -> None:
     numbers = cycle(factors)
     wanted = {
         rule.code: {one.name: one.value * next(numbers) for one in rule.thresholds}
-        for rule in RATE_RULES
+        for rule in RULES
     }
     for outcome in w.outcomes(app, wanted=wanted):
         for finding in outcome.findings:

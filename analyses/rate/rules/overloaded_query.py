@@ -14,7 +14,7 @@ How it decides
 The present are the last third of the triggers (at least twelve), without the first of each run. With
 the trigger interval known (`--trigger-interval`, the driver's log, or the grid of the starts): more
 than `overrun` of the triggers overrun it, and the median does. Without: durations rise by a robust
-slope, or rows come in `faster` times as fast as they are processed while each trigger reads more than
+slope, or as many rows come in as `faster` of what is processed, while each trigger reads more than
 the last. Or the backlog (latest less end offsets) rises. In real-time mode (`--real-time`, the
 configuration, the driver's log) only the backlog counts: there a trigger lasts as long as it is told
 to. Where triggers look like that and nothing says so, the rule is inconclusive. `Once` and
@@ -82,7 +82,7 @@ class Late(Limits):
     """What RT401 compares with."""
 
     overrun: float = limit(present.MOSTLY, "share", "of the triggers; single ones are bursts")
-    faster: float = limit(present.FASTER, "ratio", "no two rates are equal")
+    faster: float = limit(present.FASTER, "share", "of what is processed: no two rates are equal")
     failing: float = limit(
         present.FAILING_DELAY,
         "intervals",

@@ -113,7 +113,8 @@ def _finding(
         for time, step in zip(estimator.batch_ms, estimator.steps, strict=True)
         if step.new_rate is not None
     ]
-    late = set(published[-_late(estimator, limits.updates) :])
+    first = len(published) - _late(estimator, limits.updates)
+    late = {time for number, time in enumerate(published) if number >= first}
     model = what_if(assessed, state, **{gain: 1.0 if gain == "proportional" else 0.0})
     return of_option(
         assessed,
