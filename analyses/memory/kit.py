@@ -17,12 +17,11 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
-    Vote,
     cite,
     weigh,
 )
 from flowdiag.analyses.flink.job import Incident, JobFacts
-from flowdiag.analyses.flink.kit import explained, measured
+from flowdiag.analyses.flink.kit import explained, measured, votes_for
 from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.memory import model
@@ -59,7 +58,6 @@ __all__ = [
     "Signal",
     "State",
     "Usage",
-    "Vote",
     "advised",
     "cite",
     "limit",
@@ -70,6 +68,7 @@ __all__ = [
     "process_text",
     "say",
     "version_of",
+    "votes_for",
     "weigh",
 ]
 

@@ -17,11 +17,11 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
-    Vote,
     cite,
     weigh,
 )
-from flowdiag.analyses.flink.kit import explained, measured, remedies
+from flowdiag.analyses.flink import judging
+from flowdiag.analyses.flink.kit import explained, measured, remedies, votes_for
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import Load, by_task, median
 from flowdiag.analyses.queues.facts import GateQueue, JobQueues, Machine, Sample, joined
@@ -64,7 +64,6 @@ __all__ = [
     "Signal",
     "State",
     "SubtaskKey",
-    "Vote",
     "by_task",
     "cite",
     "find_spells",
@@ -89,6 +88,7 @@ __all__ = [
     "say",
     "serious",
     "tasks_wait",
+    "votes_for",
     "waiting_tasks",
     "weigh",
     "who",

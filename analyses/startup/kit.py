@@ -18,7 +18,7 @@ from flowdiag.analyses.finding import (
     weigh,
 )
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident
-from flowdiag.analyses.flink.kit import explained, measured, remedies
+from flowdiag.analyses.flink.kit import explained, measured, remedies, votes_for
 from flowdiag.analyses.keys import JobKey, Ref
 from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 from flowdiag.analyses.startup.facts import (
@@ -75,6 +75,7 @@ __all__ = [
     "ran_after",
     "remedies",
     "say",
+    "votes_for",
     "weigh",
 ]
 

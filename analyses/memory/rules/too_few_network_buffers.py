@@ -51,13 +51,13 @@ from flowdiag.analyses.memory.kit import (
     Severity,
     Signal,
     State,
-    Vote,
     advised,
     cite,
     measured,
     model,
     of_place,
     say,
+    votes_for,
     weigh,
 )
 
@@ -67,6 +67,12 @@ _SAID: Final = re.compile(
 )
 
 _Errors = list[tuple[JobFacts, Incident]]
+
+
+_SIGNALS: Final = (
+    Signal("error", 3, "a task failed with Insufficient number of network buffers"),
+    Signal("arithmetic", 3, "the pools placed on a TaskManager require more segments than exist"),
+)
 
 
 def judge(facts: MemoryFacts, limits: Limits) -> Iterator[Finding]:
@@ -86,7 +92,16 @@ def _is_error(incident: Incident) -> bool:
 def _finding(facts: MemoryFacts, errors: _Errors, short: list[BufferNeeds]) -> Finding:
     job = errors[0][0] if errors else _job_of(facts, short[0])
     worst = max(short or facts.buffers, key=lambda needs: needs.required, default=None)
-    votes = tuple(_votes(worst, errors, short))
+    said = _said(errors)
+    votes = votes_for(
+        {
+            "error": say.shorten(said[0] if said else "the error", 90) if errors else None,
+            "arithmetic": f"{worst.required} required on {worst.taskmanager}, {worst.segments} exist"
+            if short and worst is not None
+            else None,
+        },
+        _SIGNALS,
+    )
     recovered = bool(errors) and job is not None and _recovered(job, errors[-1][1])
     times = [i.time_us for _, i in errors if i.time_us is not None]
     failed = [(i.ref, i.time_us) for _, i in errors]
@@ -117,18 +132,6 @@ def _finding(facts: MemoryFacts, errors: _Errors, short: list[BufferNeeds]) -> F
         actions=actions,
         votes=votes,
     )
-
-
-def _votes(worst: BufferNeeds | None, errors: _Errors, short: list[BufferNeeds]) -> Iterator[Vote]:
-    if errors:
-        said = _said(errors)
-        yield Vote(signal="error", says=say.shorten(said[0] if said else "the error", 90), weight=3)
-    if short and worst is not None:
-        yield Vote(
-            signal="arithmetic",
-            says=f"{worst.required} required on {worst.taskmanager}, {worst.segments} exist",
-            weight=3,
-        )
 
 
 def _said(errors: _Errors) -> re.Match[str] | None:
@@ -216,12 +219,7 @@ def _actions(worst: BufferNeeds | None, errors: _Errors) -> Iterator[Action]:
 RULE: Final = Rule(
     "MM201",
     judge,
-    signals=(
-        Signal("error", 3, "a task failed with Insufficient number of network buffers"),
-        Signal(
-            "arithmetic", 3, "the pools placed on a TaskManager require more segments than exist"
-        ),
-    ),
+    signals=_SIGNALS,
     whole=True,
     causes=("insufficient-network-buffers",),
 )

@@ -41,7 +41,6 @@ from flowdiag.analyses.queues.kit import (
     Severity,
     Signal,
     State,
-    Vote,
     by_task,
     cite,
     joined,
@@ -57,7 +56,14 @@ from flowdiag.analyses.queues.kit import (
     samples_in,
     say,
     serious,
+    votes_for,
     weigh,
+)
+
+_SIGNALS: Final = (
+    Signal("outputs-full", 1, "a sender waits, and its output buffers are in use"),
+    Signal("inputs-empty", 1, "all receivers have free buffers, and time"),
+    Signal("one-taskmanager", 1, "all the senders that wait are on one TaskManager"),
 )
 
 
@@ -125,7 +131,15 @@ def _finding(
     most = max(min(load.pressed or 0.0, 1.0) for load in senders)
     fullest = max(_usage(job, load, windows, "in_pool")[0] for load in receivers)
     waits, takes = say.shorten(before), say.shorten(name)
-    votes = tuple(_votes(waits, takes, senders, receivers, most, alone))
+    subtasks = say.plural(len(senders), "subtask")
+    votes = votes_for(
+        {
+            "outputs-full": f"{subtasks} of {waits} wait up to {100 * most:.0f} %",
+            "inputs-empty": f"all {len(receivers)} subtasks of {takes} have free buffers",
+            "one-taskmanager": f"those that wait are all on {alone}" if alone else None,
+        },
+        _SIGNALS,
+    )
     ongoing = windows[-1] == job.windows[-1]
     of_place = of_taskmanager if alone else of_task
     return of_place(
@@ -156,38 +170,10 @@ def _finding(
     )
 
 
-def _votes(
-    waits: str,
-    takes: str,
-    senders: list[Load],
-    receivers: list[Load],
-    most: float,
-    alone: str | None,
-) -> Iterator[Vote]:
-    subtasks = say.plural(len(senders), "subtask")
-    yield Vote(
-        signal="outputs-full",
-        says=f"{subtasks} of {waits} wait up to {100 * most:.0f} %",
-        weight=1,
-    )
-    yield Vote(
-        signal="inputs-empty",
-        says=f"all {len(receivers)} subtasks of {takes} have free buffers",
-        weight=1,
-    )
-    if alone is not None:
-        says = f"those that wait are all on {alone}"
-        yield Vote(signal="one-taskmanager", says=says, weight=1)
-
-
 RULE: Final = Rule(
     "BP201",
     judge,
     Bottleneck,
-    signals=(
-        Signal("outputs-full", 1, "a sender waits, and its output buffers are in use"),
-        Signal("inputs-empty", 1, "all receivers have free buffers, and time"),
-        Signal("one-taskmanager", 1, "all the senders that wait are on one TaskManager"),
-    ),
+    signals=_SIGNALS,
     causes=("slow-network",),
 )

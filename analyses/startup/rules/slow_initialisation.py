@@ -51,6 +51,7 @@ from flowdiag.analyses.startup.kit import (
     of_start,
     remedies,
     say,
+    votes_for,
     weigh,
 )
 
@@ -61,6 +62,16 @@ class Slow(Limits):
     slow: float = limit(10, "s", "opening connections takes seconds; ten of them are worth a look")
     ratio: float = limit(5, "ratio", "against the median of all tasks of the same start")
     reading: float = limit(0.5, "share", "of the initialisation: for as long, state was being read")
+
+
+_SIGNALS: Final = (
+    Signal("far-above-the-others", 2, "the subtask is alone: it, its state or its node is slow"),
+    Signal("again", 2, "the same subtask or vertex was the slowest in another start too"),
+    Signal("alone-in-its-vertex", 1, "its siblings of the same vertex are fast"),
+    Signal(
+        "restore-lines", 2, "its TaskManager's log shows state being read for most of that time"
+    ),
+)
 
 
 class _Slowest(NamedTuple):
@@ -128,25 +139,28 @@ def _read_ms(start: Start, task: TaskTimes) -> int | None:
     return max(took, default=None)
 
 
-def _votes(worst: _Slowest, slow: list[_Slowest], ratio: float) -> Iterator[Vote]:
+def _votes(
+    worst: _Slowest, slow: list[_Slowest], read: str | None, ratio: float
+) -> tuple[Vote, ...]:
     took = say.duration(worst.took)
-    if worst.is_far_above(worst.others, ratio):
-        median = statistics.median(worst.others) if worst.others else 0.0
-        yield Vote(
-            signal="far-above-the-others",
-            says=f"{took}, the median is {say.duration(median)}",
-            weight=2,
-        )
+    median, siblings = (
+        say.duration(statistics.median(each) if each else 0.0)
+        for each in (worst.others, worst.siblings)
+    )
     same = (worst.task.task, worst.task.subtask_index)
-    if sum((each.task.task, each.task.subtask_index) == same for each in slow) > 1:
-        yield Vote(signal="again", says=f"{worst.who} in {len(slow)} starts", weight=2)
-    if worst.siblings and worst.is_far_above(worst.siblings, ratio):
-        median = statistics.median(worst.siblings)
-        yield Vote(
-            signal="alone-in-its-vertex",
-            says=f"its siblings take {say.duration(median)}",
-            weight=1,
-        )
+    again = sum((each.task.task, each.task.subtask_index) == same for each in slow) > 1
+    alone = bool(worst.siblings) and worst.is_far_above(worst.siblings, ratio)
+    return votes_for(
+        {
+            "far-above-the-others": f"{took}, the median is {median}"
+            if worst.is_far_above(worst.others, ratio)
+            else None,
+            "again": f"{worst.who} in {len(slow)} starts" if again else None,
+            "alone-in-its-vertex": f"its siblings take {siblings}" if alone else None,
+            "restore-lines": read,
+        },
+        _SIGNALS,
+    )
 
 
 def _finding(job: JobStarting, slow: list[_Slowest], limits: Slow) -> Finding:
@@ -154,13 +168,13 @@ def _finding(job: JobStarting, slow: list[_Slowest], limits: Slow) -> Finding:
     took, task, start, others, _ = worst
     median = statistics.median(others) if others else 0.0
     alone = worst.is_far_above(others, limits.ratio)
-    votes = [*_votes(worst, slow, limits.ratio)]
     read = _read_ms(start, task)
     # The TaskManager's own lines tell reading state from what comes after it.
     restoring = start.restored if read is None else read >= took * limits.reading
+    lines = None
     if restoring and read is not None:
-        says = f"state was read for {say.duration(read)} on {task.taskmanager}"
-        votes.append(Vote(signal="restore-lines", says=says, weight=2))
+        lines = f"state was read for {say.duration(read)} on {task.taskmanager}"
+    votes = _votes(worst, slow, lines, limits.ratio)
     cause = "slow-restore" if restoring else "slow-open"
     what = "to restore its state and open" if restoring else "in open()"
     long = say.duration(took)
@@ -188,7 +202,7 @@ def _finding(job: JobStarting, slow: list[_Slowest], limits: Slow) -> Finding:
         ),
         evidence=cite([(task.ref, task.initializing_us)]),
         actions=remedies(cause, job.job),
-        votes=tuple(votes),
+        votes=votes,
     )
 
 
@@ -209,15 +223,6 @@ RULE: Final = Rule(
     "ST301",
     judge,
     Slow,
-    signals=(
-        Signal(
-            "far-above-the-others", 2, "the subtask is alone: it, its state or its node is slow"
-        ),
-        Signal("again", 2, "the same subtask or vertex was the slowest in another start too"),
-        Signal("alone-in-its-vertex", 1, "its siblings of the same vertex are fast"),
-        Signal(
-            "restore-lines", 2, "its TaskManager's log shows state being read for most of that time"
-        ),
-    ),
+    signals=_SIGNALS,
     causes=("slow-open", "slow-restore"),
 )
