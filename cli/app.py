@@ -45,7 +45,7 @@ app.add_typer(simulate)
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from flowdiag.analyses.report.wire import tool_version
+        from flowdiag.analyses.report.build import tool_version
 
         typer.echo(f"flowdiag {tool_version()}")
         raise typer.Exit

@@ -342,8 +342,8 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
         raise
     except Exception as error:
         if settings.format is Format.JSON:
+            from flowdiag.analyses.report.build import failed_report
             from flowdiag.analyses.report.redact import clean
-            from flowdiag.analyses.report.wire import failed_report
             from flowdiag.cli.output import render_report
 
             told = clean(f"this is a bug in flowdiag: {type(error).__name__}: {error}")

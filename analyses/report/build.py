@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from flowdiag.analyses import finding as f
 from flowdiag.analyses.finding import RuleOutcome
 from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
+from flowdiag.analyses.report.evidence import Located
+from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 from flowdiag.analyses.report.redact import clean
-from flowdiag.analyses.report.wire import Data, Note, Report, build_report
+from flowdiag.analyses.report.wire import (
+    DOCUMENTS,
+    SCHEMA,
+    Action,
+    Culprit,
+    Data,
+    Evidence,
+    Finding,
+    Input,
+    Measurement,
+    Note,
+    Report,
+    Rule,
+    Subject,
+    Summary,
+    Tool,
+    Vote,
+    iso,
+    redacted,
+)
+from flowdiag.analyses.say import shorten
 
 if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
@@ -90,3 +121,299 @@ def clocks_ahead(processes: Iterable[Process]) -> dict[int, int]:
         for source, values in found.items()
         if len(values) == 1 and (ahead := next(iter(values))) is not None
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What the findings of one job, or of all, come to."""
+
+    verdict: f.Verdict
+    cause: str | None
+    culprits: tuple[Culprit, ...]
+
+
+def build_report(
+    *,
+    command: str,
+    inputs: Sequence[Input],
+    outcomes: Sequence[f.RuleOutcome],
+    names: Mapping[JobKey, str | None],
+    data: Data,
+    located: Mapping[tuple[int, int], Located],
+    assessed: bool,
+    warnings: Sequence[Note] = (),
+    errors: Sequence[Note] = (),
+    privacy: Privacy = LOCAL_USE,
+) -> Report:
+    """Put everything that a run found into one document.
+
+    Args:
+        command: the name of the command, e.g. `checkpoints`.
+        inputs: in the order of the sources, so that an evidence's source is an index into it.
+        outcomes: what each rule said.
+        names: the name of each job, for the fingerprints.
+        data: the command's own tables.
+        located: lines and excerpts of the cited records (`evidence.locate`).
+        assessed: False if no input held an event that the command needs; then the verdict is
+            inconclusive whatever the rules said.
+        warnings, errors: about the run itself.
+        privacy: what log text to keep.
+    """
+    whole = judge(outcomes)
+    report = Report(
+        schema=SCHEMA,
+        tool=Tool(version=tool_version(), command=command),
+        inputs=list(inputs),
+        summary=Summary(
+            verdict=whole.verdict if assessed else f.Verdict.INCONCLUSIVE,
+            cause=whole.cause,
+            culprits=list(whole.culprits),
+            assessed=assessed,
+        ),
+        rules=[_rule(outcome) for outcome in outcomes],
+        findings=[
+            _finding(outcome, finding, inputs, names, located, privacy)
+            for outcome, finding in sorted(_pairs(outcomes), key=_report_order)
+        ],
+        data=data,
+        warnings=list(warnings),
+        errors=list(errors),
+    )
+    return redacted(report) if privacy.redact else report
+
+
+def failed_report(command: str, message: str, hint: str | None = None) -> Report:
+    """The document of a run that diagnosed nothing, so that `| jq` always has something to read."""
+    return build_report(
+        command=command,
+        inputs=(),
+        outcomes=(),
+        names={},
+        data=Data(),
+        located={},
+        assessed=False,
+        errors=[Note(message=message, hint=hint)],
+    )
+
+
+def judge(outcomes: Iterable[f.RuleOutcome], job: JobKey | None = None) -> Judgement:
+    """Verdict, cause and culprits, over all jobs or (with `job`) over one.
+
+    Failing is an ongoing critical finding, degraded any other at warning or above. A core rule
+    that could not tell makes the rest inconclusive: not assessed is never healthy.
+    """
+    outcomes = tuple(outcomes)
+    pairs = [(o, x) for o, x in _pairs(outcomes) if job is None or x.job is None or x.job == job]
+    return _judgement(pairs, any(_cannot_tell(outcome, job) for outcome in outcomes))
+
+
+def judge_each(
+    outcomes: Iterable[f.RuleOutcome], jobs: Iterable[JobKey]
+) -> dict[JobKey, Judgement]:
+    """`judge` for each of many jobs, with one look at what was found."""
+    outcomes = tuple(outcomes)
+    found: defaultdict[JobKey | None, list[tuple[int, Pair]]] = defaultdict(list)
+    for number, pair in enumerate(_pairs(outcomes)):
+        found[pair[1].job].append((number, pair))
+    untold = {item.job for o in outcomes if o.core for item in o.inconclusive}
+    return {
+        job: _judgement(
+            [pair for _, pair in sorted([*found[job], *found[None]], key=itemgetter(0))],
+            job in untold or None in untold,
+        )
+        for job in jobs
+    }
+
+
+def _judgement(pairs: Iterable[Pair], cannot_tell: bool) -> Judgement:
+    serious = [(o, x) for o, x in pairs if x.severity is not f.Severity.INFO]
+    if any(x.severity is f.Severity.CRITICAL and x.state is f.State.ONGOING for _, x in serious):
+        verdict = f.Verdict.FAILING
+    elif serious:
+        verdict = f.Verdict.DEGRADED
+    elif cannot_tell:
+        verdict = f.Verdict.INCONCLUSIVE
+    else:
+        verdict = f.Verdict.HEALTHY
+    ranked = sorted(serious, key=_culprit_order)
+    return Judgement(
+        verdict=verdict,
+        cause=next((x.cause for _, x in ranked if x.cause), None),
+        culprits=_culprits(ranked),
+    )
+
+
+def _cannot_tell(outcome: f.RuleOutcome, job: JobKey | None) -> bool:
+    return outcome.core and any(
+        job is None or item.job is None or item.job == job for item in outcome.inconclusive
+    )
+
+
+Pair = tuple[f.RuleOutcome, f.Finding]
+
+
+def _pairs(outcomes: Iterable[f.RuleOutcome]) -> list[Pair]:
+    return [(outcome, finding) for outcome in outcomes for finding in outcome.findings]
+
+
+def _culprits(ranked: Iterable[Pair]) -> tuple[Culprit, ...]:
+    """The accused, nearest to the root first, each once."""
+    culprits: dict[Subject, Culprit] = {}
+    for outcome, finding in ranked:
+        subject = _subject(finding.subject)
+        if finding.why:
+            culprits.setdefault(
+                subject,
+                Culprit(
+                    subject=subject,
+                    code=outcome.code,
+                    why=clean(finding.why),
+                    confidence=finding.confidence,
+                ),
+            )
+    return tuple(culprits.values())
+
+
+def _culprit_order(pair: Pair) -> tuple[Any, ...]:
+    """What still lasts before what is over; then root before consequence; then how bad, how sure."""
+    outcome, x = pair
+    return (
+        x.state is not f.State.ONGOING,
+        x.rank,
+        -x.severity.weight,
+        -x.confidence.weight,
+        -x.count,
+        *_tie(outcome, x),
+    )
+
+
+def _report_order(pair: Pair) -> tuple[Any, ...]:
+    outcome, x = pair
+    return (-x.severity.weight, x.state is not f.State.ONGOING, x.rank, *_tie(outcome, x))
+
+
+def _tie(outcome: f.RuleOutcome, finding: f.Finding) -> tuple[Any, ...]:
+    return (
+        outcome.code,
+        finding.job or ("", ""),
+        finding.first_us if finding.first_us is not None else -1,
+        msgspec.json.encode(_subject(finding.subject)),
+        finding.title,
+    )
+
+
+def _rule(outcome: f.RuleOutcome) -> Rule:
+    reasons = dict.fromkeys(
+        f"{item.reason}; {item.remedy}" if item.remedy else item.reason
+        for item in outcome.inconclusive
+    )
+    return Rule(
+        code=outcome.code,
+        name=outcome.name,
+        title=outcome.title,
+        status=outcome.status,
+        reason=" · ".join(map(clean, reasons)) or None,
+    )
+
+
+def _finding(
+    outcome: f.RuleOutcome,
+    finding: f.Finding,
+    inputs: Sequence[Input],
+    names: Mapping[JobKey, str | None],
+    located: Mapping[tuple[int, int], Located],
+    privacy: Privacy,
+) -> Finding:
+    name = (names.get(finding.job) if finding.job else None) or finding.subject.job_name
+    return Finding(
+        code=outcome.code,
+        name=outcome.name,
+        fingerprint=fingerprint(outcome.code, name, finding.subject.task, finding.option),
+        severity=finding.severity,
+        state=finding.state,
+        confidence=finding.confidence,
+        votes=[
+            Vote(signal=vote.signal, says=clean(vote.says), weight=vote.weight)
+            for vote in finding.votes
+        ],
+        subject=_subject(finding.subject),
+        cause=finding.cause,
+        title=clean(finding.title),
+        why=clean(finding.why) if finding.why else None,
+        explain=clean(finding.explain, 2000),
+        first_seen=iso(finding.first_us),
+        last_seen=iso(finding.last_us),
+        count=finding.count,
+        measurements=[
+            Measurement(
+                name=m.name,
+                value=clean(m.value) if isinstance(m.value, str) else m.value,
+                unit=m.unit,
+                threshold=m.threshold,
+                population=clean(m.population) if m.population else None,
+            )
+            for m in finding.measurements
+        ],
+        evidence=[_evidence(item, inputs, located, privacy) for item in finding.shown],
+        evidence_total=finding.cited,
+        actions=[_action(action) for action in finding.actions],
+    )
+
+
+def _evidence(
+    item: f.Evidence,
+    inputs: Sequence[Input],
+    located: Mapping[tuple[int, int], Located],
+    privacy: Privacy,
+) -> Evidence:
+    place = located.get((item.source, item.offset))
+    line, excerpt = (place.line, place.excerpt) if place else (None, None)
+    time_us = item.time_us
+    if inputs[item.source].kind in DOCUMENTS:
+        # One line that holds everything: its number and its time say nothing, its text little.
+        line = None
+        excerpt = shorten(excerpt.replace('\\"', '"'), 200) if excerpt else None
+    elif time_us is None and place is not None:
+        time_us = place.time_us
+    return Evidence(
+        source=inputs[item.source].source,
+        line=line,
+        offset=item.offset,
+        timestamp=iso(time_us),
+        excerpt=excerpt if privacy.excerpts else None,
+    )
+
+
+def _action(action: f.Action) -> Action:
+    return Action(
+        text=action.text,
+        option=action.option,
+        current=clean(action.current) if action.current else None,
+        proposed=action.proposed,
+        risk=action.risk,
+        restart_needed=action.restart_needed,
+        verify=action.verify,
+    )
+
+
+def _subject(subject: f.Subject) -> Subject:
+    return Subject(**{name: getattr(subject, name) for name in Subject.__struct_fields__})
+
+
+def fingerprint(code: str, job_name: str | None, task: str | None, option: str | None) -> str:
+    """What stays the same when the same sickness comes back after a redeployment.
+
+    >>> fingerprint("CP101", "orders", None, None) == fingerprint("CP101", "orders", None, None)
+    True
+    """
+    parts = (code, job_name or "", task or "", option or "")
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+@lru_cache(maxsize=1)
+def tool_version() -> str:
+    """The installed version; `0` where the tree is run without being installed."""
+    try:
+        return version("flowdiag")
+    except PackageNotFoundError:
+        return "0"
