@@ -12,7 +12,7 @@ from flowdiag.analyses.flink.buffers import Settings, Version
 from flowdiag.analyses.flink.job import JobFacts, Status, SubtaskLoad
 from flowdiag.analyses.flink.judging import milliseconds
 from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.queues.credits import Debloating, Flow
+from flowdiag.analyses.queues.credits.job import Debloating, Flow
 from flowdiag.analyses.queues.facts import JobQueues, Sample
 
 _SIZE: Final = re.compile(r"(?P<number>\d{1,12}(?:\.\d{1,6})?) ?(?P<unit>[a-z]*)")
