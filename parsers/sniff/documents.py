@@ -12,6 +12,7 @@ import msgspec
 
 from flowdiag.parsers.envelopes.documents import DOCUMENT_BYTES, json_values, read_document
 from flowdiag.parsers.envelopes.objects import Unwrapped, unwrap_json
+from flowdiag.parsers.envelopes.tables import is_table_of_records
 from flowdiag.parsers.flink.rest_shapes import recognise
 from flowdiag.parsers.sniff.signs import (
     BORROWED,
@@ -208,7 +209,9 @@ def sniff_export(sample: Sample, start: bytes) -> Sniffed | None:
     first = start.split(b"\n", 1)[0].rstrip(b"\r")
     is_table = len(first) < 4096 and len(_EXPORT_COLUMN.findall(first)) > 0 and len(first) > 8
     if not is_table and not _GRAFANA_LINE.search(b"\n" + start[: 16 * 1024]):
-        return None
+        beginning = start[: 64 * 1024].decode("utf-8", "replace")
+        if not is_table_of_records(beginning):
+            return None
     data = sample.head if sample.complete else sample.read(DOCUMENT_BYTES + 1)
     if len(data) > DOCUMENT_BYTES:
         return _too_large()
