@@ -190,7 +190,7 @@ def _environment(item: Row) -> list[Row]:
 
 def _batch(item: Row) -> list[Row]:
     time = _whole(item.get("batchId"))
-    if time is None:
+    if time is None or time >= 2**52:  # microseconds of it would fit into no column
         return []
     status = str(item.get("status") or "")
     state = {"COMPLETED": "completed", "PROCESSING": "started", "QUEUED": "submitted"}.get(status)
