@@ -38,6 +38,20 @@ EASTMOST_MS: Final = 14 * 3_600_000
 WESTMOST_MS: Final = 12 * 3_600_000
 
 
+def zone_of(shift_ms: int) -> int:
+    """The zone in what a clock is ahead of UTC.
+
+    Where only a time of day is printed, a shift holds the days since 1970 as well: they are no zone. At
+    most 14 hours east and 12 hours west are (Kiritimati, Baker Island).
+
+    >>> zone_of(-20_778 * DAY_MS + 8 * 3_600_000) // 3_600_000, zone_of(14 * 3_600_000) // 3_600_000
+    (8, 14)
+    """
+    if -WESTMOST_MS <= shift_ms <= EASTMOST_MS:
+        return shift_ms
+    return (shift_ms + DAY_MS // 2) % DAY_MS - DAY_MS // 2
+
+
 class Segment(NamedTuple):
     """From this local time and offset on, `instant = local - shift_ms`; more than one where summer time changes."""
 
@@ -62,15 +76,8 @@ class Clock:
 
     @property
     def zone_ms(self) -> int:
-        """The last zone offset, east of UTC is positive.
-
-        Where only a time of day is printed, a shift holds the days since 1970 as well: they are no zone. At
-        most 14 hours east and 12 hours west are (Kiritimati, Baker Island).
-        """
-        shift = round(self.segments[-1].shift_ms / QUARTER_MS) * QUARTER_MS
-        if -WESTMOST_MS <= shift <= EASTMOST_MS:
-            return shift
-        return (shift + DAY_MS // 2) % DAY_MS - DAY_MS // 2
+        """The last zone offset, east of UTC is positive."""
+        return zone_of(round(self.segments[-1].shift_ms / QUARTER_MS) * QUARTER_MS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
