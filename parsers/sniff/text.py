@@ -12,6 +12,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from flowdiag.parsers.flink.container_texts import looks_like_kubectl
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
 from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, to_utf8
 from flowdiag.parsers.sniff.documents import sniff_export, sniff_json, sniff_printed
@@ -100,6 +101,10 @@ def _sniff_text(sample: Sample) -> Sniffed:
     if _is_exposition(sample, start):
         return Sniffed(kind="prometheus", engine="flink")
     signs = Signs(data)
+    if signs.engine == "unknown" and looks_like_kubectl(start[:65536].decode("utf-8", "replace")):
+        return not_read(
+            "what kubectl prints: `flowdiag memory` reads which containers ended and why"
+        )
     if signs.is_seatunnel:
         return not_read(BORROWED)
     says = signs.says_something
