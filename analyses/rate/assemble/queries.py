@@ -47,15 +47,7 @@ def queries_of(
         query = told[field_of(row, "id")]
         query.meet(row, field_of(row, "run_id"))
         query.events.append(row)
-    if not any(query.triggers for query in told.values()) and len(told) < 2:
-        # Logs of WARN and above have no reports: the only measure of a trigger is that it took too long.
-        late: dict[tuple[str, int | None, int], Trigger] = {
-            (one.run_id, None, one.time_us): one for one in _late(singles[Event.SPARK_INCIDENT])
-        }
-        if late:
-            query = told[next(iter(told), "")]
-            query.triggers.update(late)
-            query.runs = query.runs or {"": None}
+    _add_late(told, singles[Event.SPARK_INCIDENT])
     sources = _Sources(singles[Event.SPARK_INCIDENT], alone=len(told) == 1)
     result = []
     for identity, query in sorted(told.items()):
@@ -83,6 +75,17 @@ def queries_of(
 
 
 _MOSTLY_LATE: Final = 0.5
+
+
+def _add_late(told: dict[str, _Query], incidents: Iterable[Row]) -> None:
+    """Logs of WARN and above have no reports: the only measure of a trigger is that it took too long."""
+    if len(told) > 1 or any(query.triggers for query in told.values()):
+        return
+    late = _late(incidents)
+    if late:
+        query = told[next(iter(told), "")]
+        query.triggers.update({(one.run_id, None, one.time_us): one for one in late})
+        query.runs = query.runs or {"": None}
 
 
 def _late(incidents: Iterable[Row]) -> list[Trigger]:
