@@ -578,7 +578,8 @@ def query_state(query: QueryFacts) -> StreamState:
 def _query_word(
     state: StreamState, query: QueryFacts, late: Sequence[Trigger]
 ) -> tuple[Stability, str]:
-    if not any(t.rows for t in query.triggers):
+    told = [t.rows for t in query.triggers if t.rows is not None]
+    if told and not any(told):
         return Stability.IDLE, "no trigger read a row"
     because = falling_behind(state, query, late)
     if query.real_time:

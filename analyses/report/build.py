@@ -77,7 +77,7 @@ def report_of(
         say: told the name of the stage, for progress.
     """
     from flowdiag.analyses.report.evidence import locate
-    from flowdiag.analyses.report.inputs import describe_inputs, input_problems
+    from flowdiag.analyses.report.inputs import describe_inputs, input_problems, unknown_days
     from flowdiag.parsers.sources.open import open_source
 
     cited = [item for outcome in outcomes for found in outcome.findings for item in found.shown]
@@ -98,6 +98,7 @@ def report_of(
         warnings=[
             *[Note(message=clean(text)) for text in notes],
             *input_problems(inputs),
+            *unknown_days(inputs, processes),
             *[Note(message=clean(text), source=inputs[source].source) for source, text in problems],
         ],
         privacy=options.privacy,

@@ -9,6 +9,7 @@ from functools import reduce
 from itertools import pairwise
 from math import gcd
 from statistics import median
+from typing import Final
 
 from flowdiag.analyses.rate.assemble.rows import JSON, Row, field_of, records_of, ref_of
 from flowdiag.analyses.rate.facts import QueryFacts, StageLoad, Trigger, Work
@@ -46,6 +47,7 @@ def queries_of(
         query = told[field_of(row, "id")]
         query.meet(row, field_of(row, "run_id"))
         query.events.append(row)
+    _add_late(told, singles[Event.SPARK_INCIDENT])
     sources = _Sources(singles[Event.SPARK_INCIDENT], alone=len(told) == 1)
     result = []
     for identity, query in sorted(told.items()):
@@ -70,6 +72,50 @@ def queries_of(
             )
         )
     return tuple(result)
+
+
+_MOSTLY_LATE: Final = 0.5
+
+
+def _add_late(told: dict[str, _Query], incidents: Iterable[Row]) -> None:
+    """Logs of WARN and above have no reports: the only measure of a trigger is that it took too long."""
+    if len(told) > 1 or any(query.triggers for query in told.values()):
+        return
+    late = _late(incidents)
+    if late:
+        query = told[next(iter(told), "")]
+        query.triggers.update({(one.run_id, None, one.time_us): one for one in late})
+        query.runs = query.runs or {"": None}
+
+
+def _late(incidents: Iterable[Row]) -> list[Trigger]:
+    """The triggers of which "Current batch is falling behind" tells: when they ended, how long they took.
+
+    Only late triggers are told of: where those that are not may be most, nothing is known of the query.
+    """
+    found: list[Trigger] = []
+    for row in incidents:
+        spent, time_us = field_of(row, "spent_ms"), row.get("time_us")
+        if row.get("template") != "falling-behind" or not spent.isdecimal() or time_us is None:
+            continue
+        spent_ms = int(spent)
+        found.append(
+            Trigger(
+                batch=None,
+                run_id="",
+                time_us=time_us - spent_ms * 1000,
+                duration_ms=spent_ms,
+                rows=None,
+                durations={"triggerExecution": spent_ms},
+                ref=ref_of(row),
+            )
+        )
+    if not found:
+        return []
+    begin = min(one.time_us for one in found)
+    end = max(one.time_us + (one.duration_ms or 0) * 1000 for one in found)
+    lasted = sum(one.duration_ms or 0 for one in found) * 1000
+    return found if lasted > _MOSTLY_LATE * (end - begin) else []
 
 
 @dataclass(slots=True)
