@@ -147,6 +147,7 @@ class Event(StrEnum):
     SLOTS = "slots"
     LEADERSHIP = "leadership"
     MEMORY = "memory"  # sizes of memory pools as a process prints them
+    EXCEPTION = "exception"  # a trace that stands below no record: fields.class, fields.exception
     RESOURCE_FAILURE = "resource_failure"  # out of memory, network buffers, container killed
     # checkpoints as a TaskManager sees them
     BARRIER_RECEIVED = "barrier_received"

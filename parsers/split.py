@@ -22,10 +22,11 @@ from flowdiag.parsers.catalogue import Catalogue, load_catalogue
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink.prometheus import read_prometheus
 from flowdiag.parsers.flink.rest import read_document
+from flowdiag.parsers.lines.pastes import HEAD_BYTES, PASTE_BYTES, paste_rows
 from flowdiag.parsers.lines.reader import STRUCTURE, Reader
-from flowdiag.parsers.lines.records import Recogniser
+from flowdiag.parsers.lines.records import Recogniser, open_record
 from flowdiag.parsers.lines.scan import LineScanner
-from flowdiag.parsers.rows import EVENTS, RowBuilder, Tally
+from flowdiag.parsers.rows import EVENTS, Event, Row, RowBuilder, Tally
 from flowdiag.parsers.sources.open import Source, open_source, stream_error
 from flowdiag.parsers.spark.events import EventReader, fit
 from flowdiag.parsers.spark.rest import answer_rows
@@ -167,19 +168,68 @@ def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
     known = _recogniser(catalogue)
     scanner = LineScanner(stream, known.matcher, split.start, split.end)
     reader = Reader(split.source.index, scanner, known, tally, task.metrics)
+    failed = False
     try:
         for found in reader.events():
             if isinstance(found, pa.RecordBatch):
                 yield found
                 continue
+            failed = failed or _tells_failure(found)
             rows.add(found)
             if rows.full:
                 yield rows.take()
         yield from reader.folder.flush()
+        if split.start == 0:
+            _add_pasted(task, failed)
         tally.error = stream_error(stream) or scanner.error
         reader.look_at_edges()
     finally:
         _count_lines(scanner, tally)
+
+
+def _tells_failure(row: Row) -> bool:
+    """Whether a record says that something failed: what stands below others only repeats it."""
+    return row["event"] in _FAILURES or row.get("to_state") in ("FAILED", "FAILING")
+
+
+_FAILURES: Final = frozenset(
+    {
+        Event.RESOURCE_FAILURE.value,
+        Event.TASKMANAGER_LOST.value,
+        Event.EXTERNAL_FAILURE.value,
+        Event.SPARK_INCIDENT.value,
+        Event.SPARK_OUTPUT.value,
+        Event.SPARK_QUERY.value,
+    }
+)
+
+
+def _add_pasted(task: _Task, failed: bool) -> None:
+    """Add the exceptions that no record tells of, of all of a small text, else of its beginning."""
+    split, tally = task.split, task.tally
+    source = split.source
+    with open_source(source) as stream:
+        data = stream.read(HEAD_BYTES)
+        if _owned(data):
+            if not 0 <= source.size <= PASTE_BYTES:
+                return
+        rest = stream.read(PASTE_BYTES + 1 - len(data)) if len(data) == HEAD_BYTES else b""
+    whole = len(data) + len(rest) <= PASTE_BYTES
+    text = data + rest if whole else data
+    if not any(word in text for word in (b"Exception", b"Error", b"Throwable", b"Failure")):
+        return
+    for row in paste_rows(text, source.engine, source.index, whole=whole, failed=failed):
+        task.rows.add(row)
+        tally.candidates += 1
+        tally.recognised += 1
+        if row.get("clock") is None:
+            tally.saw(row["local_us"] if row["local_us"] is not None else row["utc_us"])
+
+
+def _owned(data: bytes) -> bool:
+    """Whether the first line is a record's, so that what is below it has an owner."""
+    line = data[:2048].lstrip().split(b"\n", 1)[0]
+    return open_record(line.decode("utf-8", "replace")).head.complete
 
 
 def _read_answers(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:

@@ -14,6 +14,7 @@ from typing import Final
 
 from flowdiag.parsers.flink.container_texts import looks_like_kubectl
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
+from flowdiag.parsers.lines.pastes import PASTE_BYTES, exceptions_in
 from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, to_utf8
 from flowdiag.parsers.sniff.documents import sniff_export, sniff_json, sniff_printed
 from flowdiag.parsers.sniff.signs import (
@@ -53,6 +54,8 @@ def sniff(sample: Sample) -> Sniffed:
         # Whole lines: a character that is cut is not a wrong one.
         encoding = encoding_of(sample.head[: sample.head.rfind(b"\n") + 1] + sample.elsewhere)
     verdict = _sniff_text(sample)
+    if verdict.kind == "not-read" and sample.complete and verdict.reason not in _FINAL:
+        verdict = _exceptions(sample) or verdict
     return verdict if encoding == verdict.encoding else replace(verdict, encoding=encoding)
 
 
@@ -168,6 +171,20 @@ def _printed(sample: Sample) -> Sniffed | None:
         return None
     printed = json_printed(data)
     return None if printed is None else sniff_printed(printed)
+
+
+_FINAL: Final = frozenset({BORROWED, "binary file"})
+
+
+def _exceptions(sample: Sample) -> Sniffed | None:
+    """A text that is not read otherwise, and holds an exception: in a comment, a page, an array."""
+    if len(sample.head) > PASTE_BYTES:
+        return None
+    found = next(exceptions_in(sample.head), None)
+    if found is None:
+        return None
+    verdict = log_of(Signs(sample.head))
+    return verdict if verdict.engine != "unknown" else replace(verdict, engine=found.engine or "flink")
 
 
 def _doubtful(sample: Sample, reason: str) -> Sniffed:

@@ -1,0 +1,476 @@
+"""Exceptions that stand by themselves: pasted, quoted, commented, exported, without a record above.
+
+What people copy is a trace out of the web UI, a mail, a comment, a JSON element per frame, escaped for
+HTML. `exceptions_in` takes such dresses off and finds the traces that belong to no record: those in front
+of the first header of a log, and all of a text without any. Records own the lines below them; a line with
+nothing but a date ends that, and is the time of the exception that follows.
+
+Nothing here raises for bad text; all patterns are bounded.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from flowdiag.parsers.exceptions import Classified, classify, is_outer
+from flowdiag.parsers.flink.failures import lost_peer
+from flowdiag.parsers.lines import prefix
+from flowdiag.parsers.lines.records import open_record
+from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, is_trace_line, read_trace
+from flowdiag.parsers.rows import Event, Row
+
+PASTE_BYTES: Final = 256 * 1024
+"""Texts up to this size are looked through as a whole, of larger ones only what precedes the first header."""
+HEAD_BYTES: Final = 64 * 1024
+_LINE: Final = 8192  # characters of a line
+_MESSAGE: Final = 3000
+_MOST: Final = 200  # exceptions of one text
+_PIECES: Final = 2000  # that one line comes to
+
+
+@dataclass(slots=True)
+class Pasted:
+    """One exception with its causes.
+
+    Attributes:
+        offset: of the line on which it begins, in the decoded stream.
+        local_us, utc_us: what the date above it, or in front of it, says.
+        clock: as in `Prefix`: `time` where only the time of day is known.
+        chain: classes and messages, outermost first.
+        python: the last line of a Python traceback inside it.
+        frames: how many of its lines are frames.
+        level: of the record that it stands below; None for one that belongs to no record.
+        inline: its date stands on the same line, so that it may be the message of a record.
+        lines: of the trace, without dresses.
+    """
+
+    offset: int
+    local_us: int | None = None
+    utc_us: int | None = None
+    clock: str | None = None
+    chain: list[str] = field(default_factory=list)
+    glued: list[str] = field(default_factory=list)
+    python: str | None = None
+    frames: int = 0
+    level: str | None = None
+    inline: bool = False
+    lines: list[str] = field(default_factory=list)
+
+    def classified(self, engine: str | None = None) -> Classified | None:
+        """Its class; a message that was wrapped in the middle of a word counts, too."""
+        if self.python is not None:
+            found = classify([self.python], engine)
+            if found is not None:
+                return found._replace(link=len(self.chain))
+        return classify(self.chain, engine) or classify(self.glued, engine)
+
+    def cause(self, found: Classified | None, *, outer: bool) -> str:
+        """Class and message of what says why: the classified one, else the deepest."""
+        if self.python is not None and (found is None or found.link >= len(self.chain) or outer):
+            return self.python
+        if found is not None and not outer and found.link < len(self.chain):
+            return self.chain[found.link]
+        return self.chain[-1]
+
+    @property
+    def user_frame(self) -> str | None:
+        """The topmost frame of user code, as `read_trace` finds it."""
+        return read_trace(self.lines).user_frame
+
+    @property
+    def engine(self) -> str | None:
+        """Whose trace it is, by its classes; None where nothing tells."""
+        text = "\n".join((*self.chain, *self.lines))
+        flink, spark = text.count("org.apache.flink."), text.count("org.apache.spark.")
+        if not flink and not spark:
+            return "spark" if "py4j" in text.lower() or "pyspark" in text else None
+        return "flink" if flink >= spark else "spark"
+
+
+# --- dresses --------------------------------------------------------------------------------------
+
+_ANSI = re.compile(r"\x1b\[[0-9;]{0,12}m")
+_TAGS = re.compile(r"</?(?:p|pre|code|div|li|ul|ol|span|b|i|td|th|tr|table|blockquote)(?: [^<>]{0,200})?>")
+_BREAK = re.compile(r"<br ?/?>")
+_DRESS = re.compile(
+    r"\s{0,40}(?:(?:\*+|#+|//+|>+|--|;|[-•+–·|])(?:\s{1,8}|(?=[\"'>\t]|at |Caused by|[a-z]+\.[a-z]))|\d{1,3}[.)] )"
+)
+_COUNT = re.compile(r"\s{0,8}\|?\s{0,8}\d{1,7}\s{0,3}[x×]?\s{0,8}[|\t]\s{0,8}|\s{0,8}\d{1,7} ?[x×] (?=[a-z])|\s{0,8}\d{1,7}\s{2,8}(?=(?:[a-z]\w{0,40}\.){2})")
+_KEY = re.compile(r"\s{0,40}[{,]?\s{0,8}\"[\w .-]{1,60}\"\s{0,3}:\s{0,3}(?=\")")
+_SEPARATE = re.compile(r"(?<!\\)\"\s{0,3},\s{0,3}\"")
+_JOINED = re.compile(
+    r"\s{1,16}(?=at (?:[\w.$-]{1,80}/{1,2})?[\w.$<>-]{3,300}\([^()\n]{1,120}\)|Caused by: |\.\.\. \d{1,4} (?:more|common))"
+)
+
+
+def _undressed(text: str, escaped: bool) -> list[str]:
+    """The lines that one line comes to without what was put around it for show."""
+    text = _ANSI.sub("", text[:_LINE].rstrip("\r"))
+    if escaped:
+        text = html.unescape(html.unescape(_BREAK.sub("\n", _TAGS.sub("", text))))
+    text = text.replace("\xa0", " ")
+    pieces = [text]
+    stripped = text.strip()
+    if stripped[:1] in '["{,' or stripped.endswith(('"', '",', '"]', '"}')):
+        key = _KEY.match(text)
+        text = text[key.end() :] if key is not None else text
+        bare = text.strip().strip("[]{}, ")
+        pieces = [_string(piece) for piece in _SEPARATE.split(bare)]
+    elif "\\n" in text and ("\\tat " in text or "\\n    at " in text or "\\nCaused" in text):
+        pieces = [_string(text)]
+    lines = [line for piece in pieces for line in piece.split("\n")]
+    found = [part for line in lines for part in _JOINED.split(_plain(line))]
+    return found[:_PIECES]
+
+
+def _string(text: str) -> str:
+    """What a JSON string says: quotes off, the escapes of line ends, tabs and quotes resolved."""
+    text = text.strip().removeprefix('"').removesuffix('"')
+    for escape, meant in (("\\n", "\n"), ("\\r", ""), ("\\t", "\t"), ('\\"', '"'), ("\\/", "/")):
+        text = text.replace(escape, meant)
+    return text
+
+
+def _plain(line: str) -> str:
+    """A line without marks of comments, quotes, lists and tables; at most four of them."""
+    for _ in range(4):
+        found = _DRESS.match(line)
+        if found is None or found.end() == 0:
+            break
+        line = line[found.end() :]
+    return line.rstrip().removesuffix("|").removesuffix("*/").rstrip()
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+_QUERY = re.compile(
+    r"Identifier: (?P<name>[^\[\n]{0,200}?) ?\[id = (?P<id>[0-9a-f-]{36}), runId = (?P<run>[0-9a-f-]{36})\]"
+)
+_QUERY_ID = re.compile(
+    r"[Qq]uery (?P<name>[^\[\n]{0,200}?) ?\[id = (?P<id>[0-9a-f-]{36}), runId = (?P<run>[0-9a-f-]{36})\]"
+)
+_GRAVE: Final = frozenset({"ERROR", "FATAL"})
+_VALUES: Final = frozenset({"class", "exception", "user_frame", "options", "origin", "what", "run_id"})
+
+
+def paste_rows(
+    data: bytes, engine: str, source: int, *, whole: bool, failed: bool
+) -> Iterator[Row]:
+    """The rows of the exceptions that no record tells of.
+
+    Args:
+        data: the beginning of the text, or all of it.
+        engine: of the source: flink, spark or unknown.
+        source: its index.
+        whole: whether `data` is all of it.
+        failed: whether records of it tell of failures: then those below others only repeat them.
+    """
+    known = engine if engine in ("flink", "spark") else None
+    for one in exceptions_in(data, whole=whole):
+        who = known or one.engine
+        found = one.classified(who)
+        if one.inline and (failed or not one.frames):
+            continue
+        if one.level is not None and (failed or found is None or one.level not in _GRAVE):
+            continue
+        yield _row(one, found, who or "flink", source)
+
+
+def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row:
+    outer = found is not None and is_outer(found.name)
+    cause = one.cause(found, outer=outer)
+    fields: dict[str, str] = {"exception": one.chain[0][:CAUSE_CHARACTERS]}
+    if found is not None:
+        fields["class"] = found.name
+        fields |= {name: value for name, value in found.values.items() if name not in _VALUES}
+        if found.options:
+            fields["options"] = " ".join(found.options)
+    if (frame := one.user_frame) is not None:
+        fields["user_frame"] = frame
+    row: Row = {
+        "source": source,
+        "offset": one.offset,
+        "template": "bare-exception",
+        "local_us": one.local_us,
+        "utc_us": one.utc_us,
+        "cause": cause[:CAUSE_CHARACTERS],
+        "fields": fields,
+    }
+    if one.clock is not None:
+        row["clock"] = one.clock
+    if one.level is not None:
+        row["level"] = one.level
+    if engine == "spark":
+        return row | _of_query(one, fields)
+    row["event"] = Event.EXCEPTION.value
+    if found is not None and found.kind == "taskmanager-lost":
+        peer = next((p for text in reversed(one.chain) if any(p := lost_peer(text))), None)
+        if peer is not None:
+            fields["lost_taskmanager"], fields["lost_host"] = peer[0] or "", peer[1] or ""
+    return row
+
+
+def _of_query(one: Pasted, fields: dict[str, str]) -> Row:
+    """What a Spark exception adds: the query that it ended, if it names one."""
+    text = " ".join(one.chain)
+    named = _QUERY.search(text) or _QUERY_ID.search(text)
+    fields |= {"origin": "paste", "what": "terminated"}
+    row: Row = {"event": Event.SPARK_QUERY.value}
+    if named is not None:
+        fields |= {"id": named["id"], "run_id": named["run"]}
+        row["job_name"] = named["name"].strip() or None
+    return row
+
+
+# --- traces ---------------------------------------------------------------------------------------
+
+def _json_level(line: str, head: prefix.Prefix) -> str | None:
+    """The level of a record that is a JSON object on a line; None for what is none."""
+    if head.complete or not head.text.startswith("{", head.inner):
+        return None
+    record = open_record(line)
+    head = record.head
+    timed = head.local_us is not None or head.utc_us is not None
+    if not record.json or not (timed or head.logger or head.level):
+        return None
+    return head.level or "INFO"
+
+
+_NAME = r"(?:[A-Za-z_][\w$]{0,80}\.){1,20}[A-Z][\w$]{0,120}"
+_ENDS = r"(?:Exception|Error|Throwable|Failure|Abort|Interrupt|Died)(?:\$\w{1,80})?"
+_ELEMENT = re.compile(
+    r"\s{0,40}(?:Exception in thread \"[^\"\n]{0,200}\" |: ?|Root exception:? |Exception: |\[)?"
+    rf"(?=[\w$.]{{3,400}}{_ENDS}(?:[:;\])]|\s|\Z))"
+    rf"(?P<text>(?:{_NAME}|[A-Z][a-z0-9]\w{{2,100}}{_ENDS})(?:\Z|[:;] ?.*|\s*\Z|\s\(.*))"
+)
+_BELOW = re.compile(r"\s{0,40}(?:Caused by|Wrapped by|Suppressed|Root cause): ?(?P<text>.*)")
+_FRAMEISH = re.compile(r"\s{0,40}(?:at )?(?:[\w$-]{1,80}\.){2,20}[\w$<>]{1,120}\([^()\n]{0,120}\)?\s*(?:~?\[.*)?\Z")
+_IN_MESSAGE = re.compile(rf"(?:: |\s)(?P<text>(?:[a-z][\w$]{{0,80}}\.){{2,20}}[A-Z][\w$]{{0,120}}{_ENDS}(?::.*|\s*)\Z)")
+_PYTHON_BEGIN: Final = "Traceback (most recent call last)"
+_PYTHON = re.compile(r"(?P<text>(?:[a-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit|Warning)(?:: .*)?\Z)")
+_TAGGED = re.compile(r"\s{0,8}(?:time(?:stamp)?|date|at|when|first seen|last seen)\s?[:=]?\s", re.IGNORECASE)
+_SERIAL = re.compile(r"(?:[\w$]{1,80}\.){0,20}SerializedThrowable(?:: |\s*\Z)")
+
+
+def exceptions_in(data: bytes, *, whole: bool = True) -> Iterator[Pasted]:
+    """The exceptions of a text that stand below no record, in their order.
+
+    Args:
+        data: the text; UTF-8.
+        whole: look behind the first header, too; those below a record then have its level.
+    """
+    count = 0
+    for found in _Segments(data, whole).blocks():
+        if found.chain and (found.frames or found.python or found.classified() is not None):
+            yield found
+            count += 1
+            if count == _MOST:
+                return
+
+
+class _Segments:
+    """Cuts a text into exceptions."""
+
+    def __init__(self, data: bytes, whole: bool) -> None:
+        self._data = data
+        self._whole = whole
+        text = data[:HEAD_BYTES]
+        self._escaped = any(
+            sign in text for sign in (b"&lt;", b"&#", b"&gt;", b"&quot;", b"<br", b"<pre", b"<p>", b"&nbsp;")
+        )
+        self._block: Pasted | None = None
+        self._stamp: prefix.Stamp | None = None
+        self._level: str | None = None  # of the record whose lines these are
+        self._like: prefix.Prefix | None = None  # the last record with carriers in front of it
+        self._python = False
+        self._again = False  # frames stood behind the last exception of the chain
+
+    def blocks(self) -> Iterator[Pasted]:
+        offset = 0
+        for raw in self._data.split(b"\n"):
+            line = raw[: 4 * _LINE].decode("utf-8", "replace")
+            if line.strip():
+                yield from self._line(offset, line)
+                if self._owned and not self._whole:
+                    return
+            offset += len(raw) + 1
+        if self._block is not None:
+            yield self._block
+
+    def _line(self, offset: int, line: str) -> Iterator[Pasted]:
+        head = prefix.parse(line)
+        if self._like is not None and not head.complete:
+            line = prefix.strip_like(line, self._like)
+            head = prefix.parse(line)
+        level = _json_level(line, head)
+        before = self._block
+        if level is not None:
+            self._end()
+            self._level, self._stamp = level, None
+        elif head.complete and not self._goes_on(head):
+            self._header(offset, head)
+        else:
+            text = head.text[head.begin if head.complete else head.inner :]
+            for text in _undressed(text, self._escaped):
+                self._take(offset, text)
+                if before is not None and self._block is not before:
+                    yield before
+                before = self._block
+            return
+        if before is not None:
+            yield before
+
+    @property
+    def _owned(self) -> bool:
+        """Whether what follows belongs to a record."""
+        return self._level is not None
+
+    def _goes_on(self, head: prefix.Prefix) -> bool:
+        """Whether a line with a header of its own is one of a trace: some layouts put it everywhere."""
+        body = head.text[head.begin : head.end]
+        return is_trace_line(body) or _BELOW.match(body) is not None
+
+    def _header(self, offset: int, head: prefix.Prefix) -> None:
+        """A record: it owns what stands below it."""
+        self._end()
+        self._like = head if head.carriers else None
+        self._level, self._stamp = head.level or "INFO", None
+        if self._level not in _GRAVE:
+            return
+        inner = _IN_MESSAGE.search(head.text[head.begin - 1 : head.end][:_MESSAGE])
+        if inner is not None:
+            self._element(offset, inner["text"])
+            if self._block is not None:
+                self._block.local_us, self._block.utc_us = head.local_us, head.utc_us
+                self._block.clock = head.clock
+        else:
+            self._stamp = prefix.Stamp(head.begin, head.local_us, head.utc_us, head.clock)
+
+    def _take(self, offset: int, text: str) -> None:
+        """Read one line without its dress."""
+        text = text[:_LINE]
+        bare = text.strip()
+        if not bare:
+            return
+        if bare.startswith(("```", "~~~")):
+            self._end()
+            self._level = None
+            return
+        below = _BELOW.match(text)
+        if below is not None or is_trace_line(text) or _FRAMEISH.match(text):
+            self._trace_line(offset, text, below)
+            return
+        if self._python_line(offset, text, bare):
+            return
+        counted = _COUNT.match(text)
+        element = _ELEMENT.match(text, counted.end() if counted is not None else 0)
+        if element is not None:
+            self._element(offset, element["text"], counted is not None)
+        else:
+            self._other(offset, text, bare)
+
+    def _end(self) -> None:
+        self._block = None
+        self._python = False
+        self._again = False
+
+    def _begin(self, offset: int) -> Pasted:
+        stamp, self._stamp = self._stamp, None
+        self._end()
+        self._block = Pasted(offset, level=self._level)
+        if stamp is not None:
+            self._block.local_us, self._block.utc_us = stamp.local_us, stamp.utc_us
+            self._block.clock = stamp.clock
+        return self._block
+
+    def _trace_line(self, offset: int, text: str, below: re.Match[str] | None) -> None:
+        block = self._block
+        if below is None:
+            if block is None and self._level is None:
+                block = self._begin(offset)
+            if block is not None:
+                block.lines.append(text)
+                block.frames += 1
+                self._again = True
+            return
+        if block is None:
+            block = self._begin(offset)
+        block.lines.append(text)
+        if not text.lstrip().startswith(("Suppressed", "Wrapped")) and below["text"].strip():
+            self._link(block, below["text"])
+
+    def _link(self, block: Pasted, text: str) -> None:
+        wrapper = _SERIAL.match(text)
+        if wrapper is not None:
+            text = text[wrapper.end() :]
+        if text.strip() and "CIRCULAR REFERENCE" not in text[:40]:
+            block.chain.append(text.strip()[:_MESSAGE])
+            block.glued.append(text.strip()[:_MESSAGE])
+        self._again = False
+
+    def _element(self, offset: int, text: str, counted: bool = False) -> None:
+        block = self._block
+        if block is None or self._again or counted or self._stamp is not None:
+            block = self._begin(offset)
+        block.lines.append(text)
+        self._link(block, text)
+        if _PYTHON_BEGIN in text:
+            self._python = True
+
+    def _python_line(self, offset: int, text: str, bare: str) -> bool:
+        """A line of a Python traceback; its last one is what Python says went wrong."""
+        if bare.startswith(_PYTHON_BEGIN):
+            if self._block is None:
+                self._begin(offset)
+            self._python = True
+            return True
+        if not self._python or self._block is None:
+            return False
+        if bare.startswith(("File \"", "^", "~")) or text[:1] in " \t":
+            self._block.frames += bare.startswith("File \"")
+            return True
+        found = _PYTHON.match(bare)
+        if found is None:
+            return False
+        self._python = False
+        if "Py4J" in bare[:80] or "pyspark.errors" in bare[:40]:
+            self._link(self._block, bare)
+        else:
+            self._block.python = bare[:_MESSAGE]
+            if not self._block.chain:
+                self._block.chain.append(bare[:_MESSAGE])
+                self._block.glued.append(bare[:_MESSAGE])
+        return True
+
+    def _other(self, offset: int, text: str, bare: str) -> None:
+        """A date, or words: of the message above, or of nobody."""
+        tagged = _TAGGED.match(text)
+        start = tagged.end() if tagged is not None else len(text) - len(text.lstrip())
+        stamp = prefix.read_stamp(text, start)
+        if stamp is not None:
+            rest = text[stamp.end :].strip(" \t|,;-]")
+            self._end()
+            if len(rest) < 8:
+                self._stamp, self._level = stamp, None
+                return
+            self._stamp = stamp
+            element = _ELEMENT.match(rest)
+            if element is not None:
+                self._element(offset, element["text"])
+                if self._block is not None:
+                    self._block.inline = True
+            else:
+                self._level = self._level or "INFO"  # a record of a layout that is not known
+            return
+        block = self._block
+        if block is None:
+            return
+        if not block.chain:
+            self._end()
+        elif not self._again and len(block.chain[-1]) < _MESSAGE:
+            block.chain[-1] += " " + bare
+            block.glued[-1] += bare
