@@ -69,6 +69,65 @@ CAUSE_OF_FAILURE: Final = {
 }
 """The word for a kind of failure (`flink.crises.kind_of`)."""
 
+CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "metaspace-full": ("out-of-memory", ()),
+    "direct-memory-full": ("out-of-memory", ()),
+    "threads-used-up": ("out-of-memory", ()),
+    "heap-full": ("out-of-memory", ()),
+    "container-killed": ("out-of-memory", ()),
+    "memory-full": ("out-of-memory", ()),
+    "network-buffers": ("insufficient-network-buffers", ()),
+    "not-enough-slots": ("not-enough-slots", ()),
+    "jobmanager-lost": ("jobmanager-lost", ("pause",)),
+    "leadership-lost": ("leadership-lost", ()),
+    "taskmanager-lost": ("taskmanager-lost", ()),
+    "executor-lost": ("executor-lost", ("reason",)),
+    "fenced-transaction": ("fenced-transaction", ()),
+    "kafka-denied": ("kafka-denied", ()),
+    "kafka-timeout": ("kafka-timeout", ()),
+    "offsets-gone": ("offsets-out-of-range", ("retention",)),
+    "offsets-went-back": ("offsets-went-back", ()),
+    "storage-full": ("storage-failure", ("full",)),
+    "storage-denied": ("storage-failure", ("denied",)),
+    "storage-throttled": ("storage-failure", ("throttled",)),
+    "file-missing": ("storage-failure", ("missing",)),
+    "storage-failure": ("storage-failure", ("mend",)),
+    "service-unreachable": ("service-unreachable", ()),
+    "serializer-changed": ("state-incompatible", ()),
+    "state-has-no-operator": ("state-without-operator", ()),
+    "state-store-broken": ("state-store-broken", ()),
+    "restore-failed": ("restore-failed", ()),
+    "savepoint-failed": ("savepoint-failed", ()),
+    "snapshot-failed": ("snapshot-exception", ()),
+    "two-writers": ("two-writers", ()),
+    "schema-changed": ("schema-changed", ()),
+    "checkpoint-changed": ("query-changed", ()),
+    "frame-too-large": ("frame-too-large", ()),
+    "class-loading": ("class-loading", ("missing", "conflict")),
+    "invalid-sql": ("invalid-sql", ()),
+    "invalid-options": ("invalid-options", ()),
+    "not-serializable": ("not-serializable", ()),
+    "submission-failed": ("submission-failed", ("reason",)),
+    "task-stuck": ("task-hangs", ("time-out", "kill-sooner")),
+    "rpc-timeout": ("rpc-trouble", ("other-side",)),
+    "coordinator-failed": ("coordinator-failed", ()),
+    "restarts-used-up": ("restarts-used-up", ()),
+    "fetch-failed": ("shuffle-fetch", ()),
+    "result-too-large": ("result-too-large", ()),
+}
+"""The word for a class of exceptions (`parsers.exceptions`), and those of its remedies that fit; all if none
+is named. Classes that are missing have no word of their own."""
+
+
+def cause_of_class(name: str | None, otherwise: str) -> tuple[str, tuple[str, ...]]:
+    """The word for a class of exceptions, and the remedies that fit it.
+
+    >>> cause_of_class("storage-full", "task-failure"), cause_of_class(None, "task-failure")
+    (('storage-failure', ('full',)), ('task-failure', ()))
+    """
+    return CAUSE_OF_CLASS.get(name or "", (otherwise, ()))
+
+
 _OVERTAKE: Final = Remedy(
     text="Meanwhile, let barriers overtake the data that waits before it",
     option="unaligned",
@@ -100,6 +159,218 @@ _INCREMENTAL: Final = Remedy(
 
 
 CAUSES: Final[dict[str, Cause]] = {
+    "kafka-timeout": Cause(
+        meaning="Kafka does not answer in time, or cannot be reached",
+        explanation="The client waited for a broker, its metadata or an acknowledgement in vain.",
+        remedies={
+            "reach": Remedy(
+                text="See whether every broker, by the name that it advertises, can be reached from the "
+                "hosts of the job, whether the topic exists, and what the brokers are busy with",
+                verify="a console consumer on such a host reads the topic",
+            ),
+        },
+    ),
+    "kafka-denied": Cause(
+        meaning="Kafka denies access to a topic, a group or a transactional id",
+        remedies={
+            "allow": Remedy(
+                text="Give the job's principal the right that is named (topic, group, transactional id), "
+                "or mend its credentials",
+                verify="a console client with the same credentials gets access",
+            ),
+        },
+    ),
+    "fenced-transaction": Cause(
+        meaning="a transaction was fenced by another producer, or had ended already",
+        explanation="Two producers with one transactional id, or a transaction that was open for longer "
+        "than the broker allows.",
+        remedies={
+            "one-prefix": Remedy(
+                text="Give every job a prefix of transactional ids of its own, and see that no older run "
+                "of this one is alive",
+                verify="no further fencing",
+            ),
+            "longer": Remedy(
+                text="If no other producer runs: make transactions live longer than the longest outage, at "
+                "the producer and at the broker (transaction.max.timeout.ms)",
+                option="transaction.timeout.ms",
+                shows_current=False,
+                restart_needed=True,
+            ),
+        },
+    ),
+    "offsets-went-back": Cause(
+        meaning="a topic's offsets are smaller than those that were processed",
+        explanation="The topic was deleted and created again, or another one is read under its name.",
+        remedies={
+            "again": Remedy(
+                text="If the topic was made anew: begin with a new checkpoint location, and decide from "
+                "which offsets to read",
+                risk="records are read again, or left out",
+                verify="the end offsets in the progress grow",
+            ),
+        },
+    ),
+    "service-unreachable": Cause(
+        meaning="a host that a task talks to cannot be found or does not answer",
+        remedies={
+            "reach": Remedy(
+                text="See whether its name resolves and its port answers from the hosts of the job",
+                verify="a connection from such a host succeeds",
+            ),
+        },
+    ),
+    "state-incompatible": Cause(
+        meaning="state was written with another serializer or schema than the job has now",
+        explanation="State is read with the type that the job has now; it was written with another.",
+        remedies={
+            "old-type": Remedy(
+                text="Restore with the old type and evolve it as its serializer allows (POJO and Avro do; "
+                "Kryo and changed keys do not), or begin without this state",
+                risk="beginning without it loses the state",
+                verify="the job restores",
+            ),
+        },
+    ),
+    "state-without-operator": Cause(
+        meaning="a snapshot has state of an operator that the job has no more",
+        remedies={
+            "uids": Remedy(
+                text="Give operators the uid that they had, or allow state to be left behind",
+                option="savepoint-ignore-unclaimed",
+                proposed="true",
+                risk="the state of operators that are gone is lost",
+            ),
+        },
+    ),
+    "state-store-broken": Cause(
+        meaning="a file of a query's state store is missing or cannot be read",
+        explanation="State is rebuilt from snapshots and deltas in the checkpoint location; one is gone.",
+        remedies={
+            "owner": Remedy(
+                text="See who else writes to or cleans this checkpoint location; restore it, or begin with "
+                "a new one",
+                risk="with a new location the state is lost",
+                verify="the query passes the batch",
+            ),
+        },
+    ),
+    "restore-failed": Cause(
+        meaning="a task could not restore its state",
+        remedies={
+            "cause": Remedy(
+                text="Mend what the deepest cause names (a file, a type, memory, a full disk), or restore "
+                "from an older checkpoint",
+                verify="the task goes from INITIALIZING to RUNNING",
+            ),
+        },
+    ),
+    "savepoint-failed": Cause(
+        meaning="a savepoint could not be taken, or the job did not stop after it",
+        remedies={
+            "cause": Remedy(
+                text="Mend what failed the job in that moment, then take the savepoint again; what was "
+                "written may be complete: see its _metadata",
+                verify="the savepoint completes",
+            ),
+        },
+    ),
+    "two-writers": Cause(
+        meaning="two queries or jobs write to the same place",
+        explanation="Each sees the other's changes as a conflict, and one of them fails.",
+        remedies={
+            "one": Remedy(
+                text="Find the other writer (an older run that is still alive, a scheduled job, "
+                "maintenance) and give each its own checkpoint location and partitions",
+                verify="no further conflict",
+            ),
+        },
+    ),
+    "schema-changed": Cause(
+        meaning="the schema of a source or table changed under a running query",
+        remedies={
+            "restart": Remedy(
+                text="Start the query again so that it reads the new schema; what it cannot take over "
+                "needs a change of the query, or a new checkpoint location",
+                restart_needed=True,
+                verify="the query passes the version that changed",
+            ),
+        },
+    ),
+    "query-changed": Cause(
+        meaning="a query was changed in a way that its checkpoint does not allow",
+        remedies={
+            "location": Remedy(
+                text="Undo the change, or begin with a new checkpoint location",
+                risk="with a new location the query begins anew",
+                verify="the query starts",
+            ),
+        },
+    ),
+    "invalid-sql": Cause(
+        meaning="an SQL statement or a table program was refused",
+        remedies={
+            "statement": Remedy(
+                text="Mend the statement, the table's options or the name that the error points to",
+                verify="EXPLAIN accepts it",
+            ),
+        },
+    ),
+    "invalid-options": Cause(
+        meaning="an option has a value that is refused",
+        remedies={
+            "value": Remedy(
+                text="Mend the value of the option that is named; remove one of two that contradict",
+                restart_needed=True,
+            ),
+        },
+    ),
+    "not-serializable": Cause(
+        meaning="an object or a record cannot be serialized, or not be read again",
+        remedies={
+            "object": Remedy(
+                text="Make what cannot be serialized transient and create it in open(), or register a "
+                "serializer for its class; for records, see which one cannot be read",
+                verify="the job runs past the record or the deployment that failed it",
+            ),
+        },
+    ),
+    "coordinator-failed": Cause(
+        meaning="the coordinator of a source or sink failed, and the job with it",
+        explanation="A coordinator runs in the JobManager: what it cannot reach fails all of the job.",
+        remedies={
+            "reach": Remedy(
+                text="Mend what the deepest cause names; what it needs (broker, catalogue, storage) must "
+                "be reachable from the JobManager",
+                verify="no further global failure",
+            ),
+        },
+    ),
+    "restarts-used-up": Cause(
+        meaning="the job failed more often than its restart strategy allows",
+        explanation="The failures before it are the reason; this exception does not name them.",
+        remedies={
+            "first": Remedy(
+                text="Read the failures before it (the Exceptions tab, the JobManager's log): they name "
+                "the cause"
+            ),
+            "strategy": Remedy(
+                text="Allow more restarts, further apart, where failures pass by themselves",
+                option="restart-strategy",
+                restart_needed=True,
+            ),
+        },
+    ),
+    "result-too-large": Cause(
+        meaning="a result or a record is larger than Spark takes",
+        remedies={
+            "less": Remedy(
+                text="Collect less on the driver (write, aggregate, limit); else raise the limit that is "
+                "named",
+                restart_needed=True,
+            ),
+        },
+    ),
     "data-skew": Cause(
         meaning="one subtask gets more data than its siblings",
         explanation=(
@@ -301,6 +572,26 @@ CAUSES: Final[dict[str, Cause]] = {
         meaning="the storage refused what a task read or wrote",
         explanation="Everything that was cancelled or suspended right after it is a consequence.",
         remedies={
+            "full": Remedy(
+                text="Make room on the disk or the quota that is full (local state, spill files and logs "
+                "fill disks, too), or move the directory to a larger one",
+                verify="df shows free space on every host while checkpoints complete",
+            ),
+            "denied": Remedy(
+                text="Give the user or role that the processes run as the right to read, write, list and "
+                "delete there, and look whether its credentials or token expired",
+                verify="the same user can write and delete a file there",
+            ),
+            "throttled": Remedy(
+                text="Send the storage fewer requests: fewer small files, longer checkpoint intervals, "
+                "paths spread over prefixes; or raise its limit",
+                verify="no further 503, 429 or SlowDown",
+            ),
+            "missing": Remedy(
+                text="See who deleted the file (clean-up, lifecycle rules, another job), and whether the "
+                "path is right and reachable from every host",
+                verify="the path exists on every host that reads it",
+            ),
             "mend": Remedy(
                 text="Mend what the exception names; its trace stands in the cited records or "
                 "right below",

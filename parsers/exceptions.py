@@ -34,7 +34,6 @@ class FailureClass(NamedTuple):
     last: bool
     texts: tuple[str, ...]  # lower case
     values: tuple[re.Pattern[str], ...]
-    options: tuple[str, ...]
 
 
 class Classified(NamedTuple):
@@ -45,7 +44,7 @@ class Classified(NamedTuple):
         kind: the kind of failure, as `failure_kind` gives it.
         link: which text of the chain said it, from 0.
         values: what that text says in numbers and names, as printed.
-        options: the keys that the chain itself names, else those of the class.
+        options: the keys of options that that text itself names.
     """
 
     name: str
@@ -77,7 +76,6 @@ def classes() -> tuple[FailureClass, ...]:
                 re.compile(re.sub(r"\(\?<(?=[a-z])", "(?P<", pattern), re.ASCII)
                 for pattern in entry.get("values", ())
             ),
-            options=tuple(entry.get("options", ())),
         )
         for entry in tomllib.loads(data.decode())["class"]
     )
@@ -114,7 +112,7 @@ def classify(chain: Sequence[str], engine: str | None = None) -> Classified | No
                         one.kind,
                         link,
                         _values(one, texts[link]),
-                        options_named(texts[link]) or one.options,
+                        options_named(texts[link]),
                     )
     return None
 

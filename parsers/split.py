@@ -12,6 +12,7 @@ lines beside it, never on what came before in the split.
 from __future__ import annotations
 
 import functools
+import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final
@@ -180,7 +181,7 @@ def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
                 yield rows.take()
         yield from reader.folder.flush()
         if split.start == 0:
-            _add_pasted(task, failed)
+            _add_pasted(task, failed if split.end < 0 else None)
         tally.error = stream_error(stream) or scanner.error
         reader.look_at_edges()
     finally:
@@ -204,26 +205,40 @@ _FAILURES: Final = frozenset(
 )
 
 
-def _add_pasted(task: _Task, failed: bool) -> None:
-    """Add the exceptions that no record tells of, of all of a small text, else of its beginning."""
+def _add_pasted(task: _Task, failed: bool | None) -> None:
+    """Add the exceptions that no record tells of, of all of a small text, else of its beginning.
+
+    Args:
+        task: the split that begins the source.
+        failed: whether records of the source tell of failures; None if only some of it was read.
+    """
     split, tally = task.split, task.tally
     source = split.source
     with open_source(source) as stream:
         data = stream.read(HEAD_BYTES)
-        if _owned(data):
-            if not 0 <= source.size <= PASTE_BYTES:
-                return
+        if _owned(data) and not 0 <= source.size <= PASTE_BYTES:
+            return
         rest = stream.read(PASTE_BYTES + 1 - len(data)) if len(data) == HEAD_BYTES else b""
     whole = len(data) + len(rest) <= PASTE_BYTES
     text = data + rest if whole else data
     if not any(word in text for word in (b"Exception", b"Error", b"Throwable", b"Failure")):
         return
+    if failed is None:
+        failed = whole and _fails(text, source)
     for row in paste_rows(text, source.engine, source.index, whole=whole, failed=failed):
         task.rows.add(row)
         tally.candidates += 1
         tally.recognised += 1
         if row.get("clock") is None:
             tally.saw(row["local_us"] if row["local_us"] is not None else row["utc_us"])
+
+
+def _fails(text: bytes, source: Source) -> bool:
+    """Whether records of a small text tell of failures: rows must not depend on how it is split."""
+    known = _recogniser(load_catalogue("spark" if source.engine == "spark" else "flink"))
+    scanner = LineScanner(io.BytesIO(text), known.matcher)
+    reader = Reader(source.index, scanner, known, Tally(), ())
+    return any(isinstance(row, dict) and _tells_failure(row) for row in reader.events())
 
 
 def _owned(data: bytes) -> bool:

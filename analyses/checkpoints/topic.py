@@ -104,8 +104,14 @@ class Checkpoints(FlinkTopic):
         )
 
     def assessed(self, facts: ClusterFacts) -> bool:
-        """Whether anything is known of any checkpoint."""
-        return any(job.checkpoints or job.late or job.declines for job in facts.jobs)
+        """Whether anything is known of any checkpoint, or an exception says why there is none."""
+        return any(
+            job.checkpoints
+            or job.late
+            or job.declines
+            or any(incident.kind == "exception" for incident in job.incidents)
+            for job in facts.jobs
+        )
 
     def notes(self, measured: ClusterFacts, facts: ClusterFacts) -> Iterable[str]:
         """A warning where the inputs hold checkpoints, but none in the time that was asked for."""

@@ -22,6 +22,7 @@ from flowdiag.analyses.flink.episodes import finished_us
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
 from flowdiag.analyses.flink.judging import interval_ms
 from flowdiag.analyses.keys import Ref
+from flowdiag.parsers.exceptions import Classified, classify, kind_of_class, options_named
 from flowdiag.parsers.flink.failures import failure_kind, is_consequence
 
 # Nearest to a cause first. What comes later in this list is often a consequence of what comes first.
@@ -52,7 +53,11 @@ BURST_US: Final = 3_000_000
 # So many restarts without a completed checkpoint between are a loop.
 LOOP: Final = 3
 
-_FAILURES: Final = frozenset({"task-failure", "job-failing", "job-failure"})
+_FAILURES: Final = frozenset({"task-failure", "job-failing", "job-failure", "exception"})
+# A global failure restarts the job; its exception stands below that record.
+_GLOBAL: Final = "global-failure"
+# The job's exception begins with this when no restart follows.
+_GIVEN_UP: Final = "Recovery is suppressed by"
 _RESOURCES: Final = frozenset(
     {
         "out-of-memory",
@@ -67,15 +72,23 @@ _RESOURCES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failure and what kind it is."""
+    """One failure and what kind it is; `near_us` is the time of what stands beside an undated one."""
 
     incident: Incident
     kind: str
+    near_us: int | None = None
 
     @property
     def time_us(self) -> int:
-        """When; undated ones come first."""
-        return self.incident.time_us or 0
+        """When: as printed, else when what was written beside it happened; 0 if nothing is dated."""
+        if self.incident.time_us is not None:
+            return self.incident.time_us
+        return self.near_us or 0
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it is a task's or the job's own, not one of resources."""
+        return _is_failure(self.incident)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +142,11 @@ def kind_of(incident: Incident) -> str | None:
     """What kind of failure an incident is; None for what is no failure, or the tail of a cancel."""
     if incident.kind in _RESOURCES:
         return "unknown" if incident.kind == "resource-failure" else incident.kind
-    if incident.kind not in _FAILURES:
+    if not _is_failure(incident):
         return None
+    named = kind_of_class(incident.text.get("class", ""))
+    if named is not None:
+        return named
     if incident.text.get("lost_taskmanager") or incident.text.get("lost_host"):
         return "taskmanager-lost"
     # The outermost exception tells what was going on ("Could not perform checkpoint …"), the
@@ -144,6 +160,66 @@ def kind_of(incident: Incident) -> str | None:
     return kind or "unknown"
 
 
+def _is_failure(incident: Incident) -> bool:
+    return incident.kind in _FAILURES or (
+        incident.kind == "restart"
+        and incident.text.get("template") == _GLOBAL
+        and bool(incident.cause)
+    )
+
+
+def said_of(incident: Incident) -> Classified | None:
+    """What the exception of a failure says: its class, its values, the options that it names."""
+    text = incident.text
+    chain = [said for said in (text.get("exception"), incident.cause) if said]
+    found = classify(chain, "flink")
+    name = text.get("class")
+    if name is None:
+        return found
+    values = found.values if found is not None and found.name == name else {}
+    told = tuple(text.get("options", "").split()) or options_named(incident.cause or "")
+    kept = {key: value for key, value in text.items() if key in _VALUES}
+    return Classified(name, kind_of_class(name) or "unknown", 0, values | kept, told)
+
+
+_VALUES: Final = frozenset(
+    {
+        "needed",
+        "available",
+        "total",
+        "size",
+        "used",
+        "waited_ms",
+        "waited_s",
+        "attempts",
+        "backoff_ms",
+        "exit_code",
+        "topic",
+        "partition",
+        "from",
+        "to",
+        "path",
+        "host",
+        "user",
+        "access",
+        "operator",
+        "class_name",
+        "identifier",
+        "scheme",
+        "what",
+        "who",
+        "reason",
+        "name",
+        "line",
+        "column",
+        "option",
+        "container",
+        "executor",
+        "serializer",
+        "state",
+        "tried",
+    }
+)
 # Kind of memory, and what says so.
 _MEMORY: Final = (
     ("metaspace", "Metaspace"),
@@ -194,7 +270,7 @@ def _crises_of(facts: ClusterFacts) -> dict[int, tuple[JobFacts, tuple[Crisis, .
 
 def _grouped(job: JobFacts, failures: Sequence[Failure]) -> tuple[Crisis, ...]:
     # Nothing failed as long as no task did: a TaskManager that leaves an idle cluster is no failure.
-    if not any(f.incident.kind in _FAILURES for f in failures):
+    if not any(f.is_failure for f in failures):
         return ()
     recoveries = _recoveries(job)
     groups: list[list[Failure]] = []
@@ -204,9 +280,7 @@ def _grouped(job: JobFacts, failures: Sequence[Failure]) -> tuple[Crisis, ...]:
         else:
             groups.append([failure])
     return tuple(
-        _crisis(job, group, recoveries)
-        for group in groups
-        if any(f.incident.kind in _FAILURES for f in group)
+        _crisis(job, group, recoveries) for group in groups if any(f.is_failure for f in group)
     )
 
 
@@ -214,13 +288,28 @@ def _grouped(job: JobFacts, failures: Sequence[Failure]) -> tuple[Crisis, ...]:
 def _own_failures(job: JobFacts) -> tuple[Failure, ...]:
     """The failures that records tie to a job, in order."""
     own = [
-        Failure(incident, kind)
+        Failure(incident, kind, None if incident.time_us is not None else _near_us(job, incident))
         for incident in job.incidents
         if (kind := kind_of(incident)) is not None
     ]
-    return tuple(
-        sorted((f for f in own if f.incident.kind in _FAILURES or f.kind != "unknown"), key=_place)
-    )
+    return tuple(sorted((f for f in own if f.is_failure or f.kind != "unknown"), key=_place))
+
+
+def _near_us(job: JobFacts, incident: Incident) -> int | None:
+    """The time of the dated record nearest above an undated one in the same input, else below it."""
+    at = incident.ref
+    dated = [
+        (other.ref, other.time_us)
+        for other in job.incidents
+        if other.ref is not None
+        and other.time_us is not None
+        and at is not None
+        and other.ref.source == at.source
+    ]
+    if at is None or not dated:
+        return job.last_us
+    above = [one for one in dated if one[0] <= at]
+    return max(above)[1] if above else min(dated)[1]
 
 
 def _place(failure: Failure) -> tuple[int, Ref]:
@@ -243,7 +332,7 @@ def _strays(facts: ClusterFacts) -> tuple[Failure, ...]:
     found = [
         Failure(incident, kind)
         for incident in facts.incidents
-        if incident.kind not in _FAILURES
+        if not _is_failure(incident)
         and incident.time_us is not None
         and (kind := kind_of(incident)) is not None
         and kind != "unknown"
@@ -279,13 +368,14 @@ def _crisis(job: JobFacts, group: list[Failure], recoveries: Sequence[int]) -> C
     if done is not None and done >= last:
         recovered = True
     final = not recovered and any(
-        f.incident.kind == "job-failure" and f.incident.text.get("to_state", "FAILED") == "FAILED"
+        (f.incident.kind == "job-failure" and f.incident.text.get("to_state", "FAILED") == "FAILED")
+        or (f.incident.kind == "exception" and _GIVEN_UP in f.incident.text.get("exception", ""))
         for f in group
     )
     return Crisis(
         failures=tuple(group),
         root=root,
-        bursts=_bursts((f for f in group if f.incident.kind in _FAILURES), _restarts(job)),
+        bursts=_bursts((f for f in group if f.is_failure), _restarts(job)),
         state=State.RECOVERED if recovered else State.ONGOING,
         final=final,
         last_us=group[-1].incident.time_us,

@@ -208,7 +208,7 @@ class SubtaskLoad:
 class Incident:
     """A dated event that explains something: a failure, a restart, a lost TaskManager, a stuck task …
 
-    `kind` is one of: task-failure, job-failure, restart, taskmanager-lost, out-of-memory,
+    `kind` is one of: task-failure, job-failure, exception, restart, taskmanager-lost, out-of-memory,
     network-buffers, no-resource, task-stuck, snapshot-failed, abort-notified, async-failure, barrier-delayed,
     network-memory, external-failure, not-triggered, restored, savepoint, cancelled, finished,
     leadership, worker-lost, started, rescaled, coordinator-stopped.

@@ -45,6 +45,7 @@ INCIDENTS: Final = (
     Event.TASKMANAGER_LOST,
     Event.WORKER,
     Event.LEADERSHIP,
+    Event.EXCEPTION,
     Event.RESOURCE_FAILURE,
     Event.TASK_STUCK,
     Event.SNAPSHOT_FAILED,

@@ -94,12 +94,16 @@ class Pasted:
 # --- dresses --------------------------------------------------------------------------------------
 
 _ANSI = re.compile(r"\x1b\[[0-9;]{0,12}m")
-_TAGS = re.compile(r"</?(?:p|pre|code|div|li|ul|ol|span|b|i|td|th|tr|table|blockquote)(?: [^<>]{0,200})?>")
+_TAGS = re.compile(
+    r"</?(?:p|pre|code|div|li|ul|ol|span|b|i|td|th|tr|table|blockquote)(?: [^<>]{0,200})?>"
+)
 _BREAK = re.compile(r"<br ?/?>")
 _DRESS = re.compile(
     r"\s{0,40}(?:(?:\*+|#+|//+|>+|--|;|[-•+–·|])(?:\s{1,8}|(?=[\"'>\t]|at |Caused by|[a-z]+\.[a-z]))|\d{1,3}[.)] )"
 )
-_COUNT = re.compile(r"\s{0,8}\|?\s{0,8}\d{1,7}\s{0,3}[x×]?\s{0,8}[|\t]\s{0,8}|\s{0,8}\d{1,7} ?[x×] (?=[a-z])|\s{0,8}\d{1,7}\s{2,8}(?=(?:[a-z]\w{0,40}\.){2})")
+_COUNT = re.compile(
+    r"\s{0,8}\|?\s{0,8}\d{1,7}\s{0,3}[x×]?\s{0,8}[|\t]\s{0,8}|\s{0,8}\d{1,7} ?[x×] (?=[a-z])|\s{0,8}\d{1,7}\s{2,8}(?=(?:[a-z]\w{0,40}\.){2})"
+)
 _KEY = re.compile(r"\s{0,40}[{,]?\s{0,8}\"[\w .-]{1,60}\"\s{0,3}:\s{0,3}(?=\")")
 _SEPARATE = re.compile(r"(?<!\\)\"\s{0,3},\s{0,3}\"")
 _JOINED = re.compile(
@@ -153,8 +157,11 @@ _QUERY = re.compile(
 _QUERY_ID = re.compile(
     r"[Qq]uery (?P<name>[^\[\n]{0,200}?) ?\[id = (?P<id>[0-9a-f-]{36}), runId = (?P<run>[0-9a-f-]{36})\]"
 )
+_SILENT = re.compile(r"eartbeat of TaskManager|is no longer reachable")
 _GRAVE: Final = frozenset({"ERROR", "FATAL"})
-_VALUES: Final = frozenset({"class", "exception", "user_frame", "options", "origin", "what", "run_id"})
+_VALUES: Final = frozenset(
+    {"class", "exception", "user_frame", "options", "origin", "what", "run_id"}
+)
 
 
 def paste_rows(
@@ -211,6 +218,8 @@ def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row
         peer = next((p for text in reversed(one.chain) if any(p := lost_peer(text))), None)
         if peer is not None:
             fields["lost_taskmanager"], fields["lost_host"] = peer[0] or "", peer[1] or ""
+            if _SILENT.search(cause):
+                row["taskmanager"], row["host"] = peer
     return row
 
 
@@ -227,6 +236,7 @@ def _of_query(one: Pasted, fields: dict[str, str]) -> Row:
 
 
 # --- traces ---------------------------------------------------------------------------------------
+
 
 def _json_level(line: str, head: prefix.Prefix) -> str | None:
     """The level of a record that is a JSON object on a line; None for what is none."""
@@ -248,11 +258,19 @@ _ELEMENT = re.compile(
     rf"(?P<text>(?:{_NAME}|[A-Z][a-z0-9]\w{{2,100}}{_ENDS})(?:\Z|[:;] ?.*|\s*\Z|\s\(.*))"
 )
 _BELOW = re.compile(r"\s{0,40}(?:Caused by|Wrapped by|Suppressed|Root cause): ?(?P<text>.*)")
-_FRAMEISH = re.compile(r"\s{0,40}(?:at )?(?:[\w$-]{1,80}\.){2,20}[\w$<>]{1,120}\([^()\n]{0,120}\)?\s*(?:~?\[.*)?\Z")
-_IN_MESSAGE = re.compile(rf"(?:: |\s)(?P<text>(?:[a-z][\w$]{{0,80}}\.){{2,20}}[A-Z][\w$]{{0,120}}{_ENDS}(?::.*|\s*)\Z)")
+_FRAMEISH = re.compile(
+    r"\s{0,40}(?:at )?(?:[\w$-]{1,80}\.){2,20}[\w$<>]{1,120}\([^()\n]{0,120}\)?\s*(?:~?\[.*)?\Z"
+)
+_IN_MESSAGE = re.compile(
+    rf"(?:: |\s)(?P<text>(?:[a-z][\w$]{{0,80}}\.){{2,20}}[A-Z][\w$]{{0,120}}{_ENDS}(?::.*|\s*)\Z)"
+)
 _PYTHON_BEGIN: Final = "Traceback (most recent call last)"
-_PYTHON = re.compile(r"(?P<text>(?:[a-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit|Warning)(?:: .*)?\Z)")
-_TAGGED = re.compile(r"\s{0,8}(?:time(?:stamp)?|date|at|when|first seen|last seen)\s?[:=]?\s", re.IGNORECASE)
+_PYTHON = re.compile(
+    r"(?P<text>(?:[a-z_]\w{0,80}\.){0,10}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit|Warning)(?:: .*)?\Z)"
+)
+_TAGGED = re.compile(
+    r"\s{0,8}(?:time(?:stamp)?|date|at|when|first seen|last seen)\s?[:=]?\s", re.IGNORECASE
+)
 _SERIAL = re.compile(r"(?:[\w$]{1,80}\.){0,20}SerializedThrowable(?:: |\s*\Z)")
 
 
@@ -280,7 +298,8 @@ class _Segments:
         self._whole = whole
         text = data[:HEAD_BYTES]
         self._escaped = any(
-            sign in text for sign in (b"&lt;", b"&#", b"&gt;", b"&quot;", b"<br", b"<pre", b"<p>", b"&nbsp;")
+            sign in text
+            for sign in (b"&lt;", b"&#", b"&gt;", b"&quot;", b"<br", b"<pre", b"<p>", b"&nbsp;")
         )
         self._block: Pasted | None = None
         self._stamp: prefix.Stamp | None = None
@@ -314,8 +333,8 @@ class _Segments:
         elif head.complete and not self._goes_on(head):
             self._header(offset, head)
         else:
-            text = head.text[head.begin if head.complete else head.inner :]
-            for text in _undressed(text, self._escaped):
+            bare = head.text[head.begin if head.complete else head.inner :]
+            for text in _undressed(bare, self._escaped):
                 self._take(offset, text)
                 if before is not None and self._block is not before:
                     yield before
@@ -430,8 +449,8 @@ class _Segments:
             return True
         if not self._python or self._block is None:
             return False
-        if bare.startswith(("File \"", "^", "~")) or text[:1] in " \t":
-            self._block.frames += bare.startswith("File \"")
+        if bare.startswith(('File "', "^", "~")) or text[:1] in " \t":
+            self._block.frames += bare.startswith('File "')
             return True
         found = _PYTHON.match(bare)
         if found is None:

@@ -184,7 +184,9 @@ def _exceptions(sample: Sample) -> Sniffed | None:
     if found is None:
         return None
     verdict = log_of(Signs(sample.head))
-    return verdict if verdict.engine != "unknown" else replace(verdict, engine=found.engine or "flink")
+    return (
+        verdict if verdict.engine != "unknown" else replace(verdict, engine=found.engine or "flink")
+    )
 
 
 def _doubtful(sample: Sample, reason: str) -> Sniffed:

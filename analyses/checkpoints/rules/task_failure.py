@@ -40,8 +40,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from flowdiag.analyses.causes import CAUSE_OF_CLASS, cause_of_class
 from flowdiag.analyses.derived import once
+from flowdiag.analyses.flink.crises import said_of
 from flowdiag.analyses.flink.kit import (
+    Action,
     Attempt,
     Confidence,
     Crisis,
@@ -53,6 +56,7 @@ from flowdiag.analyses.flink.kit import (
     Job,
     JobFacts,
     Limits,
+    Measurement,
     Rank,
     Rule,
     Signal,
@@ -79,6 +83,7 @@ from flowdiag.analyses.flink.kit import (
     votes_for,
     weigh,
 )
+from flowdiag.parsers.exceptions import Classified
 from flowdiag.parsers.flink.failures import failure_kind
 
 
@@ -107,6 +112,12 @@ _CAUSES: Final = {
     "network-buffers": "insufficient-network-buffers",
     "no-resource": "not-enough-slots",
 }
+# Only where an exception by itself says so: with records around it other rules know more.
+_ALONE: Final = {
+    "jobmanager-lost": "jobmanager-lost",
+    "task-stuck": "task-hangs",
+    "expired": None,
+}
 _NOBODYS: Final = {
     "insufficient-network-buffers": "Too few network buffers",
     "not-enough-slots": "Not enough slots for the job",
@@ -115,10 +126,11 @@ _NOBODYS: Final = {
 
 def judge(job: Job, limits: Failed) -> Iterator[Finding]:
     """One finding per task and cause."""
-    groups: dict[tuple[str, str | None], list[Crisis]] = {}
+    groups: dict[tuple[str | None, str | None], list[Crisis]] = {}
     for crisis in job.crises:
-        if crisis.kind in _CAUSES:
-            key = (_CAUSES[crisis.kind], crisis.root.incident.task)
+        alone = crisis.kind in _ALONE and crisis.root.incident.kind == "exception"
+        if crisis.kind in _CAUSES or alone:
+            key = (_cause_of(crisis)[0], crisis.root.incident.task)
             groups.setdefault(key, []).append(crisis)
     for (cause, _), group in groups.items():
         yield _failed(job, cause, group)
@@ -128,9 +140,20 @@ def judge(job: Job, limits: Failed) -> Iterator[Finding]:
         yield from _told(job, limits)
 
 
-def _failed(job: Job, cause: str, group: list[Crisis]) -> Finding:
+def _cause_of(crisis: Crisis) -> tuple[str | None, tuple[str, ...]]:
+    """The word for what a crisis began with, and the remedies that fit; all if none is named."""
+    kind = crisis.kind
+    word = _CAUSES[kind] if kind in _CAUSES else _ALONE.get(kind)
+    if word in _NOBODYS or word is None:
+        return word, _REMEDIES.get(word or "", ())
+    said = said_of(crisis.root.incident)
+    return cause_of_class(said.name if said is not None else None, word)
+
+
+def _failed(job: Job, cause: str | None, group: list[Crisis]) -> Finding:
     last = group[-1]
     root = last.root.incident
+    said = said_of(root)
     bursts = sum(crisis.bursts for crisis in group)
     alike = sum(
         failure.incident.task == root.task and failure.kind == last.kind
@@ -152,7 +175,7 @@ def _failed(job: Job, cause: str, group: list[Crisis]) -> Finding:
         },
         RULE.signals,
     )
-    explain = explained(cause)
+    explain = explained(cause) if cause is not None else _UNNAMED
     if last.loop:
         explain += (
             f" {last.bursts} failures without a completed checkpoint between: a restart loop."
@@ -160,20 +183,66 @@ def _failed(job: Job, cause: str, group: list[Crisis]) -> Finding:
     return of_crises(
         job,
         group,
-        subject=None if cause in _NOBODYS else subtask_subject(job, root),
+        subject=None if cause in _NOBODYS or cause is None else subtask_subject(job, root),
         title=_title(name, cause, bursts, text, last),
-        why=f"{name}: {text}" if text and cause not in _NOBODYS else None,
+        why=f"{name}: {text}" if text and cause not in (*_NOBODYS, None) else None,
         cause=cause,
         confidence=weigh(votes) if text else Confidence.LOW,
-        rank=Rank.ROOT_CAUSE if text else Rank.SYMPTOM,
+        rank=Rank.ROOT_CAUSE if text and cause is not None else Rank.SYMPTOM,
         count=bursts,
         explain=explain,
         measurements=(
             measured("failures", bursts, "restarts"),
             measured("failures-of-this-task", alike, "failures", over=text),
+            *(_values(said) if said is not None else ()),
         ),
-        actions=remedies(cause, job, *_REMEDIES.get(cause, ())),
+        actions=_actions(job, last, said),
         votes=votes,
+    )
+
+
+_UNNAMED: Final = "The checkpoint took longer than its time-out; the exception does not say which subtask was late."
+# Of the values that an exception says those that are numbers: their name, their unit.
+_NUMBERS: Final = {
+    "needed": ("needed", None),
+    "available": ("available", None),
+    "total": ("total", None),
+    "used": ("used", None),
+    "waited_ms": ("waited", "ms"),
+    "waited_s": ("waited", "s"),
+    "attempts": ("allowed-restarts", "restarts"),
+    "exit_code": ("exit-code", None),
+}
+_UNITS: Final = {
+    "network-buffers": "buffers",
+    "not-enough-slots": "slots",
+    "direct-memory-full": "bytes",
+    "frame-too-large": "bytes",
+}
+
+
+def _values(said: Classified) -> Iterator[Measurement]:
+    """What the exception says in numbers."""
+    for key, (name, unit) in _NUMBERS.items():
+        value = said.values.get(key)
+        if value is not None:
+            number = value.removeprefix("-").isdecimal()
+            yield measured(name, float(value) if number else value, unit or _UNITS.get(said.name))
+
+
+def _actions(job: Job, crisis: Crisis, said: Classified | None) -> tuple[Action, ...]:
+    """What to do about it, and the options that the exception itself names."""
+    cause, names = _cause_of(crisis)
+    known = remedies(cause, job, *names) if cause is not None else ()
+    options = {action.option for action in known}
+    named = said.options if said is not None else ()
+    return (
+        *known,
+        *(
+            Action(text="An option that the exception itself names", option=key)
+            for key in named
+            if key not in options
+        ),
     )
 
 
@@ -188,9 +257,11 @@ def _name(incident: Incident) -> str:
     return name_of(incident) if incident.task is not None else "the job"
 
 
-def _title(name: str, cause: str, bursts: int, text: str, crisis: Crisis) -> str:
+def _title(name: str, cause: str | None, bursts: int, text: str, crisis: Crisis) -> str:
     if cause in _NOBODYS:
         what = _NOBODYS[cause]
+    elif cause is None:
+        what = "A checkpoint expired, and the exception names nobody"
     elif cause == "snapshot-exception":
         what = f"{name} throws while it takes a snapshot"
     else:
@@ -422,5 +493,5 @@ RULE: Final = Rule(
             "other-decliners", -1, "other subtasks declined the same checkpoints with other causes"
         ),
     ),
-    causes=(*dict.fromkeys(_CAUSES.values()),),
+    causes=(*dict.fromkeys((*_CAUSES.values(), *(word for word, _ in CAUSE_OF_CLASS.values()))),),
 )

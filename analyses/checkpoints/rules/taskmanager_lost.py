@@ -84,6 +84,8 @@ def judge(job: Job, limits: Limits) -> Iterator[Finding]:
 
 def _tells_itself(incident: Incident) -> bool:
     """Whether a record is about the TaskManager that is gone, not about who lost it."""
+    if incident.kind == "exception":
+        return incident.taskmanager is not None  # its heartbeat
     return incident.kind == "taskmanager-lost" or _LEAVES in (incident.cause or "")
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from flowdiag.analyses.flink.assemble.jobs import Jobs
 from flowdiag.analyses.flink.assemble.rows import Row, key_of, ref_of
 from flowdiag.analyses.flink.job import Attempt, Incident
+from flowdiag.parsers.exceptions import kind_of_class
 from flowdiag.parsers.flink.failures import failure_kind, lost_peer
 from flowdiag.parsers.rows import Event
 
@@ -30,6 +31,7 @@ _INCIDENT_KINDS: Final = {
     Event.TASKMANAGER_LOST: "taskmanager-lost",
     Event.WORKER: "worker",
     Event.LEADERSHIP: "leadership",
+    Event.EXCEPTION: "exception",
     Event.RESOURCE_FAILURE: "resource-failure",
     Event.TASK_STUCK: "task-stuck",
     Event.SNAPSHOT_FAILED: "snapshot-failed",
@@ -52,7 +54,7 @@ def incidents_of(
     found = []
     for row in records:
         event = Event(row["event"])
-        if event is Event.TASK_STATE and repeated.tells(row):
+        if event in (Event.TASK_STATE, Event.RESOURCE_FAILURE) and repeated.tells(row):
             continue
         kind = _incident_kind(event, row)
         if kind is not None:
@@ -74,7 +76,17 @@ class _Repeated:
             for step in (-1, 0, 1)
         }
 
+        # A line of an exception by itself may be a message of its own as well.
+        self._pasted = {
+            (row["source"], kind_of_class((row["fields"] or {}).get("class", "")))
+            for row in records
+            if row["event"] == Event.EXCEPTION
+        }
+
     def tells(self, row: Row) -> bool:
+        if row["event"] == Event.RESOURCE_FAILURE:
+            kind = failure_kind(row["cause"] or (row["fields"] or {}).get("text", ""))
+            return row["time_us"] is None and (row["source"], kind) in self._pasted
         if row["role"] == "taskmanager" and row["attempt_id"] in self._by_jobmanager:
             return True
         place = (row["task"], row["subtask_index"], (row["time_us"] or 0) // REPEATED_US)

@@ -53,6 +53,10 @@ class Jobs:
                 if row["time_us"] is not None:
                     times[key].append(row["time_us"])
                 self._learn(row, key)
+        if not keys:  # an exception by itself belongs to the job that nobody names
+            keys = dict.fromkeys(
+                key_of(row["cluster"], "") for row in records if row["event"] == Event.EXCEPTION
+            )
         self.keys = tuple(keys)
         for started in self._starts.values():
             started.sort(key=itemgetter(0))
