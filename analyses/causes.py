@@ -70,12 +70,12 @@ CAUSE_OF_FAILURE: Final = {
 """The word for a kind of failure (`flink.crises.kind_of`)."""
 
 CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
-    "metaspace-full": ("out-of-memory", ()),
-    "direct-memory-full": ("out-of-memory", ()),
-    "threads-used-up": ("out-of-memory", ()),
-    "heap-full": ("out-of-memory", ()),
-    "container-killed": ("out-of-memory", ()),
-    "memory-full": ("out-of-memory", ()),
+    "metaspace-full": ("out-of-memory", ("spark-overhead",)),
+    "direct-memory-full": ("out-of-memory", ("spark-overhead",)),
+    "threads-used-up": ("out-of-memory", ("spark-overhead",)),
+    "heap-full": ("out-of-memory", ("spark-heap",)),
+    "container-killed": ("out-of-memory", ("spark-overhead",)),
+    "memory-full": ("out-of-memory", ("spark-heap",)),
     "network-buffers": ("insufficient-network-buffers", ()),
     "not-enough-slots": ("not-enough-slots", ()),
     "jobmanager-lost": ("jobmanager-lost", ("pause",)),
@@ -663,6 +663,20 @@ CAUSES: Final[dict[str, Cause]] = {
     "out-of-memory": Cause(
         meaning="a process ran out of memory, or was killed for using too much",
         remedies={
+            "spark-heap": Remedy(
+                text="Give executors more heap, or each task less: more partitions, fewer cores per "
+                "executor",
+                option="spark.executor.memory",
+                restart_needed=True,
+                verify="no further OutOfMemoryError",
+            ),
+            "spark-overhead": Remedy(
+                text="Give executors more room outside of the heap (Python workers, native memory, "
+                "buffers)",
+                option="spark.executor.memoryOverhead",
+                restart_needed=True,
+                verify="no executor killed for its memory",
+            ),
             "more-task-heap": Remedy(
                 text="Give that kind of memory more room",
                 option="task-heap",

@@ -129,8 +129,8 @@ def _passes() -> tuple[tuple[FailureClass, ...], ...]:
 
 
 def is_outer(name: str) -> bool:
-    """Whether a class says what was going on, and the cause below it why."""
-    return any(one.name == name and one.outer for one in classes())
+    """Whether a class says what was going on, or what it wraps; the cause below it says why."""
+    return any(one.name == name and (one.outer or one.hollow) for one in classes())
 
 
 def kind_of_class(name: str) -> str | None:

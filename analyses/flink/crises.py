@@ -206,7 +206,7 @@ _VALUES: Final = frozenset(
         "class_name",
         "identifier",
         "scheme",
-        "what",
+        "subject",
         "who",
         "reason",
         "name",

@@ -72,9 +72,10 @@ class Pasted:
         """Class and message of what says why: the classified one, else the deepest."""
         if self.python is not None and (found is None or found.link >= len(self.chain) or outer):
             return self.python
-        if found is not None and not outer and found.link < len(self.chain):
-            return self.chain[found.link]
-        return self.chain[-1]
+        said = found is not None and not outer and found.link < len(self.chain)
+        text = self.chain[found.link if said and found is not None else -1]
+        lost = _LOST_TASK.search(text[:_MESSAGE])
+        return text[lost.end() :] if lost is not None and text[lost.end() :].strip() else text
 
     @property
     def user_frame(self) -> str | None:
@@ -180,7 +181,7 @@ def paste_rows(
     for one in exceptions_in(data, whole=whole):
         who = known or one.engine
         found = one.classified(who)
-        if one.inline and (failed or not one.frames):
+        if one.inline and not one.frames:
             continue
         if one.level is not None and (failed or found is None or one.level not in _GRAVE):
             continue
@@ -288,6 +289,27 @@ def exceptions_in(data: bytes, *, whole: bool = True) -> Iterator[Pasted]:
             count += 1
             if count == _MOST:
                 return
+
+
+def classify_text(text: str | None, engine: str) -> Classified | None:
+    """The class of an exception that is told as a text, with its trace.
+
+    >>> classify_text("a.b.XException: x\\n\\tat a.B.c(B.java:1)\\nCaused by: java.io.IOException: "
+    ...               "No space left on device", "flink").name
+    'storage-full'
+    """
+    data = (text or "")[:PASTE_BYTES].encode("utf-8", "replace")
+    one = next(exceptions_in(data), None)
+    if one is None:
+        return classify([text], engine) if text else None
+    return one.classified(engine)
+
+
+# What Spark puts in front of a task's own exception, and of what became of its executor.
+_LOST_TASK = re.compile(
+    r"most recent failure: Lost task [0-9.]{1,20} in stage [0-9.]{1,20} \(TID [0-9]{1,12}\)"
+    r"(?: \([^()\n]{0,200}\))?: "
+)
 
 
 class _Segments:

@@ -12,7 +12,8 @@ again, which fails again if the data are to blame.
 
 How it decides
 --------------
-Terminated events with an exception, from event log, listener or driver's log, each run once. A
+Terminated events with an exception, from event log, listener or driver's log, each run once, and
+exceptions that stand by themselves; the cause is the deepest that says why. A
 query that was stopped, or whose job was cancelled with the application, has not failed. One that
 went on for `worked` triggers after the last exception has recovered.
 
@@ -28,17 +29,23 @@ Tests that end queries by an exception on purpose.
 
 from __future__ import annotations
 
+from typing import Final
+
+from flowdiag.analyses.causes import CAUSE_OF_CLASS, cause_of_class
 from flowdiag.analyses.rate.kit import (
+    Action,
     Assessed,
     Finding,
     Inconclusive,
     Iterator,
     Limits,
+    Measurement,
     QueryFacts,
     Record,
     Rule,
     Severity,
     State,
+    explained,
     limit,
     measured,
     of_query,
@@ -48,6 +55,8 @@ from flowdiag.analyses.rate.kit import (
     say,
 )
 from flowdiag.analyses.rate.troubles import error_of, rank_of
+from flowdiag.parsers.exceptions import Classified
+from flowdiag.parsers.lines.pastes import classify_text
 
 
 class Failing(Limits):
@@ -74,6 +83,9 @@ def _finding(
     assessed: Assessed, query: QueryFacts, ended: list[Record], limits: Failing
 ) -> Finding:
     last = max(record.time_us or 0 for record in ended)
+    found = _class_of(ended[-1])
+    cause, names = cause_of_class(found.name if found is not None else None, "failing-batches")
+    pasted = all(record.fields.get("origin") == "paste" for record in ended)
     after = sum(t.time_us > last for t in query.triggers) if last else 0
     recovered = after >= limits.worked
     error = say.shorten(error_of(ended[-1].cause), 200)
@@ -83,21 +95,97 @@ def _finding(
         query,
         severity=Severity.WARNING if recovered else Severity.CRITICAL,
         state=State.RECOVERED if recovered else State.ONGOING,
-        title=f"{len(ended)} of {runs} run{'s' if runs > 1 else ''} of query {query.name or query.id} "
+        title=f"{_who(query)} ended with an exception: {error}"
+        if pasted
+        else f"{len(ended)} of {runs} run{'s' if runs > 1 else ''} of query {query.name or query.id} "
         f"ended with an exception: {error}",
-        explain="It was started again and works since."
-        if recovered
-        else "It processes nothing since the last one.",
+        explain=_explain(cause, recovered=recovered, pasted=pasted),
         why=f"ended {len(ended)} times: {error}" if len(ended) > 1 else f"ended: {error}",
-        cause="failing-batches",
+        cause=cause,
         rank=rank_of(record.cause for record in ended),
         first_us=min((r.time_us for r in ended if r.time_us), default=None),
         last_us=last or None,
         count=len(ended),
-        measurements=(measured("failed-runs", len(ended), "runs", over=f"{runs} runs"),),
+        measurements=(
+            measured("failed-runs", len(ended), "runs", over=f"{runs} runs"),
+            *(_values(found) if found is not None else ()),
+        ),
         evidence=records_of(ended),
-        actions=remedies("failing-batches", assessed.app, "tolerate"),
+        actions=_actions(assessed, cause, names, found),
     )
 
 
-RULE = Rule("RT402", judge, Failing, causes=("failing-batches",))
+def _class_of(record: Record) -> Classified | None:
+    """What the exception says; one that stands by itself was classified as it was read."""
+    name = record.fields.get("class")
+    if name is None:
+        return classify_text(record.cause, "spark")
+    options = tuple(record.fields.get("options", "").split())
+    return Classified(name, "", 0, dict(record.fields), options)
+
+
+def _who(query: QueryFacts) -> str:
+    known = query.name or query.id
+    return f"Query {known}" if known else "The application"
+
+
+def _explain(cause: str, *, recovered: bool, pasted: bool) -> str:
+    if recovered:
+        return "It was started again and works since."
+    if pasted:
+        return explained(cause) or "No input says whether it was started again."
+    return "It processes nothing since the last one."
+
+
+# Of the values that an exception says: what they are called, and their unit.
+_SAID: Final = {
+    "needed": ("needed", None),
+    "available": ("available", None),
+    "used": ("used", None),
+    "total": ("total", None),
+    "from": ("from", None),
+    "to": ("to", None),
+    "waited_ms": ("waited", "ms"),
+    "waited_s": ("waited", "s"),
+    "exit_code": ("exit-code", None),
+    "executor": ("executor", None),
+    "partition": ("partition", None),
+}
+
+
+def _values(found: Classified) -> Iterator[Measurement]:
+    for key, (name, unit) in _SAID.items():
+        value = found.values.get(key)
+        if value is not None:
+            number = value.removeprefix("-").isdecimal() and key not in ("executor", "partition")
+            yield measured(name, float(value) if number else value, unit)
+
+
+def _actions(
+    assessed: Assessed, cause: str, names: tuple[str, ...], found: Classified | None
+) -> tuple[Action, ...]:
+    """What to do about the cause, and the options that the exception itself names."""
+    if cause == "failing-batches":
+        names = ("tolerate",)
+    known = [
+        action
+        for action in remedies(cause, assessed.app, *names)
+        if action.option is None or "." in action.option  # those of Flink have names, no keys
+    ]
+    told = {action.option for action in known}
+    return (
+        *known,
+        *(
+            Action(text="An option that the exception itself names", option=key)
+            for key in (found.options if found is not None else ())
+            if key not in told
+        ),
+    )
+
+
+RULE = Rule(
+    "RT402",
+    judge,
+    Failing,
+    causes=(*dict.fromkeys(("failing-batches", *(word for word, _ in CAUSE_OF_CLASS.values()))),),
+)

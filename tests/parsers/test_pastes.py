@@ -1,0 +1,336 @@
+"""Exceptions without a record above them: every class in every dress in which people paste them."""
+
+from __future__ import annotations
+
+import html
+import json
+import textwrap
+import tomllib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from flowdiag.analyses.causes import CAUSE_OF_CLASS, CAUSES
+from flowdiag.parsers.exceptions import classes, classify, options_named
+from flowdiag.parsers.lines.pastes import PASTE_BYTES, exceptions_in
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.split import Split, parse_split
+
+TABLE: Final[list[dict[str, Any]]] = tomllib.loads(
+    (Path(__file__).parents[2] / "parsers" / "formats" / "exceptions.toml").read_text()
+)["class"]
+
+FLINK: Final = (
+    "org.apache.flink.runtime.JobException: Recovery is suppressed by NoRestartBackoffTimeStrategy",
+    (
+        "org.apache.flink.runtime.executiongraph.failover.flip1.ExecutionFailureHandler.handleFailure"
+        "(ExecutionFailureHandler.java:138)"
+    ),
+    "org.apache.flink.runtime.scheduler.DefaultScheduler.handleTaskFailure(DefaultScheduler.java:252)",
+)
+SPARK: Final = (
+    "org.apache.spark.sql.streaming.StreamingQueryException: the query was stopped",
+    "org.apache.spark.sql.execution.streaming.StreamExecution.runStream(StreamExecution.scala:325)",
+    "org.apache.spark.sql.execution.streaming.StreamExecution$$anon$1.run(StreamExecution.scala:211)",
+)
+
+
+def trace(said: str, engine: str) -> list[str]:
+    """A trace with `said` as its deepest cause."""
+    outer, *frames = SPARK if engine == "spark" else FLINK
+    below = [f"\tat {frame}" for frame in frames]
+    last = ["\tat java.base/java.lang.Thread.run(Thread.java:829)", "\t... 7 more"]
+    return [outer, *below, last[0], f"Caused by: {said}", *below, last[1]]
+
+
+def joined(lines: list[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def marked(mark: str) -> Callable[[list[str]], str]:
+    """Every line behind the same mark."""
+    return lambda lines: joined([f"{mark}{line}" for line in lines])
+
+
+def wrapped(lines: list[str]) -> str:
+    """As a terminal of 100 columns breaks lines."""
+    return joined(
+        [
+            part
+            for line in lines
+            for part in textwrap.wrap(line.expandtabs(4), 100, break_on_hyphens=False)
+        ]
+    )
+
+
+DATED: Final = ("date above", "table with date")
+DRESSES: Final[dict[str, Callable[[list[str]], str]]] = {
+    "bare": joined,
+    "date above": lambda lines: joined(["2023-11-08 12:40:56", *lines]),
+    "table with date": lambda lines: joined([f"2023-11-08 12:40:56\t{lines[0]}", *lines[1:]]),
+    "table of counts": lambda lines: joined(["count\texception", f"12\t{lines[0]}", *lines[1:]]),
+    "from the middle": lambda lines: joined(lines[2:]),
+    "unindented": lambda lines: joined([line.strip() for line in lines]),
+    "without at": lambda lines: joined([line.strip().removeprefix("at ") for line in lines]),
+    "wrapped": wrapped,
+    "comment": lambda lines: joined(["/**", *(f" * {line}" for line in lines), " */"]),
+    "hash": marked("# "),
+    "slashes": marked("// "),
+    "quoted": marked("> "),
+    "quoted twice": marked("> > "),
+    "bullets": marked("- "),
+    "fence": lambda lines: joined(["The job dies with", "", "```java", *lines, "```", "What now?"]),
+    "json elements": lambda lines: json.dumps(lines, indent=2),
+    "json elements on a line": json.dumps,
+    "json value": lambda lines: json.dumps({"error": "\n".join(lines)}, indent=2),
+    "html": lambda lines: f"<pre>{html.escape(joined(lines))}</pre>\n",
+    "frames on a line": lambda lines: " ".join(line.strip() for line in lines) + "\n",
+    "windows": lambda lines: "\r\n".join(lines) + "\r\n",
+}
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """What a file comes to, but the `split` row."""
+    (source,) = discover([str(path)]).sources
+    assert source.kind != "not-read", source.reason
+    table = [row for batch in parse_split(Split(source, 0, -1)) for row in batch.to_pylist()]
+    for row in table:
+        row["fields"] = dict(row["fields"] or ())
+    return [row for row in table if row["event"] != "split"]
+
+
+def pasted(path: Path) -> list[dict[str, Any]]:
+    return [row for row in rows_of(path) if row["template"] == "bare-exception"]
+
+
+@pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry["name"])
+def test_every_sample_gives_its_class_and_values(entry: dict[str, Any]) -> None:
+    found = classify([entry["sample"]], entry.get("engine"))
+    assert found is not None
+    assert (found.name, found.kind) == (entry["name"], entry["kind"])
+    assert found.values == entry.get("gives", {})
+
+
+@pytest.mark.parametrize("dress", DRESSES)
+@pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry["name"])
+def test_every_class_in_every_dress(entry: dict[str, Any], dress: str, tmp_path: Path) -> None:
+    engine = entry.get("engine", "flink")
+    path = tmp_path / "paste"
+    path.write_text(DRESSES[dress](trace(entry["sample"], engine)))
+    (row,) = pasted(path)
+    assert row["event"] == ("spark_query" if engine == "spark" else "exception")
+    assert row["fields"].get("class") == entry["name"]
+    if dress != "wrapped":  # a number may be broken in two
+        assert entry.get("gives", {}).items() <= row["fields"].items()
+    said = entry["sample"].split(":")[0]
+    assert (
+        said in " ".join((row["cause"], row["fields"]["exception"]))
+        or "Lost task" in entry["sample"]
+    )
+    if dress in DATED:
+        assert row["local_us"] == datetime(2023, 11, 8, 12, 40, 56, tzinfo=UTC).timestamp() * 1e6
+    else:
+        assert row["local_us"] is None and row["utc_us"] is None
+
+
+def test_every_class_has_words_for_its_cause() -> None:
+    names = {one.name for one in classes()}
+    assert set(CAUSE_OF_CLASS) <= names
+    # What only wraps a failure has no word of its own.
+    assert names - set(CAUSE_OF_CLASS) == {
+        "checkpoint-failures",
+        "checkpoint-expired",
+        "query-failed",
+    }
+    for word, remedies in CAUSE_OF_CLASS.values():
+        assert set(remedies) <= set(CAUSES[word].remedies or {})
+        assert CAUSES[word].remedies, word
+
+
+# --- whose trace it is ----------------------------------------------------------------------------
+
+HEADED = "2023-11-08 12:40:56,123 {level} org.example.Orders [] - could not\n"
+
+
+@pytest.mark.parametrize("level", ["INFO", "WARN"])
+def test_a_trace_below_a_record_is_the_record_s(level: str, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    said = trace("java.io.IOException: No space left on device", "flink")
+    path.write_text(HEADED.format(level=level) + joined(said))
+    assert pasted(path) == []
+
+
+def test_a_grave_record_of_unknown_words_tells_of_its_exception(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    said = joined(trace("java.io.IOException: No space left on device", "flink"))
+    path.write_text(HEADED.format(level="ERROR") + said)
+    (row,) = pasted(path)
+    assert row["fields"]["class"] == "storage-full"
+    assert (
+        row["local_us"] == datetime(2023, 11, 8, 12, 40, 56, 123000, tzinfo=UTC).timestamp() * 1e6
+    )
+    # Only what is known is told of: user code logs and goes on.
+    path.write_text(
+        HEADED.format(level="ERROR") + joined(trace("org.example.OrderError: x", "flink"))
+    )
+    assert pasted(path) == []
+
+
+def test_a_trace_in_front_of_the_first_record_is_nobody_s(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    said = joined(trace("java.io.IOException: No space left on device", "flink")[3:])
+    path.write_text(said + HEADED.format(level="INFO") + said)
+    (row,) = pasted(path)
+    assert (row["offset"], row["fields"]["class"]) == (0, "storage-full")
+
+
+def test_a_date_line_ends_a_record(tmp_path: Path) -> None:
+    path = tmp_path / "paste"
+    said = joined(trace("java.net.UnknownHostException: kafka-3.example", "flink"))
+    path.write_text("2023-11-08 12:40:56\n" + said + "\n2023-11-08 13:00:00\n" + said)
+    first, second = pasted(path)
+    assert second["local_us"] - first["local_us"] == (19 * 60 + 4) * 1_000_000
+
+
+def test_two_exceptions_are_two_rows(tmp_path: Path) -> None:
+    path = tmp_path / "paste"
+    one = joined(trace("java.net.UnknownHostException: kafka-3.example", "flink"))
+    other = joined(trace("java.lang.OutOfMemoryError: Metaspace", "flink"))
+    path.write_text(one + "\n" + other)
+    assert [row["fields"]["class"] for row in pasted(path)] == [
+        "service-unreachable",
+        "metaspace-full",
+    ]
+
+
+def test_any_split_gives_the_same_rows(tmp_path: Path) -> None:
+    path = tmp_path / "paste"
+    said = joined(trace("java.io.IOException: No space left on device", "flink"))
+    path.write_text(said + HEADED.format(level="ERROR") + said)
+    (source,) = discover([str(path)]).sources
+    edges = [0, 100, 700, -1]
+    parts = [
+        row["cause"]
+        for start, end in pairwise(edges)
+        for batch in parse_split(Split(source, start, end))
+        for row in batch.to_pylist()
+        if row["event"] == "exception"
+    ]
+    assert parts == [row["cause"] for row in pasted(path)]
+
+
+# --- root and consequences ------------------------------------------------------------------------
+
+
+def test_the_deepest_cause_that_says_why() -> None:
+    lost = "org.apache.flink.runtime.io.network.netty.exception.RemoteTransportException: Lost connection to task manager 'worker-2/10.0.0.7:35511 [ tm-2 ] '. This indicates that the remote task manager was lost."
+    found = classify([FLINK[0], lost, "java.io.IOException: Connection reset by peer"])
+    assert found is not None and (found.name, found.link) == ("taskmanager-lost", 1)
+
+
+def test_what_wraps_a_user_s_exception_is_not_its_class() -> None:
+    used_up = "org.apache.flink.runtime.JobException: Recovery is suppressed by FixedDelayRestartBackoffTimeStrategy(maxNumberRestartAttempts=3, backoffTimeMS=10000)"
+    assert classify([used_up, "org.example.OrderError: price is negative"]) is None
+    found = classify([used_up])
+    assert found is not None and found.name == "restarts-used-up"
+
+
+def test_python_s_error_is_the_cause(tmp_path: Path) -> None:
+    path = tmp_path / "paste"
+    path.write_text(
+        "org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 in stage 8.0 failed 4 times,"
+        " most recent failure: Lost task 1.3 in stage 8.0 (TID 44) (worker-3 executor 2):"
+        " org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+        '  File "/opt/orders/job.py", line 31, in parse\n'
+        "    return float(text)\n"
+        "ValueError: could not convert string to float: 'n/a'\n\n"
+        "\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.next(PythonRunner.scala:572)\n"
+        "Driver stacktrace:\n"
+        "\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2785)\n"
+    )
+    (row,) = pasted(path)
+    assert row["cause"] == "ValueError: could not convert string to float: 'n/a'"
+
+
+def test_a_py4j_error_is_what_java_said(tmp_path: Path) -> None:
+    path = tmp_path / "paste"
+    path.write_text(
+        "Traceback (most recent call last):\n"
+        '  File "/opt/orders/job.py", line 12, in <module>\n'
+        "    query.awaitTermination()\n"
+        "py4j.protocol.Py4JJavaError: An error occurred while calling o88.awaitTermination.\n"
+        f": {SPARK[0]}\n\tat {SPARK[1]}\n"
+        "Caused by: java.lang.IllegalStateException: Partition orders-3's offset was changed from 1500 to 20,"
+        " some data may have been missed.\n"
+    )
+    (row,) = pasted(path)
+    assert row["event"] == "spark_query"
+    assert row["fields"]["class"] == "offsets-went-back"
+    assert (row["fields"]["from"], row["fields"]["to"]) == ("1500", "20")
+
+
+def test_a_spark_exception_names_its_query(tmp_path: Path) -> None:
+    path = tmp_path / "paste"
+    identity, run = "6a4b3fcd-1d8f-4f39-8f6c-0c8a13d9a111", "0ef5d5a4-7d5e-4c37-92a4-42f87f1f2a22"
+    path.write_text(
+        f"{SPARK[0]}\n=== Streaming Query ===\nIdentifier: orders [id = {identity}, runId = {run}]\n"
+        f"Current State: ACTIVE\n\tat {SPARK[1]}\n"
+    )
+    (row,) = pasted(path)
+    assert row["job_name"] == "orders"
+    assert (row["fields"]["id"], row["fields"]["run_id"]) == (identity, run)
+
+
+def test_the_lost_taskmanager_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "paste"
+    said = "java.util.concurrent.TimeoutException: Heartbeat of TaskManager with id tm-7(worker-3:8041) timed out."
+    path.write_text(joined(trace(said, "flink")))
+    (row,) = pasted(path)
+    assert row["taskmanager"] == "tm-7" == row["fields"]["lost_taskmanager"]
+
+
+def test_options_that_a_text_names() -> None:
+    text = (
+        "You can increase this by setting 'taskmanager.memory.network.fraction' or spark.rpc.askTimeout;"
+        " see org.apache.spark.sql.Dataset and s3.example.com, task.java"
+    )
+    assert options_named(text) == ("taskmanager.memory.network.fraction", "spark.rpc.askTimeout")
+
+
+# --- what is no exception -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We saw an OutOfMemoryError once and raised the heap.\n",
+        "taskmanager.memory.process.size: 4g\n# Exception handling\n",
+        "public class OrderException extends RuntimeException {\n}\n",
+        '"main" #1 prio=5\n\tat java.lang.Thread.run(Thread.java:829)\n',
+        "",
+    ],
+)
+def test_words_about_exceptions_are_none(text: str) -> None:
+    assert list(exceptions_in(text.encode())) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "at " * 60_000,
+        "> " * 90_000,
+        "a." * 90_000,
+        '",' * 90_000,
+        "Caused by: " * 20_000,
+        "\\n\\tat a" * 20_000,
+    ],
+    ids=lambda text: text[:8],
+)
+def test_hostile_text_is_read_in_linear_time(text: str) -> None:
+    began = datetime.now(UTC)
+    list(exceptions_in(text[:PASTE_BYTES].encode()))
+    assert (datetime.now(UTC) - began).total_seconds() < 3
