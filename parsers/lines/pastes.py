@@ -19,7 +19,7 @@ from typing import Final
 from flowdiag.parsers.exceptions import Classified, classify, is_outer
 from flowdiag.parsers.flink.failures import lost_peer
 from flowdiag.parsers.lines import prefix
-from flowdiag.parsers.lines.records import open_record
+from flowdiag.parsers.lines.records import Record, open_record
 from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, is_trace_line, read_trace
 from flowdiag.parsers.rows import Event, Row
 
@@ -239,16 +239,19 @@ def _of_query(one: Pasted, fields: dict[str, str]) -> Row:
 # --- traces ---------------------------------------------------------------------------------------
 
 
-def _json_level(line: str, head: prefix.Prefix) -> str | None:
-    """The level of a record that is a JSON object on a line; None for what is none."""
+def _json_record(line: str, head: prefix.Prefix) -> Record | None:
+    """The record that a JSON object on a line is; None for what is none."""
     if head.complete or not head.text.startswith("{", head.inner):
         return None
     record = open_record(line)
+    return record if record.json else None
+
+
+def _owns(record: Record) -> bool:
+    """Whether an opened object is a record of a log: with a time, a logger or a level."""
     head = record.head
     timed = head.local_us is not None or head.utc_us is not None
-    if not record.json or not (timed or head.logger or head.level):
-        return None
-    return head.level or "INFO"
+    return bool(timed or head.logger or head.level)
 
 
 _NAME = r"(?:[A-Za-z_][\w$]{0,80}\.){1,20}[A-Z][\w$]{0,120}"
@@ -347,20 +350,23 @@ class _Segments:
         if self._like is not None and not head.complete:
             line = prefix.strip_like(line, self._like)
             head = prefix.parse(line)
-        level = _json_level(line, head)
+        record = _json_record(line, head)
         before = self._block
-        if level is not None:
+        if record is not None and _owns(record):
             self._end()
-            self._level, self._stamp = level, None
-        elif head.complete and not self._goes_on(head):
+            self._level, self._stamp = record.head.level or "INFO", None
+        elif record is None and head.complete and not self._goes_on(head):
             self._header(offset, head)
         else:
-            bare = head.text[head.begin if head.complete else head.inner :]
-            for text in _undressed(bare, self._escaped):
-                self._take(offset, text)
-                if before is not None and self._block is not before:
-                    yield before
-                before = self._block
+            texts = [head.text[head.begin if head.complete else head.inner :]]
+            if record is not None:
+                texts = [record.head.text[record.head.inner :], *(record.more or ())]
+            for bare in texts:
+                for text in _undressed(bare, self._escaped):
+                    self._take(offset, text)
+                    if before is not None and self._block is not before:
+                        yield before
+                    before = self._block
             return
         if before is not None:
             yield before
