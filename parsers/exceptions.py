@@ -107,14 +107,23 @@ def classify(chain: Sequence[str], engine: str | None = None) -> Classified | No
                 if one.hollow and link != deepest:
                     continue
                 if any(part in lower[link] for part in one.texts):
+                    values = _values(one, texts[link])
                     return Classified(
-                        one.name,
+                        _directed(one.name, values),
                         one.kind,
                         link,
-                        _values(one, texts[link]),
+                        values,
                         options_named(texts[link]),
                     )
     return None
+
+
+def _directed(name: str, values: dict[str, str]) -> str:
+    """Offsets that changed went back, or those between are gone: the numbers tell."""
+    before, after = values.get("from", ""), values.get("to", "")
+    if name == "offsets-went-back" and before.isdecimal() and after.isdecimal():
+        return name if int(after) < int(before) else "offsets-gone"
+    return name
 
 
 @functools.cache

@@ -36,7 +36,8 @@ _WORDS: Final = (
             r"is out of range for partition (?P<what>[^\s,]{1,300})"
             r"|Offsets out of range with no configured reset policy for partitions:?"
             r" (?P<partitions>[^\n]{1,300})"
-            r"|Partition (?P<changed>\S{1,300})'s offset was changed from \d{1,19} to \d{1,19}"
+            r"|Partition (?P<changed>\S{1,300})'s offset was changed from (?P<before>\d{1,19})"
+            r" to (?P<after>\d{1,19})"
         ),
     ),
     (
@@ -94,9 +95,22 @@ def trouble_in(text: str | None) -> tuple[str, str | None] | None:
     for kind, words in _WORDS:
         found = words.search(text or "")
         if found is not None:
-            named = next((value for value in found.groupdict().values() if value), None)
+            groups = found.groupdict()
+            before, after = groups.pop("before", None), groups.pop("after", None)
+            if went_back(before, after):
+                return None  # a topic that was made anew: nothing was deleted too early
+            named = next((value for value in groups.values() if value), None)
             return kind, named if kind == BLOCK else partition_in(named)
     return None
+
+
+def went_back(before: str | None, after: str | None) -> bool:
+    """Whether a partition ends before what was read of it: the topic is another one.
+
+    >>> went_back("8812", "14"), went_back("14", "8812"), went_back(None, None)
+    (True, False, False)
+    """
+    return before is not None and after is not None and int(after) < int(before)
 
 
 def partition_in(text: str | None) -> str | None:
@@ -182,6 +196,8 @@ def _of_record(record: Record) -> Iterator[Trouble]:
     template = record.template or ""
     fields = record.fields
     if template in _TEMPLATES:
+        if went_back(fields.get("before"), fields.get("after")):
+            return
         kind = _TEMPLATES[template]
         named = fields.get("partition")
         what = fields.get("block") if kind == BLOCK else partition_in(named)

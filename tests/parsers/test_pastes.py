@@ -239,6 +239,15 @@ def test_what_wraps_a_user_s_exception_is_not_its_class() -> None:
     assert found is not None and found.name == "restarts-used-up"
 
 
+@pytest.mark.parametrize(
+    "before, after, name", [(1500, 20, "offsets-went-back"), (20, 1500, "offsets-gone")]
+)
+def test_the_numbers_tell_which_way_offsets_changed(before: int, after: int, name: str) -> None:
+    said = f"Partition orders-3's offset was changed from {before} to {after}, some data may have been missed"
+    found = classify([f"java.lang.IllegalStateException: {said}"], "spark")
+    assert found is not None and found.name == name
+
+
 def test_python_s_error_is_the_cause(tmp_path: Path) -> None:
     path = tmp_path / "paste"
     path.write_text(
