@@ -5,10 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from flowdiag.analyses.flink.crises import said_of
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.startup.facts import StartupFacts
 
 _FAILURES: Final = ("task-failure", "job-failing", "job-failure")
+
+KEEPS: Final = frozenset(
+    {
+        "not-enough-slots",
+        "network-buffers",
+        "class-loading",
+        "submission-failed",
+        "frame-too-large",
+        "invalid-options",
+        "invalid-sql",
+        "state-has-no-operator",
+        "serializer-changed",
+        "restore-failed",
+        "not-serializable",
+        "coordinator-failed",
+        "restarts-used-up",
+        "leadership-lost",
+        "jobmanager-lost",
+        "rpc-timeout",
+    }
+)
+"""Classes of exceptions that keep a job from running at all."""
+
+
+def keeps_from_running(incident: Incident) -> str | None:
+    """The class of an exception that stands by itself, if it says what keeps a job from running."""
+    said = said_of(incident) if incident.kind == "exception" else None
+    return said.name if said is not None and said.name in KEEPS else None
 
 
 def failure_text(incident: Incident) -> str | None:

@@ -17,6 +17,7 @@ from flowdiag.analyses.report.wire import Data
 from flowdiag.analyses.span import Span
 from flowdiag.analyses.startup.assemble import assemble_startup
 from flowdiag.analyses.startup.facts import JobStarting, JobStarts, StartupFacts
+from flowdiag.analyses.startup.failures import keeps_from_running
 from flowdiag.analyses.startup.rules import RULES
 
 if TYPE_CHECKING:
@@ -110,8 +111,12 @@ class Startup(FlinkTopic):
         )
 
     def assessed(self, facts: StartupFacts) -> bool:
-        """Whether a start, a step of the cluster or a trouble is known."""
-        return any(job.starts for job in facts.jobs) or bool(facts.cluster_steps or facts.troubles)
+        """Whether a start, a step of the cluster or a trouble is known, or what keeps a job from one."""
+        return (
+            any(job.starts for job in facts.jobs)
+            or bool(facts.cluster_steps or facts.troubles)
+            or any(keeps_from_running(i) for job in facts.jobs for i in job.job.incidents)
+        )
 
 
 STARTUP: Final = Startup()

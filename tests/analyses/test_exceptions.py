@@ -16,6 +16,7 @@ from flowdiag.analyses.finding import Finding, State
 from flowdiag.analyses.flink.crises import crises
 from flowdiag.analyses.flink.job import ClusterFacts, Incident
 from flowdiag.analyses.rate.topic import RATE
+from flowdiag.analyses.startup.topic import STARTUP
 from flowdiag.parsers.sources.discover import discover
 
 from ..parsers.test_pastes import DRESSES, TABLE, trace
@@ -133,6 +134,8 @@ PASTED: Final = (
     ("checkpoints", "html", "heap-full"),
     ("checkpoints", "date above", "kafka-timeout"),
     ("checkpoints", "json elements", "not-enough-slots"),
+    ("startup", "html", "not-enough-slots"),
+    ("startup", "bullets", "class-loading"),
     ("rate", "quoted", "offsets-went-back"),
     ("rate", "fence", "executor-lost"),
     ("rate", "json value", "state-store-broken"),
@@ -146,7 +149,7 @@ def test_one_pasted_exception_is_a_diagnosis(
     entry = next(one for one in TABLE if one["name"] == name)
     path = tmp_path / "paste"
     path.write_text(DRESSES[dress](trace(entry["sample"], entry.get("engine", "flink"))))
-    topic = CHECKPOINTS if command == "checkpoints" else RATE
+    topic = {"checkpoints": CHECKPOINTS, "startup": STARTUP, "rate": RATE}[command]
     report = diagnose((topic,), discover([str(path)]), lambda: spark)
     assert report.summary.cause == CAUSE_OF_CLASS[name][0]
     assert report.summary.verdict in ("failing", "degraded")

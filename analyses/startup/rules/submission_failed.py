@@ -13,7 +13,8 @@ There is no job to look at in the web interface: all that is left is a stack tra
 How it decides
 --------------
 By the client's and the JobManager's own words for it; the deepest cause of the stack trace is the reason. A
-client that waits for its job and reports that job's failure is no failed submission.
+client that waits for its job and reports that job's failure is no failed submission. Of a job of which no
+start is known, an exception that stands by itself and says what keeps it from running counts, too.
 
 What to do
 ----------
@@ -29,6 +30,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from flowdiag.analyses.causes import CAUSE_OF_CLASS, CAUSES, cause_of_class
+from flowdiag.analyses.flink.job import Incident
+from flowdiag.analyses.startup.failures import KEEPS, keeps_from_running
 from flowdiag.analyses.startup.kit import (
     UNKNOWN_JOB,
     Finding,
@@ -84,6 +88,9 @@ def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding]:
     if refused:
         yield from (_of_job(facts, job) for job in refused)
         return
+    for job in facts.jobs:
+        if not job.starts:
+            yield from _of_exceptions(job)
     troubles = [t for t in _told(facts) if _is_submission(facts, t)]
     if troubles:
         yield _of_troubles(facts, troubles)
@@ -126,6 +133,31 @@ def _of_job(facts: StartupFacts, job: JobStarts) -> Finding:
     )
 
 
+def _of_exceptions(job: JobStarts) -> Iterator[Finding]:
+    """What exceptions by themselves say of a job of which no start is known: one finding per cause."""
+    by_class: dict[str, list[Incident]] = {}
+    for incident in job.job.incidents:
+        if (name := keeps_from_running(incident)) is not None:
+            by_class.setdefault(name, []).append(incident)
+    for name, incidents in by_class.items():
+        cause, names = cause_of_class(name, "submission-failed")
+        text = say.shorten(incidents[-1].cause or "no reason is given", 200)
+        yield of_start(
+            job,
+            ongoing=True,
+            title=f"The job does not run: {CAUSES[cause].meaning}: {text}",
+            why=text,
+            cause=cause,
+            rank=Rank.ROOT_CAUSE,
+            first_us=incidents[0].time_us,
+            last_us=incidents[-1].time_us,
+            count=len(incidents),
+            explain=CAUSES[cause].explanation,
+            evidence=cite((one.ref, one.time_us) for one in incidents),
+            actions=remedies(cause, job.job, *names),
+        )
+
+
 def _of_troubles(facts: StartupFacts, troubles: list[Trouble]) -> Finding:
     first = troubles[0]
     said = first.cause or first.values.get("exception") or "no reason is logged"
@@ -166,4 +198,11 @@ def _remedies(said: str) -> tuple[str, ...]:
     return ("reason",)
 
 
-RULE: Final = Rule("ST103", judge, whole=True, causes=("submission-failed",))
+RULE: Final = Rule(
+    "ST103",
+    judge,
+    whole=True,
+    causes=(
+        *dict.fromkeys(("submission-failed", *(CAUSE_OF_CLASS[name][0] for name in sorted(KEEPS)))),
+    ),
+)
