@@ -142,6 +142,11 @@ def is_outer(name: str) -> bool:
     return any(one.name == name and (one.outer or one.hollow) for one in classes())
 
 
+def says_why(name: str) -> bool:
+    """Whether a class by itself says why something failed, whatever stands around it."""
+    return any(one.name == name and not one.last for one in classes())
+
+
 def kind_of_class(name: str) -> str | None:
     """The kind of failure of a class; None for a name that is none."""
     return next((one.kind for one in classes() if one.name == name), None)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from flowdiag.parsers.exceptions import Classified, classify, is_outer
+from flowdiag.parsers.exceptions import Classified, classify, is_outer, says_why
 from flowdiag.parsers.flink.failures import lost_peer
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.records import Record, open_record
@@ -183,9 +183,25 @@ def paste_rows(
         found = one.classified(who)
         if one.inline and not one.frames:
             continue
-        if one.level is not None and (failed or found is None or one.level not in _GRAVE):
+        if one.level is not None and (failed or not _ends_something(one, found, who)):
             continue
         yield _row(one, found, who or "flink", source)
+
+
+def _ends_something(one: Pasted, found: Classified | None, engine: str | None) -> bool:
+    """Whether an exception below a record of unknown words is a failure, not one that was caught.
+
+    Clients log what they try again: time-outs, refused connections, missing files. Spark's own
+    words say that a job or a query ended.
+    """
+    if one.level not in _GRAVE or found is None:
+        return False
+    if engine == "spark":
+        return any(_ENDED.search(text) for text in one.chain)
+    return says_why(found.name) or is_outer(found.name)
+
+
+_ENDED = re.compile(r"StreamingQueryException|Job aborted|Writing job aborted|Py4JJavaError")
 
 
 def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row:
@@ -211,7 +227,7 @@ def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row
     if one.clock is not None:
         row["clock"] = one.clock
     if one.level is not None:
-        row["level"] = one.level
+        row["level"] = fields["headed"] = one.level
     if engine == "spark":
         return row | _of_query(one, fields)
     row["event"] = Event.EXCEPTION.value

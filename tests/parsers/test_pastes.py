@@ -180,6 +180,16 @@ def test_a_grave_record_of_unknown_words_tells_of_its_exception(tmp_path: Path) 
     assert pasted(path) == []
 
 
+def test_what_clients_try_again_is_no_failure(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    for said in (
+        "java.net.ConnectException: Connection refused",
+        "java.io.FileNotFoundException: /a",
+    ):
+        path.write_text(HEADED.format(level="ERROR") + joined(trace(said, "flink")))
+        assert pasted(path) == []
+
+
 def test_a_trace_in_front_of_the_first_record_is_nobody_s(tmp_path: Path) -> None:
     path = tmp_path / "log"
     said = joined(trace("java.io.IOException: No space left on device", "flink")[3:])

@@ -187,7 +187,8 @@ def _failed(job: Job, cause: str | None, group: list[Crisis]) -> Finding:
         title=_title(name, cause, bursts, text, last),
         why=f"{name}: {text}" if text and cause not in (*_NOBODYS, None) else None,
         cause=cause,
-        confidence=weigh(votes) if text else Confidence.LOW,
+        # Below a record of unknown words it may have been caught.
+        confidence=weigh(votes) if text and "headed" not in root.text else Confidence.LOW,
         rank=Rank.ROOT_CAUSE if text and cause is not None else Rank.SYMPTOM,
         count=bursts,
         explain=explain,
