@@ -198,7 +198,9 @@ def _ends_something(one: Pasted, found: Classified | None, engine: str | None) -
         return False
     if engine == "spark":
         return any(_ENDED.search(text) for text in one.chain)
-    return says_why(found.name) or is_outer(found.name)
+    said_by_flink = any(text.startswith("org.apache.flink.") for text in one.chain)
+    known = says_why(found.name) or is_outer(found.name)
+    return known and (said_by_flink or found.kind == "out-of-memory")
 
 
 _ENDED = re.compile(r"StreamingQueryException|Job aborted|Writing job aborted|Py4JJavaError")
