@@ -177,6 +177,20 @@ def convicted(culprit: Culprit) -> str:
     return culprit.why if name in culprit.why else f"{name}: {culprit.why}"
 
 
+def job_of(subject: Subject) -> str:
+    """The job or application of a subject, as a class of test cases is called; empty: of none."""
+    return subject.job_name or subject.job_id or subject.application or ""
+
+
+def jobs(report: Report) -> list[str]:
+    """The jobs or applications of a report, as `job_of` names them; some may be named by findings only."""
+    data = report.data
+    named = [job.name or job.job_id for job in data.jobs or ()]
+    named += [app.name or app.application or "" for app in data.applications or ()]
+    named += [job_of(finding.subject) for finding in report.findings]
+    return [name for name in dict.fromkeys(named) if name]
+
+
 def place(item: Evidence) -> str:
     """`file:line`, as editors open it; bytes where the line is not known."""
     return f"{item.source}:{item.line}" if item.line else f"{item.source} at byte {item.offset}"
@@ -341,7 +355,7 @@ def lacking(report: Report) -> str:
 
 
 def unsettled(rules: Sequence[Rule]) -> list[Rule]:
-    """Rules that could not tell."""
+    """Rules that could not tell; those that had nothing to judge are counted, and not listed."""
     return [rule for rule in rules if rule.status == "inconclusive"]
 
 
@@ -352,7 +366,11 @@ def verdict_sentence(report: Report) -> str:
         return "nothing to diagnose"
     findings = report.findings
     if summary.verdict == "inconclusive":
-        return "inconclusive: the input does not tell"
+        return f"inconclusive: {say.shorten(summary.reason or 'the input does not tell', 120)}"
+    if summary.verdict == "calculated":
+        return "calculated, nothing that runs was looked at" + (
+            f", {say.plural(len(findings), 'remark')}" if findings else ""
+        )
     if summary.verdict == "healthy":
         return "healthy" + (f", {say.plural(len(findings), 'remark')}" if findings else "")
     critical = sum(finding.severity == "critical" for finding in findings)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from flowdiag.analyses import say
 from flowdiag.analyses.checkpoints.rules import RULES
 from flowdiag.analyses.diagnosis import Named
-from flowdiag.analyses.finding import RuleOutcome
+from flowdiag.analyses.finding import Inconclusive, RuleOutcome
 from flowdiag.analyses.flink.assemble import assemble
-from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
+from flowdiag.analyses.flink.episodes import in_order
+from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.kit import Job, jobs_of
 from flowdiag.analyses.flink.settled import Settled, rows_of
 from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
@@ -36,6 +39,7 @@ class Checkpoints(FlinkTopic):
     """Facts: `ClusterFacts`, with the loads of subtasks while checkpoints failed."""
 
     name = "checkpoints"
+    wanted = "a checkpoint event"
     engine = FLINK
     rules = RULES
 
@@ -70,6 +74,10 @@ class Checkpoints(FlinkTopic):
         """The jobs."""
         return named_jobs(facts.jobs)
 
+    def first_us(self, facts: ClusterFacts) -> int | None:
+        """The first record of any job."""
+        return min((job.first_us for job in facts.jobs if job.first_us is not None), default=None)
+
     def last_us(self, facts: ClusterFacts) -> int | None:
         """The last record of any job."""
         return max((job.last_us for job in facts.jobs if job.last_us is not None), default=None)
@@ -85,6 +93,25 @@ class Checkpoints(FlinkTopic):
     def cases(self, facts: ClusterFacts) -> Sequence[Job]:
         """The jobs."""
         return jobs_of(facts)
+
+    def doubted(
+        self, outcomes: Sequence[RuleOutcome], facts: ClusterFacts
+    ) -> Sequence[RuleOutcome]:
+        """The outcomes, the first core rule in doubt about jobs of which nothing proves that they are well."""
+        doubts = tuple(
+            Inconclusive(
+                reason=why, remedy="add the JobManager's log of the time after it", job=job.key
+            )
+            for job in facts.jobs
+            if (why := unproven(job)) is not None
+        )
+        core = next(outcome for outcome in outcomes if outcome.core)
+        return [
+            replace(outcome, inconclusive=(*outcome.inconclusive, *doubts))
+            if outcome is core
+            else outcome
+            for outcome in outcomes
+        ]
 
     def data(
         self,
@@ -124,6 +151,32 @@ class Checkpoints(FlinkTopic):
 
 
 CHECKPOINTS: Final = Checkpoints()
+
+
+def unproven(job: JobFacts) -> str | None:
+    """Why a job is not healthy, whatever the rules say of it; None: a checkpoint completed, none failed last.
+
+    What is aborted by a cancel or a shutdown, or on its way when the input ends, speaks neither for a job
+    nor against it. A job without any word about checkpoints is left out: it may have none.
+    """
+    ended = [c for c in in_order(job.checkpoints) if c.status is not Status.IN_FLIGHT]
+    counted = [i.text for i in job.incidents if i.kind == "checkpoint-counts"]
+    if not job.checkpoints:
+        failed = max((int(said.get("failed") or 0) for said in counted), default=0)
+        done = max((int(said.get("completed") or 0) for said in counted), default=0)
+        if failed and not done:
+            return f"no checkpoint completed: {say.plural(failed, 'checkpoint')} failed"
+        if job.late or job.declines:
+            return "no checkpoint completed in the input, which holds complaints about some"
+        return None
+    if not any(c.status is Status.COMPLETED for c in ended):
+        numbers = Counter(c.status.replace("_", " ") for c in job.checkpoints)
+        said = ", ".join(f"{number} {status}" for status, number in numbers.items())
+        return f"no checkpoint completed in the input: {said}"
+    decided = [c for c in ended if c.status is not Status.ABORTED]
+    if decided[-1].status.unsuccessful:
+        return f"the last checkpoint, {decided[-1].id}, {decided[-1].status}"
+    return None
 
 
 def _within(job: JobFacts, span: Span) -> JobFacts:

@@ -32,6 +32,7 @@ class Memory(FlinkTopic):
     """Facts: `MemoryFacts`."""
 
     name = "memory"
+    wanted = "a memory option or size"
     engine = FLINK
     rules = RULES
     checkpoints = False
@@ -76,6 +77,10 @@ class Memory(FlinkTopic):
         """The jobs."""
         return named_jobs(facts.jobs)
 
+    def first_us(self, facts: MemoryFacts) -> int | None:
+        """The first record of any job."""
+        return min((job.first_us for job in facts.jobs if job.first_us is not None), default=None)
+
     def last_us(self, facts: MemoryFacts) -> int | None:
         """The last record of any job."""
         return max((job.last_us for job in facts.jobs if job.last_us is not None), default=None)
@@ -112,6 +117,12 @@ class Memory(FlinkTopic):
     def assessed(self, facts: MemoryFacts) -> bool:
         """Whether anything is known of any process or buffer."""
         return bool(facts.processes or facts.buffers or facts.kills or facts.files)
+
+    def calculated(self, facts: MemoryFacts) -> bool:
+        """Whether nothing is known but what somebody wants to configure: options, and files of them."""
+        return not (facts.buffers or facts.kills or facts.jobs or facts.writers) and not any(
+            process.observed or process.usage for process in facts.processes
+        )
 
 
 MEMORY: Final = Memory()

@@ -94,6 +94,7 @@ class Rate(Topic):
     """Facts: `RateFacts`; its rules see what they come to, an `Assessment`."""
 
     name = "rate"
+    wanted = "a batch or a trigger"
     engine = SPARK
     rules = RULES
 
@@ -103,6 +104,18 @@ class Rate(Topic):
             Named(key=app.key, id=app.application, name=app.name, selectable=app.kind != "other")
             for app in facts.applications
         ]
+
+    def first_us(self, facts: RateFacts) -> int | None:
+        """The first batch or trigger of any application."""
+        times = [batch.time_ms * 1000 for app in facts.applications for batch in app.batches]
+        times += [
+            trigger.time_us
+            for app in facts.applications
+            for query in app.queries
+            for trigger in query.triggers
+            if trigger.time_us is not None
+        ]
+        return min(times, default=None)
 
     def last_us(self, facts: RateFacts) -> int | None:
         """The last record of any application."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.finding import RuleOutcome
 from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.redact import clean
-from flowdiag.analyses.report.wire import Data, Note, Report, build_report
+from flowdiag.analyses.report.wire import Data, Input, Note, Report, build_report
 
 if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
@@ -27,6 +27,8 @@ def report_of(
     outcomes: Sequence[RuleOutcome] = (),
     names: Mapping[JobKey, str | None] | None = None,
     assessed: bool,
+    calculated: bool = False,
+    named: Iterable[str] = (),
     notes: Iterable[str] = (),
     say: Callable[[str], None] = lambda stage: None,
 ) -> Report:
@@ -42,6 +44,8 @@ def report_of(
         outcomes: of all rules of the command.
         names: of the jobs that findings are about.
         assessed: whether the input held anything that the command judges.
+        calculated: whether everything is arithmetic about what somebody wants to configure.
+        named: the inputs as the user named them: files, folders, `-`.
         notes: warnings about the input as a whole.
         say: told the name of the stage, for progress.
     """
@@ -63,7 +67,11 @@ def report_of(
         names=names or {},
         data=data,
         located=located,
-        assessed=assessed or any(outcome.findings for outcome in outcomes),
+        assessed=assessed,
+        calculated=calculated,
+        doubts=[
+            f"{name}: nothing in it was understood" for name in unrecognised(inputs, named)
+        ],
         warnings=[
             *[Note(message=clean(text)) for text in notes],
             *input_problems(inputs),
@@ -71,6 +79,30 @@ def report_of(
         ],
         privacy=options.privacy,
     )
+
+
+# Kinds that are read aside and counted as a whole, not by records.
+_WHOLE: Final = ("configuration", "kubectl", "gc-log")
+
+
+def unrecognised(inputs: Sequence[Input], named: Iterable[str]) -> list[str]:
+    """What a user named and nothing of which was recognised; an empty file says nothing, and is none.
+
+    >>> unrecognised([], ["logs/"])
+    []
+    """
+    known = [item.source for item in inputs if item.recognised or item.kind in _WHOLE]
+    filled = [item.source for item in inputs if item.bytes]
+
+    def inside(source: str, name: str) -> bool:
+        return source == name or source.startswith((name.rstrip("/") + "/", name + "!"))
+
+    return [
+        name
+        for name in dict.fromkeys(named)
+        if any(inside(source, name) for source in filled)
+        and not any(inside(source, name) for source in known)
+    ]
 
 
 def clocks_ahead(processes: Iterable[Process]) -> dict[int, int]:

@@ -201,12 +201,16 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer. `assessed` is false where there was nothing to diagnose."""
+    """The answer. `assessed` is false where there was nothing to diagnose.
+
+    `reason` says why the verdict is inconclusive, where it is.
+    """
 
     verdict: f.Verdict
     cause: str | None
     culprits: list[Culprit]
     assessed: bool
+    reason: str | None = None
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
@@ -513,6 +517,8 @@ def build_report(
     data: Data,
     located: Mapping[tuple[int, int], Located],
     assessed: bool,
+    calculated: bool = False,
+    doubts: Sequence[str] = (),
     warnings: Sequence[Note] = (),
     errors: Sequence[Note] = (),
     privacy: Privacy = LOCAL_USE,
@@ -527,20 +533,33 @@ def build_report(
         data: the command's own tables.
         located: lines and excerpts of the cited records (`evidence.locate`).
         assessed: False if no input held an event that the command needs; then the verdict is
-            inconclusive whatever the rules said.
+            inconclusive whatever the rules said, unless one of them found something that counts.
+        calculated: whether everything is arithmetic about what somebody wants to configure.
+        doubts: why it cannot be called healthy, though no rule found anything: what was not read.
         warnings, errors: about the run itself.
         privacy: what log text to keep.
     """
     whole = judge(outcomes)
+    found = any(outcome.findings for outcome in outcomes)
+    untold = [item.reason for o in outcomes if o.core for item in o.inconclusive]
+    lacking = [outcome.lacking for outcome in outcomes if outcome.lacking]
+    reasons = [*doubts, *untold, *(() if assessed else lacking)]
+    verdict = whole.verdict
+    if verdict is f.Verdict.HEALTHY and (doubts or not assessed):
+        verdict = f.Verdict.INCONCLUSIVE
+    elif verdict is f.Verdict.HEALTHY and calculated:
+        verdict = f.Verdict.CALCULATED
+    inconclusive = verdict is f.Verdict.INCONCLUSIVE
     report = Report(
         schema=SCHEMA,
         tool=Tool(version=tool_version(), command=command),
         inputs=list(inputs),
         summary=Summary(
-            verdict=whole.verdict if assessed else f.Verdict.INCONCLUSIVE,
+            verdict=verdict,
             cause=whole.cause,
             culprits=list(whole.culprits),
-            assessed=assessed,
+            assessed=assessed or found,
+            reason=clean(reasons[0]) if inconclusive and reasons else None,
         ),
         rules=[_rule(outcome) for outcome in outcomes],
         findings=[
@@ -684,7 +703,8 @@ def _rule(outcome: f.RuleOutcome) -> Rule:
         name=outcome.name,
         title=outcome.title,
         status=outcome.status,
-        reason=" · ".join(map(clean, reasons)) or None,
+        reason=" · ".join(map(clean, reasons))
+        or (clean(outcome.lacking) if outcome.lacking and not outcome.findings else None),
     )
 
 

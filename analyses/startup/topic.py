@@ -30,6 +30,7 @@ class Startup(FlinkTopic):
     """Facts: `StartupFacts`."""
 
     name = "startup"
+    wanted = "the start of a cluster or of a job"
     engine = FLINK
     rules = RULES
 
@@ -60,6 +61,11 @@ class Startup(FlinkTopic):
     def jobs(self, facts: StartupFacts) -> Iterable[Named]:
         """The jobs."""
         return named_jobs(job.job for job in facts.jobs)
+
+    def first_us(self, facts: StartupFacts) -> int | None:
+        """The first record of any job."""
+        begins = (job.job.first_us for job in facts.jobs if job.job.first_us is not None)
+        return min(begins, default=None)
 
     def last_us(self, facts: StartupFacts) -> int | None:
         """The last record of the cluster."""

@@ -246,7 +246,10 @@ def _rules(rules: list[Rule], page: Page) -> RenderableType:
         reason = line(rule.reason or rule.title, "dim" if rule.status == "clear" else "")
         name = Text.assemble((f"{rule.code} {rule.name}", ""), ("  " if state else "", ""), state)
         rows.append((name, reason))
-    return block(heading(title, f"{clear} of {len(rules)} rules are clear"), aligned(rows))
+    said = [f"{clear} of {len(rules)} rules are clear"]
+    void = sum(rule.status == "not-assessed" for rule in rules)
+    said += [f"{void} had nothing to judge"] if void else []
+    return block(heading(title, " · ".join(said)), aligned(rows))
 
 
 def _verdict(report: Report, page: Page) -> RenderableType:

@@ -24,6 +24,7 @@ _INCIDENT_KINDS: Final = {
     Event.SAVEPOINT_REQUESTED: "savepoint",
     Event.COORDINATOR_STOPPED: "coordinator-stopped",
     Event.CHECKPOINT_NOT_TRIGGERED: "not-triggered",
+    Event.CHECKPOINT_COUNTS: "checkpoint-counts",
     Event.SCHEDULER_SWITCHED: "scheduler-switched",
     Event.REQUEST_IN_QUEUE: "request-in-queue",
     Event.TASKMANAGER_REGISTERED: "taskmanager-registered",
