@@ -345,13 +345,18 @@ _CHECKPOINTS_WANTED: Final = (
 def nothing_to_diagnose(report: Report) -> tuple[str, str]:
     """What no input held, and what to give instead."""
     what, remedy = _WANTED.get(report.tool.command, _CHECKPOINTS_WANTED)
+    if (report.summary.reason or "").startswith("nothing of the input lies"):
+        return "none of it lies in the time asked for", "look at --since and --until"
     return f"none holds {what}", remedy
 
 
 def lacking(report: Report) -> str:
     """The same as a sentence."""
     what, _ = _WANTED.get(report.tool.command, _CHECKPOINTS_WANTED)
-    return f"No input held {what}."
+    reason = report.summary.reason
+    if reason is None or reason.startswith("no input holds"):
+        return f"No input held {what}."
+    return f"{reason[:1].upper()}{reason[1:]}."
 
 
 def unsettled(rules: Sequence[Rule]) -> list[Rule]:

@@ -49,14 +49,18 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
     usages: list[Usage] = []
     kinds: dict[int, str] = {}
     for source in sources:
-        if source.size > _MOST or (source.engine == "flink" and source.kind != "not-read"):
+        if source.size > _MOST:
             continue
         if source.kind not in ("not-read", "log") or source.role in ("jobmanager", "taskmanager"):
             continue
         text = _text(source)
         if not text:
             continue
-        if looks_like_options(text):
+        # What tells of Flink may be a log, or a pod that runs an image of that name.
+        of_flink = source.engine == "flink" and source.kind != "not-read"
+        if of_flink and not looks_like_kubectl(text):
+            continue
+        if not of_flink and looks_like_options(text):
             read = read_options(text[:MAX_BYTES], name=source.name, version=version)
             files.append(ConfigFile(source=source.index, name=source.name, read=read))
             kinds[source.index] = "configuration"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.diagnosis import Named
-from flowdiag.analyses.finding import RuleOutcome
+from flowdiag.analyses.finding import Inconclusive, RuleOutcome
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.settled import Settled
 from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
@@ -95,6 +95,33 @@ class Startup(FlinkTopic):
         """The jobs."""
         return tuple(JobStarting.of(job, facts) for job in facts.jobs)
 
+    def doubted(
+        self, outcomes: Sequence[RuleOutcome], facts: StartupFacts
+    ) -> Sequence[RuleOutcome]:
+        """The outcomes, the core rule in doubt where no input shows that a job got to RUNNING."""
+        doubts = [
+            Inconclusive(
+                reason="the input does not show that all tasks of the job got to RUNNING",
+                remedy="give the JobManager's log to the end of the start",
+                job=job.job.key,
+            )
+            for job in facts.jobs
+            if job.starts and not _ran(job)
+        ]
+        if not any(job.starts for job in facts.jobs):
+            doubts.append(
+                Inconclusive(
+                    reason="no job was started in the input",
+                    remedy="give the JobManager's log from its beginning",
+                )
+            )
+        return [
+            replace(outcome, inconclusive=(*outcome.inconclusive, *doubts))
+            if outcome.core
+            else outcome
+            for outcome in outcomes
+        ]
+
     def data(
         self,
         facts: StartupFacts | None,
@@ -121,6 +148,16 @@ class Startup(FlinkTopic):
 
 
 STARTUP: Final = Startup()
+
+
+def _ran(job: JobStarts) -> bool:
+    """Whether a start got to RUNNING, or the job ended on purpose."""
+    return (
+        job.fine
+        or job.cancelled
+        or job.ended is not None
+        or any(start.running_us is not None for start in job.starts)
+    )
 
 
 def _within(job: JobStarts, span: Span) -> JobStarts:
