@@ -389,9 +389,7 @@ def _outcomes(topic: Topic, facts: Any, seen: Any, options: Options) -> Sequence
     )
 
 
-def outside(
-    topic: Topic, facts: Any, processes: Iterable[Process], options: Options
-) -> str | None:
+def outside(topic: Topic, facts: Any, processes: Iterable[Process], options: Options) -> str | None:
     """Why nothing is judged where the time that was asked for lies beside the input; else None."""
     processes = tuple(processes)
     span = span_of(topic, facts, processes, options)

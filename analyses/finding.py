@@ -59,7 +59,9 @@ class Verdict(StrEnum):
     """What a job, or the whole input, comes to."""
 
     HEALTHY = "healthy"
-    CALCULATED = "calculated"  # arithmetic about what is configured: nothing that runs was looked at
+    CALCULATED = (
+        "calculated"  # arithmetic about what is configured: nothing that runs was looked at
+    )
     INCONCLUSIVE = "inconclusive"
     DEGRADED = "degraded"
     FAILING = "failing"

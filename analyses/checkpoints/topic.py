@@ -25,10 +25,15 @@ from flowdiag.analyses.span import Span
 if TYPE_CHECKING:
     from flowdiag.analyses.engine.reading import Say
     from flowdiag.analyses.flink.clocks.settle import Writer
+    from flowdiag.analyses.rule import Rule
     from flowdiag.parsers.sources.open import Source
 
 # Metrics are judged while checkpoints fail; this much before the trigger belongs to it.
 BEFORE_TRIGGER_US: Final = 5_000_000
+# Rules that judge checkpoints by how they ended, and nothing else.
+_OF_ENDED: Final = frozenset(
+    {"CP101", "CP102", "CP103", "CP104", "CP105", "CP202", "CP203", "CP304", "CP307"}
+)
 # Spans that lie closer together are one.
 APART_US: Final = 60_000_000
 # Longer lists of spans become one, since each span is a condition in a query plan.
@@ -112,6 +117,14 @@ class Checkpoints(FlinkTopic):
             else outcome
             for outcome in outcomes
         ]
+
+    def lacking(self, rule: Rule, facts: ClusterFacts) -> str | None:
+        """Rules about how checkpoints end had nothing to judge where none ended."""
+        if rule.code not in _OF_ENDED:
+            return None
+        if any(c.status is not Status.IN_FLIGHT for job in facts.jobs for c in job.checkpoints):
+            return None
+        return "no checkpoint ended in the input"
 
     def data(
         self,

@@ -69,9 +69,7 @@ def report_of(
         located=located,
         assessed=assessed,
         calculated=calculated,
-        doubts=[
-            f"{name}: nothing in it was understood" for name in unrecognised(inputs, named)
-        ],
+        doubts=[f"{name}: nothing in it was understood" for name in unrecognised(inputs, named)],
         warnings=[
             *[Note(message=clean(text)) for text in notes],
             *input_problems(inputs),

@@ -99,6 +99,7 @@ class Startup(FlinkTopic):
         self, outcomes: Sequence[RuleOutcome], facts: StartupFacts
     ) -> Sequence[RuleOutcome]:
         """The outcomes, the core rule in doubt where no input shows that a job got to RUNNING."""
+        told = {item.job for outcome in outcomes for item in outcome.inconclusive}
         doubts = [
             Inconclusive(
                 reason="the input does not show that all tasks of the job got to RUNNING",
@@ -106,9 +107,9 @@ class Startup(FlinkTopic):
                 job=job.job.key,
             )
             for job in facts.jobs
-            if job.starts and not _ran(job)
+            if job.starts and not _ran(job) and job.job.key not in told
         ]
-        if not any(job.starts for job in facts.jobs):
+        if not any(job.starts for job in facts.jobs) and not _said_to_run(facts):
             doubts.append(
                 Inconclusive(
                     reason="no job was started in the input",
@@ -157,6 +158,18 @@ def _ran(job: JobStarts) -> bool:
         or job.cancelled
         or job.ended is not None
         or any(start.running_us is not None for start in job.starts)
+    )
+
+
+def _said_to_run(facts: StartupFacts) -> bool:
+    """Whether the Kubernetes Operator says that a job runs."""
+    return any(
+        trouble.kind.startswith("operator-")
+        and (
+            trouble.values.get("state") == "STABLE"
+            or trouble.values.get("said", "").rstrip().endswith("to RUNNING")
+        )
+        for trouble in facts.troubles
     )
 
 

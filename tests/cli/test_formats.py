@@ -42,6 +42,7 @@ def test_a_failed_run_leaves_a_valid_document() -> None:
         "cause": None,
         "culprits": [],
         "assessed": False,
+        "reason": None,
     }
     assert document["errors"] == [{"message": "this is a bug", "hint": "report it", "source": None}]
 
