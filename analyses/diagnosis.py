@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flowdiag.analyses.engine.reading import ORDINARY, Resources, Say
-from flowdiag.analyses.finding import RuleOutcome
+from flowdiag.analyses.finding import RuleOutcome, Understood
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.build import report_of
@@ -69,11 +69,13 @@ class Measured:
         facts: of each topic, by its name.
         splits: the `split` rows, for the list of inputs.
         processes: who wrote what.
+        understood: kinds of records, whichever topic they are for.
     """
 
     facts: Mapping[str, Any]
     splits: Sequence[Mapping[str, Any]] = ()
     processes: Sequence[Process] = ()
+    understood: Sequence[Understood] = ()
 
 
 class Engine(Protocol):
@@ -307,6 +309,7 @@ def diagnose(
         names={named.key: named.name for part in parts for named in part.jobs},
         assessed=any(part.assessed for part in parts),
         calculated=all(part.calculated for part in parts if part.assessed),
+        understood=measured.understood,
         named=options.named,
         notes=(*looked.notes, *(note for part in parts for note in part.notes)),
         say=say,

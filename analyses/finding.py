@@ -291,6 +291,17 @@ class Inconclusive:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Understood:
+    """Records of one kind, in the field's words: what was understood, even where nothing follows from it."""
+
+    kind: str
+    count: int
+    first_us: int | None = None
+    last_us: int | None = None
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuleOutcome:
     """Everything that one rule said. Nothing at all means clear, where there was something to judge.
 

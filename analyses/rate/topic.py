@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from flowdiag.analyses.diagnosis import Measured, Named, Session, Topic
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import Resources, Say, frame_of, read
-from flowdiag.analyses.finding import Confidence, RuleOutcome
+from flowdiag.analyses.finding import Confidence, RuleOutcome, Understood
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.rate.assemble import Told, assemble
@@ -84,6 +84,7 @@ class Spark:
             facts=dict.fromkeys(names, facts),
             splits=splits,
             processes=_processes(facts, owners, sources),
+            understood=understood(facts),
         )
 
 
@@ -179,6 +180,38 @@ class Rate(Topic):
 
 
 RATE: Final = Rate()
+
+
+def understood(facts: RateFacts) -> tuple[Understood, ...]:
+    """The kinds of what was understood of Spark's inputs, in the field's words."""
+    found: dict[str, list[int]] = {}
+    for app in facts.applications:
+        for batch in app.batches:
+            found.setdefault(f"batches {batch.state}", []).append(batch.time_ms * 1000)
+        for query in app.queries:
+            found.setdefault("streaming queries", []).extend(
+                record.time_us for record in query.events[:1] if record.time_us is not None
+            )
+            found.setdefault("triggers of queries", []).extend(
+                t.time_us or 0 for t in query.triggers
+            )
+        for kind, records in (
+            ("messages of receivers", app.receivers),
+            ("rate limits", app.limits),
+            ("steps of the rate estimator", app.traces),
+            ("troubles of executors and jobs", app.incidents),
+        ):
+            found.setdefault(kind, []).extend(record.time_us or 0 for record in records)
+    return tuple(
+        Understood(
+            kind=kind,
+            count=len(times),
+            first_us=min((us for us in times if us), default=None),
+            last_us=max((us for us in times if us), default=None),
+        )
+        for kind, times in found.items()
+        if times
+    )
 
 
 def _within(app: ApplicationFacts, span: Span) -> ApplicationFacts:

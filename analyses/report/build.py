@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses.finding import RuleOutcome
+from flowdiag.analyses.finding import Evidence, RuleOutcome, Severity, Understood
 from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.redact import clean
-from flowdiag.analyses.report.wire import Data, Input, Note, Report, build_report
+from flowdiag.analyses.report.wire import Data, Input, Note, Report, Suggestion, build_report
 
 if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
@@ -28,7 +28,8 @@ def report_of(
     names: Mapping[JobKey, str | None] | None = None,
     assessed: bool,
     calculated: bool = False,
-    named: Iterable[str] = (),
+    understood: Sequence[Understood] = (),
+    named: Sequence[str] = (),
     notes: Iterable[str] = (),
     say: Callable[[str], None] = lambda stage: None,
 ) -> Report:
@@ -45,15 +46,25 @@ def report_of(
         names: of the jobs that findings are about.
         assessed: whether the input held anything that the command judges.
         calculated: whether everything is arithmetic about what somebody wants to configure.
+        understood: kinds of records, whichever command they are for.
         named: the inputs as the user named them: files, folders, `-`.
         notes: warnings about the input as a whole.
         say: told the name of the stage, for progress.
     """
     from flowdiag.analyses.report.evidence import locate
+    from flowdiag.analyses.report.fitting import suggested
     from flowdiag.analyses.report.inputs import describe_inputs, input_problems
     from flowdiag.parsers.sources.open import open_source
 
     cited = [item for outcome in outcomes for found in outcome.findings for item in found.shown]
+    silent = not any(
+        found.severity is not Severity.INFO for outcome in outcomes for found in outcome.findings
+    )
+    untold = silent and (
+        not assessed or any(outcome.core and outcome.inconclusive for outcome in outcomes)
+    )
+    if untold:  # an example of each kind is all that there is to show
+        cited += [Evidence(*kind.ref) for kind in understood if kind.ref is not None]
     say("citing the evidence")
     processes = tuple(processes)
     located, problems = locate(
@@ -69,6 +80,11 @@ def report_of(
         located=located,
         assessed=assessed,
         calculated=calculated,
+        understood=understood,
+        suggestions=[
+            Suggestion(text=text, command=line, wants=None)
+            for text, line in (suggested(command, sources, named) if untold else ())
+        ],
         doubts=[f"{name}: nothing in it was understood" for name in unrecognised(inputs, named)],
         warnings=[
             *[Note(message=clean(text)) for text in notes],

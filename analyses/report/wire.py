@@ -200,6 +200,24 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None
 
 
+class Understood(msgspec.Struct, frozen=True, kw_only=True):
+    """What was recognised, of one kind in the field's words, even where nothing could be diagnosed."""
+
+    kind: str
+    count: int
+    first: str | None
+    last: str | None
+    example: str | None
+
+
+class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
+    """What would tell more: a command that fits these inputs, or a file that is wanted."""
+
+    text: str
+    command: str | None
+    wants: str | None
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The answer. `assessed` is false where there was nothing to diagnose.
 
@@ -211,6 +229,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     culprits: list[Culprit]
     assessed: bool
     reason: str | None = None
+    understood: list[Understood] = []
+    suggestions: list[Suggestion] = []
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
@@ -519,6 +539,8 @@ def build_report(
     assessed: bool,
     calculated: bool = False,
     doubts: Sequence[str] = (),
+    understood: Sequence[f.Understood] = (),
+    suggestions: Sequence[Suggestion] = (),
     warnings: Sequence[Note] = (),
     errors: Sequence[Note] = (),
     privacy: Privacy = LOCAL_USE,
@@ -536,6 +558,8 @@ def build_report(
             inconclusive whatever the rules said, unless one of them found something that counts.
         calculated: whether everything is arithmetic about what somebody wants to configure.
         doubts: why it cannot be called healthy, though no rule found anything: what was not read.
+        understood: kinds of records.
+        suggestions: what would tell more; left out where the verdict needs none.
         warnings, errors: about the run itself.
         privacy: what log text to keep.
     """
@@ -560,6 +584,11 @@ def build_report(
             culprits=list(whole.culprits),
             assessed=assessed or found,
             reason=clean(reasons[0]) if inconclusive and reasons else None,
+            understood=[_understood(kind, located, privacy) for kind in understood],
+            suggestions=[
+                *suggestions,
+                *(_wanted(outcomes) if inconclusive else ()),
+            ],
         ),
         rules=[_rule(outcome) for outcome in outcomes],
         findings=[
@@ -571,6 +600,33 @@ def build_report(
         errors=list(errors),
     )
     return redacted(report) if privacy.redact else report
+
+
+def _understood(
+    kind: f.Understood, located: Mapping[tuple[int, int], Located], privacy: Privacy
+) -> Understood:
+    place = located.get((kind.ref.source, kind.ref.offset)) if kind.ref is not None else None
+    return Understood(
+        kind=kind.kind,
+        count=kind.count,
+        first=iso(kind.first_us),
+        last=iso(kind.last_us),
+        example=place.excerpt if place is not None and privacy.excerpts else None,
+    )
+
+
+def _wanted(outcomes: Iterable[f.RuleOutcome]) -> list[Suggestion]:
+    """The files that rules miss, each once; core rules first."""
+    missing = [
+        item
+        for outcome in sorted(outcomes, key=lambda outcome: not outcome.core)
+        for item in outcome.inconclusive
+        if item.remedy
+    ]
+    return [
+        Suggestion(text=clean(reason), command=None, wants=clean(wants))
+        for wants, reason in dict.fromkeys((item.remedy or "", item.reason) for item in missing)
+    ][:3]
 
 
 def failed_report(command: str, message: str, hint: str | None = None) -> Report:
