@@ -193,12 +193,13 @@ class Topic:
         """Whether all that was judged is arithmetic about what somebody wants to configure."""
         return False
 
-    def notes(self, measured: Any, facts: Any) -> Iterable[str]:
+    def notes(self, measured: Any, facts: Any, options: Options) -> Iterable[str]:
         """Warnings about the input as a whole.
 
         Args:
             measured: everything that was measured.
             facts: the part of it that was judged.
+            options: of the user.
         """
         return ()
 
@@ -367,7 +368,7 @@ def judge(
         outcomes: Sequence[RuleOutcome] = [not_assessed(rule, elsewhere) for rule in topic.rules]
     else:
         outcomes = _outcomes(topic, facts, seen, options)
-    notes = tuple(topic.notes(everything, facts))
+    notes = tuple(topic.notes(everything, facts, options))
     return Judged(
         outcomes=outcomes,
         data=topic.data(seen, outcomes, options, sources),

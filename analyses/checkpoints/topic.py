@@ -147,7 +147,7 @@ class Checkpoints(FlinkTopic):
         """Whether anything is known of any checkpoint."""
         return any(job.checkpoints or job.late or job.declines for job in facts.jobs)
 
-    def notes(self, measured: ClusterFacts, facts: ClusterFacts) -> Iterable[str]:
+    def notes(self, measured: ClusterFacts, facts: ClusterFacts, options: Options) -> Iterable[str]:
         """A warning where the inputs hold checkpoints, but none in the time that was asked for."""
         times = [
             checkpoint.triggered_us or checkpoint.ended_us

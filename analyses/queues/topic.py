@@ -129,7 +129,7 @@ class Queues(FlinkTopic):
         """Whether there is a sample of any job."""
         return any(job.samples or job.totals for job in facts.jobs)
 
-    def notes(self, measured: QueueFacts, facts: QueueFacts) -> Iterable[str]:
+    def notes(self, measured: QueueFacts, facts: QueueFacts, options: Options) -> Iterable[str]:
         """What the metrics leave out."""
         named = len(facts.jobs) > 1
         for job in facts.jobs:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.finding import Evidence, RuleOutcome, Severity, Understood
-from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
+from flowdiag.analyses.flink.clocks.settle import DRIFT_MS, zone_name
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.redact import clean
@@ -88,6 +88,10 @@ def report_of(
         doubts=[f"{name}: nothing in it was understood" for name in unrecognised(inputs, named)],
         warnings=[
             *[Note(message=clean(text)) for text in notes],
+            *[
+                Note(message=text, source=inputs[source].source)
+                for source, text in disputed_zones(processes)
+            ],
             *input_problems(inputs),
             *[Note(message=clean(text), source=inputs[source].source) for source, text in problems],
         ],
@@ -117,6 +121,25 @@ def unrecognised(inputs: Sequence[Input], named: Iterable[str]) -> list[str]:
         if any(inside(source, name) for source in filled)
         and not any(inside(source, name) for source in known)
     ]
+
+
+def disputed_zones(processes: Iterable[Process]) -> list[tuple[int, str]]:
+    """By source, where `--tz` and the input itself disagree: both zones, since one of them is wrong."""
+    return list(
+        dict.fromkeys(
+            (
+                one.source,
+                (
+                    f"--tz says {zone_name(one.zone_offset_ms or 0)}, its"
+                    f" {(one.zone_inferred_from or 'records').replace('-', ' ')} say"
+                    f" {zone_name(one.zone_inferred_ms)}: --tz is used, and if it is wrong"
+                    " checkpoints of logs and of saved answers do not meet"
+                ),
+            )
+            for one in processes
+            if one.zone_inferred_ms is not None
+        )
+    )
 
 
 def clocks_ahead(processes: Iterable[Process]) -> dict[int, int]:

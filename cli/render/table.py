@@ -285,7 +285,11 @@ def _beside_a_verdict(report: Report, page: Page) -> Iterator[RenderableType]:
     if kinds:
         shown = kinds if page.verbose else kinds[:UNDERSTOOD_SHOWN]
         rows = [
-            (Text(f"{kind.count}", "dim"), line(kind.kind), line(_HEAD.sub("", kind.example or ""), "dim"))
+            (
+                Text(f"{kind.count}", "dim"),
+                line(kind.kind),
+                line(_HEAD.sub("", kind.example or ""), "dim"),
+            )
             for kind in shown
         ]
         yield Group(line("understood", "dim"), under(aligned(rows)))

@@ -34,6 +34,10 @@ from flowdiag.parsers.rows import Event
 DRIFT_MS: Final = 1_000
 
 
+# What an input shows of its zone, and does not only suggest.
+_SHOWN: Final = frozenset({"printed", "trigger-timestamps", "transitions"})
+
+
 class Segment(NamedTuple):
     """From this local time and offset on, `instant = local - shift_ms`; more than one where summer time changes."""
 
@@ -50,11 +54,14 @@ class Clock:
         segments: at least one, ordered by offset.
         known_from: `printed`, `trigger-timestamps`, `carrier`, `transitions`, `--tz` or `assumed`.
         drift_ms: what the clock is ahead of the JobManager's after the zone; None when not compared.
+        inferred_ms, inferred_from: the zone that the input itself shows, where `--tz` says another.
     """
 
     segments: tuple[Segment, ...]
     known_from: str
     drift_ms: int | None = None
+    inferred_ms: int | None = None
+    inferred_from: str | None = None
 
     @property
     def zone_ms(self) -> int:
@@ -113,7 +120,11 @@ def settle(
     if tz is None:
         clocks = _clocks(streams, roles, by_what["mark"], by_what["shift"], groups)
     else:
-        clocks = {stream: _given_clock(row, tz) for stream, row in streams.items()}
+        shown = _clocks(streams, roles, by_what["mark"], by_what["shift"], groups)
+        clocks = {
+            stream: _disputed(_given_clock(row, tz), shown.get(stream))
+            for stream, row in streams.items()
+        }
     writers = [
         _writer(stream, row, rare[stream], roles[stream], clocks[stream], groups)
         for stream, row in sorted(streams.items(), key=lambda item: (item[0][0], item[0][1] or ""))
@@ -343,6 +354,13 @@ def _given_clock(row: Mapping[str, Any], tz: str) -> Clock:
     offset = ZoneInfo(tz).utcoffset(local) or timedelta(0)
     shift_ms = offset // timedelta(milliseconds=1)
     return Clock(segments=(Segment(0, -(2**62), shift_ms),), known_from="--tz")
+
+
+def _disputed(given: Clock, shown: Clock | None) -> Clock:
+    """The clock that the user gave, with the one that the input shows, where the two are not the same."""
+    if shown is None or shown.known_from not in _SHOWN or shown.zone_ms == given.zone_ms:
+        return given
+    return replace(given, inferred_ms=shown.zone_ms, inferred_from=shown.known_from)
 
 
 def _marked_clock(found: Sequence[Mapping[str, Any]]) -> Clock:
