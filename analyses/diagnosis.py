@@ -70,12 +70,14 @@ class Measured:
         splits: the `split` rows, for the list of inputs.
         processes: who wrote what.
         understood: kinds of records, whichever topic they are for.
+        notes: warnings about single inputs, by index of the source.
     """
 
     facts: Mapping[str, Any]
     splits: Sequence[Mapping[str, Any]] = ()
     processes: Sequence[Process] = ()
     understood: Sequence[Understood] = ()
+    notes: Sequence[tuple[int, str]] = ()
 
 
 class Engine(Protocol):
@@ -311,6 +313,7 @@ def diagnose(
         assessed=any(part.assessed for part in parts),
         calculated=all(part.calculated for part in parts if part.assessed),
         understood=measured.understood,
+        asides=measured.notes,
         named=options.named,
         notes=(*looked.notes, *(note for part in parts for note in part.notes)),
         say=say,

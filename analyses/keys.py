@@ -35,8 +35,6 @@ class Process:
     zone_from: str | None = (
         None  # printed | trigger-timestamps | carrier | transitions | --tz | assumed
     )
-    zone_inferred_ms: int | None = None  # that the input shows, where `--tz` says another
-    zone_inferred_from: str | None = None
     zone_changes: bool = False  # summer time begins or ends in it: `zone_offset_ms` is the last one
     clock_offset_ms: int | None = None  # against the JobManager's clock, after the zone
     first_us: int | None = None

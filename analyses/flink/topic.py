@@ -9,6 +9,7 @@ from flowdiag.analyses.diagnosis import Measured, Named, Session, Topic
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import Resources, Say
 from flowdiag.analyses.flink.assemble import assemble
+from flowdiag.analyses.flink.clocks.settle import disputed_zones
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.flink.settled import Settled, rows_of, settled_events
 from flowdiag.analyses.flink.understood import understood
@@ -107,6 +108,7 @@ class Flink:
             splits=settled.splits,
             processes=common.processes,
             understood=understood(common),
+            notes=disputed_zones(settled.writers),
         )
 
 

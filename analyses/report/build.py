@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.finding import Evidence, RuleOutcome, Severity, Understood
-from flowdiag.analyses.flink.clocks.settle import DRIFT_MS, zone_name
+from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.redact import clean
@@ -31,6 +31,7 @@ def report_of(
     understood: Sequence[Understood] = (),
     named: Sequence[str] = (),
     notes: Iterable[str] = (),
+    asides: Iterable[tuple[int, str]] = (),
     say: Callable[[str], None] = lambda stage: None,
 ) -> Report:
     """Cite the evidence, describe the inputs, put the document together.
@@ -49,6 +50,7 @@ def report_of(
         understood: kinds of records, whichever command they are for.
         named: the inputs as the user named them: files, folders, `-`.
         notes: warnings about the input as a whole.
+        asides: warnings about single inputs, by index.
         say: told the name of the stage, for progress.
     """
     from flowdiag.analyses.report.evidence import locate
@@ -88,10 +90,7 @@ def report_of(
         doubts=[f"{name}: nothing in it was understood" for name in unrecognised(inputs, named)],
         warnings=[
             *[Note(message=clean(text)) for text in notes],
-            *[
-                Note(message=text, source=inputs[source].source)
-                for source, text in disputed_zones(processes)
-            ],
+            *[Note(message=clean(text), source=inputs[source].source) for source, text in asides],
             *input_problems(inputs),
             *[Note(message=clean(text), source=inputs[source].source) for source, text in problems],
         ],
@@ -121,25 +120,6 @@ def unrecognised(inputs: Sequence[Input], named: Iterable[str]) -> list[str]:
         if any(inside(source, name) for source in filled)
         and not any(inside(source, name) for source in known)
     ]
-
-
-def disputed_zones(processes: Iterable[Process]) -> list[tuple[int, str]]:
-    """By source, where `--tz` and the input itself disagree: both zones, since one of them is wrong."""
-    return list(
-        dict.fromkeys(
-            (
-                one.source,
-                (
-                    f"--tz says {zone_name(one.zone_offset_ms or 0)}, its"
-                    f" {(one.zone_inferred_from or 'records').replace('-', ' ')} say"
-                    f" {zone_name(one.zone_inferred_ms)}: --tz is used, and if it is wrong"
-                    " checkpoints of logs and of saved answers do not meet"
-                ),
-            )
-            for one in processes
-            if one.zone_inferred_ms is not None
-        )
-    )
 
 
 def clocks_ahead(processes: Iterable[Process]) -> dict[int, int]:

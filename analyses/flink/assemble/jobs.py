@@ -205,8 +205,6 @@ def processes_of(writers: Iterable[Writer]) -> tuple[Process, ...]:
             host=writer.host,
             zone_offset_ms=writer.clock.zone_ms if writer.dated else None,
             zone_from=writer.clock.known_from if writer.dated else None,
-            zone_inferred_ms=writer.clock.inferred_ms,
-            zone_inferred_from=writer.clock.inferred_from,
             zone_changes=len(writer.clock.segments) > 1,
             clock_offset_ms=writer.clock.drift_ms,
             first_us=writer.first_us,

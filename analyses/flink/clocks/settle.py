@@ -356,6 +356,25 @@ def _given_clock(row: Mapping[str, Any], tz: str) -> Clock:
     return Clock(segments=(Segment(0, -(2**62), shift_ms),), known_from="--tz")
 
 
+def disputed_zones(writers: Iterable[Writer]) -> list[tuple[int, str]]:
+    """By source, where `--tz` and the input itself disagree: both zones, since one of them is wrong."""
+    return list(
+        dict.fromkeys(
+            (
+                writer.stream.source,
+                (
+                    f"--tz says {zone_name(writer.clock.zone_ms)}, its"
+                    f" {(writer.clock.inferred_from or 'records').replace('-', ' ')} say"
+                    f" {zone_name(writer.clock.inferred_ms)}: --tz is used, and if it is wrong"
+                    " checkpoints of logs and of saved answers do not meet"
+                ),
+            )
+            for writer in writers
+            if writer.clock.inferred_ms is not None
+        )
+    )
+
+
 def _disputed(given: Clock, shown: Clock | None) -> Clock:
     """The clock that the user gave, with the one that the input shows, where the two are not the same."""
     if shown is None or shown.known_from not in _SHOWN or shown.zone_ms == given.zone_ms:

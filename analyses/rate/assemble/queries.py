@@ -9,10 +9,17 @@ from functools import reduce
 from itertools import pairwise
 from math import gcd
 from statistics import median
+from typing import Final
 
 from flowdiag.analyses.rate.assemble.rows import JSON, Row, field_of, records_of, ref_of
 from flowdiag.analyses.rate.facts import QueryFacts, StageLoad, Trigger, Work
 from flowdiag.parsers.rows import Event
+
+NAMELESS: Final = "without a name"
+"""The id of the only query of a log that names none."""
+
+# Warned triggers have to take more of the time than this: others are not told of.
+SILENT: Final = 0.5
 
 
 def queries_of(
@@ -46,6 +53,11 @@ def queries_of(
         query = told[field_of(row, "id")]
         query.meet(row, field_of(row, "run_id"))
         query.events.append(row)
+    warned = _warned(singles[Event.SPARK_INCIDENT])
+    if warned and len(told) < 2 and not any(query.triggers for query in told.values()):
+        query = told[next(iter(told), NAMELESS)]
+        for trigger in warned:
+            query.triggers[trigger.run_id, None, trigger.time_us] = trigger
     sources = _Sources(singles[Event.SPARK_INCIDENT], alone=len(told) == 1)
     result = []
     for identity, query in sorted(told.items()):
@@ -70,6 +82,35 @@ def queries_of(
             )
         )
     return tuple(result)
+
+
+def _warned(incidents: Iterable[Row]) -> list[Trigger]:
+    """The triggers that a log at WARN tells of: those that took longer than the interval, and how long.
+
+    It is silent about all others: if those leave more than half of the time, nothing is measured.
+    """
+    late = []
+    for row in incidents:
+        spent = field_of(row, "spent_ms")
+        if row.get("template") == "falling-behind" and spent.isdecimal() and row.get("time_us"):
+            begun = row["time_us"] - int(spent) * 1000
+            late.append(
+                Trigger(
+                    batch=None,
+                    run_id="",
+                    time_us=begun,
+                    duration_ms=int(spent),
+                    rows=None,
+                    durations={"triggerExecution": int(spent)},
+                    ref=ref_of(row),
+                )
+            )
+    if not late:
+        return []
+    spent_us = sum((trigger.duration_ms or 0) * 1000 for trigger in late)
+    ends = [trigger.time_us + (trigger.duration_ms or 0) * 1000 for trigger in late]
+    whole_us = max(ends) - min(trigger.time_us for trigger in late)
+    return late if spent_us > whole_us * SILENT else []
 
 
 @dataclass(slots=True)
