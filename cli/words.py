@@ -164,7 +164,7 @@ def who(subject: Subject, *, most: int = 60) -> str:
             )
             what += f" of query {subject.query}" if subject.query else ""
         case "job":
-            return f"job {subject.job_name or subject.job_id or 'without a name'}"
+            return f"job {say.abbreviate(subject.job_name or subject.job_id or 'without a name', most)}"
         case _:
             names = (task, subject.application, subject.query, subject.receiver, subject.executor)
             what = " ".join((subject.kind, next((name for name in names if name), ""))).strip()
@@ -288,9 +288,14 @@ def counts(job: CheckpointJob) -> str:
     return f"{say.thousands(job.total.checkpoints)}: {', '.join(parts)}"
 
 
+# Names are cut there in tables; the JSON has all of them.
+NAME_CHARACTERS: Final = 60
+
+
 def job_title(job: CheckpointJob) -> str:
     """A job in one line."""
-    parts = [job.name or "without a name", job.job_id, job.cluster]
+    name = say.abbreviate(job.name or "without a name", NAME_CHARACTERS)
+    parts = [name, job.job_id, job.cluster]
     version = f"Flink {job.flink_version}" if job.flink_version else ""
     runs = say.plural(job.runs, "run") if job.runs > 1 else ""
     return " · ".join(filter(None, [*parts, version, runs]))
@@ -302,7 +307,8 @@ def application_title(app: RateApplication) -> str:
         f"batches every {say.duration(app.batch_interval_ms)}" if app.batch_interval_ms else ""
     )
     version = f"Spark {app.spark_version}" if app.spark_version else ""
-    names = [app.name or "without a name", app.application or ""]
+    name = say.abbreviate(app.name or "without a name", NAME_CHARACTERS)
+    names = [name, app.application or ""]
     return " · ".join(filter(None, [*names, version, interval]))
 
 

@@ -185,7 +185,9 @@ def unproven(job: JobFacts) -> str | None:
     if not any(c.status is Status.COMPLETED for c in ended):
         numbers = Counter(c.status.replace("_", " ") for c in job.checkpoints)
         said = ", ".join(f"{number} {status}" for status, number in numbers.items())
-        return f"no checkpoint completed in the input: {said}"
+        stopped = any(i.kind == "cancelled" for i in job.incidents)
+        why = "; the job was stopped on purpose" if stopped else ""
+        return f"no checkpoint completed in the input: {said}{why}"
     decided = [c for c in ended if c.status is not Status.ABORTED]
     if decided[-1].status.unsuccessful:
         return f"the last checkpoint, {decided[-1].id}, {decided[-1].status}"
