@@ -109,6 +109,7 @@ Not assessed  1 of 2 rules are clear
   CP101 checkpoint-expired  no input says how checkpoints ended; add the JobManager's log
 
 Verdict  inconclusive: no input says how checkpoints ended
+  to tell more: add the JobManager's log
 """
     )
 
