@@ -282,22 +282,7 @@ def diagnose(
     looked = inputs if isinstance(inputs, Looked) else look(topics, inputs, options)
     command = topics[0].name if len(topics) == 1 else "diagnose"
     if looked.empty and looked.sources:
-        # The document still says why, for each.
-        nothing = merged(topic.data(None, (), options, looked.sources) for topic in topics)
-        return report_of(
-            command,
-            nothing,
-            options,
-            sources=looked.sources,
-            outcomes=[
-                not_assessed(rule, f"no input holds {topic.wanted}")
-                for topic in topics
-                for rule in topic.rules
-            ],
-            assessed=False,
-            named=options.named,
-            notes=looked.notes,
-        )
+        return _nothing_read(command, topics, looked, options)
     measured = measure(topics, looked, session, options, resources=resources, say=say)
     say("judging")
     parts = [judge(topic, measured, options, looked.sources) for topic in topics]
@@ -314,9 +299,27 @@ def diagnose(
         calculated=all(part.calculated for part in parts if part.assessed),
         understood=measured.understood,
         asides=measured.notes,
-        named=options.named,
         notes=(*looked.notes, *(note for part in parts for note in part.notes)),
         say=say,
+    )
+
+
+def _nothing_read(
+    command: str, topics: Sequence[Topic], looked: Looked, options: Options
+) -> Report:
+    """The report of inputs none of which can be read; it still says why, for each."""
+    return report_of(
+        command,
+        merged(topic.data(None, (), options, looked.sources) for topic in topics),
+        options,
+        sources=looked.sources,
+        outcomes=[
+            not_assessed(rule, f"no input holds {topic.wanted}")
+            for topic in topics
+            for rule in topic.rules
+        ],
+        assessed=False,
+        notes=looked.notes,
     )
 
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from flowdiag.cli import options as o
@@ -33,6 +33,30 @@ Meaning = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """What a command's own options mean: fields of `analyses.options.Options`."""
 
 
+# What all commands take, before and behind what is a command's own.
+_FIRST: Final = {
+    "tz": o.Tz,
+    "strict_inputs": o.StrictInputs,
+    "since": o.Since,
+    "until": o.Until,
+}
+_LAST: Final = {
+    "format": o.OutputFormat,
+    "output": o.Output,
+    "max_rows": o.MaxRows,
+    "redact": o.Redact,
+    "no_excerpts": o.NoExcerpts,
+    "no_color": o.NoColor,
+    "fail_on": o.FailOnOption,
+    "allow_inconclusive": o.AllowInconclusive,
+    "master": o.Master,
+    "config": o.Config,
+    "quiet": o.Quiet,
+    "verbose": o.Verbose,
+    "debug": o.Debug,
+}
+
+
 def diagnosing(
     *,
     inputs: Own | None = None,
@@ -53,29 +77,13 @@ def diagnosing(
         job: name of the option that selects a job, and what Typer reads of it; None: there is none.
         early: whether it always needs Spark, which takes seconds: begin to start it at once.
     """
-    first = {"tz": o.Tz, "strict_inputs": o.StrictInputs, "since": o.Since, "until": o.Until}
-    last = {
-        "format": o.OutputFormat,
-        "output": o.Output,
-        "max_rows": o.MaxRows,
-        "redact": o.Redact,
-        "no_excerpts": o.NoExcerpts,
-        "no_color": o.NoColor,
-        "fail_on": o.FailOnOption,
-        "allow_inconclusive": o.AllowInconclusive,
-        "master": o.Master,
-        "config": o.Config,
-        "quiet": o.Quiet,
-        "verbose": o.Verbose,
-        "debug": o.Debug,
-    }
     accepted: dict[str, tuple[Any, Any]] = {
         "paths": paths,
         **(inputs or {}),
-        **{name: (kind, None) for name, kind in first.items()},
+        **{name: (kind, None) for name, kind in _FIRST.items()},
         **({job[0]: (job[1], None)} if job else {}),
         **(model or {}),
-        **{name: (kind, None) for name, kind in last.items()},
+        **{name: (kind, None) for name, kind in _LAST.items()},
     }
 
     def command_of(meaning: Meaning) -> Callable[..., int]:
@@ -334,8 +342,8 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
         raise
     except Exception as error:
         if settings.format is Format.JSON:
+            from flowdiag.analyses.report.build import failed_report
             from flowdiag.analyses.report.redact import clean
-            from flowdiag.analyses.report.wire import failed_report
             from flowdiag.cli.output import render_report
 
             told = clean(f"this is a bug in flowdiag: {type(error).__name__}: {error}")

@@ -15,6 +15,7 @@ from flowdiag.analyses.flink import job as x
 from flowdiag.analyses.flink.placement import shares
 from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.report import wire
+from flowdiag.analyses.report.build import Judgement, judge_each
 from flowdiag.analyses.report.redact import clean
 
 MAX_ROWS: Final = 10_000
@@ -37,7 +38,7 @@ def checkpoint_data(
         max_rows: longest list; what is sick is kept before what is not.
         excerpts: False drops the reasons, which are log text.
     """
-    judgements = wire.judge_each(outcomes, (job.key for job in facts.jobs))
+    judgements = judge_each(outcomes, (job.key for job in facts.jobs))
     return [
         _job(job, judgements[job.key], max_rows, excerpts)
         for job in sorted(facts.jobs, key=_by_key)
@@ -49,7 +50,7 @@ def _by_key(job: x.JobFacts) -> JobKey:
 
 
 def _job(
-    job: x.JobFacts, judgement: wire.Judgement, max_rows: int, excerpts: bool
+    job: x.JobFacts, judgement: Judgement, max_rows: int, excerpts: bool
 ) -> wire.CheckpointJob:
     seen = job.checkpoints or job.late or job.declines
     if judgement.verdict is Verdict.HEALTHY and not seen:  # nothing speaks for its health either

@@ -322,26 +322,23 @@ def unmatched_late(job: JobFacts) -> dict[SubtaskKey, str | None]:
     return found
 
 
-def place(
-    job: JobFacts, chosen: Sequence[Episode] | None = None, *, accused_only: bool = False
-) -> Placement:
-    """Judge where the late subtasks of a job sit.
+Signature = frozenset[tuple[SubtaskKey, str]]
+"""A deployment: which subtask ran on which TaskManager."""
+
+
+def _observed(
+    job: JobFacts, groups: Iterable[tuple[Mapping[SubtaskKey, str | None], int | None]]
+) -> tuple[list[Observation], dict[Signature, Counter[SubtaskKey]]]:
+    """Where each late subtask of each group ran; how often each was late, by deployment.
 
     Args:
         job: the facts.
-        chosen: the episodes to look at; by default all of them, and late messages whose expiry is
-            cut off.
-        accused_only: leave out of the table whom the pattern does not name.
+        groups: late subtasks with the TaskManager that their message names, and when.
     """
-    looked_at = episodes(job) if chosen is None else tuple(chosen)
-    records = late_records(job)
-    groups = [(late_subtasks(records, episode), episode.last_us) for episode in looked_at]
-    if chosen is None:
-        groups.append((unmatched_late(job), job.last_us))
     observations: list[Observation] = []
-    weights_of: dict[frozenset[tuple[SubtaskKey, str]], Counter[SubtaskKey]] = {}
+    weights_of: dict[Signature, Counter[SubtaskKey]] = {}
     # Nearly all episodes share a few deployments: how they differ is looked at once.
-    known: dict[tuple[int, frozenset[tuple[SubtaskKey, str]]], Counter[SubtaskKey]] = {}
+    known: dict[tuple[int, Signature], Counter[SubtaskKey]] = {}
     for number, (late, last_us) in enumerate(groups):
         if not late:
             continue
@@ -361,6 +358,26 @@ def place(
             manager = moved[key] if key in moved else there.labels.get(key)
             observations.append(Observation(number, key, manager))
             weights[key] += manager is not None
+    return observations, weights_of
+
+
+def place(
+    job: JobFacts, chosen: Sequence[Episode] | None = None, *, accused_only: bool = False
+) -> Placement:
+    """Judge where the late subtasks of a job sit.
+
+    Args:
+        job: the facts.
+        chosen: the episodes to look at; by default all of them, and late messages whose expiry is
+            cut off.
+        accused_only: leave out of the table whom the pattern does not name.
+    """
+    looked_at = episodes(job) if chosen is None else tuple(chosen)
+    records = late_records(job)
+    groups = [(late_subtasks(records, episode), episode.last_us) for episode in looked_at]
+    if chosen is None:
+        groups.append((unmatched_late(job), job.last_us))
+    observations, weights_of = _observed(job, groups)
     sizes = _parallelism(job)
     layouts = [
         Layout.of(weights, dict(signature), sizes) for signature, weights in weights_of.items()

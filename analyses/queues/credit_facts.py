@@ -12,7 +12,7 @@ from flowdiag.analyses.flink.buffers import Settings, Version
 from flowdiag.analyses.flink.job import JobFacts, Status, SubtaskLoad
 from flowdiag.analyses.flink.judging import milliseconds
 from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.queues.credits import Debloating, Flow
+from flowdiag.analyses.queues.credits.job import Debloating, Flow
 from flowdiag.analyses.queues.facts import JobQueues, Sample
 
 _SIZE: Final = re.compile(r"(?P<number>\d{1,12}(?:\.\d{1,6})?) ?(?P<unit>[a-z]*)")
@@ -104,9 +104,11 @@ def flow_of(options: Mapping[str, str], version: Version, segments: int | None =
     >>> flow_of({}, (2, 3)).overdraft, flow_of({}, (1, 10)).most_per_channel
     (20, None)
     """
+    fixed = version >= (2, 0)  # these options are gone
+    overdraft = 20 if fixed else 5
 
     def number(key: str, default: int) -> int:
-        text = options.get(f"{_MEMORY}.{key}", "").strip()
+        text = "" if fixed else options.get(f"{_MEMORY}.{key}", "").strip()
         return int(text) if text.isdecimal() and len(text) < 9 else default
 
     def on(*keys: str) -> bool:
@@ -120,7 +122,6 @@ def flow_of(options: Mapping[str, str], version: Version, segments: int | None =
         return default
 
     settings = Settings.of(options, version)
-    fixed = version >= (2, 0)
     debloating = None
     if version >= (1, 14) and on(f"{_MEMORY}.buffer-debloat.enabled"):
         debloating = debloating_of(version, length(1000.0, f"{_MEMORY}.buffer-debloat.target"))
@@ -136,16 +137,8 @@ def flow_of(options: Mapping[str, str], version: Version, segments: int | None =
     return Flow(
         per_channel=settings.per_channel,
         floating=settings.floating,
-        most_per_channel=(
-            None if version < (1, 11) else 10 if fixed else number("max-buffers-per-channel", 10)
-        ),
-        overdraft=(
-            20
-            if fixed
-            else number("max-overdraft-buffers-per-gate", 5)
-            if version >= (1, 16)
-            else 0
-        ),
+        most_per_channel=None if version < (1, 11) else number("max-buffers-per-channel", 10),
+        overdraft=0 if version < (1, 16) else number("max-overdraft-buffers-per-gate", overdraft),
         segment_bytes=bytes_of(options.get(_SEGMENT), _DEFAULT_SEGMENT),
         flush_ms=flush,
         debloating=debloating,

@@ -21,16 +21,9 @@ from flowdiag.analyses.queues.credit_facts import (
     ObservedTask,
     debloating_of,
 )
-from flowdiag.analyses.queues.credits import (
-    Edge,
-    Flow,
-    Job,
-    ModelError,
-    Outcome,
-    Task,
-    simulate,
-    utilisation,
-)
+from flowdiag.analyses.queues.credits import simulate
+from flowdiag.analyses.queues.credits.job import Edge, Flow, Job, ModelError, Outcome, Task
+from flowdiag.analyses.queues.credits.static import utilisation
 
 POOR: Final = 1.5  # times: a fit that misses by more predicts little
 DEFAULT_RECORD_BYTES: Final = 100.0

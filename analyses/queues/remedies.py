@@ -8,7 +8,7 @@ from __future__ import annotations
 from flowdiag.analyses.queues import wire
 from flowdiag.analyses.queues.credit_facts import observe
 from flowdiag.analyses.queues.credit_fit import Fit, fit, what_if
-from flowdiag.analyses.queues.credits import ModelError
+from flowdiag.analyses.queues.credits.job import ModelError
 from flowdiag.analyses.queues.facts import JobQueues, QueueFacts, options_of
 from flowdiag.analyses.queues.root import find_spells
 

@@ -12,6 +12,7 @@ from flowdiag.analyses.rate.holding import held_by
 from flowdiag.analyses.rate.pid import Step
 from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
 from flowdiag.analyses.report import wire
+from flowdiag.analyses.report.build import judge
 from flowdiag.analyses.report.redact import clean
 
 MAX_SLOW: Final = 20
@@ -46,7 +47,7 @@ def _application(
     assessed: Assessed, outcomes: Sequence[RuleOutcome], max_rows: int, excerpts: bool
 ) -> wire.RateApplication:
     app = assessed.app
-    judgement = wire.judge(outcomes, assessed.key)
+    judgement = judge(outcomes, assessed.key)
     batches = _keep(
         app.batches,
         max_rows,

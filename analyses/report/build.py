@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses.finding import Evidence, RuleOutcome, Severity, Understood
+import msgspec
+
+from flowdiag.analyses import finding as f
+from flowdiag.analyses.finding import RuleOutcome
 from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
+from flowdiag.analyses.report.evidence import Located
+from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 from flowdiag.analyses.report.redact import clean
-from flowdiag.analyses.report.wire import Data, Input, Note, Report, Suggestion, build_report
+from flowdiag.analyses.report.wire import (
+    DOCUMENTS,
+    SCHEMA,
+    Action,
+    Culprit,
+    Data,
+    Evidence,
+    Finding,
+    Input,
+    Measurement,
+    Note,
+    Report,
+    Rule,
+    Subject,
+    Suggestion,
+    Summary,
+    Tool,
+    Understood,
+    Vote,
+    iso,
+    redacted,
+)
+from flowdiag.analyses.say import shorten
 
 if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
@@ -23,13 +56,12 @@ def report_of(
     *,
     sources: Sequence[Source],
     splits: Iterable[Mapping[str, Any]] = (),
-    processes: Iterable[Process] = (),
+    processes: Sequence[Process] = (),
     outcomes: Sequence[RuleOutcome] = (),
     names: Mapping[JobKey, str | None] | None = None,
     assessed: bool,
     calculated: bool = False,
-    understood: Sequence[Understood] = (),
-    named: Sequence[str] = (),
+    understood: Sequence[f.Understood] = (),
     notes: Iterable[str] = (),
     asides: Iterable[tuple[int, str]] = (),
     say: Callable[[str], None] = lambda stage: None,
@@ -48,30 +80,15 @@ def report_of(
         assessed: whether the input held anything that the command judges.
         calculated: whether everything is arithmetic about what somebody wants to configure.
         understood: kinds of records, whichever command they are for.
-        named: the inputs as the user named them: files, folders, `-`.
         notes: warnings about the input as a whole.
         asides: warnings about single inputs, by index.
         say: told the name of the stage, for progress.
     """
-    from flowdiag.analyses.report.evidence import locate
-    from flowdiag.analyses.report.fitting import suggested
     from flowdiag.analyses.report.inputs import describe_inputs, input_problems
-    from flowdiag.parsers.sources.open import open_source
 
-    cited = [item for outcome in outcomes for found in outcome.findings for item in found.shown]
-    silent = not any(
-        found.severity is not Severity.INFO for outcome in outcomes for found in outcome.findings
-    )
-    untold = silent and (
-        not assessed or any(outcome.core and outcome.inconclusive for outcome in outcomes)
-    )
-    if untold:  # an example of each kind is all that there is to show
-        cited += [Evidence(*kind.ref) for kind in understood if kind.ref is not None]
+    untold, named = _untold(outcomes, assessed=assessed), options.named
     say("citing the evidence")
-    processes = tuple(processes)
-    located, problems = locate(
-        cited, lambda source: open_source(sources[source]), clocks_ahead(processes)
-    )
+    located, problems = _located(outcomes, understood if untold else (), sources, processes)
     inputs = describe_inputs(sources, splits, processes, excerpts=options.privacy.excerpts)
     return build_report(
         command=command,
@@ -83,19 +100,54 @@ def report_of(
         assessed=assessed,
         calculated=calculated,
         understood=understood,
-        suggestions=[
-            Suggestion(text=text, command=line, wants=None)
-            for text, line in (suggested(command, sources, named) if untold else ())
-        ],
+        suggestions=_commands(command, sources, named) if untold else (),
         doubts=[f"{name}: nothing in it was understood" for name in unrecognised(inputs, named)],
         warnings=[
             *[Note(message=clean(text)) for text in notes],
-            *[Note(message=clean(text), source=inputs[source].source) for source, text in asides],
             *input_problems(inputs),
-            *[Note(message=clean(text), source=inputs[source].source) for source, text in problems],
+            *_of_inputs([*asides, *problems], inputs),
         ],
         privacy=options.privacy,
     )
+
+
+def _located(
+    outcomes: Iterable[RuleOutcome],
+    examples: Iterable[f.Understood],
+    sources: Sequence[Source],
+    processes: Iterable[Process],
+) -> tuple[dict[tuple[int, int], Located], list[tuple[int, str]]]:
+    """The records that findings cite, and an example of each kind where that is all there is to show."""
+    from flowdiag.analyses.report.evidence import locate
+    from flowdiag.parsers.sources.open import open_source
+
+    cited = [item for outcome in outcomes for found in outcome.findings for item in found.shown]
+    cited += [f.Evidence(*kind.ref) for kind in examples if kind.ref is not None]
+    return locate(cited, lambda source: open_source(sources[source]), clocks_ahead(processes))
+
+
+def _commands(command: str, sources: Sequence[Source], named: Sequence[str]) -> list[Suggestion]:
+    """The commands that fit these inputs better."""
+    from flowdiag.analyses.report.fitting import suggested
+
+    return [
+        Suggestion(text=text, command=line, wants=None)
+        for text, line in suggested(command, sources, named)
+    ]
+
+
+def _of_inputs(told: Iterable[tuple[int, str]], inputs: Sequence[Input]) -> list[Note]:
+    """Warnings about single inputs, by index."""
+    return [Note(message=clean(text), source=inputs[source].source) for source, text in told]
+
+
+def _untold(outcomes: Sequence[RuleOutcome], *, assessed: bool) -> bool:
+    """Whether the report has to say what it did understand, since it says nothing else that counts."""
+    serious = any(
+        found.severity is not f.Severity.INFO for outcome in outcomes for found in outcome.findings
+    )
+    unsure = any(outcome.core and outcome.inconclusive for outcome in outcomes)
+    return not serious and (unsure or not assessed)
 
 
 # Kinds that are read aside and counted as a whole, not by records.
@@ -139,3 +191,367 @@ def clocks_ahead(processes: Iterable[Process]) -> dict[int, int]:
         for source, values in found.items()
         if len(values) == 1 and (ahead := next(iter(values))) is not None
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What the findings of one job, or of all, come to."""
+
+    verdict: f.Verdict
+    cause: str | None
+    culprits: tuple[Culprit, ...]
+
+
+def build_report(
+    *,
+    command: str,
+    inputs: Sequence[Input],
+    outcomes: Sequence[f.RuleOutcome],
+    names: Mapping[JobKey, str | None],
+    data: Data,
+    located: Mapping[tuple[int, int], Located],
+    assessed: bool,
+    calculated: bool = False,
+    doubts: Sequence[str] = (),
+    understood: Sequence[f.Understood] = (),
+    suggestions: Sequence[Suggestion] = (),
+    warnings: Sequence[Note] = (),
+    errors: Sequence[Note] = (),
+    privacy: Privacy = LOCAL_USE,
+) -> Report:
+    """Put everything that a run found into one document.
+
+    Args:
+        command: the name of the command, e.g. `checkpoints`.
+        inputs: in the order of the sources, so that an evidence's source is an index into it.
+        outcomes: what each rule said.
+        names: the name of each job, for the fingerprints.
+        data: the command's own tables.
+        located: lines and excerpts of the cited records (`evidence.locate`).
+        assessed: False if no input held an event that the command needs; then the verdict is
+            inconclusive whatever the rules said, unless one of them found something that counts.
+        calculated: whether everything is arithmetic about what somebody wants to configure.
+        doubts: why it cannot be called healthy, though no rule found anything: what was not read.
+        understood: kinds of records.
+        suggestions: what would tell more; left out where the verdict needs none.
+        warnings, errors: about the run itself.
+        privacy: what log text to keep.
+    """
+    report = Report(
+        schema=SCHEMA,
+        tool=Tool(version=tool_version(), command=command),
+        inputs=list(inputs),
+        summary=_summary(
+            outcomes,
+            doubts,
+            assessed=assessed,
+            calculated=calculated,
+            understood=[_understood(kind, located, privacy) for kind in understood],
+            suggestions=suggestions,
+        ),
+        rules=[_rule(outcome) for outcome in outcomes],
+        findings=[
+            _finding(outcome, finding, inputs, names, located, privacy)
+            for outcome, finding in sorted(_pairs(outcomes), key=_report_order)
+        ],
+        data=data,
+        warnings=list(warnings),
+        errors=list(errors),
+    )
+    return redacted(report) if privacy.redact else report
+
+
+def _summary(
+    outcomes: Sequence[f.RuleOutcome],
+    doubts: Sequence[str],
+    *,
+    assessed: bool,
+    calculated: bool,
+    understood: list[Understood],
+    suggestions: Sequence[Suggestion],
+) -> Summary:
+    """The answer: healthy only what was assessed, runs, and leaves no doubt."""
+    whole = judge(outcomes)
+    untold = [item.reason for o in outcomes if o.core for item in o.inconclusive]
+    lacking = [outcome.lacking for outcome in outcomes if outcome.lacking]
+    reasons = [*doubts, *untold, *(() if assessed else lacking)]
+    verdict = whole.verdict
+    if verdict is f.Verdict.HEALTHY and (doubts or not assessed):
+        verdict = f.Verdict.INCONCLUSIVE
+    elif verdict is f.Verdict.HEALTHY and calculated:
+        verdict = f.Verdict.CALCULATED
+    inconclusive = verdict is f.Verdict.INCONCLUSIVE
+    return Summary(
+        verdict=verdict,
+        cause=whole.cause,
+        culprits=list(whole.culprits),
+        assessed=assessed or any(outcome.findings for outcome in outcomes),
+        reason=clean(reasons[0]) if inconclusive and reasons else None,
+        understood=understood,
+        suggestions=[*suggestions, *(_wanted(outcomes) if inconclusive else ())],
+    )
+
+
+def _understood(
+    kind: f.Understood, located: Mapping[tuple[int, int], Located], privacy: Privacy
+) -> Understood:
+    place = located.get((kind.ref.source, kind.ref.offset)) if kind.ref is not None else None
+    return Understood(
+        kind=kind.kind,
+        count=kind.count,
+        first=iso(kind.first_us),
+        last=iso(kind.last_us),
+        example=place.excerpt if place is not None and privacy.excerpts else None,
+    )
+
+
+def _wanted(outcomes: Iterable[f.RuleOutcome]) -> list[Suggestion]:
+    """The files that rules miss, each once; core rules first."""
+    missing = [
+        item
+        for outcome in sorted(outcomes, key=lambda outcome: not outcome.core)
+        for item in outcome.inconclusive
+        if item.remedy
+    ]
+    return [
+        Suggestion(text=clean(reason), command=None, wants=clean(wants))
+        for wants, reason in dict.fromkeys((item.remedy or "", item.reason) for item in missing)
+    ][:3]
+
+
+def failed_report(command: str, message: str, hint: str | None = None) -> Report:
+    """The document of a run that diagnosed nothing, so that `| jq` always has something to read."""
+    return build_report(
+        command=command,
+        inputs=(),
+        outcomes=(),
+        names={},
+        data=Data(),
+        located={},
+        assessed=False,
+        errors=[Note(message=message, hint=hint)],
+    )
+
+
+def judge(outcomes: Iterable[f.RuleOutcome], job: JobKey | None = None) -> Judgement:
+    """Verdict, cause and culprits, over all jobs or (with `job`) over one.
+
+    Failing is an ongoing critical finding, degraded any other at warning or above. A core rule
+    that could not tell makes the rest inconclusive: not assessed is never healthy.
+    """
+    outcomes = tuple(outcomes)
+    pairs = [(o, x) for o, x in _pairs(outcomes) if job is None or x.job is None or x.job == job]
+    return _judgement(pairs, any(_cannot_tell(outcome, job) for outcome in outcomes))
+
+
+def judge_each(
+    outcomes: Iterable[f.RuleOutcome], jobs: Iterable[JobKey]
+) -> dict[JobKey, Judgement]:
+    """`judge` for each of many jobs, with one look at what was found."""
+    outcomes = tuple(outcomes)
+    found: defaultdict[JobKey | None, list[tuple[int, Pair]]] = defaultdict(list)
+    for number, pair in enumerate(_pairs(outcomes)):
+        found[pair[1].job].append((number, pair))
+    untold = {item.job for o in outcomes if o.core for item in o.inconclusive}
+    return {
+        job: _judgement(
+            [pair for _, pair in sorted([*found[job], *found[None]], key=itemgetter(0))],
+            job in untold or None in untold,
+        )
+        for job in jobs
+    }
+
+
+def _judgement(pairs: Iterable[Pair], cannot_tell: bool) -> Judgement:
+    serious = [(o, x) for o, x in pairs if x.severity is not f.Severity.INFO]
+    if any(x.severity is f.Severity.CRITICAL and x.state is f.State.ONGOING for _, x in serious):
+        verdict = f.Verdict.FAILING
+    elif serious:
+        verdict = f.Verdict.DEGRADED
+    elif cannot_tell:
+        verdict = f.Verdict.INCONCLUSIVE
+    else:
+        verdict = f.Verdict.HEALTHY
+    ranked = sorted(serious, key=_culprit_order)
+    return Judgement(
+        verdict=verdict,
+        cause=next((x.cause for _, x in ranked if x.cause), None),
+        culprits=_culprits(ranked),
+    )
+
+
+def _cannot_tell(outcome: f.RuleOutcome, job: JobKey | None) -> bool:
+    return outcome.core and any(
+        job is None or item.job is None or item.job == job for item in outcome.inconclusive
+    )
+
+
+Pair = tuple[f.RuleOutcome, f.Finding]
+
+
+def _pairs(outcomes: Iterable[f.RuleOutcome]) -> list[Pair]:
+    return [(outcome, finding) for outcome in outcomes for finding in outcome.findings]
+
+
+def _culprits(ranked: Iterable[Pair]) -> tuple[Culprit, ...]:
+    """The accused, nearest to the root first, each once."""
+    culprits: dict[Subject, Culprit] = {}
+    for outcome, finding in ranked:
+        subject = _subject(finding.subject)
+        if finding.why:
+            culprits.setdefault(
+                subject,
+                Culprit(
+                    subject=subject,
+                    code=outcome.code,
+                    why=clean(finding.why),
+                    confidence=finding.confidence,
+                ),
+            )
+    return tuple(culprits.values())
+
+
+def _culprit_order(pair: Pair) -> tuple[Any, ...]:
+    """What still lasts before what is over; then root before consequence; then how bad, how sure."""
+    outcome, x = pair
+    return (
+        x.state is not f.State.ONGOING,
+        x.rank,
+        -x.severity.weight,
+        -x.confidence.weight,
+        -x.count,
+        *_tie(outcome, x),
+    )
+
+
+def _report_order(pair: Pair) -> tuple[Any, ...]:
+    outcome, x = pair
+    return (-x.severity.weight, x.state is not f.State.ONGOING, x.rank, *_tie(outcome, x))
+
+
+def _tie(outcome: f.RuleOutcome, finding: f.Finding) -> tuple[Any, ...]:
+    return (
+        outcome.code,
+        finding.job or ("", ""),
+        finding.first_us if finding.first_us is not None else -1,
+        msgspec.json.encode(_subject(finding.subject)),
+        finding.title,
+    )
+
+
+def _rule(outcome: f.RuleOutcome) -> Rule:
+    reasons = dict.fromkeys(
+        f"{item.reason}; {item.remedy}" if item.remedy else item.reason
+        for item in outcome.inconclusive
+    )
+    return Rule(
+        code=outcome.code,
+        name=outcome.name,
+        title=outcome.title,
+        status=outcome.status,
+        reason=" · ".join(map(clean, reasons))
+        or (clean(outcome.lacking) if outcome.lacking and not outcome.findings else None),
+    )
+
+
+def _finding(
+    outcome: f.RuleOutcome,
+    finding: f.Finding,
+    inputs: Sequence[Input],
+    names: Mapping[JobKey, str | None],
+    located: Mapping[tuple[int, int], Located],
+    privacy: Privacy,
+) -> Finding:
+    name = (names.get(finding.job) if finding.job else None) or finding.subject.job_name
+    return Finding(
+        code=outcome.code,
+        name=outcome.name,
+        fingerprint=fingerprint(outcome.code, name, finding.subject.task, finding.option),
+        severity=finding.severity,
+        state=finding.state,
+        confidence=finding.confidence,
+        votes=[
+            Vote(signal=vote.signal, says=clean(vote.says), weight=vote.weight)
+            for vote in finding.votes
+        ],
+        subject=_subject(finding.subject),
+        cause=finding.cause,
+        title=clean(finding.title),
+        why=clean(finding.why) if finding.why else None,
+        explain=clean(finding.explain, 2000),
+        first_seen=iso(finding.first_us),
+        last_seen=iso(finding.last_us),
+        count=finding.count,
+        measurements=[
+            Measurement(
+                name=m.name,
+                value=clean(m.value) if isinstance(m.value, str) else m.value,
+                unit=m.unit,
+                threshold=m.threshold,
+                population=clean(m.population) if m.population else None,
+            )
+            for m in finding.measurements
+        ],
+        evidence=[_evidence(item, inputs, located, privacy) for item in finding.shown],
+        evidence_total=finding.cited,
+        actions=[_action(action) for action in finding.actions],
+    )
+
+
+def _evidence(
+    item: f.Evidence,
+    inputs: Sequence[Input],
+    located: Mapping[tuple[int, int], Located],
+    privacy: Privacy,
+) -> Evidence:
+    place = located.get((item.source, item.offset))
+    line, excerpt = (place.line, place.excerpt) if place else (None, None)
+    time_us = item.time_us
+    if inputs[item.source].kind in DOCUMENTS:
+        # One line that holds everything: its number and its time say nothing, its text little.
+        line = None
+        excerpt = shorten(excerpt.replace('\\"', '"'), 200) if excerpt else None
+    elif time_us is None and place is not None:
+        time_us = place.time_us
+    return Evidence(
+        source=inputs[item.source].source,
+        line=line,
+        offset=item.offset,
+        timestamp=iso(time_us),
+        excerpt=excerpt if privacy.excerpts else None,
+    )
+
+
+def _action(action: f.Action) -> Action:
+    return Action(
+        text=action.text,
+        option=action.option,
+        current=clean(action.current) if action.current else None,
+        proposed=action.proposed,
+        risk=action.risk,
+        restart_needed=action.restart_needed,
+        verify=action.verify,
+    )
+
+
+def _subject(subject: f.Subject) -> Subject:
+    return Subject(**{name: getattr(subject, name) for name in Subject.__struct_fields__})
+
+
+def fingerprint(code: str, job_name: str | None, task: str | None, option: str | None) -> str:
+    """What stays the same when the same sickness comes back after a redeployment.
+
+    >>> fingerprint("CP101", "orders", None, None) == fingerprint("CP101", "orders", None, None)
+    True
+    """
+    parts = (code, job_name or "", task or "", option or "")
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+@lru_cache(maxsize=1)
+def tool_version() -> str:
+    """The installed version; `0` where the tree is run without being installed."""
+    try:
+        return version("flowdiag")
+    except PackageNotFoundError:
+        return "0"

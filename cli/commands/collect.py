@@ -401,7 +401,7 @@ async def _collection(
     import asyncio
     import signal
 
-    from flowdiag.analyses.report.wire import tool_version
+    from flowdiag.analyses.report.build import tool_version
     from flowdiag.parsers.live.client import Client
 
     task = asyncio.current_task()

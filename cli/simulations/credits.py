@@ -18,7 +18,8 @@ from flowdiag.analyses.queues.credit_fit import (
     watched,
     what_if,
 )
-from flowdiag.analyses.queues.credits import (
+from flowdiag.analyses.queues.credits import simulate
+from flowdiag.analyses.queues.credits.job import (
     Debloating,
     Edge,
     Flow,
@@ -26,7 +27,6 @@ from flowdiag.analyses.queues.credits import (
     ModelError,
     Outcome,
     Task,
-    simulate,
 )
 from flowdiag.cli.console import Progress, write_report
 from flowdiag.cli.exit_codes import ExitCode

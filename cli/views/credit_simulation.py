@@ -10,7 +10,8 @@ from rich.text import Text
 
 from flowdiag.analyses import say
 from flowdiag.analyses.queues.credit_fit import POOR, Fit, Prediction, watched
-from flowdiag.analyses.queues.credits import Flow, Job, Outcome, flow_rates
+from flowdiag.analyses.queues.credits.job import Flow, Job, Outcome
+from flowdiag.analyses.queues.credits.static import flow_rates
 from flowdiag.cli.chart import labelled
 from flowdiag.cli.grid import Column, drawn, listing
 from flowdiag.cli.output import page_here

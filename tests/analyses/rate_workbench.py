@@ -19,7 +19,7 @@ from flowdiag.analyses.rate.facts import (
 from flowdiag.analyses.rate.model import Job, Settings, simulate
 from flowdiag.analyses.rate.rules import RULES as RATE_RULES
 from flowdiag.analyses.rate.state import Assessment, assess
-from flowdiag.analyses.report.wire import judge
+from flowdiag.analyses.report.build import judge
 from flowdiag.analyses.rule import Thresholds, apply
 
 T0 = 1_700_000_000_000

@@ -26,7 +26,7 @@ from flowdiag.analyses.queues.credit_facts import (
     flow_of,
 )
 from flowdiag.analyses.queues.credit_fit import Fit, fit, predict, rescaled, watched, what_if
-from flowdiag.analyses.queues.credits import Edge, Flow, Job, ModelError, Task
+from flowdiag.analyses.queues.credits.job import Edge, Flow, Job, ModelError, Task
 
 ROOT = Path(__file__).parents[2] / "fixtures" / "recordings" / "queues"
 SINK = "Sink: deliver"

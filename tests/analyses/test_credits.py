@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flowdiag.analyses.queues.credits import (
+from flowdiag.analyses.queues.credits import simulate
+from flowdiag.analyses.queues.credits.job import (
     Debloating,
     Edge,
     Flow,
@@ -16,10 +17,8 @@ from flowdiag.analyses.queues.credits import (
     ModelError,
     Outcome,
     Task,
-    limit,
-    simulate,
-    utilisation,
 )
+from flowdiag.analyses.queues.credits.static import limit, utilisation
 
 SECONDS = 6.0
 slowly = settings(

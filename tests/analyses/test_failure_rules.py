@@ -26,7 +26,7 @@ from flowdiag.analyses.checkpoints.rules import slow_finalization as metadata_wr
 from flowdiag.analyses.finding import Confidence, Finding, Inconclusive, Severity, State
 from flowdiag.analyses.flink.crises import crises
 from flowdiag.analyses.flink.job import ClusterFacts, Incident
-from flowdiag.analyses.report.wire import judge
+from flowdiag.analyses.report.build import judge
 from flowdiag.analyses.rule import Rule
 
 from .judged import cases_of, outcomes_of, said_by

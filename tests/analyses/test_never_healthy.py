@@ -23,7 +23,7 @@ from flowdiag.analyses.queues.topic import QUEUES
 from flowdiag.analyses.rate.assemble.queries import _warned
 from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.rate.topic import RATE
-from flowdiag.analyses.report import wire
+from flowdiag.analyses.report import build, wire
 from flowdiag.analyses.report.build import unrecognised
 from flowdiag.analyses.span import Moment, Selection
 from flowdiag.analyses.startup.facts import StartupFacts
@@ -40,8 +40,8 @@ def measured(facts: ClusterFacts) -> Measured:
     return Measured(facts={"checkpoints": facts})
 
 
-def verdict_of(bench: Bench, options: Options | None = None) -> wire.Judgement:
-    return wire.judge(judge(CHECKPOINTS, measured(bench.facts()), options or Options()).outcomes)
+def verdict_of(bench: Bench, options: Options | None = None) -> build.Judgement:
+    return build.judge(judge(CHECKPOINTS, measured(bench.facts()), options or Options()).outcomes)
 
 
 @pytest.mark.parametrize("ends", ["in_flight", "aborted"])
@@ -122,7 +122,7 @@ def test_arithmetic_is_no_health() -> None:
     part = judge(MEMORY, Measured(facts={"memory": MemoryFacts(processes=(process,))}), Options())
     assert part.assessed
     assert part.calculated
-    seen = wire.build_report(
+    seen = build.build_report(
         command="memory",
         inputs=(),
         outcomes=part.outcomes,
@@ -150,7 +150,7 @@ def test_what_a_user_names_has_to_be_understood() -> None:
         "logs/core.4711"
     ]
     assert unrecognised([known, other], ["logs/"]) == []
-    kept = wire.build_report(
+    kept = build.build_report(
         command="checkpoints",
         inputs=[known],
         outcomes=(),
@@ -225,7 +225,7 @@ def test_a_zone_that_contradicts_the_input_is_said() -> None:
 
 
 def test_understood_is_part_of_the_summary() -> None:
-    seen = wire.build_report(
+    seen = build.build_report(
         command="checkpoints",
         inputs=(),
         outcomes=(),

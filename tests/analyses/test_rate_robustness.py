@@ -26,7 +26,7 @@ from flowdiag.analyses.rate.facts import (
     Work,
 )
 from flowdiag.analyses.rate.rules import RULES
-from flowdiag.analyses.report.wire import judge
+from flowdiag.analyses.report.build import judge
 
 from . import rate_workbench as w
 

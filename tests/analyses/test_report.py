@@ -10,8 +10,9 @@ from flowdiag.analyses import finding as f
 from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts, Status
 from flowdiag.analyses.keys import JobKey, Process
+from flowdiag.analyses.report.build import fingerprint, judge
 from flowdiag.analyses.report.inputs import describe_inputs, input_problems
-from flowdiag.analyses.report.wire import fingerprint, iso, judge
+from flowdiag.analyses.report.wire import iso
 
 ONE, TWO = JobKey("", "1" * 32), JobKey("", "2" * 32)
 

@@ -11,7 +11,7 @@ from flowdiag.analyses.checkpoints.rules import RULES as CHECKPOINT_RULES
 from flowdiag.analyses.finding import Confidence, weigh
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.placement import place
-from flowdiag.analyses.report.wire import judge
+from flowdiag.analyses.report.build import judge
 
 from .judged import outcomes_of
 from .workbench import Bench

@@ -9,9 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
-from flowdiag.analyses.diagnosis import selected
+from flowdiag.analyses.diagnosis import selected, span_of
+from flowdiag.analyses.flink.job import ClusterFacts
+from flowdiag.analyses.keys import Process
+from flowdiag.analyses.memory.facts import MemoryFacts
 from flowdiag.analyses.options import Options
+from flowdiag.analyses.queues.facts import QueueFacts
+from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.span import Moment, Selection, instant, parse_moment
+from flowdiag.analyses.startup.facts import StartupFacts
+from flowdiag.analyses.topics import ENGINES, topic
 from flowdiag.parsers.errors import FlowdiagError
 
 from .workbench import T0, Bench
@@ -84,3 +91,35 @@ def test_a_time_without_checkpoints_is_told() -> None:
     assert notes(T0) == []
     (told,) = notes(T0 + 24 * HOUR_US)
     assert told.endswith("from 2023-11-14T22:13:20.000Z to 2023-11-14T22:15:20.000Z")
+
+
+NO_FACTS = {
+    "checkpoints": ClusterFacts(jobs=(), processes=()),
+    "queues": QueueFacts(common=ClusterFacts(jobs=(), processes=()), jobs=()),
+    "startup": StartupFacts(common=ClusterFacts(jobs=(), processes=()), jobs=()),
+    "memory": MemoryFacts(processes=()),
+    "rate": RateFacts(applications=()),
+}
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize(("tz", "hours"), [(None, 8), ("UTC", 0)])
+def test_a_wall_clock_is_one_instant_in_all_commands(name: str, tz: str | None, hours: int) -> None:
+    """The zone is that of `--tz`, else the one in which the report prints its times."""
+    zone_ms = 8 * 3_600_000
+    processes = [
+        Process(source=0, label=None, role="taskmanager", cluster="", zone_offset_ms=0),
+        Process(source=1, label=None, role="jobmanager", cluster="", zone_offset_ms=zone_ms),
+    ]
+    options = Options(selection=Selection(since=parse_moment("2018-11-30 02:43")), tz=tz)
+    span = span_of(topic(name), NO_FACTS[name], processes, options)
+    assert span is not None
+    assert span.low_us == UTC_18_43 + (8 - hours) * HOUR_US
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_length_counts_back_from_the_last_record_in_all_commands(name: str) -> None:
+    written = Process(source=0, label=None, role="taskmanager", cluster="", last_us=UTC_18_43)
+    options = Options(selection=Selection(since=parse_moment("1h")))
+    span = span_of(topic(name), NO_FACTS[name], [written], options)
+    assert span is not None and span.low_us == UTC_18_43 - HOUR_US

@@ -7,6 +7,7 @@ from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.flink import job as x
 from flowdiag.analyses.keys import JobKey, Ref
 from flowdiag.analyses.report import wire
+from flowdiag.analyses.report.build import build_report
 from flowdiag.analyses.report.evidence import Located
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 
@@ -247,7 +248,7 @@ def build(
 ) -> wire.Report:
     """A report about one job, or about nothing."""
     facts = x.ClusterFacts(jobs=(job,) if job else (), processes=())
-    return wire.build_report(
+    return build_report(
         command="checkpoints",
         inputs=inputs(**changes),
         outcomes=outcomes,

@@ -9,8 +9,9 @@ import jsonschema
 import msgspec
 import pytest
 
+from flowdiag.analyses.report.build import failed_report
 from flowdiag.analyses.report.privacy import Privacy
-from flowdiag.analyses.report.wire import Report, decode, encode, failed_report, json_schema
+from flowdiag.analyses.report.wire import Report, decode, encode, json_schema
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.settings import Format

@@ -10,8 +10,9 @@ from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
+from flowdiag.analyses.report.build import build_report
 from flowdiag.analyses.report.privacy import Privacy
-from flowdiag.analyses.report.wire import Data, Input, Report, build_report, decode, encode
+from flowdiag.analyses.report.wire import Data, Input, Report, decode, encode
 from flowdiag.cli.chart import chart
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page

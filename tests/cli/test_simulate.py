@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from flowdiag.analyses.rate.data import rate_data
-from flowdiag.analyses.report.wire import Data, build_report, encode
+from flowdiag.analyses.report.build import build_report
+from flowdiag.analyses.report.wire import Data, encode
 from flowdiag.cli.app import main
 from tests.analyses import rate_workbench as w
 

@@ -12,7 +12,8 @@ BASE = ["simulate", "credits", "--parallelism", "1,2,1", "--rate", "600", "--ser
 SMALL = ["--record-size", "400b", "--segment-size", "4kb", "--floating-buffers", "2"]
 
 
-def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     assert main([*BASE, *SMALL]) == 0
     out = capsys.readouterr().out
     assert out.startswith("source (1, 600 records/s) -> task 1 (2, 0 ms) -> sink (1, 5 ms)")

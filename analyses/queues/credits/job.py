@@ -1,0 +1,214 @@
+"""What the model of credits is about: a job, the settings of its buffers, and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Debloating:
+    """`taskmanager.network.memory.buffer-debloat.*`; the defaults are those of 1.15 to 2.3."""
+
+    target_ms: float = 1000.0
+    period_ms: float = 200.0
+    samples: int = 20
+    threshold: float = 0.25
+    least_bytes: int = 256
+    start_bytes: int | None = None  # 2.0+: 1024; before, a whole segment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """The options that are tried.
+
+    Args:
+        per_channel: exclusive buffers of a remote channel.
+        floating: buffers that the channels of a gate share.
+        most_per_channel: of a subpartition (1.11+); None: only the pool limits it.
+        overdraft: buffers above the pool's size that one record may take (1.16+).
+        segment_bytes: size of a buffer.
+        flush_ms: `execution.buffer-timeout`; below 0: only full buffers are sent.
+        debloating: None is off.
+        unaligned: whether barriers overtake data.
+        aligned_timeout_ms: after which an aligned barrier overtakes after all; None: never.
+        interval_ms: between the triggers of checkpoints; one at a time. 0: no checkpoints.
+        segments: of each TaskManager; None: enough.
+    """
+
+    per_channel: int = 2
+    floating: int = 8
+    most_per_channel: int | None = 10
+    overdraft: int = 5
+    segment_bytes: int = 32768
+    flush_ms: float = 100.0
+    debloating: Debloating | None = None
+    unaligned: bool = False
+    aligned_timeout_ms: float | None = None
+    interval_ms: float = 0.0
+    segments: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A vertex of the job graph.
+
+    Args:
+        name: unique.
+        service_ms: by subtask, what one record takes it. Of a source: the time from one record to the next.
+        record_bytes: of a record that it sends, on the wire.
+        taskmanagers: by subtask, where it runs; empty: each on its own.
+        legacy_source: a `SourceFunction`, which blocks inside a record and holds the checkpoint lock.
+        snapshot_ms: the synchronous part.
+    """
+
+    name: str
+    service_ms: tuple[float, ...]
+    record_bytes: float = 100.0
+    taskmanagers: tuple[str, ...] = ()
+    legacy_source: bool = False
+    snapshot_ms: float = 0.0
+
+    @property
+    def parallelism(self) -> int:
+        """Number of subtasks."""
+        return len(self.service_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """Which task sends to which.
+
+    Args:
+        upstream, downstream: names of tasks.
+        pattern: Flink's word for how records are shipped.
+        selectivity: records sent for each record that the upstream task takes (a source: makes).
+        shares: of the records by consumer; empty: even.
+    """
+
+    upstream: str
+    downstream: str
+    pattern: str = "HASH"
+    selectivity: float = 1.0
+    shares: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Tasks in any order, and edges between them without a circle."""
+
+    tasks: tuple[Task, ...]
+    edges: tuple[Edge, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskOutcome:
+    """One subtask over the time that counts.
+
+    Args:
+        records_per_s: taken in; of a source: sent.
+        busy, back_pressured, idle: shares of the time.
+        queue: mean buffers before it, as `inputQueueLength` counts them from 1.9 on (events and the
+            backlog of local channels included).
+        queue_first, queue_last: means of the first and the last quarter.
+        queued_records: mean records before it, on both sides of its channels.
+        out_queue: mean buffers that its result partitions hold.
+        capacity: buffers that its remote channels and their gate own.
+    """
+
+    task: str
+    subtask_index: int
+    records_per_s: float
+    busy: float
+    back_pressured: float
+    idle: float
+    queue: float
+    queue_first: float
+    queue_last: float
+    queued_records: float
+    out_queue: float
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Barrier:
+    """One checkpoint.
+
+    Args:
+        triggered_ms: since the beginning.
+        duration_ms: until the last subtask had all its barriers; None: not within the time.
+        passed_ms: by subtask, when it had all its barriers, since the trigger.
+        waited_ms: by subtask, from its first to its last barrier.
+        overtaken_bytes: data that unaligned barriers overtook, which the checkpoint has to carry.
+    """
+
+    triggered_ms: float
+    duration_ms: float | None
+    passed_ms: Mapping[tuple[str, int], float]
+    waited_ms: Mapping[tuple[str, int], float]
+    overtaken_bytes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Counts over the whole run, for whoever doubts the model.
+
+    Args:
+        buffers_made: handed to a consumer's queue or to be: full, flushed or cut off by a barrier.
+        buffers_consumed: emptied by their consumer.
+        buffers_queued: between the two at the end.
+        records_sent, records_taken, records_queued: the same of records.
+        least_credit: of any channel at any time.
+        fullest_pool: highest use of a pool, less its size and overdraft: never above 0.
+        fullest_gate: highest number of received buffers of a gate, less those it owns: never above 0.
+    """
+
+    buffers_made: int
+    buffers_consumed: int
+    buffers_queued: int
+    records_sent: int
+    records_taken: int
+    records_queued: int
+    least_credit: int
+    fullest_pool: int
+    fullest_gate: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a simulation comes to; rates, shares and queues of the time after the warm-up."""
+
+    subtasks: tuple[SubtaskOutcome, ...]
+    barriers: tuple[Barrier, ...]
+    queue_over_time: Mapping[str, tuple[tuple[float, float], ...]]
+    totals: Totals
+    seconds: float
+    records_per_parcel: int
+
+    def of(self, task: str) -> list[SubtaskOutcome]:
+        """The subtasks of a task, by index."""
+        return [item for item in self.subtasks if item.task == task]
+
+    def throughput(self, task: str) -> float:
+        """Records per second that a task takes in (a source: sends), all subtasks together."""
+        return sum(item.records_per_s for item in self.of(task))
+
+    @property
+    def barrier_ms(self) -> float | None:
+        """Median time of the checkpoints that completed; None: none did."""
+        known = sorted(b.duration_ms for b in self.barriers if b.duration_ms is not None)
+        if not known:
+            return None
+        return known[len(known) // 2]
+
+    @property
+    def unfinished_ms(self) -> float | None:
+        """How long the last checkpoint had lasted at the end, where it had none yet."""
+        last = self.barriers[-1] if self.barriers else None
+        if last is None or last.duration_ms is not None:
+            return None
+        return self.seconds * 1000.0 - last.triggered_ms
+
+
+class ModelError(ValueError):
+    """A job or settings that cannot be simulated."""

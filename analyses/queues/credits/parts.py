@@ -1,0 +1,134 @@
+"""The moving parts of the model: buffers, links, partitions, gates, subtasks."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from flowdiag.analyses.queues.credits.job import Task
+
+
+@dataclass(slots=True, eq=False)
+class Buffer:
+    """A buffer on its way; bytes are those not read yet."""
+
+    parcels: int = 0  # that end in it
+    filled: float = 0.0
+    bytes: float = 0.0  # not read yet
+    barrier: int = -1
+    floating: bool = False
+    owner: bool = False  # its segment returns to the producer's pool when it has been read
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """A subpartition and the input channel that reads it."""
+
+    producer: Subtask
+    consumer: Subtask
+    partition: Partition
+    local: bool
+    queue: deque[Buffer] = field(default_factory=deque)  # complete, at the sender
+    backlog: int = 0  # buffers in `queue`, without events
+    open: Buffer | None = None
+    room: float = 0.0
+    flush: bool = False
+    used: int = 0  # segments of the producer's pool
+    received: deque[Buffer] = field(default_factory=deque)
+    exclusive_free: int = 0
+    floating_free: int = 0
+    required: int = 0
+    waiting: bool = False
+    blocked: bool = False  # its barrier is here, those of other channels are not
+    listed: bool = False
+    size: float = 0.0  # of new buffers, as the consumer announced it
+
+
+@dataclass(slots=True, eq=False)
+class Partition:
+    """A result partition with its pool."""
+
+    owner: Subtask
+    links: list[Link]
+    size: int
+    most: int | None
+    overdraft: int
+    cumulative: list[float]
+    selectivity: float
+    broadcast: bool
+    spread: bool  # round robin
+    used: int = 0
+    full_links: int = 0
+    owed: float = 0.0
+    turn: float = 0.0
+    dirty: set[int] = field(default_factory=set)
+    fullest: int = 0
+
+    def available(self) -> bool:
+        """Whether the task may take its next record."""
+        return self.used < self.size and self.full_links == 0
+
+    def grants(self) -> bool:
+        """Whether a record that was begun gets another buffer, an overdraft if need be."""
+        return self.used < self.size + self.overdraft
+
+
+@dataclass(slots=True, eq=False)
+class Gate:
+    """An input gate: its channels, and the floating buffers that they borrow."""
+
+    links: list[Link]
+    floating: int
+    floating_free: int
+    own: int
+    waiters: deque[Link] = field(default_factory=deque)
+    fullest: int = 0
+    size: float = 0.0
+    announced: float = 0.0
+    bytes: float = 0.0
+    idle_from: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class Subtask:
+    """One subtask, its input gate and its result partitions; times are milliseconds."""
+
+    task: Task
+    index: int
+    source: bool
+    service: float
+    place: str
+    gate: Gate | None = None
+    partitions: list[Partition] = field(default_factory=list)
+    ready: deque[Link] = field(default_factory=deque)
+    state: str = "idle"  # idle, busy, blocked
+    since: float = 0.0
+    times: dict[str, float] = field(default_factory=dict)
+    current: tuple[Link, Buffer] | None = None
+    left: int = 0  # parcels of the current buffer
+    done_at: float = -1.0
+    pending: deque[list[float]] = field(default_factory=deque)  # partition, link, bytes left
+    scheduled: bool = False
+    records: int = 0
+    counted: int = 0
+    seen: set[int] = field(default_factory=set)
+    checkpoint: int = -1
+    first_at: float = 0.0
+    wanted: int = -1  # a source's checkpoint, to be started between two records
+    forwarded: int = -1
+    snapshot_until: float = -1.0
+    samples: list[tuple[float, float, float]] = field(default_factory=list)
+
+
+def parcels_of(link: Link) -> int:
+    """Parcels that wait in a link."""
+    held = sum(b.parcels for b in link.queue) + sum(b.parcels for b in link.received)
+    return held + (link.open.parcels if link.open is not None else 0)
+
+
+def buffers_in_use(link: Link) -> int:
+    """As `getBuffersInUseCount`: what has been received and what the sender has left."""
+    return len(link.received) + link.backlog
+
+
+# -- from a job to its moving parts --------------------------------------------------------------

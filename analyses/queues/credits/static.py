@@ -1,0 +1,132 @@
+"""What follows from a job without playing it: the order of its tasks, rates, how busy they would be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from flowdiag.analyses.flink.buffers import POINTWISE, feeders
+from flowdiag.analyses.queues.credits.job import Edge, Flow, Job, ModelError, Task
+
+_SHORTEST_S: Final = 10.0
+_LONGEST_S: Final = 3_600.0
+
+
+def is_source(job: Job, task: Task) -> bool:
+    """Whether nothing feeds a task."""
+    return all(edge.downstream != task.name for edge in job.edges)
+
+
+def ordered(job: Job) -> list[Task]:
+    """The tasks from the sources on.
+
+    Raises:
+        ModelError: an edge to or from nowhere, a circle, a name twice, no task.
+    """
+    tasks = {task.name: task for task in job.tasks}
+    if not tasks or len(tasks) != len(job.tasks):
+        raise ModelError("a job needs tasks with names of their own")
+    before: dict[str, set[str]] = {name: set() for name in tasks}
+    for edge in job.edges:
+        if edge.upstream not in tasks or edge.downstream not in tasks:
+            raise ModelError(f"an edge from '{edge.upstream}' to '{edge.downstream}' leads nowhere")
+        before[edge.downstream].add(edge.upstream)
+    found: list[Task] = []
+    while len(found) < len(tasks):
+        done = {task.name for task in found}
+        ready = [t for t in job.tasks if t.name not in done and before[t.name] <= done]
+        if not ready:
+            raise ModelError("the job graph has a circle")
+        found += ready
+    return found
+
+
+def shares(edge: Edge, consumers: Sequence[int]) -> list[float]:
+    """Of the records, by consumer; even ones where nothing is said."""
+    given = [edge.shares[i] if i < len(edge.shares) else 1.0 for i in consumers]
+    if not edge.shares or sum(given) <= 0:
+        given = [1.0] * len(consumers)
+    total = sum(given)
+    return [share / total for share in given]
+
+
+def consumers(edge: Edge, upstream: Task, downstream: Task, index: int) -> list[int]:
+    """Indexes of the downstream subtasks that one upstream subtask sends to."""
+    if edge.pattern not in POINTWISE:
+        return list(range(downstream.parallelism))
+    up, down = upstream.parallelism, downstream.parallelism
+    return [i for i in range(down) if index in feeders(edge.pattern, up, down, i)]
+
+
+def flow_rates(job: Job) -> dict[str, float]:
+    """Records per second of each task, all subtasks, if nothing were ever full."""
+    tasks = ordered(job)
+    rates: dict[str, float] = {}
+    by_name = {task.name: task for task in tasks}
+    for task in tasks:
+        if is_source(job, task):
+            rates[task.name] = sum(1000.0 / max(s, 1e-9) for s in task.service_ms)
+            continue
+        rates[task.name] = 0.0
+        for edge in job.edges:
+            if edge.downstream == task.name:
+                up = by_name[edge.upstream]
+                copies = task.parallelism if edge.pattern == "BROADCAST" else 1
+                rates[task.name] += rates[up.name] * edge.selectivity * copies
+    return rates
+
+
+def utilisation(job: Job) -> dict[str, float]:
+    """By task that has an input: how much of its time the busiest subtask would need, if all came through."""
+    rates = flow_rates(job)
+    found = {}
+    for task in job.tasks:
+        if not is_source(job, task):
+            loads = _loads(job, task, rates)
+            pairs = zip(loads, task.service_ms, strict=True)
+            found[task.name] = max(
+                (load * service / 1000.0 for load, service in pairs), default=0.0
+            )
+    return found
+
+
+def limit(job: Job) -> float:
+    """The share of the sources' rate that the slowest subtask lets pass, at most 1."""
+    most = max(utilisation(job).values(), default=0.0)
+    return 1.0 if most <= 1.0 else 1.0 / most
+
+
+def _loads(job: Job, task: Task, rates: Mapping[str, float]) -> list[float]:
+    """Records per second that would reach each subtask."""
+    by_name = {item.name: item for item in job.tasks}
+    found = [0.0] * task.parallelism
+    for edge in job.edges:
+        if edge.downstream != task.name:
+            continue
+        up = by_name[edge.upstream]
+        sent = rates[up.name] * edge.selectivity
+        if edge.pattern == "BROADCAST":
+            found = [value + sent for value in found]
+            continue
+        for index in range(up.parallelism):
+            to = consumers(edge, up, task, index)
+            for i, share in zip(to, shares(edge, to), strict=True):
+                found[i] += sent / up.parallelism * share
+    return found
+
+
+def enough_seconds(job: Job, flow: Flow) -> float:
+    """How long to play a job: until its buffers have been emptied several times over."""
+    rates, share = flow_rates(job), limit(job)
+    by_name = {task.name: task for task in job.tasks}
+    longest = 0.0
+    for edge in job.edges:
+        up, down = by_name[edge.upstream], by_name[edge.downstream]
+        fan_out = len(consumers(edge, up, down, 0))
+        channels = up.parallelism * fan_out
+        buffers = 2 * (channels * flow.per_channel + down.parallelism * flow.floating)
+        buffers += up.parallelism * (fan_out + 1)
+        bytes_per_s = rates[up.name] * share * edge.selectivity * up.record_bytes
+        if bytes_per_s > 0:
+            longest += buffers * flow.segment_bytes / bytes_per_s
+    return min(_LONGEST_S, max(_SHORTEST_S, 5.0 * longest))
