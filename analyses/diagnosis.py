@@ -280,14 +280,42 @@ def diagnose(
     """
     options = options or Options()
     looked = inputs if isinstance(inputs, Looked) else look(topics, inputs, options)
-    command = topics[0].name if len(topics) == 1 else "diagnose"
     if looked.empty and looked.sources:
-        return _nothing_read(command, topics, looked, options)
+        return _nothing_read(command_of(topics), topics, looked, options)
     measured = measure(topics, looked, session, options, resources=resources, say=say)
+    return judged(topics, looked, measured, options, say=say)
+
+
+def command_of(topics: Sequence[Topic]) -> str:
+    """The command that a report names."""
+    return topics[0].name if len(topics) == 1 else "diagnose"
+
+
+def judged(
+    topics: Sequence[Topic],
+    looked: Looked,
+    measured: Measured,
+    options: Options | None = None,
+    *,
+    say: Say = lambda stage: None,
+) -> Report:
+    """The second half of `diagnose`: a report on what was measured, which needs no Spark.
+
+    Args:
+        topics: those to judge; others may have been measured with them.
+        looked: the inputs.
+        measured: of these inputs.
+        options: of the user.
+        say: told the name of each stage, for progress.
+
+    Raises:
+        FlowdiagError: the selection fits nothing in the input.
+    """
+    options = options or Options()
     say("judging")
     parts = [judge(topic, measured, options, looked.sources) for topic in topics]
     return report_of(
-        command,
+        command_of(topics),
         merged(part.data for part in parts),
         options,
         sources=looked.sources,

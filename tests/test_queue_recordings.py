@@ -11,7 +11,7 @@ import pytest
 
 from flowdiag.analyses.checkpoints.rules import RULES as CHECKPOINT_RULES
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
-from flowdiag.analyses.diagnosis import diagnose, measure
+from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.finding import RuleOutcome, Severity
 from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.queues.facts import QueueFacts
@@ -24,6 +24,7 @@ from flowdiag.parsers.sources.discover import discover
 from tests.archives import unpacked
 
 from .analyses.judged import outcomes_of
+from .measured import FLINK, Recorded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,17 +65,9 @@ Outcomes = tuple[QueueFacts, tuple[RuleOutcome, ...]]
 
 
 @pytest.fixture(scope="module")
-def facts_of(spark: SparkSession) -> Callable[[Path], Mapping[str, Any]]:
-    """What `checkpoints` and `queues` measure in a recording, by topic; in one pass, and once."""
-    known: dict[Path, Mapping[str, Any]] = {}
-
-    def facts(folder: Path) -> Mapping[str, Any]:
-        if folder not in known:
-            found = discover([str(folder)])
-            known[folder] = measure((CHECKPOINTS, QUEUES), found, lambda: spark).facts
-        return known[folder]
-
-    return facts
+def facts_of(recorded: Callable[..., Recorded]) -> Callable[[Path], Mapping[str, Any]]:
+    """What is measured in a recording, by topic."""
+    return lambda folder: recorded(folder, topics=FLINK).measured.facts
 
 
 @pytest.fixture(scope="module")
@@ -132,8 +125,9 @@ def test_checkpoints_and_queues_name_the_same_first_culprit(
     facts_of: Callable[[Path], Mapping[str, Any]],
     judged: Callable[[Path], Outcomes],
 ) -> None:
-    facts, outcomes = judged(folder)
-    by_checkpoints = outcomes_of(CHECKPOINT_RULES, facts_of(folder)[CHECKPOINTS.name])
+    files = unpacked(folder)
+    facts, outcomes = judged(files)
+    by_checkpoints = outcomes_of(CHECKPOINT_RULES, facts_of(files)[CHECKPOINTS.name])
     for job in facts.jobs:
         both = [judge(said, job.job.key) for said in (by_checkpoints, outcomes)]
         if not all(judgement.culprits for judgement in both):

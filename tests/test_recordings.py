@@ -19,6 +19,7 @@ from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
 from flowdiag.parsers.sources.discover import Discovery, discover
 
+from .measured import FLINK, Recorded
 from .recordings import Recording, recordings
 
 ROOT = Path(__file__).parents[1]
@@ -29,34 +30,40 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 ALL = recordings()
 of_each_recording = pytest.mark.parametrize("recording", ALL, ids=lambda r: r.name)
+# One scenario of each version stands for the others where only the files differ that are there.
+USUAL = "/hot-key"
+
+
+def _unusual(recording: Recording) -> list[pytest.MarkDecorator]:
+    return [] if recording.name.endswith(USUAL) else [pytest.mark.full]
+
+
+of_all_files_and_of_logs = pytest.mark.parametrize(
+    ("recording", "parts"),
+    [
+        *(pytest.param(each, (), id=each.name) for each in ALL),
+        *(pytest.param(r, ("logs",), id=f"{r.name}-logs", marks=_unusual(r)) for r in ALL),
+    ],
+)
 
 
 @pytest.fixture(scope="module")
-def facts_of(spark: SparkSession) -> Callable[..., ClusterFacts]:
-    """Measure a recording's logs once, however many tests ask."""
-    known: dict[Path, ClusterFacts] = {}
+def facts_of(recorded: Callable[..., Recorded]) -> Callable[..., ClusterFacts]:
+    """What is known of a recording: of all its files, or by `parts` of them."""
 
-    def facts(recording: Recording) -> ClusterFacts:
-        if recording.folder not in known:
-            found = discover([str(recording.files / "logs")])
-            known[recording.folder] = facts_in(found, spark)
-        return known[recording.folder]
+    def facts(recording: Recording, *parts: str) -> ClusterFacts:
+        paths = [recording.files / part for part in parts] or [recording.files]
+        topics = ("checkpoints",) if parts else FLINK
+        found: ClusterFacts = recorded(*paths, topics=topics).facts("checkpoints")
+        return found
 
     return facts
 
 
 @pytest.fixture(scope="module")
-def report_of(spark: SparkSession) -> Callable[..., Report]:
-    """Diagnose a whole recording (logs, REST answers, archive) once."""
-    known: dict[Path, Report] = {}
-
-    def report(recording: Recording) -> Report:
-        if recording.folder not in known:
-            found = discover([str(recording.files)])
-            known[recording.folder] = diagnose((CHECKPOINTS,), found, lambda: spark)
-        return known[recording.folder]
-
-    return report
+def report_of(recorded: Callable[..., Recorded]) -> Callable[[Recording], Report]:
+    """What is said of a whole recording (logs, REST answers, archive)."""
+    return lambda recording: recorded(recording.files, topics=FLINK).report("checkpoints")
 
 
 def facts_in(found: Discovery, spark: SparkSession) -> ClusterFacts:
@@ -72,12 +79,12 @@ def ids(job: JobFacts, status: Status) -> list[int]:
     return [checkpoint.id for checkpoint in job.checkpoints if checkpoint.status is status]
 
 
-@of_each_recording
+@of_all_files_and_of_logs
 def test_every_checkpoint_has_its_true_life(
-    recording: Recording, facts_of: Callable[[Recording], ClusterFacts]
+    recording: Recording, parts: tuple[str, ...], facts_of: Callable[..., ClusterFacts]
 ) -> None:
     for truth in recording.jobs:
-        job = job_of(facts_of(recording), truth["job"]["job_id"])
+        job = job_of(facts_of(recording, *parts), truth["job"]["job_id"])
         found = {
             "triggered": [c.id for c in job.checkpoints if c.triggered_us is not None],
             "completed": ids(job, Status.COMPLETED),
@@ -87,12 +94,12 @@ def test_every_checkpoint_has_its_true_life(
         assert found == {key: truth["checkpoints"][key] for key in found}
 
 
-@of_each_recording
+@of_all_files_and_of_logs
 def test_every_late_acknowledgement_is_placed(
-    recording: Recording, facts_of: Callable[[Recording], ClusterFacts]
+    recording: Recording, parts: tuple[str, ...], facts_of: Callable[..., ClusterFacts]
 ) -> None:
     for truth in recording.jobs:
-        job = job_of(facts_of(recording), truth["job"]["job_id"])
+        job = job_of(facts_of(recording, *parts), truth["job"]["job_id"])
         found = [
             {
                 "checkpoint": late.checkpoint,
@@ -116,12 +123,14 @@ def _by_attempt(late: dict[str, Any]) -> tuple[int, str]:
     return (late["checkpoint"], late["attempt_id"])
 
 
-@of_each_recording
+@of_all_files_and_of_logs
 def test_every_attempt_is_named_and_placed(
-    recording: Recording, facts_of: Callable[[Recording], ClusterFacts]
+    recording: Recording, parts: tuple[str, ...], facts_of: Callable[..., ClusterFacts]
 ) -> None:
     known = {
-        attempt.attempt_id: attempt for job in facts_of(recording).jobs for attempt in job.attempts
+        attempt.attempt_id: attempt
+        for job in facts_of(recording, *parts).jobs
+        for attempt in job.attempts
     }
     for attempt_id, truth in recording.truth["attempts"].items():
         attempt = known[attempt_id]
@@ -170,7 +179,12 @@ def test_a_healthy_job_has_no_finding(
 
 
 @pytest.mark.parametrize(
-    "recording", [r for r in ALL if any(job["late"] for job in r.jobs)], ids=lambda r: r.name
+    "recording",
+    [
+        pytest.param(each, id=each.name, marks=_unusual(each))
+        for each in ALL
+        if any(job["late"] for job in each.jobs)
+    ],
 )
 def test_half_of_the_jobmanager_log_places_the_same_subtasks(
     recording: Recording, spark: SparkSession, tmp_path: Path

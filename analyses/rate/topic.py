@@ -178,6 +178,16 @@ class Rate(Topic):
         """Whether a batch or a query is known."""
         return any(app.batches or app.queries for app in facts.applications)
 
+    def notes(self, measured: RateFacts, facts: RateFacts, options: Options) -> Iterable[str]:
+        """Drivers that ended without saying so: whatever else is found, the application is gone first of all."""
+        for app in facts.applications:
+            if app.damaged and app.ended_us is None and "event-log" in app.origins:
+                yield (
+                    f"{app.name or app.application or 'the application'}: its event log breaks off in the"
+                    " middle of a record and never tells of an end: the driver was killed (or its log was"
+                    " copied while it ran); look first at why it died"
+                )
+
 
 RATE: Final = Rate()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from flowdiag.analyses.diagnosis import diagnose
 from flowdiag.analyses.memory.topic import MEMORY
 from flowdiag.parsers.sources.discover import discover
 from tests.archives import unpacked
+from tests.measured import Recorded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,8 +36,10 @@ def _diagnose(folders: list[Path], spark: SparkSession | None = None) -> Report:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("folder", HEALTHY, ids=lambda path: path.parent.name)
-def test_what_ran_is_what_the_model_derives(spark: SparkSession, folder: Path) -> None:
-    report = _diagnose([unpacked(folder) / "logs"], spark)
+def test_what_ran_is_what_the_model_derives(
+    recorded: Callable[..., Recorded], folder: Path
+) -> None:
+    report = recorded(unpacked(folder) / "logs", topics=("startup", "memory")).report("memory")
     assert report.findings == []
     workers = [p for p in report.data.processes or [] if p.role == "taskmanager"]
     assert len(workers) == 3

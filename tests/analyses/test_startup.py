@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from flowdiag.analyses.span import Moment, Selection
 from flowdiag.analyses.startup.topic import STARTUP
 from flowdiag.parsers.sources.discover import discover
 from tests.archives import synthetic, unpacked
+from tests.measured import Recorded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,9 +42,9 @@ def _truth(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("folder", RECORDED, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_recorded_starts(spark: SparkSession, folder: Path) -> None:
+def test_recorded_starts(recorded: Callable[..., Recorded], folder: Path) -> None:
     expected = _truth(folder)
-    report = _diagnose(spark, unpacked(folder) / "logs")
+    report = recorded(unpacked(folder) / "logs", topics=("startup",)).report("startup")
     attempts = report.data.attempts or []
     if attempts:
         assert attempts[0].kind == "cold"
@@ -92,8 +94,8 @@ def test_recorded_starts(spark: SparkSession, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", HEALTHY, ids=lambda path: path.parent.name)
-def test_normal_starts_give_no_finding(spark: SparkSession, folder: Path) -> None:
-    report = _diagnose(spark, unpacked(folder) / "logs")
+def test_normal_starts_give_no_finding(recorded: Callable[..., Recorded], folder: Path) -> None:
+    report = recorded(unpacked(folder) / "logs", topics=("startup", "memory")).report("startup")
     assert (report.summary.verdict, report.findings) == ("healthy", [])
     (attempt,) = report.data.attempts or []
     assert (attempt.kind, attempt.held, attempt.tasks) == ("cold", None, 14)

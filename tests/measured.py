@@ -1,0 +1,44 @@
+"""What Spark measures of a recording, to be judged as often as tests want: that needs no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flowdiag.analyses.diagnosis import judged, look, measure
+from flowdiag.analyses.options import Options
+from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.topics import topic
+from flowdiag.parsers.sources.discover import discover
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FLINK = ("checkpoints", "queues")
+
+
+class Recorded:
+    """Inputs that were measured by the one flow, for several topics at once."""
+
+    def __init__(self, paths: Sequence[Path], names: Sequence[str], spark: SparkSession) -> None:
+        """Measure.
+
+        Args:
+            paths: of the inputs.
+            names: of the topics.
+            spark: the session.
+        """
+        topics = tuple(topic(name) for name in names)
+        self.looked = look(topics, discover([str(path) for path in paths]), Options())
+        self.measured = measure(topics, self.looked, lambda: spark)
+
+    def facts(self, name: str) -> Any:
+        """The facts of a topic."""
+        return self.measured.facts[name]
+
+    @cache  # noqa: B019 - a test run keeps all of them
+    def report(self, name: str) -> Report:
+        """The report of a command."""
+        return judged((topic(name),), self.looked, self.measured)
