@@ -147,7 +147,9 @@ def _untold(outcomes: Sequence[RuleOutcome], *, assessed: bool) -> bool:
         found.severity is not f.Severity.INFO for outcome in outcomes for found in outcome.findings
     )
     unsure = any(outcome.core and outcome.inconclusive for outcome in outcomes)
-    return not serious and (unsure or not assessed)
+    # Beside the time that was asked for no other command finds more.
+    elsewhere = any((o.lacking or "").startswith("nothing of the input lies") for o in outcomes)
+    return not serious and not elsewhere and (unsure or not assessed)
 
 
 # Kinds that are read aside and counted as a whole, not by records.
