@@ -16,8 +16,12 @@ Values = dict[str, object]
 
 INT64_MAX: Final = 2**63 - 1
 INT32_MAX: Final = 2**31 - 1
+MOMENT_MAX: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999: what claims to be later is no time."""
+DURATION_MAX: Final = 2**52
+"""Milliseconds whose microseconds fit into a column."""
 
-_INT64_COLUMNS: Final = ("checkpoint", "epoch_ms", "duration_ms", "bytes")
+_INT64_COLUMNS: Final = ("checkpoint", "bytes")
 _INT32_COLUMNS: Final = ("subtask_index", "parallelism", "attempt")
 _TEXT_COLUMNS: Final = (
     "job_id",
@@ -229,7 +233,7 @@ def _put_resource_id(values: Values, text: str) -> None:
 
 
 def _put_seconds(values: Values, text: str) -> None:
-    seconds = _integer(text, INT64_MAX // 1000)
+    seconds = _integer(text, DURATION_MAX // 1000)
     if seconds is not None:
         _set(values, "duration_ms", seconds * 1000)
 
@@ -237,7 +241,7 @@ def _put_seconds(values: Values, text: str) -> None:
 def _put_end(values: Values, text: str) -> None:
     """The end of something whose begin is `epoch_ms`: gives its duration."""
     _put_field(values, "end_epoch_ms", text)
-    begin, end = values.get("epoch_ms"), _integer(text, INT64_MAX)
+    begin, end = values.get("epoch_ms"), _integer(text, MOMENT_MAX)
     if isinstance(begin, int) and end is not None:
         _set(values, "duration_ms", end - begin)
 
@@ -259,6 +263,8 @@ def _text_column(name: str) -> Callable[[Values, str], None]:
 # What a named group of a template does to the row. Any name that is not here is a field.
 _PUT: Final[dict[str, Callable[[Values, str], None]]] = {
     **{name: _integer_column(name, INT64_MAX) for name in _INT64_COLUMNS},
+    "epoch_ms": _integer_column("epoch_ms", MOMENT_MAX),
+    "duration_ms": _integer_column("duration_ms", DURATION_MAX),
     **{name: _integer_column(name, INT32_MAX) for name in _INT32_COLUMNS},
     **{name: _text_column(name) for name in _TEXT_COLUMNS},
     "task": _put_task,

@@ -49,23 +49,7 @@ def recorded(request: pytest.FixtureRequest) -> Callable[..., Recorded]:
     return of
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run what concerns one recording in one process, where it is measured once; the slow ones first."""
-    for item in items:
-        about = recording_of(item)
-        if about is not None:
-            item.add_marker(pytest.mark.xdist_group(about))
-    items.sort(
-        key=lambda item: (item.get_closest_marker("spark") is None, recording_of(item) or "")
-    )
-
-
-def recording_of(item: pytest.Item) -> str | None:
-    """The recording that a test is about, by its parameters."""
-    parameters = getattr(getattr(item, "callspec", None), "params", {})
-    for value in (parameters.get("recording"), parameters.get("folder")):
-        folder = getattr(value, "folder", value)
-        if isinstance(folder, Path) and "recordings" in folder.parts:
-            return "/".join(folder.parts[folder.parts.index("recordings") + 1 :][:3])
-    return None
+    """Begin with the files that take longest: no process is left with one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("spark")}
+    items.sort(key=lambda item: (item.path not in slow, "recordings" not in item.path.name))

@@ -95,7 +95,12 @@ def settled_events(
     raw = frame_of(found, spark, metrics)
     surveyed = surveyed or _survey_of(raw)
     say("settling clocks")
-    writers = settle(surveyed.rows, {source.index: source.group for source in sources}, tz)
+    writers = settle(
+        surveyed.rows,
+        {source.index: source.group for source in sources},
+        tz,
+        {source.index: source.name for source in sources},
+    )
     apart = metrics_frame(found, spark)
     few_events = resources.are_few(found.rows)
     if apart is not None and surveyed.has_times:

@@ -187,7 +187,10 @@ def _shared(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
     batches = len(set(one["batches"] or ()) & set(other["batches"] or ()))
     if not batches and one["batches"] and other["batches"]:
         # One may begin later: its first batch times lie on the grid and within the span of the other.
-        first, last = other["first_us"] // 1000, other["last_us"] // 1000
+        # Answers of REST have batch times, and perhaps no other ones.
+        first, last = min(other["batches"]), max(other["batches"])
+        if other["first_us"] is not None:
+            first, last = other["first_us"] // 1000, other["last_us"] // 1000
         batches = sum(first <= time <= last for time in one["batches"]) // 2
     return batches + len(set(one["runs"] or ()) & set(other["runs"] or ()))
 
@@ -204,10 +207,14 @@ def _join_strangers(
     settled: dict[int, str], streams: Mapping[int, Mapping[str, Any]], sources: Sequence[Source]
 ) -> None:
     """Give sources of unknown applications made-up keys, the same where they share batches or runs."""
-    strangers = [source for source in sorted(settled) if not settled[source]]
+    # Those without any time last: they lie within the span of one that has.
+    strangers = sorted(
+        (source for source in settled if not settled[source]),
+        key=lambda source: (streams[source]["first_us"] is None, source),
+    )
     for source in strangers:
         for other in strangers:
-            if other < source and settled[other] and _shared(streams[source], streams[other]):
+            if settled[other] and _shared(streams[source], streams[other]):
                 settled[source] = settled[other]
                 break
         else:

@@ -12,6 +12,7 @@ from flowdiag.analyses.diagnosis import Measured, Named, Session, Topic
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import Resources, Say, frame_of, read
 from flowdiag.analyses.finding import Confidence, RuleOutcome, Understood
+from flowdiag.analyses.flink.clocks.settle import zone_of
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.rate.assemble import Told, assemble
@@ -252,7 +253,7 @@ def _processes(
                 role=sources[owner.source].role,
                 cluster="",
                 version=None if app is None else app.version,
-                zone_offset_ms=owner.shift_ms,
+                zone_offset_ms=zone_of(owner.shift_ms),
                 zone_from=owner.shift_from,
                 first_us=owner.first_us,
                 last_us=owner.last_us,

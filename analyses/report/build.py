@@ -84,7 +84,7 @@ def report_of(
         asides: warnings about single inputs, by index.
         say: told the name of the stage, for progress.
     """
-    from flowdiag.analyses.report.inputs import describe_inputs, input_problems
+    from flowdiag.analyses.report.inputs import describe_inputs, input_problems, unknown_days
 
     untold, named = _untold(outcomes, assessed=assessed), options.named
     say("citing the evidence")
@@ -104,7 +104,7 @@ def report_of(
         doubts=[f"{name}: nothing in it was understood" for name in unrecognised(inputs, named)],
         warnings=[
             *[Note(message=clean(text)) for text in notes],
-            *input_problems(inputs),
+            *[*input_problems(inputs), *unknown_days(inputs, processes)],
             *_of_inputs([*asides, *problems], inputs),
         ],
         privacy=options.privacy,

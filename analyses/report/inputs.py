@@ -56,6 +56,23 @@ def input_problems(inputs: Iterable[Input]) -> list[Note]:
     ]
 
 
+def unknown_days(inputs: Sequence[Input], processes: Iterable[Process]) -> list[Note]:
+    """Inputs that print times of day, or times since a start, where nothing tells which day it was."""
+    found = {
+        process.source
+        for process in processes
+        if process.first_us is not None and process.first_us < _DATED_US and process.zone_from
+    }
+    return [
+        Note(
+            message="prints times without a date, and nothing tells the day:"
+            " the dates of its records are counted from 1970-01-01",
+            source=inputs[source].source,
+        )
+        for source in sorted(found)
+    ]
+
+
 def _input(
     source: Source, rows: Sequence[Mapping[str, str]], owners: Sequence[Process], excerpts: bool
 ) -> Input:
@@ -71,8 +88,8 @@ def _input(
         candidates=_total(rows, "candidates"),
         recognised=_total(rows, "recognised"),
         not_understood=_total(rows, "not_understood"),
-        first=iso(min(_instants(rows, owners, "first_us"), default=None)),
-        last=iso(max(_instants(rows, owners, "last_us"), default=None)),
+        first=iso(_dated(min(_instants(rows, owners, "first_us"), default=None))),
+        last=iso(_dated(max(_instants(rows, owners, "last_us"), default=None))),
         zone=_one({_zone(owner) for owner in owners}),
         zone_from=_one({owner.zone_from for owner in owners}),
         clock_offset_ms=_one({owner.clock_offset_ms for owner in owners}),
@@ -105,6 +122,11 @@ def _instants(rows: Sequence[Mapping[str, str]], owners: Sequence[Process], key:
     return [us - zone * 1000 for us in printed if us > _DATED_US]
 
 
+def _dated(us: int | None) -> int | None:
+    """An instant whose day is known."""
+    return us if us is not None and us >= _DATED_US else None
+
+
 def _one(values: set[Value]) -> Value | None:
     """The value, where all agree."""
     return next(iter(values)) if len(values) == 1 else None
@@ -124,7 +146,7 @@ def _process(process: Process) -> WireProcess:
         zone=_zone(process),
         zone_from=process.zone_from,
         clock_offset_ms=process.clock_offset_ms,
-        first=iso(process.first_us),
-        last=iso(process.last_us),
+        first=iso(_dated(process.first_us)),
+        last=iso(_dated(process.last_us)),
         events=process.events,
     )

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from flowdiag.parsers.envelopes.content import record_in, time_in
 from flowdiag.parsers.envelopes.keys import (
     INNER,
     IS_FILE,
@@ -122,7 +123,10 @@ def unwrap(value: Fields, depth: int) -> Unwrapped | None:
             if isinstance(below, dict) and (inner := unwrap(below, depth - 1)) is not None:
                 break
         if inner is None:
-            return None
+            text = record_in(value)
+            if text is None:
+                return None
+            found[IS_TIME].append((0, time_in(value)))
     else:
         stripped = text.strip()
         if stripped[:1] == "{" and stripped[-1:] == "}":

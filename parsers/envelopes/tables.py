@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from flowdiag.parsers.envelopes.content import SAMPLE_ROWS, record_column, time_column
 from flowdiag.parsers.envelopes.objects import (
     DEPTH,
     Unwrapped,
@@ -15,12 +17,16 @@ from flowdiag.parsers.envelopes.objects import (
     process_of_labels,
     unwrap,
 )
+from flowdiag.parsers.envelopes.times import read_time
+from flowdiag.parsers.lines import prefix
 
 Event = tuple[str | dict[str, Any], dict[str, Any]]
 """A log record that is not unwrapped yet, and the labels that it inherits."""
 
 LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
+
+_FIRST_ROWS: Final = 20  # tell whether a text is a table
 
 # Names of columns, in small letters, and the key that means the same to `unwrap`.
 _COLUMNS: Final = {
@@ -44,16 +50,26 @@ _COLUMNS: Final = {
 def events_of_rows(
     names: Sequence[object], rows: Iterable[Sequence[Any]], labels: dict[str, Any]
 ) -> list[Event] | None:
-    """Turn rows into objects; None unless there are a column of text and another one."""
+    """Turn rows into objects; None unless there are a column of log records and another one.
+
+    Names are believed where they are known, unless the cells say that another column has the records.
+    """
     known = [str(name).strip().removesuffix("[UTC]").strip().lower() for name in names]
     where = {
         key: next((known.index(column) for column in columns if column in known), None)
         for key, columns in _COLUMNS.items()
     }
-    if where["message"] is None or len(known) < 2:
+    if len(known) < 2:
         return None
+    rows = iter(rows)
+    first = [*itertools.islice(rows, SAMPLE_ROWS)]
+    where["message"] = record_column(first, where["message"])
+    if where["message"] is None:
+        return None
+    if where["timestamp"] is None:
+        where["timestamp"] = time_column(first, where["message"])
     found: list[Event] = []
-    for row in rows:
+    for row in itertools.chain(first, rows):
         event = {
             key: row[at]
             for key, at in where.items()
@@ -67,14 +83,52 @@ def events_of_rows(
     return found
 
 
-def events_of_csv(text: str) -> Iterator[Unwrapped]:
-    """Read CSV whose header names a column of log lines, as Splunk, Kibana and Grafana export."""
+def separator_of(text: str) -> str:
+    """What stands between the columns of a table, by its first line."""
     first = text[: text.find("\n") + 1]
-    separator = "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
+    return "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
+
+
+def is_table_of_records(text: str) -> bool:
+    """Whether the first rows of a text have all the same columns, and one of them has log records.
+
+    A log has such columns by chance only: what begins with a header, or with something known in front of one,
+    is none; and a column of log lines in CSV is quoted, since they hold commas.
+    """
+    separator = separator_of(text)
+    between = ',"' if separator == "," else separator
+    if between not in text or separator not in text.partition("\n")[0]:
+        return False
+    # Tabs stand in headers, too: only what is below a line of names is a table for certain.
+    for line in text.split("\n", 6)[: 1 if separator == "\t" else 6]:
+        head = prefix.parse(line[:4096])
+        known = all(carrier.name for carrier in head.carriers)
+        if (
+            head.complete
+            and known
+            and (separator == "\t" or between not in head.text[: head.begin])
+        ):
+            return False
+    try:
+        rows = [*itertools.islice(csv.reader(io.StringIO(text), delimiter=separator), _FIRST_ROWS)]
+    except csv.Error:
+        return False
+    if len(rows) < 2 or len(rows[0]) < 2 or len({len(row) for row in rows[:-1]}) > 1:
+        return False
+    return record_column(rows[:-1] if len(rows) > 2 else rows) is not None
+
+
+def events_of_csv(text: str) -> Iterator[Unwrapped]:
+    """Read CSV with a column of log lines, with or without a header, as log stores export it."""
     csv.field_size_limit(64 * 1024 * 1024)
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    rows: Iterator[list[str]] = csv.reader(
+        io.StringIO(text, newline=""), delimiter=separator_of(text)
+    )
     try:
         names = next(rows, [])
+        if any(read_time(name) != (None, None) for name in names):  # no header
+            rows = itertools.chain([names], rows)
+            names = [""] * len(names)
         for event, labels in events_of_rows(names, rows, {}) or ():
             if isinstance(event, dict) and (unwrapped := unwrap(event | labels, DEPTH)):
                 yield unwrapped

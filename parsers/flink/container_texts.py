@@ -1,6 +1,6 @@
 """Inputs that are no logs of Flink but tell why a process is gone or short of memory.
 
-`kubectl describe pod` and `kubectl get events` as text, and the garbage collector's log of the JVM
+`kubectl describe pod`, `get pods` and `get events` as text, and the garbage collector's log of the JVM
 (`-Xlog:gc`). Read whole, since they are small; hostile text costs one pass over its lines.
 """
 
@@ -70,19 +70,30 @@ _CYCLE: Final = re.compile(
     r"\bGC\([0-9]{1,9}\) (?:[YO]: )?(?:Garbage Collection|Major Collection|Minor Collection)\b[^\n]{0,120}? "
     r"([0-9]{1,9})M\(([0-9]{1,3})%\)->([0-9]{1,9})M\([0-9]{1,3}%\)"
 )
+# The line of names above a list of events or of pods.
+_LISTED: Final = re.compile(
+    r"^(?:NAMESPACE +)?(?:LAST SEEN +(?:TYPE|REASON)|NAME +READY +STATUS +RESTARTS)\b", re.MULTILINE
+)
+_POD: Final = re.compile(
+    r"^(?:[a-z0-9.-]{1,253} +)?(?P<pod>[a-z0-9][a-z0-9.-]{0,252}) +[0-9]{1,3}/[0-9]{1,3} +"
+    r"(?P<status>(?:Init:)?(?:OOMKilled|Evicted|Error|ContainerCannotRun|ExitCode:[0-9]{1,3}))(?= )"
+)
 _SIZES: Final = {"B": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 _DESCRIBED: Final = re.compile(r"^(?:Name|Namespace|Containers|Last State|Events):", re.MULTILINE)
 
 
 def looks_like_kubectl(text: str) -> bool:
-    """Whether a text is what `kubectl describe pod` or `kubectl get events` prints.
+    """Whether a text is what `kubectl describe pod`, `get pods` or `get events` prints.
 
     >>> looks_like_kubectl("Name:         a-1\\nNamespace:    b\\n")
     True
+    >>> looks_like_kubectl("$ kubectl get pods\\nNAME   READY   STATUS   RESTARTS   AGE\\n")
+    True
     """
     head = text[:65536]
-    events = re.match(r"(?:NAMESPACE +)?LAST SEEN +(?:TYPE|REASON)", head) is not None
-    return events or len({hit[0] for hit in _DESCRIBED.finditer(head)}) >= 2
+    return (
+        _LISTED.search(head) is not None or len({hit[0] for hit in _DESCRIBED.finditer(head)}) >= 2
+    )
 
 
 def ended_containers(text: str) -> Iterator[Ended]:
@@ -95,7 +106,12 @@ def ended_containers(text: str) -> Iterator[Ended]:
     for line in text[:MAX_TEXT].split("\n"):
         start, offset = offset, offset + len(line.encode("utf-8", "replace")) + 1
         line = line.rstrip("\r")[:2000]
-        if hit := _NAME.match(line):
+        if hit := _POD.match(line):
+            status, _, printed = hit["status"].removeprefix("Init:").partition(":")
+            reason = "Error" if printed else status
+            exit_code = int(printed) if printed else None
+            found.append((reason, exit_code, hit["pod"], start, line.strip()[:300]))
+        elif hit := _NAME.match(line):
             pod, limit = hit[1], None
         elif hit := _LIMIT.match(line):
             limit = int(size_bytes(hit[1], units=KUBERNETES_UNITS, whole=True) or 0)

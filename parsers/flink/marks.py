@@ -483,7 +483,7 @@ def _add_zones(columns: pa.Table, parts: dict[int, Marks]) -> None:
     if not marks.num_rows:
         return
     quarters = pc.round(
-        pc.divide(pc.cast(marks["difference"], pa.float64()), float(QUARTER_MS)),
+        pc.divide(pc.cast(marks["difference"], pa.float64(), safe=False), float(QUARTER_MS)),
         round_mode="half_towards_infinity",
     )
     zone = pc.multiply(pc.cast(quarters, pa.int64()), QUARTER_MS)

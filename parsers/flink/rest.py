@@ -60,6 +60,7 @@ from flowdiag.parsers.sources.codecs import open_file
 from flowdiag.parsers.sources.collected import Collected, TaskPlaces, collected_kind, collected_of
 from flowdiag.parsers.sources.file_times import NO_MOMENT, Moment, moment_of_name
 from flowdiag.parsers.sources.open import Source, stream_error
+from flowdiag.parsers.sources.printed import json_printed
 from flowdiag.parsers.sources.remote import find, is_url
 
 MAX_FILE_BYTES: Final = 512 * 1024 * 1024
@@ -133,6 +134,9 @@ def read_document(
     trouble = stream_error(stream)
     tally.bytes = len(data)
     try:
+        if data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"{", b"["):
+            # What `curl -v`, a prompt or a page printed around it is blanked.
+            data = printed.data if (printed := json_printed(data)) is not None else data
         wanted = None if metrics is None else frozenset(metrics)
         yield from _batches(_rows_of(data, source, tally, wanted), source.index, tally)
     except ValueError as error:

@@ -12,6 +12,7 @@ one, if it has a zone, becomes `utc_us`, and their difference is the application
 from __future__ import annotations
 
 import functools
+import html
 import pkgutil
 import re
 import tomllib
@@ -47,6 +48,10 @@ _LEVEL_WORDS: Final = ("INFO ", "WARN ", "ERROR ", "DEBUG ", "TRACE ", "FATAL ")
 
 _ANSI = re.compile(
     r"\x1b(?:\[[0-9;:?]{0,32}[ -/]?[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\^_])"
+)
+# What a web page escapes, and nothing else: other entities may be meant as they stand.
+_ESCAPED = re.compile(
+    r"&(?:lt|gt|amp|quot|apos|nbsp|#(?:34|38|39|60|62|160|x2[267]|x3[ceCE]|x0?[aA]0));"
 )
 _AFTER_STAMP = re.compile(r"\]?[ \t]*+(?:[-:,;][ \t]++)?")
 _PIECE = re.compile(r"\{([a-z][a-z_0-9]*)\}")
@@ -366,9 +371,15 @@ def simple_name(logger: str) -> str:
 
 
 def strip_colours(line: str) -> str:
-    """The line without terminal codes and byte order mark."""
+    """The line without terminal codes, byte order mark and the escapes of a web page.
+
+    >>> strip_colours("\x1b[32mSource -&gt; Sink, checkpoint &#x27;7&#x27;\x1b[0m")
+    "Source -> Sink, checkpoint '7'"
+    """
     if "\x1b" in line:
         line = _ANSI.sub("", line)
+    if ";" in line and "&" in line:
+        line = _ESCAPED.sub(lambda found: html.unescape(found[0]), line)
     return line.removeprefix("\ufeff")
 
 

@@ -146,6 +146,17 @@ _FAMILIAR: Final = re.compile(
     r"(?:^|[._-])(?:flink|kafka|hadoop|zookeeper|curator|akka|pekko|netty|rocksdb|frocksdb)",
     re.IGNORECASE,
 )
+# Spark's own packages below `org.apache.spark`, which layouts on CDH, HDP and EMR begin with.
+_SPARK_PACKAGES: Final = frozenset(
+    (
+        "scheduler", "streaming", "receiver", "rate", "dstream", "kafka", "kafka010", "kinesis",
+        "flume", "util", "storage", "memory", "executor", "deploy", "rpc", "netty", "internal",
+        "metrics", "ui", "status", "broadcast", "shuffle", "sort", "rdd", "network", "client", "server",
+        "sql", "execution", "state", "continuous", "runtime", "sources", "checkpointing", "operators",
+        "cluster", "k8s", "mesos", "yarn", "local", "history", "listeners", "python", "api", "security",
+        "serializer", "resource", "launcher", "worker", "master",
+    )
+)  # fmt: skip
 _DOMAINS: Final = frozenset(("com", "net", "io", "cn", "ru", "de", "edu", "gov", "c", "n"))
 
 
@@ -159,13 +170,19 @@ def is_foreign(logger: str, engine: str = "flink") -> bool:
     True
     >>> [is_foreign(name) for name in ("CheckpointCoordinator", "o.a.f.r.c.CheckpointCoordinator")]
     [False, False]
+    >>> [is_foreign(name, "spark") for name in ("scheduler.JobScheduler", "com.acme.JobScheduler")]
+    [False, True]
     """
     package, _, _ = logger.rpartition(".")
     if not package or _FAMILIAR.search(package):
         return False
     parts = package.split(".")
     if engine == "spark":
-        return "spark" not in parts and parts[:3] not in (["o", "a", "s"], ["org", "a", "s"])
+        if "spark" in parts or parts[:3] in (["o", "a", "s"], ["org", "a", "s"]):
+            return False
+        # `%c{2}` and `%c{3}` cut what is in front; what has a domain in front is not cut.
+        cut = parts[0] in _SPARK_PACKAGES and len(parts) <= 3
+        return not cut
     if _FOREIGN.intersection(parts):
         return True
     if len(parts) < 3:

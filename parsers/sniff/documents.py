@@ -12,6 +12,7 @@ import msgspec
 
 from flowdiag.parsers.envelopes.documents import DOCUMENT_BYTES, json_values, read_document
 from flowdiag.parsers.envelopes.objects import Unwrapped, unwrap_json
+from flowdiag.parsers.envelopes.tables import is_table_of_records
 from flowdiag.parsers.flink.rest_shapes import recognise
 from flowdiag.parsers.sniff.signs import (
     BORROWED,
@@ -23,6 +24,7 @@ from flowdiag.parsers.sniff.signs import (
 )
 from flowdiag.parsers.sniff.verdict import Sample, Sniffed, not_read
 from flowdiag.parsers.sources.collected import MANIFEST_LINE, collected_kind
+from flowdiag.parsers.sources.printed import Printed
 from flowdiag.parsers.spark.events import is_event_log
 from flowdiag.parsers.spark.rest import recognise_answer
 
@@ -92,6 +94,8 @@ def _sniff_lines(
             return verdict
     if recognise(lines[0], sample.name) is not None:
         return Sniffed(kind="rest", engine="flink")
+    if (spark := recognise_answer(lines[0])) is not None:
+        return _spark_answer(spark)
     if any(unwrap_json(line) is not None for line in lines[:_LINES]):
         if is_seatunnel(start):
             return not_read(BORROWED)
@@ -129,8 +133,7 @@ def _sniff_document(sample: Sample) -> Sniffed | None:
     if (answer := recognise(data, sample.name)) is not None:
         return Sniffed(kind=answer[0], engine="flink", url=answer[1])
     if (spark := recognise_answer(data)) is not None:
-        url = f"/{spark}" if spark == "environment" else f"/streaming/{spark}"
-        return Sniffed(kind="spark-rest", engine="spark", role="driver", url=url)
+        return _spark_answer(spark)
     if verdict := _sniff_events(data):
         return verdict
     values, whole = json_values(data.removeprefix(codecs.BOM_UTF8))
@@ -140,6 +143,21 @@ def _sniff_document(sample: Sample) -> Sniffed | None:
     if isinstance(first, dict) and str(first.get("schema", "")).startswith("flowdiag."):
         return not_read("a report of flowdiag")
     return not_read("JSON, but neither log events nor an answer of a REST interface that is read")
+
+
+def _spark_answer(kind: str) -> Sniffed:
+    url = f"/streaming/{kind}" if kind not in ("environment", "progress") else f"/{kind}"
+    return Sniffed(kind="spark-rest", engine="spark", role="driver", url=url)
+
+
+def sniff_printed(printed: Printed) -> Sniffed | None:
+    """JSON with something around it that a terminal or a page printed: answers, and reports of queries."""
+    body = printed.data.strip()
+    if (answer := recognise(body, printed.path or "")) is not None:
+        return Sniffed(kind=answer[0], engine="flink", url=printed.path or answer[1])
+    if (spark := recognise_answer(body)) is not None:
+        return _spark_answer(spark)
+    return None
 
 
 _HISTORY: Final = re.compile(rb'"resultType"\s*:\s*"(?:matrix|vector)"')
@@ -208,7 +226,9 @@ def sniff_export(sample: Sample, start: bytes) -> Sniffed | None:
     first = start.split(b"\n", 1)[0].rstrip(b"\r")
     is_table = len(first) < 4096 and len(_EXPORT_COLUMN.findall(first)) > 0 and len(first) > 8
     if not is_table and not _GRAFANA_LINE.search(b"\n" + start[: 16 * 1024]):
-        return None
+        beginning = start[: 64 * 1024].decode("utf-8", "replace")
+        if not is_table_of_records(beginning):
+            return None
     data = sample.head if sample.complete else sample.read(DOCUMENT_BYTES + 1)
     if len(data) > DOCUMENT_BYTES:
         return _too_large()

@@ -34,7 +34,7 @@ FLINK_WORDS: Final = (
     b"ExecutionGraph", b"JobMaster", b"TaskExecutor", b"TaskManagerRunner", b"StreamTask",
     b"ClusterEntrypoint",
 )  # fmt: skip
-_SPARK: Final = (
+SPARK_WORDS: Final = (
     b"org.apache.spark", b"org/apache/spark", b"o.a.s.s.", b"SparkContext", b"DAGScheduler",
     b"TaskSetManager", b"MicroBatchExecution", b"JobGenerator", b"ReceiverTracker",
     b"CoarseGrainedExecutorBackend", b"BlockManager", b"SparkListener", b"JobScheduler: ",
@@ -104,7 +104,7 @@ _WORDS: Final = tuple(
     dict.fromkeys(
         (
             *FLINK_WORDS,
-            *_SPARK,
+            *SPARK_WORDS,
             *_SEATUNNEL,
             *_HEADER_WORDS,
             *(literal for literal, _ in _MESSAGES),
@@ -148,7 +148,7 @@ class Signs:
         return self._count(_SEATUNNEL) > 0 and not self._count(FLINK_WORDS[:3])
 
     def _engine(self) -> str:
-        flink, spark = self._count(FLINK_WORDS), self._count(_SPARK)
+        flink, spark = self._count(FLINK_WORDS), self._count(SPARK_WORDS)
         if not flink and not spark:
             return "flink" if self.says_something else "unknown"
         return "flink" if flink >= spark else "spark"

@@ -12,12 +12,14 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from flowdiag.parsers.flink.container_texts import looks_like_kubectl
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
 from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, to_utf8
-from flowdiag.parsers.sniff.documents import sniff_export, sniff_json
+from flowdiag.parsers.sniff.documents import sniff_export, sniff_json, sniff_printed
 from flowdiag.parsers.sniff.signs import (
     BORROWED,
     FLINK_WORDS,
+    SPARK_WORDS,
     Signs,
     has_any,
     has_time,
@@ -27,6 +29,7 @@ from flowdiag.parsers.sniff.signs import (
     says_something,
 )
 from flowdiag.parsers.sniff.verdict import Sample, Sniffed, not_read
+from flowdiag.parsers.sources.printed import json_printed
 
 _DOUBTFUL_BYTES: Final = 8 * 1024 * 1024  # of a text without a sign of a log, searched for messages
 
@@ -98,6 +101,10 @@ def _sniff_text(sample: Sample) -> Sniffed:
     if _is_exposition(sample, start):
         return Sniffed(kind="prometheus", engine="flink")
     signs = Signs(data)
+    if signs.engine == "unknown" and looks_like_kubectl(start[:65536].decode("utf-8", "replace")):
+        return not_read(
+            "what kubectl prints: `flowdiag memory` reads which containers ended and why"
+        )
     if signs.is_seatunnel:
         return not_read(BORROWED)
     says = signs.says_something
@@ -118,7 +125,7 @@ def _sniff_text(sample: Sample) -> Sniffed:
         if _CODE.search(data):
             return _doubtful(sample, "looks like source code")
     if like_a_log:
-        return log_of(signs)
+        return (_printed(sample) if signs.engine == "unknown" else None) or log_of(signs)
     return _doubtful(sample, "damaged JSON" if is_json else "text, but it does not look like a log")
 
 
@@ -154,17 +161,33 @@ def _is_exposition(sample: Sample, start: bytes) -> bool:
     )
 
 
+def _printed(sample: Sample) -> Sniffed | None:
+    """A text of times that no engine wrote: an answer on a screen, reports of a listener, or neither."""
+    data = sample.head if sample.complete else sample.read(_DOUBTFUL_BYTES + 1)
+    if len(data) > _DOUBTFUL_BYTES or b"{" not in data:
+        return None
+    printed = json_printed(data)
+    return None if printed is None else sniff_printed(printed)
+
+
 def _doubtful(sample: Sample, reason: str) -> Sniffed:
     """Search a text without a sign of a log for known messages, before it is put aside."""
     data = sample.head if sample.complete else sample.read(_DOUBTFUL_BYTES + 1)
     if len(data) > _DOUBTFUL_BYTES:
         return log_of(Signs(sample.head + sample.elsewhere))
+    printed = json_printed(data)
+    answers = None if printed is None else sniff_printed(printed)
     from flowdiag.parsers.catalogue import load_catalogue
 
-    recognise_message = load_catalogue().recognise
-    for line in data.split(b"\n"):
+    # What an answer quotes is no line of a log.
+    for line in (printed.around if printed is not None and answers else data).split(b"\n"):
         line = line[:4096]
-        may_be = has_any(line, FLINK_WORDS) or says_something(line)
-        if may_be and recognise_message(line.decode("utf-8", "replace")) is not None:
+        if has_any(line, FLINK_WORDS) or says_something(line):
+            engine = "flink"
+        elif has_any(line, SPARK_WORDS):
+            engine = "spark"
+        else:
+            continue
+        if load_catalogue(engine).recognise(line.decode("utf-8", "replace")) is not None:
             return log_of(Signs(data))
-    return not_read(reason)
+    return answers or not_read(reason)

@@ -372,6 +372,12 @@ def _us(milliseconds: object) -> int | None:
     return None
 
 
+def _moment(value: object) -> int | None:
+    """Epoch milliseconds whose microseconds fit into a column."""
+    time = _whole(value)
+    return time if time is not None and time < 2**52 else None
+
+
 def _whole(value: object) -> int | None:
     """An integer that fits, -1 (PySpark's "none") and less excluded."""
     if isinstance(value, bool) or not isinstance(value, int):
@@ -636,7 +642,7 @@ def _streaming_started(data: bytes) -> list[Row]:
 def _batch_event(state: str) -> Callable[[bytes], list[Row]]:
     def read(data: bytes) -> list[Row]:
         event = _dict(data)
-        time = _whole(event.get("batch_time"))
+        time = _moment(event.get("batch_time"))
         if time is None:
             raise ValueError("no batch time")
         operations = _items(event.get("output_operations"))
@@ -703,7 +709,7 @@ def _items(value: object) -> list[dict[str, Any]]:
 
 def _output_event(data: bytes) -> list[Row]:
     event = _dict(data)
-    time = _whole(event.get("batch_time"))
+    time = _moment(event.get("batch_time"))
     if time is None:
         raise ValueError("no batch time")
     return [_output(time, event)]
@@ -787,7 +793,7 @@ def is_event_log(line: bytes) -> bool:
     """
     try:
         who = _WHO.decode(line.strip())
-    except (msgspec.DecodeError, RecursionError):
+    except _DAMAGE:
         return False
     if who.Event.startswith(("SparkListener", "org.apache.spark.")):
         return True

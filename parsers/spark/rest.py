@@ -17,8 +17,9 @@ import msgspec
 
 from flowdiag.parsers.rows import Event, Row
 from flowdiag.parsers.sources.collected import collected_of
+from flowdiag.parsers.sources.printed import Printed, json_printed
 from flowdiag.parsers.spark.events import settings_of
-from flowdiag.parsers.spark.progress import instant
+from flowdiag.parsers.spark.progress import instant, progress_row
 
 _MAX_ITEMS: Final = 1_000_000
 _TEXT: Final = 2000
@@ -36,15 +37,16 @@ _BATCH_IN_NAME = re.compile(r"(?<!\d)\d{13}(?!\d)")
 def recognise_answer(data: bytes) -> str | None:
     """Which answer a document is: statistics, batches, receivers, operations, environment, or None.
 
+    Reports of streaming queries (`lastProgress`) are `progress`. Of several values the first one counts.
+
     >>> recognise_answer(b'{"batchDuration": 1000, "numReceivers": 1}')
     'statistics'
     >>> recognise_answer(b"[]") is None
     True
     """
-    try:
-        value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    value = _decoded(data)
+    if value is None and (printed := json_printed(data)) is not None:
+        value = _decoded(_values(printed)[0][1])
     return kind_of(value)
 
 
@@ -64,6 +66,8 @@ def kind_of(value: object) -> str | None:
 def _kind_of_item(item: dict[str, Any]) -> str | None:
     if "batchId" in item and "batchTime" in item:
         return "batches"
+    if "runId" in item and "timestamp" in item and ("durationMs" in item or "sources" in item):
+        return "progress"
     if "outputOpId" in item:
         return "operations"
     if "streamId" in item and ("streamName" in item or "eventRates" in item):
@@ -95,16 +99,18 @@ def application_of_container(container: str) -> str | None:
 
 
 def answer_rows(data: bytes, name: str) -> Iterator[Row]:
-    """The rows of one answer; `offset` is 0, since documents have no lines.
+    """The rows of one answer, or of several with something printed around them.
+
+    `offset` is 0, since documents have no lines; of several it is where each begins.
 
     Args:
         data: the document.
         name: of its file: it may hold the application's id and, for operations, the batch time.
     """
-    try:
-        value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
-        raise ValueError("damaged JSON") from trouble
+    value = _decoded(data)
+    if value is None:
+        yield from _printed_rows(data, name)
+        return
     collected = collected_of(value)
     if collected is None:
         yield from _rows_of(
@@ -115,6 +121,33 @@ def answer_rows(data: bytes, name: str) -> Iterator[Row]:
         yield from _rows_of(
             answer.body, application_in(answer.path), _BATCH_IN_NAME.findall(answer.path)
         )
+
+
+def _decoded(data: bytes) -> object:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _values(printed: Printed) -> list[tuple[int, bytes]]:
+    """Where each value begins, and its text."""
+    ends = [*printed.values[1:], len(printed.data)]
+    pairs = zip(printed.values, ends, strict=True)
+    return [(begin, printed.data[begin:end].strip()) for begin, end in pairs]
+
+
+def _printed_rows(data: bytes, name: str) -> Iterator[Row]:
+    printed = json_printed(data)
+    if printed is None:
+        raise ValueError("damaged JSON")
+    asked = printed.path or ""
+    application = application_in(asked) or application_in(name)
+    times = _BATCH_IN_NAME.findall(asked) or _BATCH_IN_NAME.findall(name.rpartition("/")[2])
+    for offset, text in _values(printed):
+        for row in _rows_of(_decoded(text), application, times):
+            row["offset"] = offset
+            yield row
 
 
 def _rows_of(value: object, application: str | None, time: list[str]) -> Iterator[Row]:
@@ -135,6 +168,8 @@ def _rows_of(value: object, application: str | None, time: list[str]) -> Iterato
             rows = _receiver(item)
         elif kind == "environment":
             rows = _environment(item)
+        elif kind == "progress" and (progress := progress_row(item)) is not None:
+            rows = [progress]
         for row in rows:
             row["offset"] = 0
             if application is not None:
@@ -190,7 +225,7 @@ def _environment(item: Row) -> list[Row]:
 
 def _batch(item: Row) -> list[Row]:
     time = _whole(item.get("batchId"))
-    if time is None:
+    if time is None or time >= 2**52:  # microseconds of it would fit into no column
         return []
     status = str(item.get("status") or "")
     state = {"COMPLETED": "completed", "PROCESSING": "started", "QUEUED": "submitted"}.get(status)

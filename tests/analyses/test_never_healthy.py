@@ -20,7 +20,7 @@ from flowdiag.analyses.memory.topic import MEMORY
 from flowdiag.analyses.options import MemoryOptions, Options
 from flowdiag.analyses.queues.facts import QueueFacts
 from flowdiag.analyses.queues.topic import QUEUES
-from flowdiag.analyses.rate.assemble.queries import _warned
+from flowdiag.analyses.rate.assemble.queries import _late
 from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.report import build, wire
@@ -208,10 +208,10 @@ def test_a_log_at_warn_tells_how_long_its_triggers_took() -> None:
             "fields": {"interval_ms": "2000", "spent_ms": str(spent_ms)},
         }
 
-    late = _warned([warned(10, 9500), warned(20, 9800)])
+    late = _late([warned(10, 9500), warned(20, 9800)])
     assert [trigger.duration_ms for trigger in late] == [9500, 9800]
     # Two late triggers in an hour say nothing about all the others.
-    assert _warned([warned(10, 9500), warned(3600, 9800)]) == []
+    assert _late([warned(10, 9500), warned(3600, 9800)]) == []
 
 
 def test_a_driver_whose_event_log_breaks_off_is_said_to_be_dead() -> None:

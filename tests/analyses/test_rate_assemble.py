@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from flowdiag.analyses.rate.assemble import Told, assemble
 from flowdiag.analyses.rate.facts import ApplicationFacts, QueryFacts, Work
+
+from . import rate_workbench as w
 
 Rows = list[tuple[str, str]]
 T0 = 1_767_225_600_000
@@ -109,3 +113,37 @@ def test_blocks_memory_and_operations() -> None:
     assert (blocks.stream, blocks.bytes_per_s) == (1, 300.0)
     assert (memory.free_bytes, memory.bytes_per_s) == (5000, 400.0)
     assert (operation.output, operation.total_ms) == (0, 60)
+
+
+def falling_behind(ends_ms: list[int], spent_ms: int = 9475) -> ApplicationFacts:
+    rows = [
+        {
+            "app": "?log",
+            "event": "spark_incident",
+            "template": "falling-behind",
+            "time_us": (1_795_240_800_000 + end) * 1000,
+            "source": 0,
+            "offset": 100 * number,
+            "fields": {"interval_ms": "2000", "spent_ms": str(spent_ms)},
+        }
+        for number, end in enumerate(ends_ms)
+    ]
+    (app,) = assemble(("single", json.dumps(row)) for row in rows).applications
+    return app
+
+
+def test_warnings_that_a_trigger_took_too_long_measure_it() -> None:
+    """A log of WARN and above has no reports of triggers."""
+    app = falling_behind([9475 * number for number in range(1, 13)])
+    (query,) = app.queries
+    assert (query.trigger_interval_ms, query.interval_from) == (2000, "log")
+    assert [trigger.duration_ms for trigger in query.triggers] == [9475] * 12
+    assert query.triggers[0].time_us == 1_795_240_800_000_000
+    assert (w.verdict(app), w.cause(app)) == ("degraded", "overloaded")
+
+
+@pytest.mark.parametrize("ends", [[9475], [9475, 3_600_000], [3_600_000 * n for n in range(1, 20)]])
+def test_a_few_late_triggers_tell_nothing_of_the_others(ends: list[int]) -> None:
+    app = falling_behind(ends)
+    assert w.codes(app) == []
+    assert w.verdict(app) != "healthy" or not app.queries

@@ -11,7 +11,7 @@ from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts, Status
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.report.build import fingerprint, judge
-from flowdiag.analyses.report.inputs import describe_inputs, input_problems
+from flowdiag.analyses.report.inputs import describe_inputs, input_problems, unknown_days
 from flowdiag.analyses.report.wire import iso
 
 ONE, TWO = JobKey("", "1" * 32), JobKey("", "2" * 32)
@@ -140,6 +140,24 @@ def source(index: int, **changes: Any) -> Any:
     return SimpleNamespace(index=index, **{**values, **changes})
 
 
+def test_a_day_that_nothing_tells_is_said_to_be_unknown() -> None:
+    process = Process(
+        source=0,
+        label=None,
+        role="jobmanager",
+        cluster="",
+        version=None,
+        zone_offset_ms=0,
+        zone_from="assumed",
+        first_us=6 * 3_600_000_000,
+        last_us=30 * 3_600_000_000,
+    )
+    inputs = describe_inputs([source(0)], [], [process])
+    assert (inputs[0].first, inputs[0].last) == (None, None)
+    (note,) = unknown_days(inputs, [process])
+    assert note.source == "f0" and "nothing tells the day" in note.message
+
+
 def test_inputs_add_up_their_splits() -> None:
     splits = [
         {
@@ -156,8 +174,8 @@ def test_inputs_add_up_their_splits() -> None:
         version="1.18.1",
         zone_offset_ms=28_800_000,
         zone_from="trigger-timestamps",
-        first_us=0,
-        last_us=1_000_000,
+        first_us=1_795_240_800_000_000,
+        last_us=1_795_240_801_000_000,
     )
     first, second, third = describe_inputs(
         [source(0), source(1), source(2, kind="not-read", reason="unreadable: Permission denied")],
@@ -166,7 +184,8 @@ def test_inputs_add_up_their_splits() -> None:
     )
     assert (first.bytes, first.recognised, first.not_understood) == (10, 2, 1)
     assert (first.role, first.version, first.zone) == ("jobmanager", "1.18.1", "UTC+08:00")
-    assert (first.first, first.last) == ("1970-01-01T00:00:00.000Z", "1970-01-01T00:00:01.000Z")
+    assert (first.first, first.last) == ("2026-11-21T06:00:00.000Z", "2026-11-21T06:00:01.000Z")
+    assert unknown_days([first, second, third], [process]) == []
     assert (second.role, second.bytes, second.zone) == ("unknown", 10, None)
     assert [(note.source, note.message) for note in input_problems([first, second, third])] == [
         ("f0", "ends early"),

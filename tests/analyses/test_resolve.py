@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flowdiag.analyses.flink import lifecycle
 from flowdiag.analyses.flink.clocks import settle as clocks
 from flowdiag.analyses.flink.clocks.apply import resolve
 from flowdiag.analyses.flink.clocks.settle import Clock, Segment, Writer
@@ -224,3 +225,63 @@ def test_without_a_banner_the_wording_tells_the_version(events: Events) -> None:
         {"event": "deployed", "attempt_id": "1" * 32},
     )
     assert settle(typed)[Stream(0, None)].wording == "1.12 to 1.14"
+
+
+def test_times_of_day_have_a_zone_of_the_world_and_the_day_of_their_triggers(
+    events: Events, spark: SparkSession
+) -> None:
+    """A shift that holds the days since 1970 is no zone, and no other file's either."""
+    frame = events(
+        trigger("1970-01-01T06:00:00", "2026-11-20T22:00:00", 1, clock="time-of-day"),
+        {
+            "event": "job_state",
+            "logger": "Task",
+            "local_us": us("2026-11-21T06:00:07"),
+            "source": 1,
+        },
+    )
+    writers = settle(frame)
+    assert [writer.clock.zone_ms for writer in writers.values()] == [8 * 3_600_000] * 2
+    assert instants(frame, writers, spark) == [us("2026-11-20T22:00:00"), us("2026-11-20T22:00:07")]
+
+
+@pytest.mark.parametrize("hours", [-12, -10, -3, 0, 5, 8, 12])
+@pytest.mark.parametrize("days", [0, 1, 7, 20_778])
+def test_a_zone_is_never_further_than_the_world_is_wide(hours: int, days: int) -> None:
+    shift = hours * 3_600_000 - days * 86_400_000
+    zone = Clock(segments=(Segment(0, 0, shift),), known_from="trigger-timestamps").zone_ms
+    # Half a day to the east or to the west is the same time of day.
+    assert zone == hours * 3_600_000 or (abs(hours) == 12 and abs(zone) == 12 * 3_600_000)
+
+
+def test_the_name_of_a_file_tells_the_day_of_its_times(events: Events, spark: SparkSession) -> None:
+    said = {"event": "job_state", "logger": "ExecutionGraph", "clock": "time-of-day"}
+    frame = events(
+        {**said, "local_us": us("1970-01-01T23:59:58")},
+        {**said, "local_us": us("1970-01-01T00:00:01")},
+    )
+    rows = surveyed(frame).rows
+    writers = clocks.settle(rows, {}, None, {0: "logs/jobmanager.log.2026-11-20"})
+    found = {writer.stream: writer for writer in writers}
+    assert instants(frame, found, spark) == [us("2026-11-20T23:59:58"), us("2026-11-21T00:00:01")]
+    unknown = {writer.stream: writer for writer in clocks.settle(rows, {}, None, {0: "jm.log"})}
+    assert instants(frame, unknown, spark)[0] == us("1970-01-01T23:59:58")
+
+
+def test_records_without_any_time_keep_their_order(events: Events, spark: SparkSession) -> None:
+    """AWS Managed Flink's JSON has none: only triggers print one, behind the `@`."""
+    job = {"job_id": "a" * 32, "logger": "CheckpointCoordinator"}
+    rows = []
+    for epoch, number in enumerate((1, 2, 3, 1, 2)):  # the job was started anew after the third
+        at = us("2026-11-21T06:00:00") // 1000 + 60_000 * epoch
+        rows += [
+            {"event": "checkpoint_triggered", "checkpoint": number, "epoch_ms": at, **job},
+            {"event": "checkpoint_completed", "checkpoint": number, "duration_ms": 7, **job},
+        ]
+    frame = events(*rows)
+    resolved = resolve(frame, list(settle(frame).values()), spark, surveyed(frame))
+    lives = lifecycle.with_runs(lifecycle.once(resolved)).orderBy("offset").collect()
+    assert [(life.run, life.checkpoint) for life in lives] == [
+        (run, number) for run, number in ((1, 1), (1, 2), (1, 3), (2, 1), (2, 2)) for _ in range(2)
+    ]
+    assert len(lifecycle.checkpoints(lifecycle.with_runs(resolved)).collect()) == 5

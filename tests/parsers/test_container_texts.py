@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowdiag.parsers.flink.container_texts import ended_containers, looks_like_kubectl, pauses
+from flowdiag.parsers.sources.discover import discover
 
 POD = """\
 Name:             orders-taskmanager-1-2
@@ -118,3 +121,41 @@ def test_collections_of_other_javas(
     (pause,) = pauses(text)
     assert (pause.full, pause.after, pause.heap) == (full, after, heap)
     assert pause.ms == pytest.approx(ms)
+
+
+PODS = """\
+$ kubectl get pods -A
+NAMESPACE   NAME                      READY   STATUS             RESTARTS      AGE
+prod        orders-6d5f7c8b9-x7k2p    1/1     Running            0             3d
+prod        orders-taskmanager-1-2    0/1     OOMKilled          3 (5m ago)    3d
+prod        orders-taskmanager-1-3    0/1     CrashLoopBackOff   12            3d
+prod        orders-taskmanager-1-4    0/1     Evicted            0             1d
+prod        orders-taskmanager-1-5    0/1     Init:Error         2             1d
+prod        orders-taskmanager-1-6    0/1     ExitCode:143       2             1d
+"""
+
+
+def test_listed_pods_tell_which_containers_ended() -> None:
+    for text in (PODS, PODS.replace("NAMESPACE   ", "").replace("prod        ", "")):
+        assert looks_like_kubectl(text)
+        assert [(one.pod, one.reason, one.exit_code) for one in ended_containers(text)] == [
+            ("orders-taskmanager-1-2", "OOMKilled", None),
+            ("orders-taskmanager-1-4", "Evicted", None),
+            ("orders-taskmanager-1-5", "Error", None),
+            ("orders-taskmanager-1-6", "Error", 143),
+        ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PODS,
+        "LAST SEEN   TYPE      REASON    OBJECT         MESSAGE\n5m   Warning   Evicted   pod/a-1   low\n",
+        "Name:         a-1\nNamespace:    b\nStatus:  Running\nContainers:\n  c:\n",
+    ],
+)
+def test_what_kubectl_prints_is_named_and_is_no_log(text: str, tmp_path: Path) -> None:
+    (tmp_path / "said.txt").write_text(text)
+    (source,) = discover([str(tmp_path)]).sources
+    assert source.kind == "not-read"
+    assert "kubectl" in (source.reason or "")

@@ -42,8 +42,7 @@ _PRINTED: Final = "e.shown_us - w.shift_us"
 _IN_ZONE: Final = f"""IF(e.clock IS NULL,
       unix_micros(to_utc_timestamp(timestamp_micros(e.shown_us), :tz)), {_PRINTED})"""
 # Two windows that begin at an edge: one that begins at each row is quadratic in Spark.
-_WITH_JOB: Final = """* EXCEPT (job_id),
-  IF(checkpoint IS NOT NULL AND job_id IS NULL, coalesce(
+_WITH_JOB: Final = """IF(checkpoint IS NOT NULL AND job_id IS NULL, coalesce(
        last(job_id, true) OVER (
          PARTITION BY source, owner ORDER BY offset
          ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW),
@@ -51,6 +50,13 @@ _WITH_JOB: Final = """* EXCEPT (job_id),
          PARTITION BY source, owner ORDER BY offset DESC
          ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), ''),
      job_id) AS job_id"""
+# What has no time is shown in its order, behind the last trigger above it that prints one.
+_IN_ORDER: Final = """IF(time_us IS NULL AND fields['origin'] IS NULL,
+     coalesce(last(IF(event = 'checkpoint_triggered', epoch_ms, NULL), true) OVER (
+         PARTITION BY source, owner ORDER BY offset
+         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), 0) * 1000
+       + row_number() OVER (PARTITION BY source, owner ORDER BY offset),
+     shown_us) AS shown_us"""
 
 
 def resolve(
@@ -75,7 +81,7 @@ def resolve(
     Returns:
         EVENTS + (owner, shown_us, time_us, role, cluster, writer_taskmanager, writer_host), without
         rows of marks; `job_id` is filled from the stream's last job line where the record lacks it
-        (Flink 1.4).
+        (Flink 1.4). A record without any time has no instant, and as `shown_us` its place among the others.
     """
     segments = spark.createDataFrame(pa.Table.from_pylist(_segment_rows(writers), schema=_SEGMENTS))
     hint, join = (
@@ -89,10 +95,22 @@ def resolve(
         segments=segments,
         located=SQL.text(located, hint=hint, owner=_HEADED if surveyed.has_headers else "process"),
         instant=_PRINTED if tz is None else _IN_ZONE,
-        columns=_WITH_JOB if any(writer.lacks_job for writer in writers) else "*",
+        columns=_columns(writers),
         join=join,
         hint=hint,
     )
+
+
+def _columns(writers: Sequence[Writer]) -> str:
+    """Of settled events; what a few logs need costs the others nothing."""
+    made = {
+        "job_id": _WITH_JOB if any(writer.lacks_job for writer in writers) else "",
+        "shown_us": _IN_ORDER if any(w.logged and not w.dated for w in writers) else "",
+    }
+    needed = [name for name, expression in made.items() if expression]
+    if not needed:
+        return "*"
+    return ", ".join([f"* EXCEPT ({', '.join(needed)})", *(made[name] for name in needed)])
 
 
 _SEGMENTS: Final = pa.schema(

@@ -21,17 +21,35 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from flowdiag.analyses.flink.clocks.survey import Stream
-from flowdiag.parsers.flink.marks import QUARTER_MS
+from flowdiag.parsers.flink.marks import QUARTER_MS, TIME_OF_DAY
 from flowdiag.parsers.rows import Event
 
 # A drift below this is not told apart from the time that a transition takes to reach the other log.
 DRIFT_MS: Final = 1_000
+DAY_MS: Final = 86_400_000
+# No zone of the world is further from UTC.
+EASTMOST_MS: Final = 14 * 3_600_000
+WESTMOST_MS: Final = 12 * 3_600_000
+
+
+def zone_of(shift_ms: int) -> int:
+    """The zone in what a clock is ahead of UTC.
+
+    Where only a time of day is printed, a shift holds the days since 1970 as well: they are no zone. At
+    most 14 hours east and 12 hours west are (Kiritimati, Baker Island).
+
+    >>> zone_of(-20_778 * DAY_MS + 8 * 3_600_000) // 3_600_000, zone_of(14 * 3_600_000) // 3_600_000
+    (8, 14)
+    """
+    if -WESTMOST_MS <= shift_ms <= EASTMOST_MS:
+        return shift_ms
+    return (shift_ms + DAY_MS // 2) % DAY_MS - DAY_MS // 2
 
 
 # What an input shows of its zone, and does not only suggest.
@@ -66,8 +84,7 @@ class Clock:
     @property
     def zone_ms(self) -> int:
         """The last zone offset, east of UTC is positive."""
-        shift = self.segments[-1].shift_ms
-        return round(shift / QUARTER_MS) * QUARTER_MS
+        return zone_of(round(self.segments[-1].shift_ms / QUARTER_MS) * QUARTER_MS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +114,10 @@ _POD_SUFFIX: Final = re.compile(r"(?:-[0-9a-f]{6,10})?-[0-9a-z]{5}$")
 
 
 def settle(
-    rows: Sequence[Mapping[str, Any]], groups: Mapping[int, str], tz: str | None = None
+    rows: Sequence[Mapping[str, Any]],
+    groups: Mapping[int, str],
+    tz: str | None = None,
+    names: Mapping[int, str] | None = None,
 ) -> tuple[Writer, ...]:
     """Decide clock, role, identity and cluster of every stream.
 
@@ -105,6 +125,7 @@ def settle(
         rows: what `survey` collected, as dictionaries.
         groups: source index to the group of its file (path without rolling suffix).
         tz: name of a zone (`Asia/Shanghai`) that overrides every inferred one.
+        names: source index to the name of its file, which may hold the day of times of day.
 
     >>> settle([], {})
     ()
@@ -118,13 +139,15 @@ def settle(
     streams = {_stream(row): row for row in by_what["stream"]}
     roles = {stream: _decide_role(row, rare[stream]) for stream, row in streams.items()}
     if tz is None:
-        clocks = _clocks(streams, roles, by_what["mark"], by_what["shift"], groups)
+        clocks = _clocks(streams, roles, by_what["mark"], by_what["shift"], groups, names or {})
     else:
-        shown = _clocks(streams, roles, by_what["mark"], by_what["shift"], groups)
-        clocks = {
-            stream: _disputed(_given_clock(row, tz), shown.get(stream))
-            for stream, row in streams.items()
-        }
+        shown = _clocks(streams, roles, by_what["mark"], by_what["shift"], groups, names or {})
+        clocks = {stream: _given_clock(row, tz) for stream, row in streams.items()}
+        for stream, clock in clocks.items():
+            if streams[stream]["clock"] == TIME_OF_DAY:
+                clocks[stream] = _on_day(clock, (names or {}).get(stream.source))
+            else:
+                clocks[stream] = _disputed(clock, shown.get(stream))
     writers = [
         _writer(stream, row, rare[stream], roles[stream], clocks[stream], groups)
         for stream, row in sorted(streams.items(), key=lambda item: (item[0][0], item[0][1] or ""))
@@ -252,6 +275,7 @@ def _clocks(
     marks: Iterable[Mapping[str, Any]],
     shifts: Iterable[Mapping[str, Any]],
     groups: Mapping[int, str],
+    names: Mapping[int, str],
 ) -> dict[Stream, Clock]:
     """Marks first, then transitions shared with a stream that has marks, then the neighbours."""
     clocks: dict[Stream, Clock] = {}
@@ -268,8 +292,40 @@ def _clocks(
         clock = _compared_clock(clocks.get(stream), found, clocks, elapsed=elapsed)
         if clock is not None:
             clocks[stream] = clock
-    _assume(clocks, streams, roles, groups)
+    assumed = _assume(clocks, streams, roles, groups)
+    for stream in assumed:
+        if streams[stream]["clock"] == TIME_OF_DAY:
+            clocks[stream] = _on_day(clocks[stream], names.get(stream.source))
     return clocks
+
+
+_DAY_IN_NAME: Final = re.compile(
+    r"(?<![0-9])(20[0-9]{2})([-_.]?)(0[1-9]|1[0-2])\2(0[1-9]|[12][0-9]|3[01])(?![0-9]{1,5}(?![0-9]))"
+)
+
+
+def day_in(name: str) -> int | None:
+    """The day that the name of a file ends with, in milliseconds since 1970; None where it has none.
+
+    >>> day_in("logs/jobmanager.log.2026-11-21"), day_in("20261121_jm.log"), day_in("jm-2026.log")
+    (1795219200000, 1795219200000, None)
+    """
+    for found in reversed([*_DAY_IN_NAME.finditer(re.split(r"[/\\]", name)[-1])]):
+        try:
+            day = date(int(found[1]), int(found[3]), int(found[4]))
+        except ValueError:
+            continue
+        return (day.toordinal() - date(1970, 1, 1).toordinal()) * DAY_MS
+    return None
+
+
+def _on_day(clock: Clock, name: str | None) -> Clock:
+    """A clock whose times of day lie on the day that its file is named after; else it stays in 1970."""
+    day = day_in(name) if name else None
+    if day is None:
+        return clock
+    segments = tuple(part._replace(shift_ms=part.shift_ms - day) for part in clock.segments)
+    return replace(clock, segments=segments)
 
 
 def _compared_clock(
@@ -323,8 +379,15 @@ def _assume(
     streams: Iterable[Stream],
     roles: Mapping[Stream, str],
     groups: Mapping[int, str],
-) -> None:
-    """Take what nothing tells from a file of the same group, then from the JobManagers, then assume."""
+) -> list[Stream]:
+    """Take what nothing tells from a file of the same group, then from the JobManagers, then assume.
+
+    Only zones are taken: the day of one file is not that of another.
+
+    Returns:
+        the streams that got a clock.
+    """
+    assumed = []
     of_jobmanagers = {
         clock.zone_ms
         for stream, clock in clocks.items()
@@ -345,7 +408,9 @@ def _assume(
             shift, known_from = 0, "assumed"
         clock = Clock(segments=(Segment(0, -(2**62), shift),), known_from=known_from)
         clocks[stream] = clock
+        assumed.append(stream)
         of_group.setdefault(group, clock)
+    return assumed
 
 
 def _given_clock(row: Mapping[str, Any], tz: str) -> Clock:

@@ -3,7 +3,7 @@
 WITH keyed AS (
   SELECT *,
     IF(coalesce(job_id, '') IN ('', '{zero_job}'), cluster, '') AS job_cluster,
-    coalesce(epoch_ms * 1000, time_us) AS at_us
+    coalesce(epoch_ms * 1000, time_us, shown_us) AS at_us
   FROM {events}
   WHERE event IN ({of_checkpoint}, 'late_acknowledgement') AND checkpoint IS NOT NULL
 ), begun AS (

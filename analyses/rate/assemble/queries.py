@@ -15,12 +15,6 @@ from flowdiag.analyses.rate.assemble.rows import JSON, Row, field_of, records_of
 from flowdiag.analyses.rate.facts import QueryFacts, StageLoad, Trigger, Work
 from flowdiag.parsers.rows import Event
 
-NAMELESS: Final = "without a name"
-"""The id of the only query of a log that names none."""
-
-# Warned triggers have to take more of the time than this: others are not told of.
-SILENT: Final = 0.5
-
 
 def queries_of(
     singles: Mapping[str, Sequence[Row]],
@@ -53,11 +47,7 @@ def queries_of(
         query = told[field_of(row, "id")]
         query.meet(row, field_of(row, "run_id"))
         query.events.append(row)
-    warned = _warned(singles[Event.SPARK_INCIDENT])
-    if warned and len(told) < 2 and not any(query.triggers for query in told.values()):
-        query = told[next(iter(told), NAMELESS)]
-        for trigger in warned:
-            query.triggers[trigger.run_id, None, trigger.time_us] = trigger
+    _add_late(told, singles[Event.SPARK_INCIDENT])
     sources = _Sources(singles[Event.SPARK_INCIDENT], alone=len(told) == 1)
     result = []
     for identity, query in sorted(told.items()):
@@ -84,33 +74,48 @@ def queries_of(
     return tuple(result)
 
 
-def _warned(incidents: Iterable[Row]) -> list[Trigger]:
-    """The triggers that a log at WARN tells of: those that took longer than the interval, and how long.
+_MOSTLY_LATE: Final = 0.5
 
-    It is silent about all others: if those leave more than half of the time, nothing is measured.
+
+def _add_late(told: dict[str, _Query], incidents: Iterable[Row]) -> None:
+    """Logs of WARN and above have no reports: the only measure of a trigger is that it took too long."""
+    if len(told) > 1 or any(query.triggers for query in told.values()):
+        return
+    late = _late(incidents)
+    if late:
+        query = told[next(iter(told), "")]
+        query.triggers.update({(one.run_id, None, one.time_us): one for one in late})
+        query.runs = query.runs or {"": None}
+
+
+def _late(incidents: Iterable[Row]) -> list[Trigger]:
+    """The triggers of which "Current batch is falling behind" tells: when they ended, how long they took.
+
+    Only late triggers are told of: where those that are not may be most, nothing is known of the query.
     """
-    late = []
+    found: list[Trigger] = []
     for row in incidents:
-        spent = field_of(row, "spent_ms")
-        if row.get("template") == "falling-behind" and spent.isdecimal() and row.get("time_us"):
-            begun = row["time_us"] - int(spent) * 1000
-            late.append(
-                Trigger(
-                    batch=None,
-                    run_id="",
-                    time_us=begun,
-                    duration_ms=int(spent),
-                    rows=None,
-                    durations={"triggerExecution": int(spent)},
-                    ref=ref_of(row),
-                )
+        spent, time_us = field_of(row, "spent_ms"), row.get("time_us")
+        if row.get("template") != "falling-behind" or not spent.isdecimal() or time_us is None:
+            continue
+        spent_ms = int(spent)
+        found.append(
+            Trigger(
+                batch=None,
+                run_id="",
+                time_us=time_us - spent_ms * 1000,
+                duration_ms=spent_ms,
+                rows=None,
+                durations={"triggerExecution": spent_ms},
+                ref=ref_of(row),
             )
-    if not late:
+        )
+    if not found:
         return []
-    spent_us = sum((trigger.duration_ms or 0) * 1000 for trigger in late)
-    ends = [trigger.time_us + (trigger.duration_ms or 0) * 1000 for trigger in late]
-    whole_us = max(ends) - min(trigger.time_us for trigger in late)
-    return late if spent_us > whole_us * SILENT else []
+    begin = min(one.time_us for one in found)
+    end = max(one.time_us + (one.duration_ms or 0) * 1000 for one in found)
+    lasted = sum(one.duration_ms or 0 for one in found) * 1000
+    return found if lasted > _MOSTLY_LATE * (end - begin) else []
 
 
 @dataclass(slots=True)

@@ -1,0 +1,85 @@
+"""Log records found by what they look like, where no name of a key or column tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from flowdiag.parsers.catalogue import load_catalogue
+from flowdiag.parsers.envelopes.times import read_time
+from flowdiag.parsers.lines import prefix
+
+SAMPLE_ROWS: Final = 100
+"""So many rows of a table tell which of its columns is which."""
+
+_SHORTEST: Final = 16
+_LONGEST: Final = 4096  # looked at
+
+
+def is_record(text: str) -> bool:
+    """Whether a text is a log line with a header, or begins with a known message.
+
+    >>> is_record("26/11/21 06:00:00 INFO JobScheduler: Started JobScheduler"), is_record("prod")
+    (True, False)
+    """
+    if len(text) < _SHORTEST:
+        return False
+    text = text[:_LONGEST].partition("\n")[0]
+    head = prefix.parse(text)
+    if head.complete and head.dated and not head.alone:
+        return True
+    return any(load_catalogue(engine).recognise(text) is not None for engine in ("flink", "spark"))
+
+
+def record_column(rows: Sequence[Sequence[Any]], named: int | None = None) -> int | None:
+    """The column whose cells are log records; None if there is none.
+
+    Args:
+        rows: the first rows of a table.
+        named: the column whose name says so: it is taken unless another one has more than twice as many.
+    """
+    width = max(map(len, rows), default=0)
+    scores = [
+        sum(
+            isinstance(row[at], str) and is_record(row[at])
+            for row in rows[:SAMPLE_ROWS]
+            if at < len(row)
+        )
+        for at in range(width)
+    ]
+    best = max(scores, default=0)
+    if named is not None and named < width and (scores[named] * 2 >= best):
+        return named
+    return scores.index(best) if best else named
+
+
+def time_column(rows: Sequence[Sequence[Any]], besides: int) -> int | None:
+    """The first column all of whose cells are times; None if there is none."""
+    for at in range(max(map(len, rows), default=0)):
+        cells = [row[at] for row in rows[:SAMPLE_ROWS] if at < len(row) and row[at]]
+        if at != besides and cells and all(read_time(cell) != (None, None) for cell in cells):
+            return at
+    return None
+
+
+def record_in(value: Mapping[str, Any], depth: int = 3) -> str | None:
+    """The first text in an object, or in the objects below it, that is a log record."""
+    below: list[Mapping[str, Any]] = []
+    for inner in value.values():
+        if isinstance(inner, str) and is_record(inner):
+            return inner
+        if isinstance(inner, dict):
+            below.append(inner)
+    if depth:
+        for inner in below:
+            if (found := record_in(inner, depth - 1)) is not None:
+                return found
+    return None
+
+
+def time_in(value: Mapping[str, Any]) -> object:
+    """The first text of an object that is a written time; numbers may be anything."""
+    for inner in value.values():
+        if isinstance(inner, str) and read_time(inner)[1] is not None:
+            return inner
+    return None

@@ -1,0 +1,119 @@
+"""One message understood in one dress is understood in all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowdiag.parsers.catalogue import FILES, SPARK_FILES, read_format
+from flowdiag.parsers.envelopes.tables import is_table_of_records
+from flowdiag.parsers.lines.records import is_foreign
+from flowdiag.parsers.rows import Event
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.split import parse_split, plan_splits
+from tests.parsers.dresses import DRESSES, Said
+
+PACKAGES = {"flink": "org.apache.flink.runtime", "spark": "org.apache.spark.scheduler"}
+NOT_COMPARED = {
+    "source", "offset", "local_us", "utc_us", "clock", "level", "logger", "thread", "process", "metric",
+}  # fmt: skip
+
+
+def said_of(engine: str) -> list[Said]:
+    """Every sample of an engine's catalogue as a record of its own."""
+    files = SPARK_FILES if engine == "spark" else FILES
+    found = []
+    for name in files:
+        for entry in read_format(name).get("message", ()):
+            for sample in entry["sample"]:
+                logger = entry["loggers"][0] if entry["loggers"] else "ClusterEntrypoint"
+                level = (entry.get("levels") or ("INFO",))[0]
+                found.append(Said(len(found), logger, PACKAGES[engine], level, sample["text"]))
+    return found
+
+
+SAID = {engine: said_of(engine) for engine in PACKAGES}
+_KNOWN: dict[str, list[dict[str, Any]]] = {}
+
+
+def rows_of(data: bytes, folder: Path) -> list[dict[str, Any]]:
+    path = folder / "what-people-have"
+    path.write_bytes(data)
+    found = discover([str(path)])
+    assert found.sources[0].kind != "not-read", found.sources[0].reason
+    return [
+        row
+        for task in plan_splits(found.sources)
+        for split in task
+        for batch in parse_split(split)
+        for row in batch.to_pylist()
+        if row["event"] not in (Event.SPLIT, Event.MARKS)
+    ]
+
+
+def what_it_says(row: dict[str, Any]) -> dict[str, Any]:
+    said = {name: value for name, value in row.items() if name not in NOT_COMPARED and value}
+    if "fields" in said:
+        said["fields"] = dict(said["fields"])
+    return said
+
+
+# Times of day, and none at all.
+UNDATED = {"logback", "no time", "no time, %c{1}", "AWS Managed Flink"}
+
+
+@pytest.mark.parametrize("engine", PACKAGES)
+@pytest.mark.parametrize("dress", DRESSES)
+def test_every_message_is_understood_in_every_dress(
+    dress: str, engine: str, tmp_path: Path
+) -> None:
+    said = SAID[engine]
+    if engine not in _KNOWN:
+        _KNOWN[engine] = rows_of(DRESSES["log4j"](said), tmp_path)
+    known, rows = _KNOWN[engine], rows_of(DRESSES[dress](said), tmp_path)
+    # The same records, once each, in the same order.
+    assert [what_it_says(row) for row in rows] == [what_it_says(row) for row in known]
+    for row, plain in zip(rows, known, strict=True):
+        if plain["utc_us"] is not None:  # its message has a time
+            continue
+        if dress in UNDATED:
+            assert row["utc_us"] is None
+            assert row["local_us"] is None or row["clock"] == "time-of-day"
+            continue
+        shown = row["local_us"] if row["local_us"] is not None else row["utc_us"]
+        # Some layouts print seconds only.
+        assert plain["local_us"] - shown in range(1_000_000), what_it_says(row)
+        assert row["clock"] is None
+
+
+def test_the_loggers_name_is_read_in_every_layout(tmp_path: Path) -> None:
+    said = SAID["spark"]
+    for dress in DRESSES:
+        if dress == "CSV of unknown columns":
+            continue
+        for row in rows_of(DRESSES[dress](said), tmp_path):
+            assert row["logger"], dress
+
+
+def test_a_log_with_commas_is_no_table() -> None:
+    for dress in ("log4j", "docker compose", "tabs", "bars", "progress bar", "Markdown fence"):
+        assert not is_table_of_records(DRESSES[dress](SAID["flink"]).decode()), dress
+
+
+def test_a_table_without_log_records_is_no_log() -> None:
+    for text in (
+        'id,name,when\n1,"a, b",2026-01-01 00:00:00\n2,"c, d",2026-01-01 00:00:01\n',
+        "a;b\n1;2\n3;4\n",
+        'x,"',
+        "",
+    ):
+        assert not is_table_of_records(text)
+
+
+def test_loggers_cut_by_the_layout_are_sparks() -> None:
+    for logger in ("scheduler.JobScheduler", "streaming.scheduler.JobScheduler", "JobScheduler"):
+        assert not is_foreign(logger, "spark")
+    for logger in ("com.acme.JobScheduler", "acme.scheduler.JobScheduler", "o.a.hudi.JobScheduler"):
+        assert is_foreign(logger, "spark")

@@ -1,0 +1,189 @@
+"""Answers and reports as terminals, notebooks and pages print them are read as if they had been saved."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.sources.printed import json_printed
+from flowdiag.parsers.split import parse_on_driver, plan_splits
+
+JOB = "7c7769847d333438dd9ce845d5a2d980"
+PATH = f"/jobs/{JOB}/checkpoints"
+CHECKPOINTS = {
+    "counts": {"restored": 0, "total": 3, "in_progress": 0, "completed": 1, "failed": 2},
+    "summary": {},
+    "latest": {},
+    "history": [
+        {
+            "id": 7,
+            "status": "FAILED",
+            "is_savepoint": False,
+            "trigger_timestamp": 1_795_240_801_000,
+            "num_subtasks": 2,
+            "num_acknowledged_subtasks": 1,
+            "failure_message": "Checkpoint expired before completing.",
+        }
+    ],
+}
+BATCHES = [
+    {
+        "batchId": 1_795_240_801_000 + 1000 * number,
+        "batchTime": "2026-11-21T06:00:01.000GMT",
+        "status": "COMPLETED",
+        "batchDuration": 1000,
+        "inputSize": 10,
+        "schedulingDelay": 1,
+        "processingTime": 100,
+    }
+    for number in range(3)
+]
+VERBOSE = """\
+*   Trying 127.0.0.1:8081...
+  % Total    % Received % Xferd  Average Speed   Time    Time     Time  Current
+                                 Dload  Upload   Total   Spent    Left  Speed
+  0     0    0     0    0     0      0      0 --:--:-- --:--:-- --:--:--     0
+* Connected to localhost (127.0.0.1) port 8081 (#0)
+> GET {path} HTTP/1.1
+> Host: localhost:8081
+> User-Agent: curl/7.88.1
+>
+< HTTP/1.1 200 OK
+< Content-Type: application/json; charset=UTF-8
+<
+{{ [1234 bytes data]
+100  1234  100  1234    0     0  20021      0 --:--:-- --:--:-- --:--:-- 20150
+{body}* Connection #0 to host localhost left intact
+"""
+Dress = Callable[[str, Any], str]
+DRESSES: dict[str, Dress] = {
+    "saved": lambda path, body: json.dumps(body),
+    "pretty": lambda path, body: json.dumps(body, indent=2),
+    "curl -v": lambda path, body: VERBOSE.format(path=path, body=json.dumps(body)),
+    "curl -v | jq": lambda path, body: VERBOSE.format(path=path, body=json.dumps(body, indent=2)),
+    "curl -i": lambda path, body: (
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nServer: a: b\r\n\r\n"
+        + json.dumps(body)
+    ),
+    "prompt": lambda path, body: (
+        f"$ curl -s http://jm:8081{path} | jq .\n{json.dumps(body, indent=2)}\n$\n"
+    ),
+    "fence": lambda path, body: f"`GET {path}` says\n```json\n{json.dumps(body, indent=2)}\n```\n",
+    "quoted mail": lambda path, body: "".join(
+        f"> {line}\n" for line in (f"GET {path}", *json.dumps(body, indent=2).split("\n"))
+    ),
+}
+
+
+def report(number: int) -> dict[str, Any]:
+    return {
+        "id": "8c0119b7-1fe8-4de9-9ea0-63a767460287",
+        "runId": "c58ef000-b8f0-429c-899a-8252a414e67f",
+        "name": "orders",
+        "timestamp": f"2026-11-21T06:0{number}:00.000Z",
+        "batchId": number,
+        "numInputRows": 100,
+        "durationMs": {"addBatch": 7000, "triggerExecution": 8000},
+        "sources": [{"description": "KafkaV2[Subscribe[orders]]", "numInputRows": 100}],
+        "sink": {"description": "console"},
+    }
+
+
+PRETTY = [json.dumps(report(number), indent=2) for number in range(3)]
+FLAT = [json.dumps(report(number)) for number in range(3)]
+REPORTS = {
+    "one after the other": "\n".join(PRETTY),
+    "lines": "\n".join(FLAT),
+    "recentProgress": json.dumps([report(number) for number in range(3)], indent=1),
+    "fences": "So it goes:\n\n" + "".join(f"```json\n{one}\n```\n" for one in PRETTY),
+    "flat fence": "```\n" + "\n".join(FLAT) + "\n```\n",
+    "quoted": "".join(f"> {line}\n" for line in "\n".join(PRETTY).split("\n")),
+    "printed by a listener": "".join(f"Query made progress: {one}\n" for one in PRETTY),
+    "log of a listener": "".join(
+        f"26/11/21 06:0{number}:09 INFO Metrics: progress {one}\n"
+        for number, one in enumerate(FLAT)
+    ),
+    "log": "".join(
+        f"26/11/21 06:0{number}:09 INFO MicroBatchExecution: Streaming query made progress: {one}\n"
+        for number, one in enumerate(PRETTY)
+    ),
+    "log in a fence": "It says\n```\n"
+    + "".join(
+        f"2026-11-21 06:0{number}:09,123 INFO  [stream execution thread] streaming.MicroBatchExecution"
+        f" (Logging.scala:logInfo(57)) - Streaming query made progress: {one}\n"
+        for number, one in enumerate(PRETTY)
+    )
+    + "```\n",
+}
+
+
+def rows_of(text: str, folder: Path) -> list[dict[str, Any]]:
+    (folder / "what-people-have").write_text(text)
+    found = discover([str(folder)])
+    assert found.sources[0].kind != "not-read", found.sources[0].reason
+    rows = parse_on_driver(plan_splits(found.sources)).to_pylist()
+    return [row for row in rows if row["event"] != "split"]
+
+
+def what_it_says(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in ("offset", "source")}
+
+
+@pytest.mark.parametrize("dress", DRESSES)
+@pytest.mark.parametrize(("path", "body"), [(PATH, CHECKPOINTS), ("/streaming/batches", BATCHES)])
+def test_an_answer_is_read_in_every_dress(path: str, body: Any, dress: str, tmp_path: Path) -> None:
+    folders = tmp_path / "saved", tmp_path / "printed"
+    for folder in folders:
+        folder.mkdir()
+    known = [what_it_says(row) for row in rows_of(DRESSES["saved"](path, body), folders[0])]
+    rows = [what_it_says(row) for row in rows_of(DRESSES[dress](path, body), folders[1])]
+    assert len(known) > 1
+    told = path in DRESSES[dress](path, body)
+    for row in known:  # what was asked for names the job
+        row["job_id"] = JOB if told and path == PATH else None
+    assert rows == known
+
+
+@pytest.mark.parametrize("dress", REPORTS)
+def test_reports_of_a_query_are_read_in_every_dress(dress: str, tmp_path: Path) -> None:
+    rows = rows_of(REPORTS[dress], tmp_path)
+    assert [(row["event"], row["checkpoint"], row["duration_ms"]) for row in rows] == [
+        ("spark_progress", number, 8000) for number in range(3)
+    ]
+    assert {row["job_name"] for row in rows} == {"orders"}
+    assert all(dict(row["fields"])["rows"] == "100" for row in rows)
+
+
+def test_a_log_that_quotes_an_answer_stays_a_log(tmp_path: Path) -> None:
+    line = (
+        "2026-11-21 06:00:00,000 INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] -"
+        f" Triggering checkpoint 1 (type=CHECKPOINT) @ 1795240801000 for job {JOB}.\n"
+    )
+    text = line + VERBOSE.format(path=PATH, body=json.dumps(CHECKPOINTS))
+    assert [row["event"] for row in rows_of(text, tmp_path)] == ["checkpoint_triggered"]
+
+
+@pytest.mark.parametrize("text", ["", "{ [123 bytes data]", "[INFO] hello", "{not: json}", "]{"])
+def test_what_only_begins_like_json_is_none(text: str) -> None:
+    assert json_printed(text.encode()) is None
+
+
+@pytest.mark.parametrize("piece", ["{\n", '{"a":\n', "[[\n", '{"id": "', '[{"a": [1]}\n,', "\n>"])
+def test_hostile_text_takes_linear_time(piece: str) -> None:
+    begun = time.process_time()
+    json_printed((piece * (2_000_000 // len(piece))).encode())
+    assert time.process_time() - begun < 5
+
+
+def test_offsets_are_those_of_the_file() -> None:
+    text = 'é\n{"a": "é"}\nand\n[{"b": 1}]\n'.encode()
+    printed = json_printed(text)
+    assert printed is not None and len(printed.data) == len(printed.around) == len(text)
+    assert [text[at : at + 1] for at in printed.values] == [b"{", b"["]
+    assert printed.data.strip().startswith('{"a": "é"}'.encode())
