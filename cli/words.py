@@ -362,6 +362,8 @@ def lacking(report: Report) -> str:
     reason = report.summary.reason
     if reason is None or reason.startswith("no input holds"):
         return f"No input held {what}."
+    if ": " in reason:  # begins with the name of an input
+        return f"{reason}."
     return f"{reason[:1].upper()}{reason[1:]}."
 
 
