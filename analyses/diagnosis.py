@@ -18,12 +18,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flowdiag.analyses.engine.reading import ORDINARY, Resources, Say
-from flowdiag.analyses.finding import RuleOutcome
+from flowdiag.analyses.finding import RuleOutcome, Understood
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.build import report_of
-from flowdiag.analyses.report.wire import Data, Report
-from flowdiag.analyses.rule import Rule, apply
+from flowdiag.analyses.report.wire import Data, Report, iso
+from flowdiag.analyses.rule import Rule, apply, not_assessed
 from flowdiag.analyses.span import Selection, Span, zone_of
 
 if TYPE_CHECKING:
@@ -69,11 +69,15 @@ class Measured:
         facts: of each topic, by its name.
         splits: the `split` rows, for the list of inputs.
         processes: who wrote what.
+        understood: kinds of records, whichever topic they are for.
+        notes: warnings about single inputs, by index of the source.
     """
 
     facts: Mapping[str, Any]
     splits: Sequence[Mapping[str, Any]] = ()
     processes: Sequence[Process] = ()
+    understood: Sequence[Understood] = ()
+    notes: Sequence[tuple[int, str]] = ()
 
 
 class Engine(Protocol):
@@ -122,6 +126,10 @@ class Topic:
         """The jobs or applications, in order."""
         raise NotImplementedError
 
+    def first_us(self, facts: Any) -> int | None:
+        """When the input begins, as far as the facts tell."""
+        return None
+
     def last_us(self, facts: Any) -> int | None:
         """When the input ends, as far as the facts tell."""
         raise NotImplementedError
@@ -147,8 +155,17 @@ class Topic:
         return ()
 
     def doubted(self, outcomes: Sequence[RuleOutcome], facts: Any) -> Sequence[RuleOutcome]:
-        """The outcomes, with less confidence where the inputs are damaged."""
+        """The outcomes, with less confidence where the inputs are damaged or tell too little."""
         return outcomes
+
+    def lacking(self, rule: Rule, facts: Any) -> str | None:
+        """What a rule would have judged, where the facts hold nothing of it: one clause.
+
+        Args:
+            rule: of the topic.
+            facts: that were judged.
+        """
+        return None
 
     def data(
         self,
@@ -167,16 +184,24 @@ class Topic:
         """
         raise NotImplementedError
 
+    wanted: str
+    """What the topic judges, in a few words: a checkpoint event."""
+
     def assessed(self, facts: Any) -> bool:
         """Whether the input held anything that the topic judges."""
         raise NotImplementedError
 
-    def notes(self, measured: Any, facts: Any) -> Iterable[str]:
+    def calculated(self, facts: Any) -> bool:
+        """Whether all that was judged is arithmetic about what somebody wants to configure."""
+        return False
+
+    def notes(self, measured: Any, facts: Any, options: Options) -> Iterable[str]:
         """Warnings about the input as a whole.
 
         Args:
             measured: everything that was measured.
             facts: the part of it that was judged.
+            options: of the user.
         """
         return ()
 
@@ -256,16 +281,7 @@ def diagnose(
     options = options or Options()
     looked = inputs if isinstance(inputs, Looked) else look(topics, inputs, options)
     if looked.empty and looked.sources:
-        # The document still says why, for each.
-        nothing = merged(topic.data(None, (), options, looked.sources) for topic in topics)
-        return report_of(
-            command_of(topics),
-            nothing,
-            options,
-            sources=looked.sources,
-            assessed=False,
-            notes=looked.notes,
-        )
+        return _nothing_read(command_of(topics), topics, looked, options)
     measured = measure(topics, looked, session, options, resources=resources, say=say)
     return judged(topics, looked, measured, options, say=say)
 
@@ -308,8 +324,30 @@ def judged(
         outcomes=[outcome for part in parts for outcome in part.outcomes],
         names={named.key: named.name for part in parts for named in part.jobs},
         assessed=any(part.assessed for part in parts),
+        calculated=all(part.calculated for part in parts if part.assessed),
+        understood=measured.understood,
+        asides=measured.notes,
         notes=(*looked.notes, *(note for part in parts for note in part.notes)),
         say=say,
+    )
+
+
+def _nothing_read(
+    command: str, topics: Sequence[Topic], looked: Looked, options: Options
+) -> Report:
+    """The report of inputs none of which can be read; it still says why, for each."""
+    return report_of(
+        command,
+        merged(topic.data(None, (), options, looked.sources) for topic in topics),
+        options,
+        sources=looked.sources,
+        outcomes=[
+            not_assessed(rule, f"no input holds {topic.wanted}")
+            for topic in topics
+            for rule in topic.rules
+        ],
+        assessed=False,
+        notes=looked.notes,
     )
 
 
@@ -344,6 +382,7 @@ class Judged:
     data: Data
     jobs: tuple[Named, ...]
     assessed: bool
+    calculated: bool
     notes: tuple[str, ...]
 
 
@@ -358,13 +397,52 @@ def judge(
     everything = measured.facts[topic.name]
     facts = selected(topic, everything, measured.processes, options)
     seen = topic.judged(facts, options)
-    outcomes = topic.doubted(apply(topic.rules, seen, topic.cases(seen), options.thresholds), seen)
+    elsewhere = outside(topic, everything, measured.processes, options)
+    if elsewhere is not None:
+        outcomes: Sequence[RuleOutcome] = [not_assessed(rule, elsewhere) for rule in topic.rules]
+    else:
+        outcomes = _outcomes(topic, facts, seen, options)
+    notes = tuple(topic.notes(everything, facts, options))
     return Judged(
         outcomes=outcomes,
         data=topic.data(seen, outcomes, options, sources),
         jobs=tuple(topic.jobs(facts)),
-        assessed=topic.assessed(facts),
-        notes=tuple(topic.notes(everything, facts)),
+        assessed=elsewhere is None and topic.assessed(facts),
+        calculated=elsewhere is None and topic.calculated(facts),
+        notes=notes if elsewhere is None or notes else (elsewhere,),
+    )
+
+
+def _outcomes(topic: Topic, facts: Any, seen: Any, options: Options) -> Sequence[RuleOutcome]:
+    """What every rule says; what found nothing because there was nothing says so."""
+    nothing = None if topic.assessed(facts) else f"no input holds {topic.wanted}"
+    judged = apply(topic.rules, seen, topic.cases(seen), options.thresholds)
+    lacking = [nothing or topic.lacking(rule, seen) for rule in topic.rules]
+    return topic.doubted(
+        [
+            outcome if why is None else replace(outcome, lacking=why)
+            for outcome, why in zip(judged, lacking, strict=True)
+        ],
+        seen,
+    )
+
+
+def outside(topic: Topic, facts: Any, processes: Iterable[Process], options: Options) -> str | None:
+    """Why nothing is judged where the time that was asked for lies beside the input; else None."""
+    processes = tuple(processes)
+    span = span_of(topic, facts, processes, options)
+    if span is None:
+        return None
+    times = [us for p in processes for us in (p.first_us, p.last_us)]
+    times += [topic.first_us(facts), topic.last_us(facts)]
+    known = [us for us in times if us is not None]
+    if span.low_us > span.high_us:
+        return "the time asked for ends before it begins"
+    if not known or span.meets(min(known), max(known)):
+        return None
+    return (
+        "nothing of the input lies in the time asked for: it is from"
+        f" {iso(min(known))} to {iso(max(known))}"
     )
 
 

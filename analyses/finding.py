@@ -59,6 +59,9 @@ class Verdict(StrEnum):
     """What a job, or the whole input, comes to."""
 
     HEALTHY = "healthy"
+    CALCULATED = (
+        "calculated"  # arithmetic about what is configured: nothing that runs was looked at
+    )
     INCONCLUSIVE = "inconclusive"
     DEGRADED = "degraded"
     FAILING = "failing"
@@ -75,6 +78,7 @@ class Status(StrEnum):
     FOUND = "found"
     INCONCLUSIVE = "inconclusive"
     CLEAR = "clear"
+    NOT_ASSESSED = "not-assessed"  # the input held nothing of what it judges
 
 
 class Rank(IntEnum):
@@ -287,8 +291,23 @@ class Inconclusive:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Understood:
+    """Records of one kind, in the field's words: what was understood, even where nothing follows from it."""
+
+    kind: str
+    count: int
+    first_us: int | None = None
+    last_us: int | None = None
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuleOutcome:
-    """Everything that one rule said. Nothing at all means clear."""
+    """Everything that one rule said. Nothing at all means clear, where there was something to judge.
+
+    Args:
+        lacking: why there was nothing to judge; None: there was.
+    """
 
     code: str
     name: str
@@ -296,13 +315,16 @@ class RuleOutcome:
     core: bool
     findings: tuple[Finding, ...] = ()
     inconclusive: tuple[Inconclusive, ...] = ()
+    lacking: str | None = None
 
     @property
     def status(self) -> Status:
-        """Found outweighs inconclusive: what was seen stays true."""
+        """Found outweighs inconclusive: what was seen stays true. What was not assessed is never clear."""
         if self.findings:
             return Status.FOUND
-        return Status.INCONCLUSIVE if self.inconclusive else Status.CLEAR
+        if self.inconclusive:
+            return Status.INCONCLUSIVE
+        return Status.CLEAR if self.lacking is None else Status.NOT_ASSESSED
 
 
 WARNING_SHARE: Final = 0.01  # of the checkpoints or batches: what is rarer and over is `info`

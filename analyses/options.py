@@ -66,6 +66,7 @@ class Options:
         thresholds: values by rule code and threshold name.
         privacy: how much log text the report may carry.
         max_rows: longest list in the report's data.
+        named: the inputs as the user named them: files, folders, `-`.
     """
 
     selection: Selection = field(default_factory=Selection)
@@ -73,6 +74,7 @@ class Options:
     thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
     privacy: Privacy = field(default_factory=Privacy)
     max_rows: int = 10_000
+    named: tuple[str, ...] = ()
     queues: QueueOptions = field(default_factory=QueueOptions)
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     rate: RateOptions = field(default_factory=RateOptions)

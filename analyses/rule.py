@@ -198,6 +198,18 @@ def _outcome(rule: Rule, cases: Iterable[Any], settings: Thresholds) -> RuleOutc
     )
 
 
+def not_assessed(rule: Rule, why: str) -> RuleOutcome:
+    """What comes of a rule that had nothing to judge.
+
+    Args:
+        rule: that did not judge.
+        why: one clause.
+    """
+    return RuleOutcome(
+        code=rule.code, name=rule.name, title=rule.title, core=rule.core, lacking=why
+    )
+
+
 def sections(text: str) -> dict[str, str]:
     """Split a rule's page at its headings; what stands before the first has the key "".
 

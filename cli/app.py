@@ -6,7 +6,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -24,6 +24,7 @@ from flowdiag.cli.commands.startup import startup
 from flowdiag.cli.commands.warm import warm
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.help import HelpfulCommand, HelpfulGroup
+from flowdiag.cli.routing import routed
 from flowdiag.cli.spark.early import spark_ahead
 from flowdiag.parsers.errors import FlowdiagError
 
@@ -41,6 +42,18 @@ for command in (checkpoints, rate, queues, startup, memory, rules, explain, rend
 app.add_typer(collect)
 app.add_typer(listener)
 app.add_typer(simulate)
+
+
+_COMMANDS: Final = frozenset(
+    {
+        *(each.callback.__name__ for each in app.registered_commands if each.callback),
+        *(
+            str(each.typer_instance.info.name)
+            for each in app.registered_groups
+            if each.typer_instance
+        ),
+    }
+)
 
 
 def _version(wanted: bool) -> None:
@@ -61,8 +74,11 @@ def flowdiag(
 ) -> None:
     """Find the culprit in Flink and Spark streaming logs.
 
+    Without a command it looks at the inputs and runs the one that fits best.
+
     \b
     Examples:
+      flowdiag logs/
       flowdiag checkpoints logs/
       flowdiag checkpoints jobmanager.log taskmanager-*.log.gz --since 2h
       flowdiag checkpoints logs/ --format json | jq .summary
@@ -86,6 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from flowdiag.cli.console import say
 
     try:
+        given = routed(given, _COMMANDS)
         with spark_ahead(given) if arguments is None else nullcontext():
             result = app(args=given, prog_name="flowdiag", standalone_mode=False)
     except FlowdiagError as error:

@@ -205,7 +205,7 @@ def _report(
     from flowdiag.analyses.diagnosis import diagnose, look
     from flowdiag.analyses.options import Options
 
-    topics, options = (topic(name),), Options(**asked)
+    topics, options = (topic(name),), Options(**asked, named=tuple(paths))
     looked = look(topics, discovery, options)
     if not looked.needs_spark:
         return diagnose(topics, looked, _no_session, options)

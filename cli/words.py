@@ -164,7 +164,7 @@ def who(subject: Subject, *, most: int = 60) -> str:
             )
             what += f" of query {subject.query}" if subject.query else ""
         case "job":
-            return f"job {subject.job_name or subject.job_id or 'without a name'}"
+            return f"job {say.abbreviate(subject.job_name or subject.job_id or 'without a name', most)}"
         case _:
             names = (task, subject.application, subject.query, subject.receiver, subject.executor)
             what = " ".join((subject.kind, next((name for name in names if name), ""))).strip()
@@ -175,6 +175,20 @@ def convicted(culprit: Culprit) -> str:
     """A culprit in one line: who, and the number that convicts."""
     name = who(culprit.subject)
     return culprit.why if name in culprit.why else f"{name}: {culprit.why}"
+
+
+def job_of(subject: Subject) -> str:
+    """The job or application of a subject, as a class of test cases is called; empty: of none."""
+    return subject.job_name or subject.job_id or subject.application or ""
+
+
+def jobs(report: Report) -> list[str]:
+    """The jobs or applications of a report, as `job_of` names them; some may be named by findings only."""
+    data = report.data
+    named = [job.name or job.job_id for job in data.jobs or ()]
+    named += [app.name or app.application or "" for app in data.applications or ()]
+    named += [job_of(finding.subject) for finding in report.findings]
+    return [name for name in dict.fromkeys(named) if name]
 
 
 def place(item: Evidence) -> str:
@@ -274,9 +288,14 @@ def counts(job: CheckpointJob) -> str:
     return f"{say.thousands(job.total.checkpoints)}: {', '.join(parts)}"
 
 
+# Names are cut there in tables; the JSON has all of them.
+NAME_CHARACTERS: Final = 60
+
+
 def job_title(job: CheckpointJob) -> str:
     """A job in one line."""
-    parts = [job.name or "without a name", job.job_id, job.cluster]
+    name = say.abbreviate(job.name or "without a name", NAME_CHARACTERS)
+    parts = [name, job.job_id, job.cluster]
     version = f"Flink {job.flink_version}" if job.flink_version else ""
     runs = say.plural(job.runs, "run") if job.runs > 1 else ""
     return " · ".join(filter(None, [*parts, version, runs]))
@@ -288,7 +307,8 @@ def application_title(app: RateApplication) -> str:
         f"batches every {say.duration(app.batch_interval_ms)}" if app.batch_interval_ms else ""
     )
     version = f"Spark {app.spark_version}" if app.spark_version else ""
-    names = [app.name or "without a name", app.application or ""]
+    name = say.abbreviate(app.name or "without a name", NAME_CHARACTERS)
+    names = [name, app.application or ""]
     return " · ".join(filter(None, [*names, version, interval]))
 
 
@@ -331,17 +351,24 @@ _CHECKPOINTS_WANTED: Final = (
 def nothing_to_diagnose(report: Report) -> tuple[str, str]:
     """What no input held, and what to give instead."""
     what, remedy = _WANTED.get(report.tool.command, _CHECKPOINTS_WANTED)
+    if (report.summary.reason or "").startswith("nothing of the input lies"):
+        return "none of it lies in the time asked for", "look at --since and --until"
     return f"none holds {what}", remedy
 
 
 def lacking(report: Report) -> str:
     """The same as a sentence."""
     what, _ = _WANTED.get(report.tool.command, _CHECKPOINTS_WANTED)
-    return f"No input held {what}."
+    reason = report.summary.reason
+    if reason is None or reason.startswith("no input holds"):
+        return f"No input held {what}."
+    if ": " in reason:  # begins with the name of an input
+        return f"{reason}."
+    return f"{reason[:1].upper()}{reason[1:]}."
 
 
 def unsettled(rules: Sequence[Rule]) -> list[Rule]:
-    """Rules that could not tell."""
+    """Rules that could not tell; those that had nothing to judge are counted, and not listed."""
     return [rule for rule in rules if rule.status == "inconclusive"]
 
 
@@ -352,7 +379,11 @@ def verdict_sentence(report: Report) -> str:
         return "nothing to diagnose"
     findings = report.findings
     if summary.verdict == "inconclusive":
-        return "inconclusive: the input does not tell"
+        return f"inconclusive: {say.shorten(summary.reason or 'the input does not tell', 120)}"
+    if summary.verdict == "calculated":
+        return "calculated, nothing that runs was looked at" + (
+            f", {say.plural(len(findings), 'remark')}" if findings else ""
+        )
     if summary.verdict == "healthy":
         return "healthy" + (f", {say.plural(len(findings), 'remark')}" if findings else "")
     critical = sum(finding.severity == "critical" for finding in findings)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from flowdiag.analyses import say
 from flowdiag.analyses.checkpoints.rules import RULES
 from flowdiag.analyses.diagnosis import Named
-from flowdiag.analyses.finding import RuleOutcome
+from flowdiag.analyses.finding import Inconclusive, RuleOutcome
 from flowdiag.analyses.flink.assemble import assemble
-from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
+from flowdiag.analyses.flink.episodes import in_order
+from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.kit import Job, jobs_of
 from flowdiag.analyses.flink.settled import Settled, rows_of
 from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
@@ -22,10 +25,15 @@ from flowdiag.analyses.span import Span
 if TYPE_CHECKING:
     from flowdiag.analyses.engine.reading import Say
     from flowdiag.analyses.flink.clocks.settle import Writer
+    from flowdiag.analyses.rule import Rule
     from flowdiag.parsers.sources.open import Source
 
 # Metrics are judged while checkpoints fail; this much before the trigger belongs to it.
 BEFORE_TRIGGER_US: Final = 5_000_000
+# Rules that judge checkpoints by how they ended, and nothing else.
+_OF_ENDED: Final = frozenset(
+    {"CP101", "CP102", "CP103", "CP104", "CP105", "CP202", "CP203", "CP304", "CP307"}
+)
 # Spans that lie closer together are one.
 APART_US: Final = 60_000_000
 # Longer lists of spans become one, since each span is a condition in a query plan.
@@ -36,6 +44,7 @@ class Checkpoints(FlinkTopic):
     """Facts: `ClusterFacts`, with the loads of subtasks while checkpoints failed."""
 
     name = "checkpoints"
+    wanted = "a checkpoint event"
     engine = FLINK
     rules = RULES
 
@@ -70,6 +79,10 @@ class Checkpoints(FlinkTopic):
         """The jobs."""
         return named_jobs(facts.jobs)
 
+    def first_us(self, facts: ClusterFacts) -> int | None:
+        """The first record of any job."""
+        return min((job.first_us for job in facts.jobs if job.first_us is not None), default=None)
+
     def last_us(self, facts: ClusterFacts) -> int | None:
         """The last record of any job."""
         return max((job.last_us for job in facts.jobs if job.last_us is not None), default=None)
@@ -85,6 +98,33 @@ class Checkpoints(FlinkTopic):
     def cases(self, facts: ClusterFacts) -> Sequence[Job]:
         """The jobs."""
         return jobs_of(facts)
+
+    def doubted(
+        self, outcomes: Sequence[RuleOutcome], facts: ClusterFacts
+    ) -> Sequence[RuleOutcome]:
+        """The outcomes, the first core rule in doubt about jobs of which nothing proves that they are well."""
+        doubts = tuple(
+            Inconclusive(
+                reason=why, remedy="add the JobManager's log of the time after it", job=job.key
+            )
+            for job in facts.jobs
+            if (why := unproven(job)) is not None
+        )
+        core = next(outcome for outcome in outcomes if outcome.core)
+        return [
+            replace(outcome, inconclusive=(*outcome.inconclusive, *doubts))
+            if outcome is core
+            else outcome
+            for outcome in outcomes
+        ]
+
+    def lacking(self, rule: Rule, facts: ClusterFacts) -> str | None:
+        """Rules about how checkpoints end had nothing to judge where none ended."""
+        if rule.code not in _OF_ENDED:
+            return None
+        if any(c.status is not Status.IN_FLIGHT for job in facts.jobs for c in job.checkpoints):
+            return None
+        return "no checkpoint ended in the input"
 
     def data(
         self,
@@ -113,7 +153,7 @@ class Checkpoints(FlinkTopic):
             for job in facts.jobs
         )
 
-    def notes(self, measured: ClusterFacts, facts: ClusterFacts) -> Iterable[str]:
+    def notes(self, measured: ClusterFacts, facts: ClusterFacts, options: Options) -> Iterable[str]:
         """A warning where the inputs hold checkpoints, but none in the time that was asked for."""
         times = [
             checkpoint.triggered_us or checkpoint.ended_us
@@ -130,6 +170,34 @@ class Checkpoints(FlinkTopic):
 
 
 CHECKPOINTS: Final = Checkpoints()
+
+
+def unproven(job: JobFacts) -> str | None:
+    """Why a job is not healthy, whatever the rules say of it; None: a checkpoint completed, none failed last.
+
+    What is aborted by a cancel or a shutdown, or on its way when the input ends, speaks neither for a job
+    nor against it. A job without any word about checkpoints is left out: it may have none.
+    """
+    ended = [c for c in in_order(job.checkpoints) if c.status is not Status.IN_FLIGHT]
+    counted = [i.text for i in job.incidents if i.kind == "checkpoint-counts"]
+    if not job.checkpoints:
+        failed = max((int(said.get("failed") or 0) for said in counted), default=0)
+        done = max((int(said.get("completed") or 0) for said in counted), default=0)
+        if failed and not done:
+            return f"no checkpoint completed: {say.plural(failed, 'checkpoint')} failed"
+        if job.late or job.declines:
+            return "no checkpoint completed in the input, which holds complaints about some"
+        return None
+    if not any(c.status is Status.COMPLETED for c in ended):
+        numbers = Counter(c.status.replace("_", " ") for c in job.checkpoints)
+        said = ", ".join(f"{number} {status}" for status, number in numbers.items())
+        stopped = any(i.kind == "cancelled" for i in job.incidents)
+        why = "; the job was stopped on purpose" if stopped else ""
+        return f"no checkpoint completed in the input: {said}{why}"
+    decided = [c for c in ended if c.status is not Status.ABORTED]
+    if decided[-1].status.unsuccessful:
+        return f"the last checkpoint, {decided[-1].id}, {decided[-1].status}"
+    return None
 
 
 def _within(job: JobFacts, span: Span) -> JobFacts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
@@ -278,17 +279,29 @@ _WRAPPERS: Final = (
 )
 
 
+# Where the frames of a cause begin, on a line of their own or not.
+_FRAME: Final = re.compile(r"\s(?:at [\w.$/<>]{1,300}\(|\.{3} \d{1,4} more)")
+
+
 def exception_text(text: str | None, most: int = 200) -> str:
-    """An exception in one line: the wrappers that Flink puts around user exceptions are left out.
+    """An exception in one line: its last cause, without frames and without the wrappers that Flink puts around.
 
     >>> exception_text("org.apache.flink.util.SerializedThrowable: java.io.IOException: disk full")
     'java.io.IOException: disk full'
+    >>> exception_text("a.JobException: Recovery is off\\n\\tat a.B.c(B.java:1)\\nCaused by: x.Full: no room\\n\\tat y.Z.w(Z.java:2)")
+    'x.Full: no room'
     """
-    line = " ".join((text or "").split())
+    causes = (text or "").split("Caused by: ")
+    said = (_unwrapped(_FRAME.split(cause, maxsplit=1)[0]) for cause in reversed(causes))
+    return say.shorten(next(filter(None, said), ""), most)
+
+
+def _unwrapped(cause: str) -> str:
+    line = " ".join(cause.split())
     for wrapper in _WRAPPERS:
         while line.startswith(wrapper):
             line = line[len(wrapper) :]
-    return say.shorten(line, most)
+    return line
 
 
 def name_of(who: Attempt | Incident) -> str:

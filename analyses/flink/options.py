@@ -106,8 +106,10 @@ def version_of(text: str | None) -> Version | None:
 
     >>> version_of("1.17-vvr-8.0.1-SNAPSHOT"), version_of("2.3.0"), version_of(None)
     ((1, 17), (2, 3), None)
+    >>> version_of("v1_17")  # as a FlinkDeployment says it
+    (1, 17)
     """
-    match = re.match(r"\s*v?(\d{1,3})\.(\d{1,4})", text or "")
+    match = re.match(r"\s*v?(\d{1,3})[._](\d{1,4})", text or "")
     return (int(match[1]), int(match[2])) if match else None
 
 

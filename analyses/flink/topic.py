@@ -9,8 +9,10 @@ from flowdiag.analyses.diagnosis import Measured, Named, Session, Topic
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import Resources, Say
 from flowdiag.analyses.flink.assemble import assemble
+from flowdiag.analyses.flink.clocks.settle import disputed_zones
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.flink.settled import Settled, rows_of, settled_events
+from flowdiag.analyses.flink.understood import understood
 from flowdiag.analyses.options import Options
 
 if TYPE_CHECKING:
@@ -105,6 +107,8 @@ class Flink:
             facts=_facts(topics, rows, more, common, settled.writers, asides, options),
             splits=settled.splits,
             processes=common.processes,
+            understood=understood(common),
+            notes=disputed_zones(settled.writers),
         )
 
 

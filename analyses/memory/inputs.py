@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 _MOST: Final = 16 * 1024 * 1024
 _QUARTERS: Final = 4
+_DEPLOYED: Final = re.compile(
+    r"^[ \t]{0,40}flinkVersion:[ \t]{0,10}[\"']?v?(\d{1,2})[._](\d{1,3})\b", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +30,7 @@ class OtherInputs:
     kills: tuple[Kill, ...] = ()
     usages: tuple[Usage, ...] = ()
     kinds: Mapping[int, str] = field(default_factory=dict)
+    version: str | None = None  # of Flink, as a FlinkDeployment says it
 
     def applied(self, sources: Sequence[Source]) -> tuple[Source, ...]:
         """The sources, those that were read here marked as such."""
@@ -48,15 +53,23 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
     kills: list[Kill] = []
     usages: list[Usage] = []
     kinds: dict[int, str] = {}
+    said: str | None = None
     for source in sources:
-        if source.size > _MOST or (source.engine == "flink" and source.kind != "not-read"):
+        if source.size > _MOST:
             continue
         if source.kind not in ("not-read", "log") or source.role in ("jobmanager", "taskmanager"):
             continue
         text = _text(source)
         if not text:
             continue
-        if looks_like_options(text):
+        # What tells of Flink may be a log, or a pod that runs an image of that name.
+        of_flink = source.engine == "flink" and source.kind != "not-read"
+        if of_flink and not looks_like_kubectl(text):
+            continue
+        if not of_flink and looks_like_options(text):
+            if said is None and (hit := _DEPLOYED.search(text[:MAX_BYTES])):
+                said = f"{hit[1]}.{hit[2]}"
+                version = version or (int(hit[1]), int(hit[2]))
             read = read_options(text[:MAX_BYTES], name=source.name, version=version)
             files.append(ConfigFile(source=source.index, name=source.name, read=read))
             kinds[source.index] = "configuration"
@@ -78,7 +91,9 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
             if usage is not None:
                 usages.append(usage)
                 kinds[source.index] = "gc-log"
-    return OtherInputs(files=tuple(files), kills=tuple(kills), usages=tuple(usages), kinds=kinds)
+    return OtherInputs(
+        files=tuple(files), kills=tuple(kills), usages=tuple(usages), kinds=kinds, version=said
+    )
 
 
 def _text(source: Source) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Final
 
@@ -73,3 +74,58 @@ def derive(
         return None
     model = m.taskmanager_memory if role == "taskmanager" else m.jobmanager_memory
     return model(options, seen, container=container)
+
+
+KNOWN_VERSIONS: Final = (
+    *((1, minor) for minor in range(4, 21)),
+    *((2, minor) for minor in range(m.LATEST[1] + 1)),
+)
+"""The versions of Flink whose arithmetic is known."""
+
+_OF_MEMORY: Final = ("taskmanager.memory.", "jobmanager.memory.")
+# Of no weight for the sizes, and known all the same.
+_OTHERS: Final = frozenset(
+    {
+        "taskmanager.memory.managed.consumer-weights",
+        "taskmanager.memory.min-segment-size",
+        "taskmanager.memory.framework.off-heap.batch-shuffle.size",
+    }
+)
+_ALIKE: Final = 0.8  # of the characters, as difflib counts
+
+
+def nearest_version(seen: tuple[int, int]) -> tuple[int, int]:
+    """The known version that is nearest to one.
+
+    >>> nearest_version((9, 9)), nearest_version((1, 3)), nearest_version((1, 21))
+    ((2, 3), (1, 4), (1, 20))
+    """
+    older = [known for known in KNOWN_VERSIONS if known <= seen]
+    return older[-1] if older else KNOWN_VERSIONS[0]
+
+
+def nearest_key(key: str) -> str | None:
+    """The memory option that somebody meant by a key that Flink does not know; None for all others.
+
+    >>> nearest_key("taskmanager.memory.managed.fraktion"), nearest_key("managed.fraktion")
+    ('taskmanager.memory.managed.fraction', 'taskmanager.memory.managed.fraction')
+    >>> nearest_key("taskmanager.memory.managed.size"), nearest_key("parallelism.default")
+    (None, None)
+    """
+    if key in m.MEMORY_KEYS or key in ENVIRONMENT:
+        return None
+    known = sorted(m.MEMORY_KEYS)
+    if key in _OTHERS:
+        return None
+    if key.startswith(_OF_MEMORY):
+        return difflib.get_close_matches(key, known, 1, 0.0)[0]
+    short = {
+        each.removeprefix(prefix): each
+        for prefix in reversed(_OF_MEMORY)
+        for each in known
+        if each.startswith(prefix)
+    }
+    if key.partition(".")[0] not in {each.partition(".")[0] for each in short}:
+        return None  # of another family, of which there are hundreds
+    meant = difflib.get_close_matches(key, sorted(short), 1, _ALIKE)
+    return short[meant[0]] if meant else None

@@ -16,6 +16,7 @@ from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.memory.assemble import assemble_memory
 from flowdiag.analyses.memory.facts import MemoryFacts
 from flowdiag.analyses.memory.inputs import OtherInputs, read_others
+from flowdiag.analyses.memory.options import KNOWN_VERSIONS, nearest_key, nearest_version
 from flowdiag.analyses.memory.rules import RULES
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.wire import Data
@@ -32,6 +33,7 @@ class Memory(FlinkTopic):
     """Facts: `MemoryFacts`."""
 
     name = "memory"
+    wanted = "a memory option or size"
     engine = FLINK
     rules = RULES
     checkpoints = False
@@ -68,13 +70,17 @@ class Memory(FlinkTopic):
             kills=aside.kills,
             usages=aside.usages,
             given=options.memory.given,
-            version=options.memory.version,
+            version=options.memory.version or aside.version,
             container=options.memory.container,
         )
 
     def jobs(self, facts: MemoryFacts) -> Iterable[Named]:
         """The jobs."""
         return named_jobs(facts.jobs)
+
+    def first_us(self, facts: MemoryFacts) -> int | None:
+        """The first record of any job."""
+        return min((job.first_us for job in facts.jobs if job.first_us is not None), default=None)
 
     def last_us(self, facts: MemoryFacts) -> int | None:
         """The last record of any job."""
@@ -112,6 +118,31 @@ class Memory(FlinkTopic):
     def assessed(self, facts: MemoryFacts) -> bool:
         """Whether anything is known of any process or buffer."""
         return bool(facts.processes or facts.buffers or facts.kills or facts.files)
+
+    def calculated(self, facts: MemoryFacts) -> bool:
+        """Whether nothing is known but what somebody wants to configure: options, and files of them."""
+        return not (facts.buffers or facts.kills or facts.jobs or facts.writers) and not any(
+            process.observed or process.usage for process in facts.processes
+        )
+
+    def notes(self, measured: MemoryFacts, facts: MemoryFacts, options: Options) -> Iterable[str]:
+        """Versions and options that Flink does not know, with the nearest one that it does."""
+        versions = dict.fromkeys(p.version for p in facts.processes if p.version)
+        if options.memory.version is not None:
+            versions.setdefault(options.memory.version)
+        for version in versions:
+            seen = version_of(version)
+            if seen is not None and seen not in KNOWN_VERSIONS:
+                major, minor = nearest_version(seen)
+                yield (
+                    f"there is no Flink {version} that flowdiag knows: calculated as"
+                    f" {major}.{minor}, the nearest one"
+                )
+        keys = {*options.memory.given, *(key for file in facts.files for key in file.read.options)}
+        for key in sorted(keys):
+            known = nearest_key(key)
+            if known is not None:
+                yield f"Flink has no option {key}: did you mean {known}?"
 
 
 MEMORY: Final = Memory()

@@ -35,6 +35,7 @@ class Queues(FlinkTopic):
     """Facts: `QueueFacts`."""
 
     name = "queues"
+    wanted = "metrics of a job's tasks"
     engine = FLINK
     rules = RULES
 
@@ -66,6 +67,17 @@ class Queues(FlinkTopic):
     def jobs(self, facts: QueueFacts) -> Iterable[Named]:
         """The jobs."""
         return named_jobs(job.job for job in facts.jobs)
+
+    def first_us(self, facts: QueueFacts) -> int | None:
+        """The first sample of any job."""
+        begins = (
+            sample.first_us
+            for job in facts.jobs
+            for each in job.samples.values()
+            for sample in each
+            if sample.first_us is not None
+        )
+        return min(begins, default=None)
 
     def last_us(self, facts: QueueFacts) -> int | None:
         """The last sample of any job."""
@@ -117,7 +129,7 @@ class Queues(FlinkTopic):
         """Whether there is a sample of any job."""
         return any(job.samples or job.totals for job in facts.jobs)
 
-    def notes(self, measured: QueueFacts, facts: QueueFacts) -> Iterable[str]:
+    def notes(self, measured: QueueFacts, facts: QueueFacts, options: Options) -> Iterable[str]:
         """What the metrics leave out."""
         named = len(facts.jobs) > 1
         for job in facts.jobs:

@@ -578,10 +578,13 @@ def query_state(query: QueryFacts) -> StreamState:
 def _query_word(
     state: StreamState, query: QueryFacts, late: Sequence[Trigger]
 ) -> tuple[Stability, str]:
-    told = [t.rows for t in query.triggers if t.rows is not None]
-    if told and not any(told):
-        return Stability.IDLE, "no trigger read a row"
     because = falling_behind(state, query, late)
+    if all(t.rows is None for t in query.triggers):  # a log at WARN: late triggers, and no rows
+        if because is not None:
+            return Stability.OVERLOADED, because
+        return Stability.INCONCLUSIVE, "no input says what the triggers read"
+    if not any(t.rows for t in query.triggers):
+        return Stability.IDLE, "no trigger read a row"
     if query.real_time:
         if because is not None:
             return Stability.OVERLOADED, because

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from flowdiag.analyses.diagnosis import Measured, Named, Session, Topic
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import Resources, Say, frame_of, read
-from flowdiag.analyses.finding import Confidence, RuleOutcome
+from flowdiag.analyses.finding import Confidence, RuleOutcome, Understood
 from flowdiag.analyses.flink.clocks.settle import zone_of
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
@@ -85,6 +85,7 @@ class Spark:
             facts=dict.fromkeys(names, facts),
             splits=splits,
             processes=_processes(facts, owners, sources),
+            understood=understood(facts),
         )
 
 
@@ -95,6 +96,7 @@ class Rate(Topic):
     """Facts: `RateFacts`; its rules see what they come to, an `Assessment`."""
 
     name = "rate"
+    wanted = "a batch or a trigger"
     engine = SPARK
     rules = RULES
 
@@ -104,6 +106,18 @@ class Rate(Topic):
             Named(key=app.key, id=app.application, name=app.name, selectable=app.kind != "other")
             for app in facts.applications
         ]
+
+    def first_us(self, facts: RateFacts) -> int | None:
+        """The first batch or trigger of any application."""
+        times = [batch.time_ms * 1000 for app in facts.applications for batch in app.batches]
+        times += [
+            trigger.time_us
+            for app in facts.applications
+            for query in app.queries
+            for trigger in query.triggers
+            if trigger.time_us is not None
+        ]
+        return min(times, default=None)
 
     def last_us(self, facts: RateFacts) -> int | None:
         """The last record of any application."""
@@ -165,8 +179,50 @@ class Rate(Topic):
         """Whether a batch or a query is known."""
         return any(app.batches or app.queries for app in facts.applications)
 
+    def notes(self, measured: RateFacts, facts: RateFacts, options: Options) -> Iterable[str]:
+        """Drivers that ended without saying so: whatever else is found, the application is gone first of all."""
+        for app in facts.applications:
+            if app.damaged and app.ended_us is None and "event-log" in app.origins:
+                yield (
+                    f"{app.name or app.application or 'the application'}: its event log breaks off in the"
+                    " middle of a record and never tells of an end: the driver was killed (or its log was"
+                    " copied while it ran); look first at why it died"
+                )
+
 
 RATE: Final = Rate()
+
+
+def understood(facts: RateFacts) -> tuple[Understood, ...]:
+    """The kinds of what was understood of Spark's inputs, in the field's words."""
+    found: dict[str, list[int]] = {}
+    for app in facts.applications:
+        for batch in app.batches:
+            found.setdefault(f"batches {batch.state}", []).append(batch.time_ms * 1000)
+        for query in app.queries:
+            found.setdefault("streaming queries", []).extend(
+                record.time_us for record in query.events[:1] if record.time_us is not None
+            )
+            found.setdefault("triggers of queries", []).extend(
+                t.time_us or 0 for t in query.triggers
+            )
+        for kind, records in (
+            ("messages of receivers", app.receivers),
+            ("rate limits", app.limits),
+            ("steps of the rate estimator", app.traces),
+            ("troubles of executors and jobs", app.incidents),
+        ):
+            found.setdefault(kind, []).extend(record.time_us or 0 for record in records)
+    return tuple(
+        Understood(
+            kind=kind,
+            count=len(times),
+            first_us=min((us for us in times if us), default=None),
+            last_us=max((us for us in times if us), default=None),
+        )
+        for kind, times in found.items()
+        if times
+    )
 
 
 def _within(app: ApplicationFacts, span: Span) -> ApplicationFacts:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -35,8 +35,10 @@ from flowdiag.analyses.report.wire import (
     Report,
     Rule,
     Subject,
+    Suggestion,
     Summary,
     Tool,
+    Understood,
     Vote,
     iso,
     redacted,
@@ -54,11 +56,14 @@ def report_of(
     *,
     sources: Sequence[Source],
     splits: Iterable[Mapping[str, Any]] = (),
-    processes: Iterable[Process] = (),
+    processes: Sequence[Process] = (),
     outcomes: Sequence[RuleOutcome] = (),
     names: Mapping[JobKey, str | None] | None = None,
     assessed: bool,
+    calculated: bool = False,
+    understood: Sequence[f.Understood] = (),
     notes: Iterable[str] = (),
+    asides: Iterable[tuple[int, str]] = (),
     say: Callable[[str], None] = lambda stage: None,
 ) -> Report:
     """Cite the evidence, describe the inputs, put the document together.
@@ -73,19 +78,17 @@ def report_of(
         outcomes: of all rules of the command.
         names: of the jobs that findings are about.
         assessed: whether the input held anything that the command judges.
+        calculated: whether everything is arithmetic about what somebody wants to configure.
+        understood: kinds of records, whichever command they are for.
         notes: warnings about the input as a whole.
+        asides: warnings about single inputs, by index.
         say: told the name of the stage, for progress.
     """
-    from flowdiag.analyses.report.evidence import locate
     from flowdiag.analyses.report.inputs import describe_inputs, input_problems, unknown_days
-    from flowdiag.parsers.sources.open import open_source
 
-    cited = [item for outcome in outcomes for found in outcome.findings for item in found.shown]
+    untold, named = _untold(outcomes, assessed=assessed), options.named
     say("citing the evidence")
-    processes = tuple(processes)
-    located, problems = locate(
-        cited, lambda source: open_source(sources[source]), clocks_ahead(processes)
-    )
+    located, problems = _located(outcomes, understood if untold else (), sources, processes)
     inputs = describe_inputs(sources, splits, processes, excerpts=options.privacy.excerpts)
     return build_report(
         command=command,
@@ -94,15 +97,83 @@ def report_of(
         names=names or {},
         data=data,
         located=located,
-        assessed=assessed or any(outcome.findings for outcome in outcomes),
+        assessed=assessed,
+        calculated=calculated,
+        understood=understood,
+        suggestions=_commands(command, sources, named) if untold else (),
+        doubts=[f"{name}: nothing in it was understood" for name in unrecognised(inputs, named)],
         warnings=[
             *[Note(message=clean(text)) for text in notes],
-            *input_problems(inputs),
-            *unknown_days(inputs, processes),
-            *[Note(message=clean(text), source=inputs[source].source) for source, text in problems],
+            *[*input_problems(inputs), *unknown_days(inputs, processes)],
+            *_of_inputs([*asides, *problems], inputs),
         ],
         privacy=options.privacy,
     )
+
+
+def _located(
+    outcomes: Iterable[RuleOutcome],
+    examples: Iterable[f.Understood],
+    sources: Sequence[Source],
+    processes: Iterable[Process],
+) -> tuple[dict[tuple[int, int], Located], list[tuple[int, str]]]:
+    """The records that findings cite, and an example of each kind where that is all there is to show."""
+    from flowdiag.analyses.report.evidence import locate
+    from flowdiag.parsers.sources.open import open_source
+
+    cited = [item for outcome in outcomes for found in outcome.findings for item in found.shown]
+    cited += [f.Evidence(*kind.ref) for kind in examples if kind.ref is not None]
+    return locate(cited, lambda source: open_source(sources[source]), clocks_ahead(processes))
+
+
+def _commands(command: str, sources: Sequence[Source], named: Sequence[str]) -> list[Suggestion]:
+    """The commands that fit these inputs better."""
+    from flowdiag.analyses.report.fitting import suggested
+
+    return [
+        Suggestion(text=text, command=line, wants=None)
+        for text, line in suggested(command, sources, named)
+    ]
+
+
+def _of_inputs(told: Iterable[tuple[int, str]], inputs: Sequence[Input]) -> list[Note]:
+    """Warnings about single inputs, by index."""
+    return [Note(message=clean(text), source=inputs[source].source) for source, text in told]
+
+
+def _untold(outcomes: Sequence[RuleOutcome], *, assessed: bool) -> bool:
+    """Whether the report has to say what it did understand, since it says nothing else that counts."""
+    serious = any(
+        found.severity is not f.Severity.INFO for outcome in outcomes for found in outcome.findings
+    )
+    unsure = any(outcome.core and outcome.inconclusive for outcome in outcomes)
+    # Beside the time that was asked for no other command finds more.
+    elsewhere = any((o.lacking or "").startswith("nothing of the input lies") for o in outcomes)
+    return not serious and not elsewhere and (unsure or not assessed)
+
+
+# Kinds that are read aside and counted as a whole, not by records.
+_WHOLE: Final = ("configuration", "kubectl", "gc-log")
+
+
+def unrecognised(inputs: Sequence[Input], named: Iterable[str]) -> list[str]:
+    """What a user named and nothing of which was recognised; an empty file says nothing, and is none.
+
+    >>> unrecognised([], ["logs/"])
+    []
+    """
+    known = [item.source for item in inputs if item.recognised or item.kind in _WHOLE]
+    filled = [item.source for item in inputs if item.bytes]
+
+    def inside(source: str, name: str) -> bool:
+        return source == name or source.startswith((name.rstrip("/") + "/", name + "!"))
+
+    return [
+        name
+        for name in dict.fromkeys(named)
+        if any(inside(source, name) for source in filled)
+        and not any(inside(source, name) for source in known)
+    ]
 
 
 def clocks_ahead(processes: Iterable[Process]) -> dict[int, int]:
@@ -142,6 +213,10 @@ def build_report(
     data: Data,
     located: Mapping[tuple[int, int], Located],
     assessed: bool,
+    calculated: bool = False,
+    doubts: Sequence[str] = (),
+    understood: Sequence[f.Understood] = (),
+    suggestions: Sequence[Suggestion] = (),
     warnings: Sequence[Note] = (),
     errors: Sequence[Note] = (),
     privacy: Privacy = LOCAL_USE,
@@ -156,20 +231,25 @@ def build_report(
         data: the command's own tables.
         located: lines and excerpts of the cited records (`evidence.locate`).
         assessed: False if no input held an event that the command needs; then the verdict is
-            inconclusive whatever the rules said.
+            inconclusive whatever the rules said, unless one of them found something that counts.
+        calculated: whether everything is arithmetic about what somebody wants to configure.
+        doubts: why it cannot be called healthy, though no rule found anything: what was not read.
+        understood: kinds of records.
+        suggestions: what would tell more; left out where the verdict needs none.
         warnings, errors: about the run itself.
         privacy: what log text to keep.
     """
-    whole = judge(outcomes)
     report = Report(
         schema=SCHEMA,
         tool=Tool(version=tool_version(), command=command),
         inputs=list(inputs),
-        summary=Summary(
-            verdict=whole.verdict if assessed else f.Verdict.INCONCLUSIVE,
-            cause=whole.cause,
-            culprits=list(whole.culprits),
+        summary=_summary(
+            outcomes,
+            doubts,
             assessed=assessed,
+            calculated=calculated,
+            understood=[_understood(kind, located, privacy) for kind in understood],
+            suggestions=suggestions,
         ),
         rules=[_rule(outcome) for outcome in outcomes],
         findings=[
@@ -181,6 +261,64 @@ def build_report(
         errors=list(errors),
     )
     return redacted(report) if privacy.redact else report
+
+
+def _summary(
+    outcomes: Sequence[f.RuleOutcome],
+    doubts: Sequence[str],
+    *,
+    assessed: bool,
+    calculated: bool,
+    understood: list[Understood],
+    suggestions: Sequence[Suggestion],
+) -> Summary:
+    """The answer: healthy only what was assessed, runs, and leaves no doubt."""
+    whole = judge(outcomes)
+    untold = [item.reason for o in outcomes if o.core for item in o.inconclusive]
+    lacking = [outcome.lacking for outcome in outcomes if outcome.lacking]
+    reasons = [*doubts, *untold, *(() if assessed else lacking)]
+    verdict = whole.verdict
+    if verdict is f.Verdict.HEALTHY and (doubts or not assessed):
+        verdict = f.Verdict.INCONCLUSIVE
+    elif verdict is f.Verdict.HEALTHY and calculated:
+        verdict = f.Verdict.CALCULATED
+    inconclusive = verdict is f.Verdict.INCONCLUSIVE
+    return Summary(
+        verdict=verdict,
+        cause=whole.cause,
+        culprits=list(whole.culprits),
+        assessed=assessed or any(outcome.findings for outcome in outcomes),
+        reason=clean(reasons[0]) if inconclusive and reasons else None,
+        understood=understood,
+        suggestions=[*suggestions, *(_wanted(outcomes) if inconclusive else ())],
+    )
+
+
+def _understood(
+    kind: f.Understood, located: Mapping[tuple[int, int], Located], privacy: Privacy
+) -> Understood:
+    place = located.get((kind.ref.source, kind.ref.offset)) if kind.ref is not None else None
+    return Understood(
+        kind=kind.kind,
+        count=kind.count,
+        first=iso(kind.first_us),
+        last=iso(kind.last_us),
+        example=place.excerpt if place is not None and privacy.excerpts else None,
+    )
+
+
+def _wanted(outcomes: Iterable[f.RuleOutcome]) -> list[Suggestion]:
+    """The files that rules miss, each once; core rules first."""
+    missing = [
+        item
+        for outcome in sorted(outcomes, key=lambda outcome: not outcome.core)
+        for item in outcome.inconclusive
+        if item.remedy
+    ]
+    return [
+        Suggestion(text=clean(reason), command=None, wants=clean(wants))
+        for wants, reason in dict.fromkeys((item.remedy or "", item.reason) for item in missing)
+    ][:3]
 
 
 def failed_report(command: str, message: str, hint: str | None = None) -> Report:
@@ -313,7 +451,8 @@ def _rule(outcome: f.RuleOutcome) -> Rule:
         name=outcome.name,
         title=outcome.title,
         status=outcome.status,
-        reason=" · ".join(map(clean, reasons)) or None,
+        reason=" · ".join(map(clean, reasons))
+        or (clean(outcome.lacking) if outcome.lacking and not outcome.findings else None),
     )
 
 

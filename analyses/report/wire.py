@@ -189,13 +189,37 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None
 
 
+class Understood(msgspec.Struct, frozen=True, kw_only=True):
+    """What was recognised, of one kind in the field's words, even where nothing could be diagnosed."""
+
+    kind: str
+    count: int
+    first: str | None
+    last: str | None
+    example: str | None
+
+
+class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
+    """What would tell more: a command that fits these inputs, or a file that is wanted."""
+
+    text: str
+    command: str | None
+    wants: str | None
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer. `assessed` is false where there was nothing to diagnose."""
+    """The answer. `assessed` is false where there was nothing to diagnose.
+
+    `reason` says why the verdict is inconclusive, where it is.
+    """
 
     verdict: f.Verdict
     cause: str | None
     culprits: list[Culprit]
     assessed: bool
+    reason: str | None = None
+    understood: list[Understood] = []
+    suggestions: list[Suggestion] = []
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.diagnosis import Named
-from flowdiag.analyses.finding import RuleOutcome
+from flowdiag.analyses.finding import Inconclusive, RuleOutcome
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.settled import Settled
 from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
@@ -31,6 +31,7 @@ class Startup(FlinkTopic):
     """Facts: `StartupFacts`."""
 
     name = "startup"
+    wanted = "the start of a cluster or of a job"
     engine = FLINK
     rules = RULES
 
@@ -62,6 +63,11 @@ class Startup(FlinkTopic):
         """The jobs."""
         return named_jobs(job.job for job in facts.jobs)
 
+    def first_us(self, facts: StartupFacts) -> int | None:
+        """The first record of any job."""
+        begins = (job.job.first_us for job in facts.jobs if job.job.first_us is not None)
+        return min(begins, default=None)
+
     def last_us(self, facts: StartupFacts) -> int | None:
         """The last record of the cluster."""
         return facts.last_us
@@ -89,6 +95,34 @@ class Startup(FlinkTopic):
     def cases(self, facts: StartupFacts) -> Sequence[JobStarting]:
         """The jobs."""
         return tuple(JobStarting.of(job, facts) for job in facts.jobs)
+
+    def doubted(
+        self, outcomes: Sequence[RuleOutcome], facts: StartupFacts
+    ) -> Sequence[RuleOutcome]:
+        """The outcomes, the core rule in doubt where no input shows that a job got to RUNNING."""
+        told = {item.job for outcome in outcomes for item in outcome.inconclusive}
+        doubts = [
+            Inconclusive(
+                reason="the input does not show that all tasks of the job got to RUNNING",
+                remedy="give the JobManager's log to the end of the start",
+                job=job.job.key,
+            )
+            for job in facts.jobs
+            if job.starts and not _ran(job) and job.job.key not in told
+        ]
+        if not any(job.starts for job in facts.jobs) and not _said_to_run(facts):
+            doubts.append(
+                Inconclusive(
+                    reason="no job was started in the input",
+                    remedy="give the JobManager's log from its beginning",
+                )
+            )
+        return [
+            replace(outcome, inconclusive=(*outcome.inconclusive, *doubts))
+            if outcome.core
+            else outcome
+            for outcome in outcomes
+        ]
 
     def data(
         self,
@@ -120,6 +154,28 @@ class Startup(FlinkTopic):
 
 
 STARTUP: Final = Startup()
+
+
+def _ran(job: JobStarts) -> bool:
+    """Whether a start got to RUNNING, or the job ended on purpose."""
+    return (
+        job.fine
+        or job.cancelled
+        or job.ended is not None
+        or any(start.running_us is not None for start in job.starts)
+    )
+
+
+def _said_to_run(facts: StartupFacts) -> bool:
+    """Whether the Kubernetes Operator says that a job runs."""
+    return any(
+        trouble.kind.startswith("operator-")
+        and (
+            trouble.values.get("state") == "STABLE"
+            or trouble.values.get("said", "").rstrip().endswith("to RUNNING")
+        )
+        for trouble in facts.troubles
+    )
 
 
 def _within(job: JobStarts, span: Span) -> JobStarts:

@@ -1,5 +1,5 @@
-"""The report as JUnit XML, for systems that show test results: a suite per command, a case per
-rule and job. Findings at warning or above fail their case; what could not be assessed is skipped."""
+"""The report as JUnit XML, for systems that show test results: a suite per command, a class per job, a
+case per rule. Findings at warning or above fail their case; what could not be assessed is skipped."""
 
 from __future__ import annotations
 
@@ -18,12 +18,16 @@ _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def render(report: Report, page: Page) -> str:
     """The report as XML, with an element `error` for each error of the run itself."""
     suite = Xml.Element("testsuite", name=f"flowdiag {report.tool.command}")
-    for rule in report.rules:
-        found = [finding for finding in report.findings if finding.code == rule.code]
-        for finding in found:
-            _failed(suite, rule, finding)
-        if not found:
-            _passed(suite, rule)
+    found: dict[tuple[str, str], list[Finding]] = {}
+    jobs = dict.fromkeys(words.jobs(report))
+    everything = f"flowdiag {report.tool.command}"
+    for finding in report.findings:
+        job = words.job_of(finding.subject)
+        found.setdefault((job if job in jobs else everything, finding.code), []).append(finding)
+    others = [everything] if not jobs or any(job == everything for job, _ in found) else []
+    for job in [*jobs, *others]:
+        for rule in report.rules:
+            _judged(suite, job, rule, found.get((job, rule.code), []))
     for error in report.errors:
         case = _case(suite, "run", error.source or "flowdiag")
         Xml.SubElement(case, "error", message=_legal(error.message))
@@ -39,27 +43,34 @@ def render(report: Report, page: Page) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
 
 
-def _failed(suite: Xml.Element, rule: Rule, finding: Finding) -> None:
-    case = _case(suite, f"{rule.code} {rule.name}", words.who(finding.subject))
-    text = "\n".join(
+def _judged(suite: Xml.Element, job: str, rule: Rule, found: list[Finding]) -> None:
+    """A case has the same name whether it passes or fails: systems tell by it what is new."""
+    case = _case(suite, job, f"{rule.code} {rule.title}")
+    serious = [finding for finding in found if finding.severity != "info"]
+    remarks = [finding for finding in found if finding.severity == "info"]
+    if serious:
+        more = f" (and {len(serious) - 1} more)" if len(serious) > 1 else ""
+        worst = serious[0]
+        failure = Xml.SubElement(
+            case, "failure", type=worst.severity, message=_legal(worst.title + more)
+        )
+        failure.text = _legal("\n\n".join(map(_told, serious)))
+    elif not found and rule.status in ("inconclusive", "not-assessed"):
+        Xml.SubElement(case, "skipped", message=_legal(rule.reason or rule.status))
+    if remarks:
+        Xml.SubElement(case, "system-out").text = _legal("\n\n".join(map(_told, remarks)))
+
+
+def _told(finding: Finding) -> str:
+    return "\n".join(
         [
+            f"{words.who(finding.subject, most=200)}: {finding.title}",
             finding.explain,
             *(words.measurement(item) for item in finding.measurements),
             *(f"{words.place(item)} {item.excerpt or ''}".rstrip() for item in finding.evidence),
             *("; ".join([text, *more]) for text, more in map(words.action, finding.actions)),
         ]
     )
-    if finding.severity == "info":
-        Xml.SubElement(case, "system-out").text = _legal(f"{finding.title}\n{text}")
-        return
-    failure = Xml.SubElement(case, "failure", type=finding.severity, message=_legal(finding.title))
-    failure.text = _legal(text)
-
-
-def _passed(suite: Xml.Element, rule: Rule) -> None:
-    case = _case(suite, f"{rule.code} {rule.name}", rule.title)
-    if rule.status == "inconclusive":
-        Xml.SubElement(case, "skipped", message=_legal(rule.reason or "inconclusive"))
 
 
 def _case(suite: Xml.Element, group: str, name: str) -> Xml.Element:

@@ -24,6 +24,7 @@ from flowdiag.cli.render.page import PROSE, Page
 INPUTS_SHOWN: Final = 12
 EVIDENCE_SHOWN: Final = 3
 CULPRITS_SHOWN: Final = 5
+UNDERSTOOD_SHOWN: Final = 8
 DRIFT_SHOWN_MS: Final = 1_000  # less is as likely the time that a message takes
 
 KINDS: Final = {
@@ -130,7 +131,8 @@ def _input_table(rows: list[InputRow], page: Page) -> RenderableType:
 def _input_facts(item: Input, engine: str) -> str:
     zone = item.zone or "" if item.kind not in DOCUMENTS else ""  # those are in UTC
     if zone and item.zone_from:
-        zone += f" ({item.zone_from.replace('-', ' ')})"
+        given = item.zone_from.startswith("--")  # an option keeps its name
+        zone += f" ({item.zone_from if given else item.zone_from.replace('-', ' ')})"
     if item.clock_offset_ms and abs(item.clock_offset_ms) >= DRIFT_SHOWN_MS:
         ahead = item.clock_offset_ms > 0
         zone += f", clock {say.duration(abs(item.clock_offset_ms))}"
@@ -246,7 +248,10 @@ def _rules(rules: list[Rule], page: Page) -> RenderableType:
         reason = line(rule.reason or rule.title, "dim" if rule.status == "clear" else "")
         name = Text.assemble((f"{rule.code} {rule.name}", ""), ("  " if state else "", ""), state)
         rows.append((name, reason))
-    return block(heading(title, f"{clear} of {len(rules)} rules are clear"), aligned(rows))
+    said = [f"{clear} of {len(rules)} rules are clear"]
+    void = sum(rule.status == "not-assessed" for rule in rules)
+    said += [f"{void} had nothing to judge"] if void else []
+    return block(heading(title, " · ".join(said)), aligned(rows))
 
 
 def _verdict(report: Report, page: Page) -> RenderableType:
@@ -261,6 +266,8 @@ def _verdict(report: Report, page: Page) -> RenderableType:
     blocks: list[RenderableType] = [title]
     if not summary.assessed:
         blocks.append(under(line(f"{words.lacking(report)} Not assessed is not healthy.", "dim")))
+    if not summary.assessed or summary.verdict == "inconclusive":
+        blocks += map(under, _beside_a_verdict(report, page))
     several = _several_jobs(report)
     culprits = summary.culprits[:CULPRITS_SHOWN]
     if culprits:
@@ -270,6 +277,28 @@ def _verdict(report: Report, page: Page) -> RenderableType:
         )
         blocks.append(under(ranked))
     return Group(*blocks)
+
+
+def _beside_a_verdict(report: Report, page: Page) -> Iterator[RenderableType]:
+    """What was understood, and what would tell more."""
+    kinds = report.summary.understood
+    if kinds:
+        shown = kinds if page.verbose else kinds[:UNDERSTOOD_SHOWN]
+        rows = [
+            (
+                Text(f"{kind.count}", "dim"),
+                line(kind.kind),
+                line(_HEAD.sub("", kind.example or ""), "dim"),
+            )
+            for kind in shown
+        ]
+        yield Group(line("understood", "dim"), under(aligned(rows)))
+        yield from more(len(kinds) - len(shown))
+    for suggestion in report.summary.suggestions:
+        if suggestion.command:
+            yield line(f"{suggestion.text}: run {suggestion.command}")
+        elif suggestion.wants:
+            yield line(f"to tell more: {suggestion.wants}")
 
 
 def _culprit(culprit: Culprit, several_jobs: bool) -> Text:

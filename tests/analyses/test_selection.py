@@ -86,7 +86,7 @@ def test_a_time_without_checkpoints_is_told() -> None:
 
     def notes(since_us: int) -> list[str]:
         options = Options(selection=Selection(since=Moment(utc_us=since_us)))
-        return list(CHECKPOINTS.notes(facts, selected(CHECKPOINTS, facts, (), options)))
+        return list(CHECKPOINTS.notes(facts, selected(CHECKPOINTS, facts, (), options), options))
 
     assert notes(T0) == []
     (told,) = notes(T0 + 24 * HOUR_US)

@@ -43,6 +43,9 @@ def test_a_failed_run_leaves_a_valid_document() -> None:
         "cause": None,
         "culprits": [],
         "assessed": False,
+        "reason": None,
+        "understood": [],
+        "suggestions": [],
     }
     assert document["errors"] == [{"message": "this is a bug", "hint": "report it", "source": None}]
 

@@ -5,7 +5,8 @@ What it reports
 The subtask, the task or the TaskManager that made checkpoints expire, what ails it (`data-skew`,
 `task-hangs`, `slow-operator`, `slow-taskmanager`, `slow-sync-snapshot`, `slow-async-snapshot`,
 `slow-subtask`), every signal's vote, and how sure that is. A saturated subtask whose upstream waits is
-reported too when all checkpoints complete, as unaligned ones do.
+reported too when all checkpoints complete, as unaligned ones do, and with less confidence where no input
+tells of a checkpoint.
 
 Why it matters
 --------------
@@ -48,6 +49,7 @@ if the machine runs but one subtask of each vertex and no metrics tell the time 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from flowdiag.analyses import say
@@ -96,12 +98,23 @@ def _saturated(job: JobFacts, answer: Answer) -> Iterator[Finding | Inconclusive
     if whole or found.confidence is Confidence.LOW:
         return
     cited = cite((ref, None) for ref in found.refs)
+    completed = any(c.status is Status.COMPLETED for c in job.checkpoints)
+    if not completed and found.confidence is Confidence.HIGH:
+        # Who waits is seen; whether any checkpoint suffers is not.
+        found = replace(found, confidence=Confidence.MEDIUM)
     yield _said(
         job,
         found,
-        "is saturated while upstream waits; checkpoints complete all the same",
+        "is saturated while upstream waits; checkpoints complete all the same"
+        if completed
+        else "is saturated while upstream waits; the input does not tell of checkpoints",
         explain=explanation(found)
-        + " No checkpoint fails for it (yet), but the job cannot go faster than this.",
+        + (
+            " No checkpoint fails for it (yet), but the job cannot go faster than this."
+            if completed
+            else " The job cannot go faster than this; the JobManager's log would tell whether"
+            " checkpoints fail for it."
+        ),
         severity=Severity.WARNING,
         state=State.ONGOING,
         first_us=job.first_us,

@@ -37,6 +37,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from flowdiag.analyses.checkpoints.culprit import answer_of
+from flowdiag.analyses.flink.episodes import all_spells
 from flowdiag.analyses.flink.kit import (
     AT_THE_END,
     Action,
@@ -94,7 +96,7 @@ def _finding(job: Job, series: list[Episode], limits: Expired) -> Finding:
     none_since = at_the_end(series)
     title = f"{len(expired)} of {say.plural(population, 'checkpoint')} expired"
     if none_since:
-        title += f", none has completed since the last {none_since}"
+        title += _none_since(job, none_since)
     elif in_a_row > 1:
         title += f", up to {in_a_row} in a row, then they completed again"
     else:
@@ -135,7 +137,17 @@ def _finding(job: Job, series: list[Episode], limits: Expired) -> Finding:
     )
 
 
+def _none_since(job: Job, last: int) -> str:
+    """The tail of a title where no checkpoint completes at the end."""
+    if not job.completed:
+        return ", none has completed"
+    if last == 1:
+        return ", among them the last one: none has completed since"
+    return f"; the last {last} were all unsuccessful: none has completed since"
+
+
 _DAY_US: Final = 86_400_000_000
+_LOOKED_AT: Final = 40  # spells: CP201 looks at as many
 _MANY: Final = 6  # fewer expiries keep to a time of day by chance
 _DAYS: Final = 3
 _HOURS: Final = 3  # an eighth of the day; three quarters of the expiries in it are no chance
@@ -162,10 +174,19 @@ def _within(hours: Counter[int], begin: int) -> int:
     return sum(hours[(begin + offset) % 24] for offset in range(_HOURS))
 
 
+def _named(job: Job) -> bool:
+    """Whether CP201 names somebody."""
+    sick = [n for n, e in enumerate(all_spells(job)) if e.count(Status.EXPIRED)]
+    return any(answer_of(job, number).conviction is not None for number in sick[-_LOOKED_AT:])
+
+
 def _actions(job: Job) -> tuple[Action, ...]:
     return (
         Action(
-            text="Look at the culprit that CP201 names before touching any option",
+            text="Look at the culprit that CP201 names before touching any option"
+            if _named(job)
+            else "Find out which subtask holds the barrier up before touching any option: CP201 says "
+            "what would tell",
             verify="acknowledgements of all subtasks arrive within the time-out",
         ),
         *tuned(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from flowdiag.analyses.flink.assemble.jobs import Jobs
@@ -25,6 +26,7 @@ _INCIDENT_KINDS: Final = {
     Event.SAVEPOINT_REQUESTED: "savepoint",
     Event.COORDINATOR_STOPPED: "coordinator-stopped",
     Event.CHECKPOINT_NOT_TRIGGERED: "not-triggered",
+    Event.CHECKPOINT_COUNTS: "checkpoint-counts",
     Event.SCHEDULER_SWITCHED: "scheduler-switched",
     Event.REQUEST_IN_QUEUE: "request-in-queue",
     Event.TASKMANAGER_REGISTERED: "taskmanager-registered",
@@ -60,7 +62,35 @@ def incidents_of(
         if kind is not None:
             attempt = attempts.get(row["attempt_id"] or "")
             found.append(_incident(kind, row, attempt, jobs))
-    return found
+    return _placed(found)
+
+
+def _placed(found: list[Incident]) -> list[Incident]:
+    """A lost TaskManager that its record does not name is the one that the next record names."""
+    result = list(found)
+    for number, incident in enumerate(found[:-1]):
+        told = found[number + 1]
+        if (
+            incident.kind == "taskmanager-lost"
+            and incident.taskmanager is None
+            and incident.host is None
+            and told.kind in ("taskmanager-lost", "worker", "task-failure")
+            and incident.ref is not None
+            and told.ref is not None
+            and incident.ref.source == told.ref.source
+            and _near(incident, told)
+        ):
+            name, host = told.taskmanager, told.host
+            if told.kind == "task-failure":  # of a survivor, who names its peer
+                name, host = told.text.get("lost_taskmanager"), told.text.get("lost_host")
+            result[number] = replace(incident, taskmanager=name or None, host=host or None)
+    return result
+
+
+def _near(one: Incident, other: Incident) -> bool:
+    if one.time_us is None or other.time_us is None:
+        return one.time_us is other.time_us
+    return abs(other.time_us - one.time_us) <= REPEATED_US
 
 
 class _Repeated:
@@ -116,6 +146,8 @@ def _incident(kind: str, row: Row, attempt: Attempt | None, jobs: Jobs) -> Incid
         peer = lost_peer(row["cause"] or text.get("exception", ""))
         if peer and any(peer):
             text["lost_taskmanager"], text["lost_host"] = peer[0] or "", peer[1] or ""
+    elif kind == "taskmanager-lost" and taskmanager is None and host is None:
+        taskmanager, host = lost_peer(row["cause"] or text.get("text", "")) or (None, None)
     return Incident(
         kind=kind,
         time_us=row["time_us"],

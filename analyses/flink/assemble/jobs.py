@@ -18,6 +18,32 @@ from flowdiag.parsers.rows import Event
 SCHEDULED_WITHIN_US: Final = 1_000_000
 
 
+# Records that are of some job even where they do not say of which.
+_OF_A_JOB: Final = frozenset(
+    {
+        Event.EXCEPTION,
+        Event.JOB_STATE,
+        Event.JOB_FINISHED,
+        Event.JOB_RESTARTING,
+        Event.RESTORED,
+        Event.COORDINATOR_STOPPED,
+        Event.CHECKPOINT_NOT_TRIGGERED,
+        Event.CHECKPOINT_COUNTS,
+        Event.TASK_STATE,
+        Event.TASK_STUCK,
+        Event.TASKMANAGER_LOST,
+        Event.RESOURCE_FAILURE,
+        Event.SNAPSHOT_FAILED,
+        Event.ABORT_NOTIFIED,
+        Event.ASYNCHRONOUS_PART,
+        Event.ACKNOWLEDGE_REFUSED,
+        Event.BARRIER_DELAYED,
+        Event.NETWORK_MEMORY,
+        Event.EXTERNAL_FAILURE,
+    }
+)
+
+
 class Jobs:
     """Which jobs there are, what they are called, and to which of them a record belongs."""
 
@@ -53,10 +79,8 @@ class Jobs:
                 if row["time_us"] is not None:
                     times[key].append(row["time_us"])
                 self._learn(row, key)
-        if not keys:  # an exception by itself belongs to the job that nobody names
-            keys = dict.fromkeys(
-                key_of(row["cluster"], "") for row in records if row["event"] == Event.EXCEPTION
-            )
+        if not keys:
+            keys = dict.fromkeys(_unnamed(by_what, records))
         self.keys = tuple(keys)
         for started in self._starts.values():
             started.sort(key=itemgetter(0))
@@ -90,7 +114,7 @@ class Jobs:
             known = {key_of(writer.cluster, job_id) for job_id in writer.job_ids}.intersection(
                 self.keys
             )
-            if writer.lacks_job and not known:
+            if not known:
                 known = {JobKey(writer.cluster, "")}.intersection(self.keys)
             if len(known) == 1:
                 self._by_stream[(writer.stream.source, writer.stream.owner)] = next(iter(known))
@@ -155,6 +179,18 @@ class Jobs:
     def only(self) -> JobKey | None:
         """The job, if there is but one."""
         return self.keys[0] if len(self.keys) == 1 else None
+
+
+def _unnamed(by_what: Mapping[str, Sequence[Row]], records: Sequence[Row]) -> Iterable[JobKey]:
+    """The jobs of clusters of which no record names a job: one each, since something of a job is told.
+
+    A paste of an exception or of forty lines seldom names its job; it is about one all the same.
+    """
+    for row in records:
+        if row["event"] in _OF_A_JOB:
+            yield key_of(row["cluster"], None)
+    for row in by_what["attempt"]:
+        yield key_of(row["cluster"], None)
 
 
 def processes_of(writers: Iterable[Writer]) -> tuple[Process, ...]:

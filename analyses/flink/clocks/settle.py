@@ -52,6 +52,10 @@ def zone_of(shift_ms: int) -> int:
     return (shift_ms + DAY_MS // 2) % DAY_MS - DAY_MS // 2
 
 
+# What an input shows of its zone, and does not only suggest.
+_SHOWN: Final = frozenset({"printed", "trigger-timestamps", "transitions"})
+
+
 class Segment(NamedTuple):
     """From this local time and offset on, `instant = local - shift_ms`; more than one where summer time changes."""
 
@@ -68,11 +72,14 @@ class Clock:
         segments: at least one, ordered by offset.
         known_from: `printed`, `trigger-timestamps`, `carrier`, `transitions`, `--tz` or `assumed`.
         drift_ms: what the clock is ahead of the JobManager's after the zone; None when not compared.
+        inferred_ms, inferred_from: the zone that the input itself shows, where `--tz` says another.
     """
 
     segments: tuple[Segment, ...]
     known_from: str
     drift_ms: int | None = None
+    inferred_ms: int | None = None
+    inferred_from: str | None = None
 
     @property
     def zone_ms(self) -> int:
@@ -134,10 +141,13 @@ def settle(
     if tz is None:
         clocks = _clocks(streams, roles, by_what["mark"], by_what["shift"], groups, names or {})
     else:
+        shown = _clocks(streams, roles, by_what["mark"], by_what["shift"], groups, names or {})
         clocks = {stream: _given_clock(row, tz) for stream, row in streams.items()}
         for stream, clock in clocks.items():
             if streams[stream]["clock"] == TIME_OF_DAY:
                 clocks[stream] = _on_day(clock, (names or {}).get(stream.source))
+            else:
+                clocks[stream] = _disputed(clock, shown.get(stream))
     writers = [
         _writer(stream, row, rare[stream], roles[stream], clocks[stream], groups)
         for stream, row in sorted(streams.items(), key=lambda item: (item[0][0], item[0][1] or ""))
@@ -409,6 +419,32 @@ def _given_clock(row: Mapping[str, Any], tz: str) -> Clock:
     offset = ZoneInfo(tz).utcoffset(local) or timedelta(0)
     shift_ms = offset // timedelta(milliseconds=1)
     return Clock(segments=(Segment(0, -(2**62), shift_ms),), known_from="--tz")
+
+
+def disputed_zones(writers: Iterable[Writer]) -> list[tuple[int, str]]:
+    """By source, where `--tz` and the input itself disagree: both zones, since one of them is wrong."""
+    return list(
+        dict.fromkeys(
+            (
+                writer.stream.source,
+                (
+                    f"--tz says {zone_name(writer.clock.zone_ms)}, its"
+                    f" {(writer.clock.inferred_from or 'records').replace('-', ' ')} say"
+                    f" {zone_name(writer.clock.inferred_ms)}: --tz is used, and if it is wrong"
+                    " checkpoints of logs and of saved answers do not meet"
+                ),
+            )
+            for writer in writers
+            if writer.clock.inferred_ms is not None
+        )
+    )
+
+
+def _disputed(given: Clock, shown: Clock | None) -> Clock:
+    """The clock that the user gave, with the one that the input shows, where the two are not the same."""
+    if shown is None or shown.known_from not in _SHOWN or shown.zone_ms == given.zone_ms:
+        return given
+    return replace(given, inferred_ms=shown.zone_ms, inferred_from=shown.known_from)
 
 
 def _marked_clock(found: Sequence[Mapping[str, Any]]) -> Clock:

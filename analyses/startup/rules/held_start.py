@@ -23,7 +23,8 @@ for a start that waits for slots, at a thread dump of the task for one that wait
 
 False alarms
 ------------
-A log that was cut while the job was starting, longer than the grace. Batch jobs start their stages later.
+A log that was cut while the job was starting, longer than the grace. The log of one TaskManager tells of some
+of the tasks only: where all of these run, nothing is said of the job. Batch jobs start their stages later.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.causes import CAUSE_OF_FAILURE
+from flowdiag.analyses.finding import Inconclusive
 from flowdiag.analyses.startup.kit import (
     STEP_WORDS,
     Action,
@@ -61,11 +63,18 @@ class Held(Limits):
     stable: float = limit(10, "s", "who fails sooner after RUNNING never really ran")
 
 
-def judge(job: JobStarting, limits: Held) -> Iterator[Finding]:
+def judge(job: JobStarting, limits: Held) -> Iterator[Finding | Inconclusive]:
     """One finding per job that does not run at the end."""
     last = _last_real(job)
     ended = any(i.kind == "finished" for i in job.job.incidents)
     if last is None or last.held is None or ended:
+        return
+    if _elsewhere(job, last):
+        yield Inconclusive(
+            reason=f"the input tells of {len(last.tasks)} of the job's {last.expected} tasks",
+            remedy="add the JobManager's log, or those of the other TaskManagers",
+            job=job.job.key,
+        )
         return
     ran = _ran(job, limits.stable * 1_000_000)
     waited = _waited_ms(job, ran)
@@ -81,6 +90,15 @@ def _last_real(job: JobStarts) -> Start | None:
     """The last start that began anything: a cancelled job leaves an empty one behind."""
     with_tasks = next((s for s in reversed(job.starts) if s.tasks), None)
     return with_tasks or next((s for s in reversed(job.starts) if s.steps), None)
+
+
+def _elsewhere(job: JobStarting, last: Start) -> bool:
+    """Whether all tasks that the input tells of run, and the others may do so on TaskManagers it does not hold."""
+    return (
+        not job.cluster.common.has_jobmanager_log
+        and 0 < len(last.tasks) < (last.expected or 0)
+        and all(task.running_us is not None for task in last.tasks)
+    )
 
 
 def _ran(job: JobStarts, stable_us: float) -> int | None:

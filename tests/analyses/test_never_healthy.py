@@ -1,0 +1,257 @@
+"""What was not assessed is never healthy, and no rule is clear that had nothing to judge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flowdiag.analyses.checkpoints.topic import CHECKPOINTS, unproven
+from flowdiag.analyses.diagnosis import Measured, judge
+from flowdiag.analyses.finding import Status, Understood, Verdict
+from flowdiag.analyses.flink.assemble import assemble
+from flowdiag.analyses.flink.clocks.settle import Clock, Segment, _disputed
+from flowdiag.analyses.flink.job import ClusterFacts, Incident
+from flowdiag.analyses.flink.understood import understood
+from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess
+from flowdiag.analyses.memory.topic import MEMORY
+from flowdiag.analyses.options import MemoryOptions, Options
+from flowdiag.analyses.queues.facts import QueueFacts
+from flowdiag.analyses.queues.topic import QUEUES
+from flowdiag.analyses.rate.assemble.queries import _late
+from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
+from flowdiag.analyses.rate.topic import RATE
+from flowdiag.analyses.report import build, wire
+from flowdiag.analyses.report.build import unrecognised
+from flowdiag.analyses.span import Moment, Selection
+from flowdiag.analyses.startup.facts import StartupFacts
+from flowdiag.analyses.startup.topic import STARTUP
+from flowdiag.parsers.rows import Event
+
+from ..cli import reports
+from .workbench import SECOND, T0, Bench
+
+LONG_AFTER = Options(selection=Selection(since=Moment(utc_us=T0 + 10**15)))
+
+
+def measured(facts: ClusterFacts) -> Measured:
+    return Measured(facts={"checkpoints": facts})
+
+
+def verdict_of(bench: Bench, options: Options | None = None) -> build.Judgement:
+    return build.judge(judge(CHECKPOINTS, measured(bench.facts()), options or Options()).outcomes)
+
+
+@pytest.mark.parametrize("ends", ["in_flight", "aborted"])
+def test_without_a_completed_checkpoint_no_job_is_healthy(ends: str) -> None:
+    bench = Bench()
+    bench.in_flight() if ends == "in_flight" else bench.aborted("suspending")
+    assert verdict_of(bench).verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_completed_checkpoint_proves_health() -> None:
+    bench = Bench()
+    bench.completes(3)
+    bench.in_flight()
+    assert verdict_of(bench).verdict is Verdict.HEALTHY
+    assert unproven(bench.job()) is None
+
+
+def test_counts_of_failures_are_no_health() -> None:
+    bench = Bench()
+    bench.incidents.append(
+        Incident(
+            kind="checkpoint-counts",
+            time_us=None,
+            job=bench.key,
+            text={"failed": "124", "completed": "0"},
+        )
+    )
+    assert unproven(bench.job()) == "no checkpoint completed: 124 checkpoints failed"
+    assert verdict_of(bench).verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_stop_on_purpose_is_called_that() -> None:
+    bench = Bench()
+    bench.aborted("suspending")
+    bench.incidents.append(Incident(kind="cancelled", time_us=T0 + SECOND, job=bench.key))
+    assert (unproven(bench.job()) or "").endswith("the job was stopped on purpose")
+
+
+def test_a_span_beside_the_input_is_not_assessed() -> None:
+    bench = Bench()
+    bench.expires(4)
+    part = judge(CHECKPOINTS, measured(bench.facts()), LONG_AFTER)
+    assert not part.assessed
+    assert {outcome.status for outcome in part.outcomes} == {Status.NOT_ASSESSED}
+    assert all("lies in the time asked for" in (o.lacking or "") for o in part.outcomes)
+
+
+@pytest.mark.parametrize(
+    "topic, facts",
+    [
+        (CHECKPOINTS, ClusterFacts(jobs=(), processes=())),
+        (STARTUP, StartupFacts(common=ClusterFacts(jobs=(), processes=()), jobs=())),
+        (MEMORY, MemoryFacts(processes=())),
+        (QUEUES, QueueFacts(common=ClusterFacts(jobs=(), processes=()), jobs=())),
+        (RATE, RateFacts(applications=())),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_no_rule_is_clear_without_anything_to_judge(topic: Any, facts: Any) -> None:
+    part = judge(topic, Measured(facts={topic.name: facts}), Options())
+    assert not part.assessed
+    assert Status.CLEAR not in {outcome.status for outcome in part.outcomes}
+
+
+def test_rules_about_ends_are_not_assessed_where_none_ended() -> None:
+    bench = Bench()
+    bench.in_flight()
+    outcomes = judge(CHECKPOINTS, measured(bench.facts()), Options()).outcomes
+    status = {outcome.code: outcome.status for outcome in outcomes}
+    assert status["CP102"] is status["CP104"] is Status.NOT_ASSESSED
+    assert status["CP311"] is Status.CLEAR
+
+
+def test_arithmetic_is_no_health() -> None:
+    process = MemoryProcess(
+        role="taskmanager", configured={"taskmanager.memory.process.size": "4g"}
+    )
+    part = judge(MEMORY, Measured(facts={"memory": MemoryFacts(processes=(process,))}), Options())
+    assert part.assessed
+    assert part.calculated
+    seen = build.build_report(
+        command="memory",
+        inputs=(),
+        outcomes=part.outcomes,
+        names={},
+        data=part.data,
+        located={},
+        assessed=part.assessed,
+        calculated=part.calculated,
+    )
+    assert seen.summary.verdict is Verdict.CALCULATED
+
+
+def test_unknown_versions_and_options_are_said() -> None:
+    options = Options(memory=MemoryOptions(given={"managed.fraktion": "0.2"}, version="9.9"))
+    told = list(MEMORY.notes(None, MemoryFacts(processes=()), options))
+    assert told == [
+        "there is no Flink 9.9 that flowdiag knows: calculated as 2.3, the nearest one",
+        "Flink has no option managed.fraktion: did you mean taskmanager.memory.managed.fraction?",
+    ]
+
+
+def test_what_a_user_names_has_to_be_understood() -> None:
+    known, _, other = reports.inputs()
+    assert unrecognised([known, other], ["logs/jobmanager.log", "logs/core.4711"]) == [
+        "logs/core.4711"
+    ]
+    assert unrecognised([known, other], ["logs/"]) == []
+    kept = build.build_report(
+        command="checkpoints",
+        inputs=[known],
+        outcomes=(),
+        names={},
+        data=wire.Data(),
+        located={},
+        assessed=True,
+        doubts=["-: nothing in it was understood"],
+    )
+    assert kept.summary.verdict is Verdict.INCONCLUSIVE
+    assert kept.summary.reason == "-: nothing in it was understood"
+
+
+ROW = dict.fromkeys(
+    (
+        *("job_id", "job_name", "fields", "from_state", "to_state", "template", "thread", "logger"),
+        *("taskmanager", "host", "task", "subtask_index", "parallelism", "cause", "checkpoint"),
+        *("duration_ms", "attempt_id", "owner"),
+    )
+)
+
+
+def row(event: Event, offset: int, **said: Any) -> dict[str, Any]:
+    told = {"what": "incident", "event": event, "cluster": "", "role": "jobmanager", "source": 0}
+    return {**ROW, **told, "time_us": T0, "offset": offset, **said}
+
+
+def test_a_failure_without_a_job_belongs_to_the_unnamed_job() -> None:
+    rows = [
+        row(Event.TASKMANAGER_LOST, 0, cause="heartbeat timed out"),
+        row(Event.TASKMANAGER_LOST, 90, taskmanager="tm-3", host="worker-3"),
+        row(Event.TASK_STATE, 200, to_state="FAILED", cause="java.io.IOException: broken"),
+    ]
+    facts = assemble(rows, [], ())
+    (job,) = facts.jobs
+    assert job.key == JobKey("", "")
+    assert [i.kind for i in job.incidents] == ["taskmanager-lost"] * 2 + ["task-failure"]
+    assert job.incidents[0].taskmanager == "tm-3"  # as the next record names it
+    assert not facts.incidents
+    assert [(one.kind, one.count) for one in understood(facts)] == [
+        ("failures of tasks", 1),
+        ("lost TaskManagers", 2),
+    ]
+
+
+def test_what_is_of_no_job_makes_none() -> None:
+    assert not assemble([row(Event.LEADERSHIP, 0)], [], ()).jobs
+
+
+def test_a_log_at_warn_tells_how_long_its_triggers_took() -> None:
+    def warned(at_s: float, spent_ms: int) -> dict[str, Any]:
+        return {
+            **row(Event.SPARK_INCIDENT, int(at_s), template="falling-behind"),
+            "time_us": T0 + round(at_s * SECOND),
+            "fields": {"interval_ms": "2000", "spent_ms": str(spent_ms)},
+        }
+
+    late = _late([warned(10, 9500), warned(20, 9800)])
+    assert [trigger.duration_ms for trigger in late] == [9500, 9800]
+    # Two late triggers in an hour say nothing about all the others.
+    assert _late([warned(10, 9500), warned(3600, 9800)]) == []
+
+
+def test_a_driver_whose_event_log_breaks_off_is_said_to_be_dead() -> None:
+    app = ApplicationFacts(
+        key=JobKey("", "app-1"),
+        application="app-1",
+        name="orders",
+        origins=frozenset({"event-log"}),
+        damaged=True,
+    )
+
+    def told(app: ApplicationFacts) -> list[str]:
+        facts = RateFacts(applications=(app,))
+        return list(RATE.notes(facts, facts, Options()))
+
+    (note,) = told(app)
+    assert note.startswith("orders: its event log breaks off")
+    assert told(replace(app, damaged=False)) == told(replace(app, ended_us=T0)) == []
+
+
+def test_a_zone_that_contradicts_the_input_is_said() -> None:
+    given = Clock(segments=(Segment(0, 0, 8 * 3_600_000),), known_from="--tz")
+    shown = Clock(segments=(Segment(0, 0, 0),), known_from="trigger-timestamps")
+    clock = _disputed(given, shown)
+    assert clock.zone_ms == given.zone_ms
+    assert (clock.inferred_ms, clock.inferred_from) == (0, "trigger-timestamps")
+    assert _disputed(given, replace(shown, known_from="assumed")) == given
+    assert _disputed(given, replace(given, known_from="transitions")) == given
+
+
+def test_understood_is_part_of_the_summary() -> None:
+    seen = build.build_report(
+        command="checkpoints",
+        inputs=(),
+        outcomes=(),
+        names={},
+        data=wire.Data(),
+        located={},
+        assessed=False,
+        understood=[Understood(kind="failures of tasks", count=2, first_us=T0)],
+    )
+    (kind,) = seen.summary.understood
+    assert (kind.kind, kind.count, kind.first) == ("failures of tasks", 2, wire.iso(T0))

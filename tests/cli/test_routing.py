@@ -1,0 +1,125 @@
+"""A path without a command, and names of test cases that stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree as Xml
+
+import pytest
+
+from flowdiag.analyses.memory.inputs import read_others
+from flowdiag.analyses.report.fitting import fits, suggested
+from flowdiag.cli.render import junit
+from flowdiag.cli.render.page import Page
+from flowdiag.cli.routing import routed
+from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.sources.discover import discover
+
+from . import reports
+
+COMMANDS = ("checkpoints", "rate", "queues", "startup", "memory", "render")
+JOBMANAGER = "2023-05-01 10:00:00,000 INFO  org.apache.flink.runtime.{} [] - {}\n"
+EXPIRED = JOBMANAGER.format(
+    "checkpoint.CheckpointCoordinator",
+    "Checkpoint 7 of job 8dbcdd42d8b1a1f2f4b4b8d8b5e6c0a1 expired before completing.",
+)
+RESTARTS = 3 * JOBMANAGER.format(
+    "executiongraph.ExecutionGraph",
+    "Job orders (8dbcdd42d8b1a1f2f4b4b8d8b5e6c0a1) switched from state RUNNING to RESTARTING.",
+)
+BEHIND = (
+    "23/05/01 10:00:09 WARN ProcessingTimeExecutor: Current batch is falling behind. The trigger"
+    " interval is 2000 milliseconds, but spent 9475 milliseconds\n"
+)
+POD = """\
+Name:             orders-taskmanager-1-1
+Namespace:        flink
+Node:             worker-3/10.0.1.12
+Containers:
+  flink-main-container:
+    Image:         flink:1.17
+    State:          Running
+      Started:      Mon, 01 May 2023 10:05:12 +0000
+    Last State:     Terminated
+      Reason:       OOMKilled
+      Exit Code:    137
+      Started:      Mon, 01 May 2023 09:55:12 +0000
+    Limits:
+      memory:  1728Mi
+"""
+
+
+@pytest.mark.parametrize(
+    "text, command",
+    [(EXPIRED, "checkpoints"), (RESTARTS, "startup"), (BEHIND, "rate"), (POD, "memory")],
+)
+def test_a_path_alone_runs_what_fits(
+    text: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "input.log"
+    path.write_text(text)
+    assert routed([str(path), "--format", "json"], COMMANDS) == [
+        command,
+        str(path),
+        "--format",
+        "json",
+    ]
+    assert f"running flowdiag {command}" in capsys.readouterr().err
+    assert routed(["--format", "json", str(path)], COMMANDS)[0] == command
+    assert fits(discover([str(path)]).sources)[0].topic == command
+
+
+def test_another_command_is_suggested(tmp_path: Path) -> None:
+    path = tmp_path / "a log.txt"
+    path.write_text(RESTARTS)
+    sources = discover([str(path)]).sources
+    ((text, line),) = suggested("checkpoints", sources, [str(path)])
+    assert "restarts" in text
+    assert line == f"flowdiag startup '{path}'"
+    assert suggested("startup", sources, [str(path)]) == []
+
+
+@pytest.mark.parametrize(
+    "given", [["rules"], ["checkpoint", "."], ["--help"], [], ["checkpoints", "."]]
+)
+def test_other_command_lines_stay(given: list[str]) -> None:
+    assert routed(given, ("checkpoints", "rules")) == given
+
+
+def test_what_fits_nothing_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("hello\n")
+    with pytest.raises(FlowdiagError, match="which command fits"):
+        routed([str(tmp_path / "a")], COMMANDS)
+
+
+def test_a_described_pod_is_read_though_it_looks_like_flink(tmp_path: Path) -> None:
+    path = tmp_path / "pod.txt"
+    path.write_text(POD)
+    told = read_others(discover([str(path)]).sources)
+    assert [(kill.reason, kill.exit_code, kill.pod) for kill in told.kills] == [
+        ("OOMKilled", 137, "orders-taskmanager-1-1")
+    ]
+    assert set(told.kinds.values()) == {"kubectl"}
+
+
+def test_the_version_of_a_deployment_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "deployment.yaml"
+    path.write_text(
+        "kind: FlinkDeployment\nspec:\n  flinkVersion: v1_17\n  flinkConfiguration:\n"
+        "    taskmanager.memory.process.size: 4g\n"
+    )
+    assert read_others(discover([str(path)]).sources).version == "1.17"
+
+
+def test_cases_keep_their_names() -> None:
+    def names(report: object) -> set[tuple[str, str]]:
+        suite = Xml.fromstring(junit.render(report, Page()))  # type: ignore[arg-type]
+        return {(case.get("classname", ""), case.get("name", "")) for case in suite}
+
+    failed, passed = names(reports.failing()), names(reports.healthy())
+    of_rule = {name for name in failed if name[1].startswith("CP")}
+    assert of_rule
+    assert {group for group, _ in of_rule} == {"orders"}
+    shared = {name for name in passed if name[1].startswith("CP101")}
+    assert shared
+    assert shared <= failed
