@@ -24,7 +24,7 @@ NOT_COMPARED = {
 def said_of(engine: str) -> list[Said]:
     """Every sample of an engine's catalogue as a record of its own."""
     files = SPARK_FILES if engine == "spark" else FILES
-    found = []
+    found: list[Said] = []
     for name in files:
         for entry in read_format(name).get("message", ()):
             for sample in entry["sample"]:
