@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -53,3 +54,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest: no process is left with one at the end."""
     slow = {item.path for item in items if item.get_closest_marker("spark")}
     items.sort(key=lambda item: (item.path not in slow, "recordings" not in item.path.name))
+
+
+_RECORDING = re.compile(r"\[(?:flink/|queues/)?(\d+\.\d+\.\d+/[\w-]+?)(?:-logs)?\]$")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Share out tests by file, and those about one recording together, since it is measured once."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByRecording(LoadScopeScheduling):  # type: ignore[misc,unused-ignore]
+        def _split_scope(self, nodeid: str) -> str:
+            path, _, test = nodeid.partition("::")
+            about = _RECORDING.search(test)
+            return path if about is None else about[1]
+
+    return ByRecording(config, log)

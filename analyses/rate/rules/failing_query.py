@@ -56,7 +56,6 @@ from flowdiag.analyses.rate.kit import (
 )
 from flowdiag.analyses.rate.troubles import error_of, rank_of
 from flowdiag.parsers.exceptions import Classified
-from flowdiag.parsers.lines.pastes import classify_text
 
 
 class Failing(Limits):
@@ -119,6 +118,9 @@ def _class_of(record: Record) -> Classified | None:
     """What the exception says; one that stands by itself was classified as it was read."""
     name = record.fields.get("class")
     if name is None:
+        # Not before: readers of lines import Arrow, which listing the rules does not need.
+        from flowdiag.parsers.lines.pastes import classify_text
+
         return classify_text(record.cause, "spark")
     options = tuple(record.fields.get("options", "").split())
     return Classified(name, "", 0, dict(record.fields), options)
