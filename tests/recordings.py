@@ -58,6 +58,15 @@ class Recording:
         )
 
 
+# The same scenarios at versions between those of every run, and variants in logging: for .ci/full.
+RARELY = ("1.12.5", "1.16.3", "1.18.1", "-debug", "async-failure", "stop-with", "two-jobs")
+
+
+def is_rare(name: str) -> bool:
+    """Whether a recording adds little to those of every run: `.ci/full` takes it up."""
+    return any(word in name for word in RARELY)
+
+
 def recordings() -> list[Recording]:
     """All of them, ordered by name."""
     return [

@@ -25,6 +25,7 @@ from tests.archives import unpacked
 
 from .analyses.judged import outcomes_of
 from .measured import FLINK, Recorded
+from .recordings import is_rare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,8 +46,6 @@ MAY_BE_SILENT = frozenset(
         "queues/1.10.3/throttled-taskmanager",
     }
 )
-# The same scenarios at versions between those of every run, and variants in logging.
-RARELY = ("1.12.5", "1.16.3", "1.18.1", "-debug", "async-failure", "stop-with", "two-jobs")
 
 
 def _recordings() -> list[Any]:
@@ -56,7 +55,7 @@ def _recordings() -> list[Any]:
         truth = json.loads(path.read_text())
         if not name.startswith(("flink/", "queues/")):
             continue
-        marks = [pytest.mark.full] if any(word in name for word in RARELY) else []
+        marks = [pytest.mark.full] if is_rare(name) else []
         found.append(pytest.param(path.parent, truth, id=name, marks=marks))
     return found
 

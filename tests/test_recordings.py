@@ -20,7 +20,7 @@ from flowdiag.cli.render.page import Page
 from flowdiag.parsers.sources.discover import Discovery, discover
 
 from .measured import FLINK, Recorded
-from .recordings import Recording, recordings
+from .recordings import Recording, is_rare, recordings
 
 ROOT = Path(__file__).parents[1]
 
@@ -29,7 +29,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 ALL = recordings()
-of_each_recording = pytest.mark.parametrize("recording", ALL, ids=lambda r: r.name)
+
+
+def _rare(recording: Recording) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.full] if is_rare(recording.name) else []
+
+
+of_each_recording = pytest.mark.parametrize(
+    "recording", [pytest.param(each, id=each.name, marks=_rare(each)) for each in ALL]
+)
 # One scenario of each version stands for the others where only the files differ that are there.
 USUAL = "/hot-key"
 
@@ -41,7 +49,7 @@ def _unusual(recording: Recording) -> list[pytest.MarkDecorator]:
 of_all_files_and_of_logs = pytest.mark.parametrize(
     ("recording", "parts"),
     [
-        *(pytest.param(each, (), id=each.name) for each in ALL),
+        *(pytest.param(each, (), id=each.name, marks=_rare(each)) for each in ALL),
         *(pytest.param(r, ("logs",), id=f"{r.name}-logs", marks=_unusual(r)) for r in ALL),
     ],
 )
