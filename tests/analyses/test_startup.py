@@ -41,7 +41,21 @@ def _truth(folder: Path) -> dict[str, Any]:
     return expected
 
 
-@pytest.mark.parametrize("folder", RECORDED, ids=lambda path: f"{path.parent.name}-{path.name}")
+# The same scenarios at versions between those of every run: for .ci/full.
+BETWEEN = ("1.9.3", "1.12.5", "1.17.2")
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        pytest.param(
+            path,
+            id=f"{path.parent.name}-{path.name}",
+            marks=[pytest.mark.full] if path.parent.name in BETWEEN else [],
+        )
+        for path in RECORDED
+    ],
+)
 def test_recorded_starts(recorded: Callable[..., Recorded], folder: Path) -> None:
     expected = _truth(folder)
     report = recorded(unpacked(folder) / "logs", topics=("startup",)).report("startup")
