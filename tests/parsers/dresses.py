@@ -100,7 +100,7 @@ def _behind(front: str, dress: Dress, end: str = "") -> Dress:
 
 _RESOLUTION: Final = (
     ":: loading settings :: url = jar:file:/opt/spark/jars/ivy-2.5.1.jar!/ivysettings.xml\n"
-    "Ivy Default Cache set to: /root/.ivy2/cache\n"
+    "Ivy Default Cache set to: /home/spark/.ivy2/cache\n"
     + "".join(f"\tfound org.example#lib-{n};1.{n} in central\n" for n in range(150))
     + "\t|                  |            modules            ||   artifacts   |\n" * 40
     + "".join(f"+---+-----+\n| {n:>3}|  b{n}|\n" for n in range(80))
