@@ -59,7 +59,17 @@ class Recording:
 
 
 # The same scenarios at versions between those of every run, and variants in logging: for .ci/full.
-RARELY = ("1.12.5", "1.16.3", "1.18.1", "-debug", "async-failure", "stop-with", "two-jobs")
+RARELY = (
+    "1.12.5",
+    "1.16.3",
+    "1.18.1",
+    "-debug",
+    "async-failure",
+    "stop-with",
+    "two-jobs",
+    "pressed-",
+    "flink/1.14.6",
+)
 
 
 def is_rare(name: str) -> bool:

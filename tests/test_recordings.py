@@ -32,7 +32,7 @@ ALL = recordings()
 
 
 def _rare(recording: Recording) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.full] if is_rare(recording.name) else []
+    return [pytest.mark.full] if is_rare(f"flink/{recording.name}") else []
 
 
 of_each_recording = pytest.mark.parametrize(
