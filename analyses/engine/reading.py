@@ -6,7 +6,7 @@
 | large | processes of this machine (`parsers.parallel`) | few rows as a table, others as Parquet files |
 | large, on a cluster | executors (`parsers.spark.frame`) | where they are |
 
-All call the same `parsers.parse.parse_split`, so that they cannot differ in what an event means.
+All call the same `parsers.split.parse_split`, so that they cannot differ in what an event means.
 """
 
 from __future__ import annotations
