@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Iterator
 from typing import Final
@@ -14,6 +15,7 @@ from flowdiag.cli.console import wants_colour, write_report
 from flowdiag.cli.words import quantity
 from flowdiag.parsers.errors import FlowdiagError
 
+_FILLED: Final = re.compile(r"\{\w+\}")
 _BOLD: Final = ("\x1b[1m", "\x1b[0m")
 
 
@@ -73,7 +75,7 @@ def rules_document() -> str:
 def show(text: str) -> None:
     """Write a page to stdout, its headings in bold on a terminal."""
     if wants_colour(sys.stdout, no_color=False):
-        bold = {*HEADINGS, "Thresholds", "Votes", text.split("\n", 1)[0]}
+        bold = {*HEADINGS, "Thresholds", "Votes", "Causes", text.split("\n", 1)[0]}
         text = "".join(
             f"{_BOLD[0]}{line.rstrip()}{_BOLD[1]}\n" if line.rstrip() in bold else line
             for line in text.splitlines(keepends=True)
@@ -100,3 +102,16 @@ def _lines(rule: Rule, *, heading: str, item: str, title: bool = True) -> Iterat
         for signal in rule.signals:
             yield item.format(f"{signal.weight:+d} {signal.name}: {signal.why}")
         yield ""
+    if rule.causes:
+        yield from (heading.format("Causes"), "")
+        for word in rule.causes:
+            yield from (item.format(line) for line in _cause(word))
+        yield ""
+
+
+def _cause(word: str) -> Iterator[str]:
+    """A cause that a rule convicts of, and what to do about it; what a rule fills in is left open."""
+    cause = CAUSES[word]
+    yield f"{word}: {cause.meaning}"
+    for remedy in (cause.remedies or {}).values():
+        yield f"{word}, to do: {_FILLED.sub('…', remedy.text)}"

@@ -11,6 +11,7 @@ from flowdiag.analyses.causes import CAUSES
 from flowdiag.analyses.rule import HEADINGS, Rule, sections
 from flowdiag.analyses.topics import all_rules
 from flowdiag.cli.docs import documents, with_blocks
+from flowdiag.cli.manual import rule_page
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,3 +57,11 @@ def test_every_cause_that_a_rule_names_is_documented() -> None:
         for word in re.findall(r'cause="([\w-]+)"', file.read_text())
     }
     assert named <= set(CAUSES)
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_a_page_tells_what_to_do_about_its_causes(rule: Rule) -> None:
+    page = rule_page(rule)
+    for word in rule.causes:
+        assert f"{word}: {CAUSES[word].meaning}" in page
+        assert page.count(f"{word}, to do: ") == len(CAUSES[word].remedies or {})
