@@ -120,7 +120,9 @@ def cluster(jobs: int) -> ClusterFacts:
 def test_more_jobs_are_no_more_passes() -> None:
     few, many = passes(cluster(4)), passes(cluster(8))
     assert few == many
-    assert few["jobs"] >= 1
+    assert 1 <= few["jobs"] <= 3, (
+        "rules judge job by job: only the cases and the tables pass over all"
+    )
 
 
 @pytest.mark.parametrize("facts", [sick(3), cluster(4)], ids=["spells", "jobs"])
