@@ -7,18 +7,26 @@
 `keep` writes the JSON document and the table of every recording, by every command that fits, into a
 folder; `compare` names those that differ, byte for byte, with the first lines that do, and ends with 1 if
 there are any. With `--but-totals` other counts of evidence do not count.
+
+Judging alone takes a minute, measuring ten: for work on rules, words and layouts
+
+    python -m benchmarks.reports measure facts/        # once, with Spark
+    python -m benchmarks.reports keep after/ --measured facts/
+
+writes the same files without Spark, as long as what is measured has not changed.
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import pickle
 import re
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fixtures.synthetic import make, make_spark
 
@@ -51,35 +59,69 @@ def _place(path: Path, top: Path) -> Path:
     return path.relative_to(SYNTHETIC.parent if path.is_relative_to(SYNTHETIC) else top)
 
 
-def keep(folder: Path, top: Path, shard: int = 0, shards: int = 1) -> int:
+def keep(
+    folder: Path, top: Path, shard: int = 0, shards: int = 1, measured: Path | None = None
+) -> int:
     """Write every report into a folder; the number of them.
 
     Args:
         folder: made if it is not there.
         top: of the checkout that holds the recordings.
         shard, shards: which part of them, of how many: for several processes.
+        measured: a folder that `measure_all` wrote; None: Spark measures now.
     """
-    from flowdiag.analyses.diagnosis import diagnose
+    from flowdiag.analyses.diagnosis import judged
     from flowdiag.analyses.report.wire import encode
-    from flowdiag.analyses.topics import ENGINES, topic
-    from flowdiag.cli.diagnosing import find
+    from flowdiag.analyses.topics import topic
     from flowdiag.cli.render import table
     from flowdiag.cli.render.page import Page
-    from flowdiag.cli.spark.starter import SparkStarter
 
     folder.mkdir(parents=True, exist_ok=True)
+    number = 0
+    for stem, name, kept in (
+        _read(measured, shard, shards) if measured else _measured(top, shard, shards)
+    ):
+        report = judged((topic(name),), *kept)
+        (folder / f"{stem}.{name}.json").write_bytes(encode(report))
+        (folder / f"{stem}.{name}.txt").write_text(table.render(report, Page(width=100)))
+        number += 1
+    return number
+
+
+def measure_all(folder: Path, top: Path, shard: int = 0, shards: int = 1) -> int:
+    """Keep what Spark measures, for `keep` to judge without it; arguments as there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    number = 0
+    for stem, name, kept in _measured(top, shard, shards):
+        (folder / f"{stem}.{name}.pickle").write_bytes(pickle.dumps(kept))
+        number += 1
+    return number
+
+
+def _measured(top: Path, shard: int, shards: int) -> Iterator[tuple[str, str, tuple[Any, Any]]]:
+    """The name of each input, the topic, and what `look` and `measure` make of it."""
+    from flowdiag.analyses.diagnosis import look, measure
+    from flowdiag.analyses.options import Options
+    from flowdiag.analyses.topics import ENGINES, topic
+    from flowdiag.cli.diagnosing import find
+    from flowdiag.cli.spark.starter import SparkStarter
+
     wanted = list(inputs(top))[shard::shards]
     with SparkStarter.begin() as starter:
         session = starter.session()
         starter.tune(0)
         for number, (path, name) in enumerate(wanted):
             discovery = find([str(path)], strict=False, engine=ENGINES[name])
-            report = diagnose((topic(name),), discovery, lambda: session)
-            stem = f"{_place(path, top)}".replace("/", "__")
-            (folder / f"{stem}.{name}.json").write_bytes(encode(report))
-            (folder / f"{stem}.{name}.txt").write_text(table.render(report, Page(width=100)))
+            looked = look((topic(name),), discovery, Options())
+            kept = looked, measure((topic(name),), looked, lambda: session)
+            yield f"{_place(path, top)}".replace("/", "__"), name, kept
             sys.stderr.write(f"\r{number + 1}/{len(wanted)}")
-    return len(wanted)
+
+
+def _read(folder: Path, shard: int, shards: int) -> Iterator[tuple[str, str, tuple[Any, Any]]]:
+    for path in sorted(folder.glob("*.pickle"))[shard::shards]:
+        stem, _, name = path.name.removesuffix(".pickle").rpartition(".")
+        yield stem, name, pickle.loads(path.read_bytes())
 
 
 def compare(before: Path, after: Path, *, but_totals: bool) -> int:
@@ -111,17 +153,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     keeping = commands.add_parser("keep")
-    keeping.add_argument("folder", type=Path)
-    keeping.add_argument("--top", type=Path, default=Path(), help="checkout with the recordings")
-    keeping.add_argument("--shard", type=int, default=0)
-    keeping.add_argument("--shards", type=int, default=1)
+    keeping.add_argument("--measured", type=Path, help="a folder of `measure`: without Spark")
+    measuring = commands.add_parser("measure")
+    for each in (keeping, measuring):
+        each.add_argument("folder", type=Path)
+        each.add_argument("--top", type=Path, default=Path(), help="checkout with the recordings")
+        each.add_argument("--shard", type=int, default=0)
+        each.add_argument("--shards", type=int, default=1)
     comparing = commands.add_parser("compare")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
     comparing.add_argument("--but-totals", action="store_true")
     given = parser.parse_args()
     if given.command == "keep":
-        print(keep(given.folder, given.top, given.shard, given.shards), "reports")
+        parts = given.shard, given.shards
+        print(keep(given.folder, given.top, *parts, given.measured), "reports")
+        return 0
+    if given.command == "measure":
+        print(measure_all(given.folder, given.top, given.shard, given.shards), "inputs")
         return 0
     return 1 if compare(given.before, given.after, but_totals=given.but_totals) else 0
 
