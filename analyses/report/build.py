@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from operator import itemgetter
@@ -21,6 +21,7 @@ from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.evidence import Located
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 from flowdiag.analyses.report.redact import clean
+from flowdiag.analyses.report.stories import stories_of
 from flowdiag.analyses.report.wire import (
     DOCUMENTS,
     SCHEMA,
@@ -44,6 +45,9 @@ from flowdiag.analyses.report.wire import (
     redacted,
 )
 from flowdiag.analyses.say import shorten
+from flowdiag.analyses.stories import Story as Told
+from flowdiag.analyses.stories import tell
+from flowdiag.analyses.topics import EVERYTHING
 
 if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
@@ -239,6 +243,8 @@ def build_report(
         warnings, errors: about the run itself.
         privacy: what log text to keep.
     """
+    ordered = sorted(_pairs(outcomes), key=_report_order)
+    told = tell(_serious(ordered), _culprit_order)
     report = Report(
         schema=SCHEMA,
         tool=Tool(version=tool_version(), command=command),
@@ -246,16 +252,15 @@ def build_report(
         summary=_summary(
             outcomes,
             doubts,
+            told if command == EVERYTHING else None,
             assessed=assessed,
             calculated=calculated,
             understood=[_understood(kind, located, privacy) for kind in understood],
             suggestions=suggestions,
         ),
-        rules=[_rule(outcome) for outcome in outcomes],
-        findings=[
-            _finding(outcome, finding, inputs, names, located, privacy)
-            for outcome, finding in sorted(_pairs(outcomes), key=_report_order)
-        ],
+        stories=stories_of(told, [finding for _, finding in ordered], _subject),
+        rules=list(map(_rule, outcomes)),
+        findings=[_finding(o, x, inputs, names, located, privacy) for o, x in ordered],
         data=data,
         warnings=list(warnings),
         errors=list(errors),
@@ -266,14 +271,25 @@ def build_report(
 def _summary(
     outcomes: Sequence[f.RuleOutcome],
     doubts: Sequence[str],
+    stories: Sequence[Told] | None,
     *,
     assessed: bool,
     calculated: bool,
     understood: list[Understood],
     suggestions: Sequence[Suggestion],
 ) -> Summary:
-    """The answer: healthy only what was assessed, runs, and leaves no doubt."""
+    """The answer: healthy only what was assessed, runs, and leaves no doubt.
+
+    With stories the cause is that of the first one, and each has one culprit.
+    """
     whole = judge(outcomes)
+    if stories is not None:
+        accused = [story.culprit for story in stories if story.culprit is not None]
+        whole = replace(
+            whole,
+            cause=next((story.cause for story in stories if story.cause), None),
+            culprits=_culprits(accused),
+        )
     untold = [item.reason for o in outcomes if o.core for item in o.inconclusive]
     lacking = [outcome.lacking for outcome in outcomes if outcome.lacking]
     reasons = [*doubts, *untold, *(() if assessed else lacking)]
@@ -365,7 +381,7 @@ def judge_each(
 
 
 def _judgement(pairs: Iterable[Pair], cannot_tell: bool) -> Judgement:
-    serious = [(o, x) for o, x in pairs if x.severity is not f.Severity.INFO]
+    serious = _serious(pairs)
     if any(x.severity is f.Severity.CRITICAL and x.state is f.State.ONGOING for _, x in serious):
         verdict = f.Verdict.FAILING
     elif serious:
@@ -393,6 +409,10 @@ Pair = tuple[f.RuleOutcome, f.Finding]
 
 def _pairs(outcomes: Iterable[f.RuleOutcome]) -> list[Pair]:
     return [(outcome, finding) for outcome in outcomes for finding in outcome.findings]
+
+
+def _serious(pairs: Iterable[Pair]) -> list[Pair]:
+    return [(o, x) for o, x in pairs if x.severity is not f.Severity.INFO]
 
 
 def _culprits(ranked: Iterable[Pair]) -> tuple[Culprit, ...]:

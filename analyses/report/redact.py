@@ -108,7 +108,7 @@ _NAMES_BELOW: Final = {
     ("slow_parts", "name"): "stage",
 }
 _TEXTS: Final = frozenset(
-    {"title", "why", "because", "explain", "says", "population", "value"}
+    {"title", "told", "why", "because", "explain", "says", "population", "value"}
     | {"excerpt", "reason", "samples", "message", "hint", "error"}
     | {"text", "current", "proposed", "risk", "verify"}
 )

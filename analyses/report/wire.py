@@ -222,6 +222,38 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     suggestions: list[Suggestion] = []
 
 
+class Consequence(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding that another one explains; both by their index in `findings`.
+
+    `of` explains it directly, and `says` how, as a clause.
+    """
+
+    finding: int
+    of: int
+    says: str
+
+
+class Story(msgspec.Struct, frozen=True, kw_only=True):
+    """One sickness with all that follows from it; every finding that counts is in exactly one story.
+
+    `root` is the index in `findings` of what nothing else explains; `severity` the worst of all its findings,
+    `state` ongoing where any of them is. `competing` are roots of other stories that could explain some of the
+    same consequences.
+    """
+
+    root: int
+    cause: str | None
+    subject: Subject
+    severity: f.Severity
+    state: f.State
+    confidence: f.Confidence
+    first_seen: str | None
+    last_seen: str | None
+    told: str
+    consequences: list[Consequence]
+    competing: list[int]
+
+
 class Note(msgspec.Struct, frozen=True, kw_only=True):
     """A warning or an error that concerns the run, not the job."""
 
@@ -498,6 +530,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     tool: Tool
     inputs: list[Input]
     summary: Summary
+    stories: list[Story] = []
     rules: list[Rule]
     findings: list[Finding]
     data: Data

@@ -1,0 +1,256 @@
+"""What leads to what: the relations by which findings become one story, a row each.
+
+A row says that a finding with one of the causes (or of one of the rules) on the left explains a finding of a
+rule on the right, when both are about the same job, machine or subtask and their times meet. A row holds what
+Flink or Spark do by construction; its source is where that is written down. What no row names stays by itself.
+
+Add a row here; `tests/analyses/test_stories.py` checks that its words and codes exist and that no rule explains itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Shared(StrEnum):
+    """What two findings have in common, so that one can explain the other."""
+
+    JOB = "job"  # the same job or application
+    MACHINE = "machine"  # the same TaskManager or executor; of the same job, where both name one
+    SUBJECT = "subject"  # the same subtask, task, machine, query, …
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """One row.
+
+    Args:
+        causes: words of `causes.CAUSES`, any of which a finding convicts of to explain others.
+        rules: codes of rules whose findings explain, whatever their cause; with `causes`: only these rules.
+        explain: codes of the rules whose findings are explained.
+        same_cause: only where both convict of the same cause, or the explained one of none.
+        shared: what both have in common.
+        within_s: seconds by which the explained one may begin after the other was last seen.
+        says: what the explained ones are, as a clause behind the culprit.
+        source: where it is written down: a section of the catalogue of messages, a class, a document.
+    """
+
+    causes: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    explain: tuple[str, ...]
+    same_cause: bool = False
+    shared: Shared = Shared.JOB
+    within_s: int = 120
+    says: str
+    source: str
+
+
+_SLOW: Final = (
+    "data-skew",
+    "slow-subtask",
+    "slow-operator",
+    "slow-taskmanager",
+    "slow-sync-snapshot",
+    "task-hangs",
+    "network-memory",
+    "slow-network",
+    "garbage-collection",
+    "process-paused",
+)
+_LATE: Final = (
+    *_SLOW,
+    "slow-async-snapshot",
+    "slow-checkpoint-storage",
+    "slow-metadata-writes",
+    "checkpoint-lock-held",
+    "jobmanager-stalled",
+)
+_RESTARTS: Final = ("CP311", "ST101", "ST102")
+_SLOW_BATCHES: Final = (
+    "data-skew",
+    "stragglers",
+    "slow-executor",
+    "executor-lost",
+    "blocks-lost",
+    "slow-kafka",
+    "offsets-out-of-range",
+    "slow-metadata-writes",
+    "gc-pressure",
+    "shuffle-fetch",
+    "spill",
+    "driver-gaps",
+    "slow-output",
+    "slow-state-commits",
+    "growing-state",
+    "fixed-cost",
+    "hanging-batch",
+    "rate-floor",
+    "unlimited-first-batch",
+    "unheeded-rate",
+    "concurrent-jobs",
+    "generation-lag",
+)
+
+# The first row that fits counts: what is particular stands before what is general.
+RELATIONS: Final = (
+    Relation(
+        rules=("SK101", "SK102", "BP102", "BP104", "CP201", "CP202", "CP306"),
+        explain=("CP201", "CP202", "CP306", "SK103", "SK105", "BP102", "BP104"),
+        same_cause=True,
+        shared=Shared.SUBJECT,
+        says="the same, seen elsewhere",
+        source="one sickness in metrics and in acknowledgements; flink.md 1.2 and 7.3",
+    ),
+    Relation(
+        causes=("garbage-collection", "slow-taskmanager", "out-of-memory", "process-paused"),
+        explain=("SK102", "SK105", "BP102", "BP104", "CP201", "CP202", "CP306"),
+        shared=Shared.MACHINE,
+        says="what runs on it is slow",
+        source="a pause of the JVM stops all its tasks; flink.md 5.3 (GarbageCollector) and 7.3",
+    ),
+    Relation(
+        causes=_SLOW,
+        explain=("BP101", "BP103", "BP203", "BP204", "SK103", "SK106"),
+        says="input fills up before it, and tasks upstream wait",
+        source="credit-based flow control: no credit without a free buffer; flink.md 7.3",
+    ),
+    Relation(
+        causes=_LATE,
+        explain=("CP101", "CP102", "CP104", "CP105", "CP106", "CP203"),
+        says="barriers and acknowledgements come late",
+        source="CheckpointCoordinator completes a checkpoint with the last acknowledgement; flink.md 1.1, 1.2",
+    ),
+    Relation(
+        rules=("CP301", "CP302", "CP303", "CP308", "CP310", "MM301"),
+        explain=("CP101", "CP103", "CP106", "CP107"),
+        says="a checkpoint in flight fails with the task",
+        source="CheckpointFailureManager and the failed task's decline; flink.md 1.4, 1.5",
+    ),
+    Relation(
+        rules=("CP101", "CP104", "CP106"),
+        explain=("CP102", "CP203"),
+        says="where their time goes",
+        source="start delay, alignment, snapshot and acknowledgement of CheckpointStats; flink.md 6.2",
+    ),
+    Relation(
+        rules=("CP101", "CP103"),
+        explain=("CP304",),
+        says="too many failed checkpoints fail the job",
+        source="execution.checkpointing.tolerable-failed-checkpoints, CheckpointFailureManager; flink.md 1.4",
+    ),
+    Relation(
+        rules=("CP304",),
+        explain=("CP301", *_RESTARTS),
+        says="the job is failed for it, and restarts",
+        source="CheckpointFailureManager.FailJobCallback; flink.md 1.4",
+    ),
+    Relation(
+        causes=("out-of-memory", "garbage-collection", "process-paused", "network"),
+        rules=("MM301", "MM304", "CP303", "SK104", "ST305"),
+        explain=("CP302", "CP303", "ST305", "MM304", "SK104"),
+        shared=Shared.MACHINE,
+        says="its process is lost to the others",
+        source="HeartbeatManagerImpl, heartbeat.timeout; flink.md 3.6",
+    ),
+    Relation(
+        causes=("no-container", "worker-failed", "late-taskmanager", "taskmanager-lost"),
+        explain=("ST201", "CP301"),
+        says="slots are missing without it",
+        source="NoResourceAvailableException after slot.request.timeout; flink.md 3.4",
+    ),
+    Relation(
+        causes=("taskmanager-lost",),
+        rules=("CP302",),
+        explain=("ST305", "CP301", "ST301", *_RESTARTS),
+        says="its tasks fail with it, and are started and restored elsewhere",
+        source="the failed region restarts from the last checkpoint; flink.md 2.5, 3.6",
+    ),
+    Relation(
+        causes=(
+            "insufficient-network-buffers",
+            "not-enough-slots",
+            "frame-too-large",
+            "class-loading",
+            "rpc-trouble",
+            "wrong-memory-options",
+            "deployment-failed",
+            "no-container",
+            "worker-failed",
+        ),
+        rules=("MM101", "MM201", "ST104", "ST105", "ST201", "ST202", "ST306", "ST307"),
+        explain=("CP301", *_RESTARTS),
+        says="tasks fail for it before they run",
+        source="Task.doRun, ResultPartition.setup and the deployment's RPC; flink.md 3.6",
+    ),
+    Relation(
+        rules=("CP301", "CP303", "CP308", "CP310"),
+        explain=_RESTARTS,
+        says="the job restarts after each failure",
+        source="the restart strategy; flink.md 2.5",
+    ),
+    Relation(
+        rules=("ST102",),
+        explain=("CP311", "ST101"),
+        says="the job restarts after each failure",
+        source="the restart strategy; flink.md 2.5",
+    ),
+    Relation(
+        causes=("jobmanager-stalled", "leadership-lost", "jobmanager-lost"),
+        rules=("CP305", "ST304", "ST305"),
+        explain=("CP301", "ST304", "ST305", "ST306", *_RESTARTS),
+        says="who waits for the JobManager gives up",
+        source="heartbeat.timeout, akka.ask.timeout; flink.md 3.6",
+    ),
+    Relation(
+        causes=("network-memory",),
+        rules=("BP202",),
+        explain=("MM202",),
+        says="the pools would like more than there is",
+        source="NetworkBufferPool; flink.md 7.2",
+    ),
+    Relation(
+        causes=("out-of-memory", "executor-lost", "slow-executor", "blocks-lost"),
+        rules=("RT304",),
+        explain=("RT103", "RT104", "RT107", "RT303", "RT402", "RT409"),
+        says="its tasks fail with it or take longer",
+        source="SparkListenerExecutorRemoved, SparkListenerTaskEnd; spark.md 5.3",
+    ),
+    Relation(
+        rules=("RT103", "RT305", "RT402"),
+        explain=("RT107", "RT409"),
+        says="the batch is not finished, and is begun again",
+        source="the offset log is written before the batch, the commit log after it; spark.md 4.3",
+    ),
+    Relation(
+        causes=("growing-state",),
+        explain=("RT407",),
+        says="there is more state to commit in every trigger",
+        source="stateOperators of StreamingQueryProgress; spark.md 4.2",
+    ),
+    Relation(
+        causes=("fixed-cost", "slow-output"),
+        explain=("RT309", "RT306"),
+        says="the output takes the time, whatever a batch holds",
+        source="SparkListenerJobEnd per output operation; spark.md 3.1",
+    ),
+    Relation(
+        causes=_SLOW_BATCHES,
+        explain=("RT101", "RT106", "RT203", "RT401", "RT407"),
+        says="batches take longer than the interval, and wait",
+        source="JobScheduler runs one batch after the other; MicroBatchExecution; spark.md 2.1, 4.3",
+    ),
+    Relation(
+        causes=("unstable-gains", "skewed-receiver"),
+        explain=("RT101", "RT203"),
+        says="the rate is held back for it",
+        source="PIDRateEstimator, RateController; spark.md 1.2",
+    ),
+    Relation(
+        causes=("overloaded", "throttled", "max-rate"),
+        explain=("RT106", "RT306", "RT308"),
+        says="seen beside it",
+        source="few tasks or little headroom explain no overload; spark.md 3.1",
+    ),
+)

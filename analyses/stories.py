@@ -1,0 +1,286 @@
+"""Findings that belong together, as one story: the culprit, and what followed from it.
+
+`tell` is the function to read first. A finding is explained by another one when a row of `relations.RELATIONS`
+names both, they share what the row asks for, and their times meet; it then belongs to the story of that one.
+What nothing explains begins a story of its own. No finding is dropped, and none is explained twice; where two
+stories could explain the same findings, each names the other as competing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from flowdiag.analyses.finding import Finding, RuleOutcome, Severity, State
+from flowdiag.analyses.relations import RELATIONS, Relation, Shared
+
+Pair = tuple[RuleOutcome, Finding]
+
+_SECOND: Final = 1_000_000  # microseconds
+# What names a subject apart from the machine it runs on.
+_NAMES: Final = (
+    "task",
+    "query",
+    "receiver",
+    "stream_id",
+    "output_operation",
+    "partition",
+    "option",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consequence:
+    """A finding that another one explains.
+
+    Args:
+        pair: the finding and its rule.
+        of: what explains it directly: the root of the story, or another consequence.
+        relation: the row that says so.
+    """
+
+    pair: Pair
+    of: Pair
+    relation: Relation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """One sickness with everything that follows from it.
+
+    Args:
+        root: nearest to the root, explained by nothing.
+        consequences: in the order of findings, nearest first.
+        competing: roots of other stories that could explain some of the consequences as well.
+    """
+
+    root: Pair
+    consequences: tuple[Consequence, ...] = ()
+    competing: tuple[Pair, ...] = ()
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """The root and its consequences."""
+        return (self.root, *(one.pair for one in self.consequences))
+
+    @property
+    def cause(self) -> str | None:
+        """The cause that the root convicts of, or the nearest to it that convicts of one."""
+        return next((finding.cause for _, finding in self.pairs if finding.cause), None)
+
+    @property
+    def culprit(self) -> Pair | None:
+        """The root, or the nearest to it that accuses somebody of the same cause; None where nobody is accused."""
+        return next(
+            (pair for pair in self.pairs if pair[1].why and pair[1].cause in (None, self.cause)),
+            None,
+        )
+
+    @property
+    def state(self) -> State:
+        """Ongoing as long as any of it lasts."""
+        lasts = any(finding.state is State.ONGOING for _, finding in self.pairs)
+        return State.ONGOING if lasts else State.RECOVERED
+
+    @property
+    def told(self) -> str:
+        """The story in one paragraph: the culprit, and in which ways what followed from it."""
+        parts = [self.root[1].title]
+        by_clause: dict[str, list[str]] = {}
+        for one in self.consequences:
+            by_clause.setdefault(one.relation.says, []).append(one.pair[1].title)
+        parts += [f"{says}: {'; '.join(titles)}" for says, titles in by_clause.items()]
+        return ". ".join(part[:1].upper() + part[1:] if n else part for n, part in enumerate(parts))
+
+    @property
+    def severity(self) -> Severity:
+        """The worst that followed."""
+        return max((finding.severity for _, finding in self.pairs), key=lambda each: each.weight)
+
+    @property
+    def first_us(self) -> int | None:
+        """When the first of its findings was first seen."""
+        times = (x.first_us for _, x in self.pairs if x.first_us is not None)
+        return min(times, default=None)
+
+    @property
+    def last_us(self) -> int | None:
+        """When the last of its findings was last seen."""
+        times = (x.last_us for _, x in self.pairs if x.last_us is not None)
+        return max(times, default=None)
+
+
+def tell(
+    pairs: Iterable[Pair],
+    order: Callable[[Pair], Any],
+    relations: Sequence[Relation] = RELATIONS,
+) -> tuple[Story, ...]:
+    """Make stories of findings.
+
+    Args:
+        pairs: findings with their rules, all that count.
+        order: how near to the root each is, nearest first, as for the list of culprits.
+        relations: the table.
+
+    Returns:
+        every finding in exactly one story; the worst story that lasts is the first.
+    """
+    ranked = sorted(pairs, key=order)
+    explained = _explanations(ranked, relations)
+    parents = _without_circles(ranked, explained)
+    roots = {n: _root(n, parents) for n in range(len(ranked))}
+    members: defaultdict[int, list[int]] = defaultdict(list)
+    for number, root in roots.items():
+        if number != root:
+            members[root].append(number)
+    stories = [
+        Story(
+            root=ranked[root],
+            consequences=tuple(
+                Consequence(
+                    pair=ranked[n], of=ranked[parents[n]], relation=explained[n][parents[n]]
+                )
+                for n in members[root]
+            ),
+            competing=tuple(
+                ranked[other] for other in _competing(root, members[root], explained, roots)
+            ),
+        )
+        for root in sorted(set(roots.values()))
+    ]
+    return tuple(sorted(stories, key=lambda story: _place(story, order)))
+
+
+def _place(story: Story, order: Callable[[Pair], Any]) -> Any:
+    """What lasts before what is over, then the worst; then as its foremost finding stands.
+
+    What has no time is a setting: it stands behind what happened, unless it is critical.
+    """
+    a_setting = story.first_us is None and story.severity is not Severity.CRITICAL
+    return (
+        a_setting,
+        story.state is not State.ONGOING,
+        -story.severity.weight,
+        min(order(pair) for pair in story.pairs),
+    )
+
+
+Explained = Mapping[int, Mapping[int, Relation]]
+"""By number of a finding, the numbers of those that could explain it, nearest to the root first."""
+
+
+def _explanations(ranked: Sequence[Pair], relations: Sequence[Relation]) -> Explained:
+    rows: defaultdict[str, list[Relation]] = defaultdict(list)
+    for relation in relations:
+        for code in relation.explain:
+            rows[code].append(relation)
+    near = _by_job(ranked)
+    found: dict[int, dict[int, Relation]] = {}
+    for number, (outcome, finding) in enumerate(ranked):
+        for other in near(finding):
+            if other == number:
+                continue
+            row = next((r for r in rows[outcome.code] if _fits(r, ranked[other], finding)), None)
+            if row is not None:
+                found.setdefault(number, {})[other] = row
+    return found
+
+
+def _by_job(ranked: Sequence[Pair]) -> Callable[[Finding], Sequence[int]]:
+    """Only findings of the same job, or of none, can explain one: a cluster may run hundreds of jobs."""
+    by_job: defaultdict[Any, list[int]] = defaultdict(list)
+    for number, (_, finding) in enumerate(ranked):
+        by_job[finding.job].append(number)
+
+    def near(finding: Finding) -> Sequence[int]:
+        if finding.job is None:
+            return range(len(ranked))
+        return sorted([*by_job[finding.job], *by_job[None]])
+
+    return near
+
+
+def _fits(relation: Relation, by: Pair, finding: Finding) -> bool:
+    """Whether a row lets one finding explain another one."""
+    outcome, cause = by
+    if relation.rules and outcome.code not in relation.rules:
+        return False
+    if relation.causes and cause.cause not in relation.causes:
+        return False
+    if relation.same_cause and finding.cause not in (None, cause.cause):
+        return False
+    return _shares(relation.shared, cause, finding) and _meets(relation, cause, finding)
+
+
+def _shares(shared: Shared, cause: Finding, finding: Finding) -> bool:
+    if cause.job is not None and finding.job is not None and cause.job != finding.job:
+        return False
+    if shared is Shared.JOB:
+        # Without a job nothing but the machine or the cause ties them together.
+        both = cause.job is not None and finding.job is not None
+        return both or _same_machine(cause, finding) or _same_cause(cause, finding)
+    if shared is Shared.MACHINE:
+        return _same_machine(cause, finding)
+    names = [
+        (getattr(cause.subject, name), getattr(finding.subject, name))
+        for name in (*_NAMES, "subtask_index")
+    ]
+    known = [(one, other) for one, other in names if one is not None or other is not None]
+    return all(one == other for one, other in known) if known else _same_machine(cause, finding)
+
+
+def _same_cause(cause: Finding, finding: Finding) -> bool:
+    return cause.cause is not None and cause.cause == finding.cause
+
+
+def _same_machine(cause: Finding, finding: Finding) -> bool:
+    return any(
+        one is not None and one == other
+        for one, other in (
+            (getattr(cause.subject, name), getattr(finding.subject, name))
+            for name in ("taskmanager", "executor")
+        )
+    )
+
+
+def _meets(relation: Relation, cause: Finding, finding: Finding) -> bool:
+    """Whether one was there when the other was, or shortly before; unknown times decide nothing."""
+    slack = relation.within_s * _SECOND
+    begins = cause.first_us is None or finding.last_us is None
+    ends = cause.last_us is None or finding.first_us is None
+    return (begins or cause.first_us - slack <= finding.last_us) and (  # type: ignore[operator]
+        ends or finding.first_us <= cause.last_us + slack  # type: ignore[operator]
+    )
+
+
+def _without_circles(ranked: Sequence[Pair], explained: Explained) -> dict[int, int]:
+    """One explanation each: the nearest to the root that this finding does not explain itself."""
+    parents: dict[int, int] = {}
+    for number in range(len(ranked)):
+        for other in explained.get(number, {}):
+            if _root(other, parents) != number:
+                parents[number] = other
+                break
+    return parents
+
+
+def _root(number: int, parents: Mapping[int, int]) -> int:
+    while number in parents:
+        number = parents[number]
+    return number
+
+
+def _competing(
+    root: int, members: Iterable[int], explained: Explained, roots: Mapping[int, int]
+) -> list[int]:
+    """Roots of other stories that could explain a consequence of this one, or whose own this one could."""
+    mine = {root, *members}
+    others = {roots[other] for n in members for other in explained[n] if roots[other] != root}
+    others |= {
+        roots[n]
+        for n, by in explained.items()
+        if roots[n] != root and n != roots[n] and any(other in mine for other in by)
+    }
+    return sorted(others)

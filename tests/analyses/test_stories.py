@@ -1,0 +1,265 @@
+"""Findings that belong together: the table of relations, and what is made of it. No Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowdiag.analyses import stories
+from flowdiag.analyses.causes import CAUSES
+from flowdiag.analyses.finding import Finding, RuleOutcome, Severity, State, Subject
+from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.relations import RELATIONS, Relation, Shared
+from flowdiag.analyses.report.build import build_report
+from flowdiag.analyses.report.wire import Data, Story
+from flowdiag.analyses.topics import all_rules
+
+JOB, OTHER = JobKey("", "a" * 32), JobKey("", "b" * 32)
+MINUTE = 60_000_000
+RULES = {rule.code: rule for rule in all_rules()}
+EXPLAINED = sorted({code for relation in RELATIONS for code in relation.explain})
+
+
+def found(
+    cause: str | None = None,
+    *,
+    job: JobKey | None = JOB,
+    at: tuple[int, int] | None = (0, 10),
+    title: str = "title",
+    **about: Any,
+) -> Finding:
+    """A finding of some minutes."""
+    return Finding(
+        job=job,
+        severity=about.pop("severity", Severity.WARNING),
+        state=about.pop("state", State.ONGOING),
+        rank=about.pop("rank", 30),
+        why=about.pop("why", f"accused of {cause}" if cause else None),
+        subject=Subject(kind=about.pop("kind", "job"), **about),
+        title=title,
+        explain="",
+        cause=cause,
+        first_us=None if at is None else at[0] * MINUTE,
+        last_us=None if at is None else at[1] * MINUTE,
+    )
+
+
+def told(*said: tuple[str, Finding]) -> tuple[list[Story], list[str]]:
+    """The stories of a report, and the codes of its findings by their place."""
+    outcomes = [
+        RuleOutcome(code=code, name=code.lower(), title=code, core=False, findings=(finding,))
+        for code, finding in said
+    ]
+    report = build_report(
+        command="diagnose",
+        inputs=(),
+        outcomes=outcomes,
+        names={},
+        data=Data(),
+        located={},
+        assessed=True,
+    )
+    return report.stories, [finding.code for finding in report.findings]
+
+
+def codes(story: Story, known: list[str]) -> list[str]:
+    return [known[story.root], *(known[one.finding] for one in story.consequences)]
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relation", RELATIONS, ids=lambda row: row.says)
+def test_a_row_names_what_exists(relation: Relation) -> None:
+    assert set(relation.causes) <= set(CAUSES)
+    assert {*relation.rules, *relation.explain} <= set(RULES)
+    assert relation.causes or relation.rules
+    # A rule that explains itself would fold one sick job's finding under another one's.
+    if not relation.same_cause and not relation.causes:
+        assert set(relation.rules).isdisjoint(relation.explain)
+    assert relation.source
+    assert not relation.says.endswith(".")
+
+
+def test_every_cause_of_a_row_is_one_that_a_rule_convicts_of() -> None:
+    convicted = {cause for rule in RULES.values() for cause in rule.causes}
+    assert {cause for row in RELATIONS for cause in row.causes} <= convicted
+
+
+# --- what is made of it ---------------------------------------------------------------------------
+
+
+def test_expiries_full_queues_and_a_restart_are_one_story() -> None:
+    enrich: dict[str, Any] = {
+        "kind": "subtask",
+        "task": "enrich",
+        "subtask_index": 0,
+        "taskmanager": "tm-2",
+    }
+    (story,), known = told(
+        ("CP101", found(at=(2, 10), severity=Severity.CRITICAL, title="9 of 15 expired")),
+        ("BP103", found(at=(1, 10), title="the input of enrich (1/4) is full", **enrich)),
+        ("SK101", found("data-skew", rank=15, title="enrich (1/4) is hot", **enrich)),
+        ("CP304", found(at=(5, 5), title="failed for its failed checkpoints")),
+        ("CP311", found(at=(5, 6), title="3 restarts")),
+    )
+    assert codes(story, known) == ["SK101", "CP101", "BP103", "CP304", "CP311"]
+    assert (story.cause, story.severity, story.subject.task) == ("data-skew", "critical", "enrich")
+    ways = [(known[one.finding], known[one.of]) for one in story.consequences]
+    assert ways[2:] == [("CP304", "CP101"), ("CP311", "CP304")]
+    assert story.told.startswith("enrich (1/4) is hot. ")
+    assert "9 of 15 expired" in story.told
+
+
+def test_garbage_collection_comes_before_what_is_slow_for_it() -> None:
+    on: dict[str, Any] = {"taskmanager": "tm-2"}
+    stories_, known = told(
+        ("CP201", found("slow-taskmanager", kind="taskmanager", rank=20, at=(3, 9), **on)),
+        ("CP101", found(at=(4, 9))),
+        ("SK104", found("garbage-collection", kind="taskmanager", rank=25, at=(2, 9), **on)),
+        ("CP302", found("taskmanager-lost", kind="taskmanager", rank=10, at=(9, 9), **on)),
+        ("CP311", found(at=(9, 10))),
+    )
+    assert [codes(story, known) for story in stories_] == [
+        ["SK104", "CP302", "CP201", "CP101", "CP311"]
+    ]
+    assert stories_[0].cause == "garbage-collection"
+
+
+def test_a_machine_is_not_blamed_for_what_runs_on_another_one() -> None:
+    stories_, _ = told(
+        ("SK104", found("garbage-collection", kind="taskmanager", taskmanager="tm-1")),
+        ("CP201", found("slow-subtask", kind="subtask", task="enrich", taskmanager="tm-2")),
+    )
+    assert len(stories_) == 2
+
+
+def test_jobs_are_kept_apart() -> None:
+    stories_, known = told(
+        ("SK101", found("data-skew", task="a", rank=15)),
+        ("CP101", found(job=OTHER)),
+        ("CP103", found(job=OTHER)),
+    )
+    assert [codes(story, known) for story in stories_] == [["SK101"], ["CP101"], ["CP103"]]
+
+
+def test_what_was_over_long_before_explains_nothing() -> None:
+    stories_, _ = told(
+        ("SK101", found("data-skew", task="a", at=(0, 5), state=State.RECOVERED)),
+        ("CP101", found(at=(60, 70))),
+    )
+    assert len(stories_) == 2
+
+
+def test_what_came_first_is_not_explained_by_what_came_later() -> None:
+    stories_, _ = told(
+        ("CP302", found("taskmanager-lost", kind="taskmanager", taskmanager="tm-1", at=(30, 31))),
+        ("CP311", found(at=(1, 2), state=State.RECOVERED)),
+    )
+    assert len(stories_) == 2
+
+
+def test_two_that_could_explain_the_same_both_stand() -> None:
+    stories_, known = told(
+        ("BP104", found("task-hangs", kind="subtask", task="a", subtask_index=1, rank=15)),
+        ("BP102", found("slow-operator", kind="task", task="b", rank=16)),
+        ("CP101", found(severity=Severity.CRITICAL)),
+    )
+    assert [codes(story, known) for story in stories_] == [["BP104", "CP101"], ["BP102"]]
+    assert [[known[n] for n in story.competing] for story in stories_] == [["BP102"], ["BP104"]]
+
+
+def test_a_setting_stands_behind_what_happened() -> None:
+    stories_, known = told(
+        ("MM303", found("unmanaged-rocksdb", job=None, at=None, kind="taskmanager")),
+        ("CP302", found("taskmanager-lost", state=State.RECOVERED, taskmanager="tm-1")),
+    )
+    assert [known[story.root] for story in stories_] == ["CP302", "MM303"]
+
+
+def test_what_is_only_told_is_in_no_story() -> None:
+    assert told(("CP104", found(severity=Severity.INFO)))[0] == []
+
+
+_FINDINGS = st.lists(
+    st.tuples(
+        st.sampled_from(sorted(RULES)),
+        st.builds(
+            lambda cause, job, begin, tm, task, rank: found(
+                cause,
+                job=job,
+                at=(begin, begin + 3),
+                taskmanager=tm,
+                task=task,
+                rank=rank,
+                state=State.ONGOING if begin % 2 else State.RECOVERED,
+            ),
+            st.sampled_from([None, *sorted(CAUSES)]),
+            st.sampled_from([JOB, OTHER, None]),
+            st.integers(0, 9),
+            st.sampled_from([None, "tm-1", "tm-2"]),
+            st.sampled_from([None, "enrich", "sink"]),
+            st.sampled_from([10, 20, 30]),
+        ),
+    ),
+    max_size=12,
+)
+
+
+@given(_FINDINGS)
+def test_every_finding_is_told_once_and_every_chain_ends_at_its_root(
+    said: list[tuple[str, Finding]],
+) -> None:
+    stories_, known = told(*said)
+    places = [
+        n for story in stories_ for n in (story.root, *(c.finding for c in story.consequences))
+    ]
+    assert sorted(places) == list(range(len(known)))
+    for story in stories_:
+        of = {one.finding: one.of for one in story.consequences}
+        for one in story.consequences:
+            place, steps = one.of, 1
+            while place != story.root:
+                place, steps = of[place], steps + 1
+                assert steps <= len(of)
+        assert story.root not in story.competing
+
+
+def test_many_jobs_cost_as_much_as_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    fits = stories._fits
+
+    def counting(*arguments: Any) -> bool:
+        nonlocal compared
+        compared += 1
+        return fits(*arguments)
+
+    def cost(jobs: int) -> int:
+        nonlocal compared
+        compared = 0
+        said: list[tuple[str, Finding]] = []
+        for number in range(jobs):
+            job = JobKey("", f"{number:032x}")
+            said += [("SK101", found("data-skew", job=job)), ("CP101", found(job=job))]
+        assert len(told(*said)[0]) == jobs
+        return compared
+
+    monkeypatch.setattr(stories, "_fits", counting)
+    assert cost(200) == 10 * cost(20)
+
+
+def test_shared_subjects_need_the_same_names() -> None:
+    def shares(one: dict[str, Any], other: dict[str, Any]) -> bool:
+        return stories._shares(Shared.SUBJECT, found(**one), found(**other))
+
+    def names(**about: Any) -> dict[str, Any]:
+        return {"kind": "subtask", **about}
+
+    assert shares(names(task="a", subtask_index=0), names(task="a", subtask_index=0))
+    assert not shares(names(task="a", subtask_index=0), names(task="a", subtask_index=1))
+    assert not shares(names(task="a"), names(task="b"))
+    assert shares(names(taskmanager="tm-1"), names(taskmanager="tm-1"))
+    assert not shares(names(taskmanager="tm-1"), names(taskmanager="tm-2"))
