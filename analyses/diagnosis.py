@@ -25,6 +25,7 @@ from flowdiag.analyses.report.build import report_of
 from flowdiag.analyses.report.wire import Data, Report, iso
 from flowdiag.analyses.rule import Rule, apply, not_assessed
 from flowdiag.analyses.span import Selection, Span, zone_of
+from flowdiag.analyses.topics import EVERYTHING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,6 +83,9 @@ class Measured:
 
 class Engine(Protocol):
     """How the inputs of Flink, or of Spark, become facts."""
+
+    name: str
+    """As sources name whose they are: `flink` or `spark`."""
 
     def measure(
         self,
@@ -237,7 +241,7 @@ def look(topics: Sequence[Topic], discovery: Discovery, options: Options) -> Loo
     """Read what the scan does not: configurations and the like are small, and may be all there is.
 
     Args:
-        topics: of one engine.
+        topics: of one engine or of several.
         discovery: what `parsers.sources.discover` found.
         options: of the user.
     """
@@ -268,7 +272,7 @@ def diagnose(
     """Who is the culprit, and what proves it: one report about all topics.
 
     Args:
-        topics: of one engine; in the order of the report.
+        topics: in the order of the report; those of one engine share one scan.
         inputs: what `parsers.sources.discover` found, or what `look` made of it.
         session: waits for Spark and returns its session; not asked where nothing needs it.
         options: of the user.
@@ -281,14 +285,15 @@ def diagnose(
     options = options or Options()
     looked = inputs if isinstance(inputs, Looked) else look(topics, inputs, options)
     if looked.empty and looked.sources:
-        return _nothing_read(command_of(topics), topics, looked, options)
+        return _nothing_read(command_of(topics, options), topics, looked, options)
     measured = measure(topics, looked, session, options, resources=resources, say=say)
     return judged(topics, looked, measured, options, say=say)
 
 
-def command_of(topics: Sequence[Topic]) -> str:
+def command_of(topics: Sequence[Topic], options: Options) -> str:
     """The command that a report names."""
-    return topics[0].name if len(topics) == 1 else "diagnose"
+    one = len(topics) == 1 and not options.everything
+    return topics[0].name if one else EVERYTHING
 
 
 def judged(
@@ -313,23 +318,39 @@ def judged(
     """
     options = options or Options()
     say("judging")
+    options.selection.require(
+        (job.id, job.name)
+        for topic in topics
+        for job in topic.jobs(measured.facts[topic.name])
+        if job.selectable
+    )
     parts = [judge(topic, measured, options, looked.sources) for topic in topics]
     return report_of(
-        command_of(topics),
+        command_of(topics, options),
         merged(part.data for part in parts),
         options,
         sources=looked.sources,
         splits=measured.splits,
         processes=measured.processes,
-        outcomes=[outcome for part in parts for outcome in part.outcomes],
+        outcomes=_together(parts),
         names={named.key: named.name for part in parts for named in part.jobs},
         assessed=any(part.assessed for part in parts),
         calculated=all(part.calculated for part in parts if part.assessed),
         understood=measured.understood,
         asides=measured.notes,
-        notes=(*looked.notes, *(note for part in parts for note in part.notes)),
+        notes=(*looked.notes, *dict.fromkeys(note for part in parts for note in part.notes)),
         say=say,
     )
+
+
+def _together(parts: Sequence[Judged]) -> list[RuleOutcome]:
+    """The outcomes of all topics; one that had nothing to judge does not doubt what another one assessed."""
+    assessed = any(part.assessed for part in parts)
+    return [
+        outcome if part.assessed or not assessed else replace(outcome, core=False)
+        for part in parts
+        for outcome in part.outcomes
+    ]
 
 
 def _nothing_read(
@@ -363,14 +384,38 @@ def measure(
     """Everything that happens before judging: the facts of each topic. Arguments as of `diagnose`."""
     options = options or Options()
     looked = inputs if isinstance(inputs, Looked) else look(topics, inputs, options)
-    return topics[0].engine.measure(
-        topics,
-        looked.to_scan,
-        session,
-        options,
-        asides=looked.asides,
-        resources=resources,
-        say=say,
+    engines = {topic.engine.name: topic.engine for topic in topics}
+    parts = [
+        engine.measure(
+            [topic for topic in topics if topic.engine.name == name],
+            looked.to_scan if len(engines) == 1 else wanted_by(name, looked.to_scan),
+            session,
+            options,
+            asides=looked.asides,
+            resources=resources,
+            say=say,
+        )
+        for name, engine in engines.items()
+    ]
+    return parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def wanted_by(engine: str, sources: Iterable[Source]) -> tuple[Source, ...]:
+    """The sources as one of several engines scans them: those of the others are not read."""
+    return tuple(
+        source if source.engine == engine else replace(source, kind="not-read")
+        for source in sources
+    )
+
+
+def _joined(parts: Sequence[Measured]) -> Measured:
+    """What several engines measured of the inputs that are theirs."""
+    return Measured(
+        facts={name: facts for part in parts for name, facts in part.facts.items()},
+        splits=[row for part in parts for row in part.splits],
+        processes=[process for part in parts for process in part.processes],
+        understood=[kind for part in parts for kind in part.understood],
+        notes=[note for part in parts for note in part.notes],
     )
 
 
@@ -389,11 +434,7 @@ class Judged:
 def judge(
     topic: Topic, measured: Measured, options: Options, sources: Sequence[Source] = ()
 ) -> Judged:
-    """Let a topic's rules judge what was selected of its facts.
-
-    Raises:
-        FlowdiagError: no job matches the selection.
-    """
+    """Let a topic's rules judge what was selected of its facts."""
     everything = measured.facts[topic.name]
     facts = selected(topic, everything, measured.processes, options)
     seen = topic.judged(facts, options)
@@ -447,13 +488,8 @@ def outside(topic: Topic, facts: Any, processes: Iterable[Process], options: Opt
 
 
 def selected(topic: Topic, facts: Any, processes: Iterable[Process], options: Options) -> Any:
-    """The facts of the jobs and of the span that were asked for.
-
-    Raises:
-        FlowdiagError: no job matches.
-    """
+    """The facts of the jobs and of the span that were asked for."""
     selection = options.selection
-    selection.require((job.id, job.name) for job in topic.jobs(facts) if job.selectable)
     if selection.job is not None:
         wanted = {job.key for job in topic.jobs(facts) if _wants(selection, job)}
         facts = topic.of_jobs(facts, lambda key: key in wanted)

@@ -67,6 +67,7 @@ class Options:
         privacy: how much log text the report may carry.
         max_rows: longest list in the report's data.
         named: the inputs as the user named them: files, folders, `-`.
+        everything: whether all topics were asked for that the inputs can feed, even if that is one.
     """
 
     selection: Selection = field(default_factory=Selection)
@@ -75,6 +76,7 @@ class Options:
     privacy: Privacy = field(default_factory=Privacy)
     max_rows: int = 10_000
     named: tuple[str, ...] = ()
+    everything: bool = False
     queues: QueueOptions = field(default_factory=QueueOptions)
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     rate: RateOptions = field(default_factory=RateOptions)

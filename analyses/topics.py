@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,10 @@ ENGINES: Final = {
 """Whose inputs each reads, in the order of documents; each has a package with `topic.py` and `rules/`."""
 
 
+EVERYTHING: Final = "diagnose"
+"""The command over every topic that its inputs can feed."""
+
+
 def topic(name: str) -> Topic:
     """The topic of that name.
 
@@ -27,6 +32,13 @@ def topic(name: str) -> Topic:
     """
     found: Topic = getattr(import_module(f"flowdiag.analyses.{name}.topic"), name.upper())
     return found
+
+
+def names_of(command: str, engines: Collection[str]) -> tuple[str, ...]:
+    """The topics of a command: its own, or for `diagnose` all that inputs of these engines can feed."""
+    if command != EVERYTHING:
+        return (command,)
+    return tuple(name for name, engine in ENGINES.items() if engine in engines)
 
 
 def rules_of(name: str) -> tuple[Rule, ...]:

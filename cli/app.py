@@ -12,6 +12,7 @@ import typer
 
 from flowdiag.cli.commands.checkpoints import checkpoints
 from flowdiag.cli.commands.collect import collect
+from flowdiag.cli.commands.diagnose import diagnose
 from flowdiag.cli.commands.explain import explain
 from flowdiag.cli.commands.listener import listener
 from flowdiag.cli.commands.memory import memory
@@ -37,7 +38,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (checkpoints, rate, queues, startup, memory, rules, explain, render, warm):
+for command in (diagnose, checkpoints, rate, queues, startup, memory, rules, explain, render, warm):
     app.command(cls=HelpfulCommand)(command)
 app.add_typer(collect)
 app.add_typer(listener)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -155,7 +156,7 @@ def run(
     """Find the inputs, diagnose them, report.
 
     Args:
-        name: of the topic, and of the command without `flowdiag`.
+        name: of the command without `flowdiag`: its topic, or `diagnose` for all that fit.
         paths: as given.
         settings: of all layers.
         asked: fields of `Options`.
@@ -190,22 +191,23 @@ def _report(
     progress: Progress,
     told: list[str],
 ) -> Report:
-    from flowdiag.analyses.topics import ENGINES, topic
+    from flowdiag.analyses.topics import EVERYTHING, names_of, topic
     from flowdiag.cli.spark.cluster import check_inputs_of, checked_session
     from flowdiag.parsers.sources.discover import Discovery
 
     if spark is None:
         check_inputs_of(settings.master, paths)
     progress("looking at the inputs")
-    discovery = Discovery(sources=(), warnings=(), errors=())
+    discovery, engines = Discovery(sources=(), warnings=(), errors=()), frozenset[str]()
     if paths:
-        discovery = find(paths, strict=settings.strict_inputs, engine=ENGINES[name])
+        discovery, engines = _inputs_of(name, paths, strict=settings.strict_inputs)
     # Not before: to import what diagnoses takes as long as to look at small inputs, and Spark, which
     # is waited for, is on its way meanwhile.
     from flowdiag.analyses.diagnosis import diagnose, look
     from flowdiag.analyses.options import Options
 
-    topics, options = (topic(name),), Options(**asked, named=tuple(paths))
+    topics = tuple(map(topic, names_of(name, engines)))
+    options = Options(**asked, named=tuple(paths), everything=name == EVERYTHING)
     looked = look(topics, discovery, options)
     if not looked.needs_spark:
         return diagnose(topics, looked, _no_session, options)
@@ -218,6 +220,25 @@ def _report(
         resources=resources_of(starter, told if settings.verbose else None),
         say=stages(progress, discovery),
     )
+
+
+def _inputs_of(
+    command: str, paths: Sequence[str], *, strict: bool
+) -> tuple[Discovery, frozenset[str]]:
+    """The inputs of a command, and whose they are.
+
+    Raises:
+        InputError: as `find`.
+    """
+    from flowdiag.analyses.topics import ENGINES, EVERYTHING
+
+    if command != EVERYTHING:
+        return find(paths, strict=strict, engine=ENGINES[command]), frozenset({ENGINES[command]})
+    from flowdiag.analyses.report.fitting import engines_of
+
+    discovery = find(paths, strict=strict)
+    sources, engines = engines_of(discovery.sources)
+    return replace(discovery, sources=sources), engines
 
 
 def _no_session() -> Any:
@@ -306,15 +327,17 @@ def configuration(pairs: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def find(paths: Sequence[str], *, strict: bool, engine: str) -> Discovery:
-    """Find the inputs; those of the other engine are listed as not read.
+def find(paths: Sequence[str], *, strict: bool, engine: str | None = None) -> Discovery:
+    """Find the inputs; with an engine, those of the other one are listed as not read.
 
     Raises:
         InputError: there is none, or `strict` and one is missing.
     """
     from flowdiag.parsers.sources.discover import discover, of_engine
 
-    discovery = of_engine(discover(paths), engine)
+    discovery = discover(paths)
+    if engine is not None:
+        discovery = of_engine(discovery, engine)
     unreadable = [s for s in discovery.sources if (s.reason or "").startswith("unreadable")]
     missing = [*discovery.errors, *(f"{source.name}: {source.reason}" for source in unreadable)]
     none_left = len(unreadable) == len(discovery.sources)

@@ -72,6 +72,8 @@ class FlinkTopic(Topic):
 class Flink:
     """The engine of topics about a Flink job."""
 
+    name = "flink"
+
     def measure(
         self,
         topics: Sequence[FlinkTopic],

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 class Spark:
     """The engine of topics about Spark streaming: applications are told apart, then measured."""
 
+    name = "spark"
+
     def measure(
         self,
         topics: Sequence[Topic],

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from flowdiag.analyses.topics import EVERYTHING
 
 if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
@@ -91,6 +94,28 @@ def fits(sources: Iterable[Source]) -> list[Fit]:
     return sorted(found, key=lambda fit: (-fit.score, order.index(fit.topic)))
 
 
+def engines_of(sources: Iterable[Source]) -> tuple[tuple[Source, ...], frozenset[str]]:
+    """The sources, each with the engine whose it is, and the engines that there are.
+
+    What shows no engine (a fragment, an export) belongs to the one that others show, else to the one whose
+    words it holds.
+
+    Args:
+        sources: as found, before a command left any of them out.
+    """
+    sources = tuple(sources)
+    known = Counter(s.engine for s in sources if s.kind != "not-read" and s.engine != "unknown")
+    if known:
+        usual = max(known, key=lambda engine: (known[engine], engine == "flink"))
+    else:
+        usual = "spark" if [fit.topic for fit in fits(sources)][:1] == ["rate"] else "flink"
+    whose = tuple(
+        replace(source, engine=usual) if source.engine == "unknown" else source
+        for source in sources
+    )
+    return whose, frozenset(known) or frozenset({usual})
+
+
 def _head(source: Source, most: int) -> bytes:
     from flowdiag.parsers.sources.open import open_source
 
@@ -127,6 +152,8 @@ def suggested(
         sources: as found.
         named: the inputs as the user named them.
     """
+    if command == EVERYTHING:
+        return []  # it ran them all
     paths = " ".join(_quoted(name) for name in named) or "PATH…"
     ranked = fits(sources)
     best = ranked[0].score if ranked else 0
