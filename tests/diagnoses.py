@@ -1,0 +1,53 @@
+"""What `flowdiag diagnose` says of a recording, against the truth that was written beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from flowdiag.analyses.report.wire import Report
+
+ORDER: Final = ("right", "inconclusive", "silent", "wrong (low)", "wrong (medium)", "wrong (high)")
+"""From the best answer to the worst."""
+
+# Causes that are the same under another name, seen from another side.
+_ALIKE: Final = ({"taskmanager-lost", "process-paused"},)
+
+
+def answer(truth: Mapping[str, Any], report: Report) -> str:
+    """How right the first story is: one of `ORDER`.
+
+    A story is right when it has the cause that the truth names and nothing that its culprit names contradicts
+    the truth; without a cause it is inconclusive. A healthy job has no story.
+
+    Args:
+        truth: `truth.json` of the recording.
+        report: of the command.
+    """
+    expected = [job["expected"] for job in truth.get("jobs", [truth])]
+    sick = [each for each in expected if each["cause"]]
+    first = report.stories[0] if report.stories else None
+    if not sick:
+        settings = all(story.cause is None for story in report.stories)
+        if first is None or settings:
+            return "right" if report.summary.verdict in ("healthy", "degraded") else "inconclusive"
+        return f"wrong ({first.confidence})"
+    if first is None:
+        return "silent"
+    if first.cause is None:
+        return "inconclusive"
+    if any(_agrees(each, first) for each in sick):
+        return "right"
+    return f"wrong ({first.confidence})"
+
+
+def _agrees(expected: Mapping[str, Any], story: Any) -> bool:
+    cause = expected["cause"]
+    alike = next((words for words in _ALIKE if cause in words), {cause})
+    if story.cause not in alike:
+        return False
+    return all(
+        value is None or getattr(story.subject, name) in (None, value)
+        for name, value in (expected.get("culprit") or {}).items()
+        if name != "kind"
+    )
