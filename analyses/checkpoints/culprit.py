@@ -70,18 +70,28 @@ def _stages(job: JobFacts, spell: Episode) -> tuple[Answer, ...]:
     pieces = _pieces(spell)
     if len(pieces) < 2:
         return (whole,)
-    runs = _runs([(piece, held_up(job, _part(spell, piece))) for piece in pieces])
-    if len(runs) < 2:
-        return (whole,)
+    asked = [(piece, held_up(job, _part(spell, piece))) for piece in pieces]
+    runs = _runs(asked)
     bounds = [_bound(job, spell, before, after) for before, after in pairwise(runs)]
-    cuts = [0, *bounds, len(spell.checkpoints)]
-    parts = [_part(spell, cut) for cut in pairwise(cuts)]
-    found = [held_up(job, part) for part in parts]
-    if not all(_sure(answer) is not None for answer in found):
-        return (whole,)
-    if any(_agree(one, other) for one, other in pairwise(found)):
-        return (whole,)
-    return tuple(found)
+    found = _cut(job, spell, bounds)
+    if found is None and any(not _agree(one, other) for (_, one), (_, other) in pairwise(asked)):
+        # Pieces may be too short to say much: what comes before and after one of their bounds says more.
+        cuts = [_cut(job, spell, [first]) for first, _ in pieces[1:]]
+        found = max(
+            (cut for cut in cuts if cut), key=lambda cut: sum(map(_points, cut)), default=None
+        )
+    return found or (whole,)
+
+
+def _cut(job: JobFacts, spell: Episode, bounds: Sequence[int]) -> tuple[Answer, ...] | None:
+    """The answers for the parts of a spell, if each convicts by itself and none the same as the next."""
+    if not bounds:
+        return None
+    cuts = pairwise([0, *bounds, len(spell.checkpoints)])
+    found = tuple(held_up(job, _part(spell, cut)) for cut in cuts)
+    if any(_sure(answer) is None for answer in found):
+        return None
+    return None if any(_agree(one, other) for one, other in pairwise(found)) else found
 
 
 Piece = tuple[int, int]

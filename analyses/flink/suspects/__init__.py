@@ -70,7 +70,10 @@ class Conviction:
 
 
 def goes_with(one: Conviction, other: Conviction) -> bool:
-    """Whether two convictions are of the same, or one is of the other's task or TaskManager."""
+    """Whether two convictions are of the same, or one is of the other's task or TaskManager.
+
+    A subtask whose sickness is its own, its data or its snapshots, is not its TaskManager.
+    """
     mine, theirs = one.suspect, other.suspect
     if mine == theirs:
         return True
@@ -78,7 +81,9 @@ def goes_with(one: Conviction, other: Conviction) -> bool:
     if kinds == {"subtask", "task"}:
         return mine.task == theirs.task
     if kinds == {"subtask", "taskmanager"}:
-        return one.subject.taskmanager == other.subject.taskmanager
+        subtask = one if mine.kind == "subtask" else other
+        own = subtask.cause not in (None, "slow-subtask")
+        return not own and one.subject.taskmanager == other.subject.taskmanager
     return False
 
 
