@@ -175,6 +175,14 @@ def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
             high = bound = middle
         else:
             break
+    # What is left is told by single checkpoints, however little each of them says.
+    for step, place, other in ((1, 0, before), (-1, -1, after)):
+        nearest = bound + place
+        if 0 < nearest < len(spell.checkpoints) - 1:
+            alone = held_up(job, _part(spell, (nearest, nearest + 1)))
+            rest = after if other is before else before
+            if alone.conviction and _agree(other.answer, alone) and not _agree(rest.answer, alone):
+                return bound + step
     return bound
 
 
