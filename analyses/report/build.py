@@ -417,11 +417,15 @@ def _culprits(ranked: Iterable[Pair]) -> tuple[Culprit, ...]:
 
 
 def _culprit_order(pair: Pair) -> tuple[Any, ...]:
-    """What still lasts before what is over; then root before consequence; then how bad, how sure."""
+    """What still lasts before what is over; then root before consequence; then how bad, how sure.
+
+    A weak vote outranks nobody who is proven, however bad it would be.
+    """
     outcome, x = pair
     return (
         x.state is not f.State.ONGOING,
         x.rank,
+        x.confidence is f.Confidence.LOW,
         -x.severity.weight,
         -x.confidence.weight,
         -x.count,

@@ -10,9 +10,10 @@ import pytest
 from flowdiag.analyses.checkpoints.culprit import answers
 from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.checkpoints.rules import RULES, checkpoint_culprit
-from flowdiag.analyses.finding import Finding, Severity, State
+from flowdiag.analyses.finding import Confidence, Finding, Severity, State
 from flowdiag.analyses.flink.job import Checkpoint, JobFacts
 from flowdiag.analyses.flink.suspects.case import Suspect
+from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.report.build import judge
 
 from .judged import outcomes_of, said_by
@@ -196,3 +197,21 @@ def test_sick_before_and_after_its_taskmanager_died_is_the_culprit() -> None:
     assert answer.conviction is not None
     assert answer.conviction.suspect == Suspect(*FIRST)
     assert answer.conviction.subject.taskmanager == "tm-9"
+
+
+def test_a_weak_vote_does_not_outrank_who_is_proven() -> None:
+    """Two jobs of a session cluster: one has a hot key and recovers at times, the other fails for nobody knows whom."""
+    proven = moved(4, 4)
+    proven.completes(1)
+    stuck(proven, proven.expires(1), THEN)
+    weak = Bench(interval_s=30, timeout_s=60, key=JobKey("", "b" * 32))
+    weak.completes(5)
+    (first, *_) = weak.expires(6)
+    weak.acknowledgements(first, weak.everyone("aggregate", "Sink: deliver"))
+    facts = proven.facts(jobs=(weak.job(), proven.job()))
+    outcomes = outcomes_of(RULES, facts)
+    culprits = judge(outcomes).culprits
+    assert {c.subject.job_id for c in culprits} == {"a" * 32, "b" * 32}
+    assert (culprits[0].subject.job_id, culprits[0].subject.task) == ("a" * 32, "aggregate")
+    alone = judge(outcomes, weak.key).culprits
+    assert [c.confidence for c in alone] == [Confidence.LOW]
