@@ -79,6 +79,16 @@ def thousands(value: float) -> str:
     return f"{value:,.0f}".replace(",", " ")
 
 
+def clock(us: int) -> str:
+    """The time of day in UTC, of microseconds since the epoch.
+
+    >>> clock(1_543_488_224_622_000)
+    '10:43:44'
+    """
+    seconds = us // 1_000_000 % 86_400
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
 def share(value: float, *, whole: bool = False) -> str:
     """A part of a whole; without decimals where figures are compared at a glance.
 

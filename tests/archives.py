@@ -17,7 +17,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 @cache
 def unpacked(recording: Path) -> Path:
-    """A folder with all files of a recording, truth and provenance too; unpacked once per process.
+    """A folder with all files of a recording, its truth too; unpacked once per process.
 
     Args:
         recording: its folder below `fixtures/`. What is returned is shared: change copies only.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tarfile
 from collections import Counter
@@ -11,7 +10,17 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from fixtures.packing import BESIDE, WINDOW_LOG, add, archive_of, members, pack, unpack
+from fixtures.packing import (
+    BESIDE,
+    WINDOW_LOG,
+    add,
+    archive_of,
+    came_from,
+    members,
+    pack,
+    provenances,
+    unpack,
+)
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
@@ -35,7 +44,7 @@ def laid_out(folder: Path) -> Path:
     return folder
 
 
-def test_packing_takes_all_but_truth_and_provenance(tmp_path: Path) -> None:
+def test_packing_takes_all_but_the_truth(tmp_path: Path) -> None:
     folder = laid_out(tmp_path / "hot-key")
     archive = pack(folder)
     assert archive == folder / "hot-key.tar.zst"
@@ -59,6 +68,24 @@ def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
     assert pack(first).read_bytes() == pack(second).read_bytes()
 
 
+def test_recordings_of_one_folder_say_in_one_file_where_they_came_from(tmp_path: Path) -> None:
+    came_from(tmp_path / "1.20.5" / "hot-key", {"flink": "1.20.5", "seed": 1})
+    came_from(tmp_path / "1.20.5" / "hang", {"flink": "1.20.5", "events": [{"t": 1}]})
+    came_from(tmp_path / "1.20.5" / "hot-key", {"flink": "1.20.5", "seed": 2})
+    assert provenances(tmp_path / "1.20.5") == {
+        "hang": {"flink": "1.20.5", "events": [{"t": 1}]},
+        "hot-key": {"flink": "1.20.5", "seed": 2},
+    }
+
+
+def test_each_provenance_is_of_a_recording() -> None:
+    folders = {folder.parent for folder in RECORDED}
+    assert folders
+    for folder in folders:
+        told = provenances(folder)
+        assert sorted(told) == sorted(path.name for path in RECORDED if path.parent == folder)
+
+
 def test_an_archive_grows(tmp_path: Path) -> None:
     archive = tmp_path / "new" / "x.tar.zst"
     add(archive, {"b": b"1", "a": b"1"})
@@ -72,7 +99,7 @@ def test_an_archive_grows(tmp_path: Path) -> None:
 def test_every_recording_is_an_archive(folder: Path) -> None:
     archive = archive_of(folder)
     assert sorted(path.name for path in folder.iterdir()) == sorted([archive.name, *BESIDE])
-    assert json.loads((folder / "provenance.json").read_bytes())
+    assert provenances(folder.parent)[folder.name]
     data = archive.read_bytes()
     assert zstandard.get_frame_parameters(data).window_size <= 1 << WINDOW_LOG
     with (

@@ -1,17 +1,30 @@
-"""Who makes the checkpoints fail: the cases of a job, for the one engine of `flink.suspects`."""
+"""Who makes the checkpoints fail: the cases of a job, for the one engine of `flink.suspects`.
+
+A case is a spell of failed checkpoints, or a stage of one: culprits move, and the votes for two of them
+over the same time cancel out.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
 
 from flowdiag.analyses import say
 from flowdiag.analyses.derived import once
+from flowdiag.analyses.finding import Confidence
 from flowdiag.analyses.flink.episodes import Episode, all_spells
-from flowdiag.analyses.flink.job import JobFacts
+from flowdiag.analyses.flink.job import JobFacts, Status
 from flowdiag.analyses.flink.options import at_least
-from flowdiag.analyses.flink.pressure import overall, unseen_end
-from flowdiag.analyses.flink.suspects import Conviction, convict
+from flowdiag.analyses.flink.pressure import during, overall, unseen_end
+from flowdiag.analyses.flink.suspects import Conviction, convict, goes_with
 from flowdiag.analyses.flink.suspects.case import Case
+
+MOST_SPELLS: Final = 40
+"""Spells are judged one by one up to here; of more, the last ones tell what is the matter now."""
+_PIECES: Final = 8  # of a spell, that are asked whom they accuse
+_LEAST: Final = 2  # expired checkpoints in a piece: one alone is an accident
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +41,8 @@ class Answer:
 
 
 def held_up(job: JobFacts, episode: Episode) -> Answer:
-    """Who held up one spell of failed checkpoints."""
-    case = Case(job, episode, overall(job))
+    """Who held up one spell of failed checkpoints, by the signals of its time."""
+    case = Case(job, episode, during(job, episode.first_us, episode.last_us))
     found = convict(case)
     if found is not None:
         return Answer(episode=episode, conviction=found)
@@ -37,17 +50,156 @@ def held_up(job: JobFacts, episode: Episode) -> Answer:
     return Answer(episode=episode, missing=missing, remedy=remedy)
 
 
-def answer_of(job: JobFacts, number: int) -> Answer:
-    """Who held up one of `all_spells(job)`; it is looked at once, whoever asks."""
-    known = _answers(job)
-    if number not in known:
-        known[number] = held_up(job, all_spells(job)[number])
-    return known[number]
-
-
 @once
-def _answers(job: JobFacts) -> dict[int, Answer]:
-    return {}
+def answers(job: JobFacts) -> tuple[Answer, ...]:
+    """Who held up each spell of expired checkpoints, in order; of the last `MOST_SPELLS`.
+
+    A spell in which the culprit moved has an answer for each of its stages.
+    """
+    sick = [episode for episode in all_spells(job) if episode.count(Status.EXPIRED)]
+    return tuple(answer for spell in sick[-MOST_SPELLS:] for answer in _stages(job, spell))
+
+
+def _stages(job: JobFacts, spell: Episode) -> tuple[Answer, ...]:
+    """The answer for a spell, or those for its stages where one culprit followed another.
+
+    Pieces of the spell are asked whom they accuse. Those in a row that do not contradict each other are
+    a stage; a stage counts if it convicts by itself, with medium confidence at least.
+    """
+    whole = held_up(job, spell)
+    pieces = _pieces(spell)
+    if len(pieces) < 2:
+        return (whole,)
+    asked = [(piece, held_up(job, _part(spell, piece))) for piece in pieces]
+    runs = _runs(asked)
+    bounds = [_bound(job, spell, before, after) for before, after in pairwise(runs)]
+    found = _cut(job, spell, bounds)
+    if found is None and any(not _agree(one, other) for (_, one), (_, other) in pairwise(asked)):
+        # Pieces may be too short to say much: what comes before and after one of their bounds says more.
+        cuts = [_cut(job, spell, [first]) for first, _ in pieces[1:]]
+        found = max(
+            (cut for cut in cuts if cut), key=lambda cut: sum(map(_points, cut)), default=None
+        )
+    return found or (whole,)
+
+
+def _cut(job: JobFacts, spell: Episode, bounds: Sequence[int]) -> tuple[Answer, ...] | None:
+    """The answers for the parts of a spell, if each convicts by itself and none the same as the next."""
+    if not bounds:
+        return None
+    cuts = pairwise([0, *bounds, len(spell.checkpoints)])
+    found = tuple(held_up(job, _part(spell, cut)) for cut in cuts)
+    if any(_sure(answer) is None for answer in found):
+        return None
+    return None if any(_agree(one, other) for one, other in pairwise(found)) else found
+
+
+Piece = tuple[int, int]
+
+
+def _pieces(spell: Episode) -> list[Piece]:
+    """Parts of a spell's checkpoints, from one number up to another, of `_LEAST` expired ones each."""
+    expired = [n for n, c in enumerate(spell.checkpoints) if c.status is Status.EXPIRED]
+    number = min(_PIECES, len(expired) // _LEAST)
+    if number < 2:
+        return []
+    starts = [expired[place * len(expired) // number] for place in range(1, number)]
+    return list(pairwise([0, *starts, len(spell.checkpoints)]))
+
+
+def _part(spell: Episode, piece: Piece) -> Episode:
+    """Some of the checkpoints of a spell; what follows them in it is not theirs."""
+    first, end = piece
+    last = end == len(spell.checkpoints)
+    return replace(
+        spell,
+        checkpoints=spell.checkpoints[first:end],
+        recovered=spell.recovered if last else None,
+        warm_up=spell.warm_up and first == 0,
+        ended_well=spell.ended_well and last,
+        handed_on=not last,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Pieces in a row that accuse the same, and the best answer among theirs."""
+
+    first: Piece
+    last: Piece
+    answer: Answer
+
+
+def _runs(asked: Sequence[tuple[Piece, Answer]]) -> list[_Run]:
+    """Pieces joined with those before them, unless they accuse somebody else."""
+    runs: list[_Run] = []
+    for piece, answer in asked:
+        if _sure(answer) is None:
+            continue
+        if runs and _agree(runs[-1].answer, answer):
+            best = max(runs[-1].answer, answer, key=_points)
+            runs[-1] = _Run(runs[-1].first, piece, best)
+        else:
+            runs.append(_Run(piece, piece, answer))
+    return runs
+
+
+def _sure(answer: Answer) -> Conviction | None:
+    """The conviction, where it is more than a hint."""
+    found = answer.conviction
+    return None if found is None or found.confidence is Confidence.LOW else found
+
+
+def _points(answer: Answer) -> int:
+    return sum(vote.weight for vote in answer.conviction.votes) if answer.conviction else 0
+
+
+def _agree(one: Answer, other: Answer) -> bool:
+    """Whether two answers accuse the same, or one of them the task or the TaskManager of the other."""
+    mine, theirs = one.conviction, other.conviction
+    return mine is None or theirs is None or goes_with(mine, theirs)
+
+
+def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
+    """Where one culprit follows another: halves of what lies about it are asked whom they accuse."""
+    low, high = before.last[0], after.first[1]
+    bound = after.first[0]
+    while high - low >= 2 * _LEAST:
+        middle = (low + high) // 2
+        asked = held_up(job, _part(spell, (low, middle)))
+        if _sure(asked) is None:
+            break
+        if _agree(before.answer, asked):
+            low = bound = middle
+        elif _agree(after.answer, asked):
+            high = bound = middle
+        else:
+            break
+    # What is left is told by single checkpoints, however little each of them says.
+    for step, place, other in ((1, 0, before), (-1, -1, after)):
+        nearest = bound + place
+        if 0 < nearest < len(spell.checkpoints) - 1:
+            alone = held_up(job, _part(spell, (nearest, nearest + 1)))
+            rest = after if other is before else before
+            if alone.conviction and _agree(other.answer, alone) and not _agree(rest.answer, alone):
+                return bound + step
+    return bound
+
+
+def followed(job: JobFacts) -> Iterator[tuple[Answer, Answer]]:
+    """Pairs of answers of which the second culprit took over from the first."""
+    for one, other in pairwise(answers(job)):
+        if one.conviction and other.conviction and not _agree(one, other):
+            yield one, other
+
+
+def lasted(episode: Episode) -> str:
+    """Which checkpoints an episode took, and from when to when, for people."""
+    first, last = episode.checkpoints[0], episode.checkpoints[-1]
+    which = f"checkpoint {first.id}" if first is last else f"checkpoints {first.id} to {last.id}"
+    if episode.first_us is None or episode.last_us is None:
+        return which
+    return f"{which}, {say.clock(episode.first_us)} to {say.clock(episode.last_us)} UTC"
 
 
 def hot_spot(job: JobFacts) -> Answer | None:

@@ -10,12 +10,13 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from flowdiag.analyses.checkpoints.culprit import Answer, answers
 from flowdiag.analyses.finding import RuleOutcome, Verdict
 from flowdiag.analyses.flink import job as x
 from flowdiag.analyses.flink.placement import shares
 from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.report import wire
-from flowdiag.analyses.report.build import Judgement, judge_each
+from flowdiag.analyses.report.build import Judgement, judge_each, subject_of
 from flowdiag.analyses.report.redact import clean
 
 MAX_ROWS: Final = 10_000
@@ -86,12 +87,31 @@ def _job(
         culprits=list(judgement.culprits),
         runs=job.runs,
         counts=dict(sorted(Counter(str(item.status) for item in job.checkpoints).items())),
+        episodes=[_episode(answer) for answer in answers(job)[-max_rows:]],
         checkpoints=[_checkpoint(item, excerpts) for item in checkpoints],
         late_acknowledgements=[_late(item) for item in late],
         declines=[_decline(item, excerpts) for item in declines],
         taskmanagers=taskmanagers[:max_rows],
         total=total,
         truncated=max(msgspec.structs.astuple(total)) > max_rows,
+    )
+
+
+def _episode(answer: Answer) -> wire.CheckpointEpisode:
+    episode, found = answer.episode, answer.conviction
+    first, last = episode.checkpoints[0], episode.checkpoints[-1]
+    return wire.CheckpointEpisode(
+        run=first.run,
+        first_checkpoint=first.id,
+        last_checkpoint=last.id,
+        expired=episode.count(x.Status.EXPIRED),
+        state=episode.state,
+        first_seen=wire.iso(episode.first_us),
+        last_seen=wire.iso(episode.last_us),
+        subject=subject_of(found.subject) if found is not None else None,
+        cause=found.cause if found is not None else None,
+        confidence=found.confidence if found is not None else None,
+        reason=clean(answer.missing) if answer.missing else None,
     )
 
 

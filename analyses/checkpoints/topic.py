@@ -38,6 +38,10 @@ _OF_ENDED: Final = frozenset(
 APART_US: Final = 60_000_000
 # Longer lists of spans become one, since each span is a condition in a query plan.
 MAX_SPANS: Final = 64
+# Windows in which metrics are looked at, and how many of all subtasks are brought to the driver.
+MINUTE_US: Final = 60_000_000
+MOST_WINDOWS: Final = 120
+MOST_LOADS: Final = 100_000
 
 
 class Checkpoints(FlinkTopic):
@@ -61,7 +65,8 @@ class Checkpoints(FlinkTopic):
         if not any(row["what"] == "stream" and row["scopes"] for row in settled.surveyed):
             return []
         say("measuring metrics")
-        return rows_of(lifecycle.loads(settled.metrics(), failing_spans(common)))
+        spans = failing_spans(common)
+        return rows_of(lifecycle.loads(settled.metrics(), spans, window_us(common, spans)))
 
     def facts(
         self,
@@ -235,3 +240,16 @@ def failing_spans(facts: ClusterFacts) -> list[tuple[int, int]]:
     if len(joined) > MAX_SPANS:  # sick through and through: one span says the same
         joined = [(joined[0][0], max(high for _, high in joined))]
     return joined
+
+
+def window_us(facts: ClusterFacts, spans: Sequence[tuple[int, int]]) -> int | None:
+    """Length of the windows in which metrics tell who was busy when; None where nothing failed.
+
+    A minute, as metrics come, or so many of them that the windows of all subtasks stay few.
+    """
+    if not spans:
+        return None
+    subtasks = sum(len({(a.task, a.subtask_index) for a in job.attempts}) for job in facts.jobs)
+    most = min(MOST_WINDOWS, max(1, MOST_LOADS // max(subtasks, 1)))
+    lasted = sum(high - low for low, high in spans)
+    return MINUTE_US * max(1, -(-lasted // (MINUTE_US * most)))

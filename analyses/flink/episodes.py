@@ -123,11 +123,13 @@ class Episode:
     warm_up: bool
     since_us: int | None
     ended_well: bool = False  # the job finished afterwards, on purpose
+    handed_on: bool = False  # checkpoints went on to fail, since somebody else held them up
 
     @property
     def state(self) -> State:
-        """Ongoing when nothing completed after it."""
-        return State.RECOVERED if self.recovered or self.ended_well else State.ONGOING
+        """Ongoing when nothing completed after it, unless somebody else was to blame from then on."""
+        over = self.recovered or self.ended_well or self.handed_on
+        return State.RECOVERED if over else State.ONGOING
 
     @property
     def first_us(self) -> int | None:

@@ -177,7 +177,9 @@ class SubtaskCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubtaskLoad:
-    """Metric samples of one subtask over the time that is judged, in the field's units.
+    """Metric samples of one subtask over a window of the time that is judged, in the field's units.
+
+    `first_us` and `last_us` are the moments of the first and the last sample; None: counted since the start.
 
     Busy, idle and back-pressured are medians of milliseconds per second (0 to 1000); usages are 0 to 1.
     `records_in` and `bytes_in` are increases over the window (a counter that restarts counts from zero).
@@ -202,6 +204,8 @@ class SubtaskLoad:
     alignment_ms: float | None = None
     start_delay_ms: float | None = None
     ref: Ref | None = None
+    first_us: int | None = None
+    last_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

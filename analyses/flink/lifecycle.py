@@ -223,18 +223,22 @@ def placement_frame(events: DataFrame) -> DataFrame:
     return attempts(events).unionByName(incidents(events), allowMissingColumns=True)
 
 
-def loads(events: DataFrame, spans_us: list[tuple[int, int]] | None) -> DataFrame:
-    """What each subtask's metrics say over the given spans: one row per subtask.
+def loads(
+    events: DataFrame, spans_us: list[tuple[int, int]] | None, width_us: int | None = None
+) -> DataFrame:
+    """What each subtask's metrics say over the given spans: one row per subtask and window.
 
     Args:
         events: resolved events; only rows of metrics in task scope count.
         spans_us: closed intervals in which to look; None or empty for all of the input.
+        width_us: length of a window, whole minutes, since metrics come by the minute; None: one window.
 
     Returns:
-        cluster, job_name, task, subtask_index, taskmanager, host, samples, one column per key of `LOADS`
+        cluster, job_name, task, subtask_index, taskmanager, host, window, samples, one column per key of `LOADS`
         (mean of the samples) and of `COUNTERS` (increase; a counter that restarts counts from zero; where
         a metric is reported under two names the larger is the complete one), first_us, last_us (of the
         samples), ref (source, offset).
     """
     inside = " OR ".join(f"time_us BETWEEN {low} AND {high}" for low, high in spans_us or ())
-    return SQL.run("loads", events=events, inside=inside or "true")
+    window = f"time_us DIV {width_us}" if width_us else "0"
+    return SQL.run("loads", events=events, inside=inside or "true", window=window)

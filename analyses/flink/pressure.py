@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Final
+from typing import Any, Final
 
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.job import JobFacts, SubtaskLoad
@@ -122,18 +122,71 @@ class Root:
 Loads = Mapping[SubtaskKey, Load]
 
 
-def read_loads(job: JobFacts, topology: Topology) -> dict[SubtaskKey, Load]:
+def read_loads(
+    job: JobFacts, topology: Topology, rows: Iterable[SubtaskLoad] | None = None
+) -> dict[SubtaskKey, Load]:
     """Loads by subtask, under the names of the graph.
 
     The place where a subtask was observed longest counts; what that row lacks is taken from the next
     (REST answers hold one sample, totals of archives none).
+
+    Args:
+        job: whose loads.
+        topology: with the names of its tasks.
+        rows: some of the job's loads; None: all of them.
     """
-    rows: dict[SubtaskKey, list[SubtaskLoad]] = defaultdict(list)
-    for row in job.loads:
+    places: dict[SubtaskKey, dict[Place, list[SubtaskLoad]]] = defaultdict(dict)
+    for row in job.loads if rows is None else rows:
         task = topology.canonical(row.task)
         if task is not None:
-            rows[SubtaskKey(task, row.subtask_index)].append(row)
-    return {key: load_of(key, filled(rows[key])) for key in sorted(rows)}
+            found = places[SubtaskKey(task, row.subtask_index)]
+            # What is counted since the start is no window of anything.
+            when = None if row.first_us is not None else len(found)
+            found.setdefault((row.taskmanager, row.host, when), []).append(row)
+    return {
+        key: load_of(key, filled([windowed(each) for each in places[key].values()]))
+        for key in sorted(places)
+    }
+
+
+Place = tuple[str | None, str | None, int | None]
+_MEANS: Final = (
+    "busy",
+    "idle",
+    "back_pressured",
+    "is_back_pressured",
+    "input_queue",
+    "in_pool_usage",
+    "out_pool_usage",
+    "alignment_ms",
+    "start_delay_ms",
+)
+_SUMS: Final = ("records_in", "records_out", "bytes_in")
+
+
+def windowed(rows: Sequence[SubtaskLoad]) -> SubtaskLoad:
+    """Several windows of a subtask in one place as one: means by samples, sums of what is counted."""
+    if len(rows) == 1:
+        return rows[0]
+    values: dict[str, Any] = {}
+    for name in _MEANS:
+        known = [(row.samples, value) for row in rows if (value := getattr(row, name)) is not None]
+        samples = sum(number for number, _ in known)
+        if samples:
+            values[name] = sum(number * value for number, value in known) / samples
+    for name in _SUMS:
+        counted = [value for row in rows if (value := getattr(row, name)) is not None]
+        if counted:
+            values[name] = sum(counted)
+    longest = max(rows, key=lambda row: row.samples)
+    return replace(
+        longest,
+        **values,
+        samples=sum(row.samples for row in rows),
+        first_us=min(row.first_us for row in rows if row.first_us is not None),
+        last_us=max(row.last_us or 0 for row in rows),
+        ref=rows[0].ref or longest.ref,
+    )
 
 
 _FILLED: Final = tuple(f.name for f in fields(SubtaskLoad) if f.default is None)
@@ -509,6 +562,42 @@ def view_of(loads: Loads, topology: Topology, ends: Sequence[Root] | None = None
 
 @once
 def overall(job: JobFacts) -> View:
-    """What the loads of a job say, the same for all of its spells of failed checkpoints."""
+    """What the loads of a job say over all of the time that was measured."""
     topology = topology_of(job)
     return view_of(read_loads(job, topology), topology)
+
+
+def during(job: JobFacts, first_us: int | None, last_us: int | None) -> View:
+    """What the loads of a job say of a time: those of the windows that lie in it for the most part.
+
+    Without samples of that time only what is counted since the start is left.
+    """
+    timed = _timed(job)
+    if first_us is None or last_us is None or not timed:
+        return overall(job)
+    shares = [(row, _share_within(row, first_us, last_us)) for row in timed]
+    least = 0.5 if any(share >= 0.5 for _, share in shares) else 1e-9
+    inside = [row for row, share in shares if share >= least]
+    if len(inside) == len(timed):
+        return overall(job)
+    topology = topology_of(job)
+    return view_of(read_loads(job, topology, [*inside, *_untimed(job)]), topology)
+
+
+@once
+def _timed(job: JobFacts) -> tuple[SubtaskLoad, ...]:
+    """The loads of windows."""
+    return tuple(row for row in job.loads if row.first_us is not None)
+
+
+def _share_within(row: SubtaskLoad, low: int, high: int) -> float:
+    """The part of a window's samples that lies in a time."""
+    first = row.first_us or 0
+    last = max(row.last_us or first, first + 1)
+    return max(0.0, (min(last, high + 1) - max(first, low)) / (last - first))
+
+
+@once
+def _untimed(job: JobFacts) -> tuple[SubtaskLoad, ...]:
+    """The loads that are counted since the start, or of nobody knows when."""
+    return tuple(row for row in job.loads if row.first_us is None)

@@ -169,6 +169,12 @@ def finding(job: JobQueues, spell: Spell, title: str) -> Finding:
         if spell.ordinary
         else ""
     )
+    if spell.then is not None:
+        after = spell.then.subject
+        name = say.subtask_of(after.task, after.subtask_index, after.parallelism)
+        note += (
+            f" It is over; from then on {name if after.task else after.taskmanager} was to blame."
+        )
     return Finding(
         job=job.job.key,
         severity=severity(job, spell),

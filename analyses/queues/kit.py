@@ -35,9 +35,11 @@ from flowdiag.analyses.queues.judging import (
     who,
 )
 from flowdiag.analyses.queues.root import (
+    ends,
     find_spells,
     linked,
     loads_in,
+    most_samples,
     name_of,
     pressed_windows,
     sampled,
@@ -66,6 +68,7 @@ __all__ = [
     "SubtaskKey",
     "by_task",
     "cite",
+    "ends",
     "find_spells",
     "joined",
     "limit",
@@ -74,6 +77,7 @@ __all__ = [
     "machine",
     "measured",
     "median",
+    "most_samples",
     "name_of",
     "of_job",
     "of_subtask",

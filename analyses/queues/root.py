@@ -36,7 +36,7 @@ from flowdiag.analyses.flink.pressure import (
     slow_place,
     view_of,
 )
-from flowdiag.analyses.flink.suspects import Conviction, convict
+from flowdiag.analyses.flink.suspects import Conviction, convict, goes_with
 from flowdiag.analyses.flink.suspects.case import Case, Suspect, sync_share
 from flowdiag.analyses.flink.suspects.signals import SNAPSHOT_SHARE
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, joined
@@ -70,6 +70,7 @@ class Spell:
         whole: whether all that the vertex has is busy, not some of its subtasks.
         before: the tasks that wait for it, and the largest share of the time that one of them does.
         samples: of the subtask that has fewest.
+        then: who was to blame from its end on, where others waited on.
     """
 
     task: str
@@ -88,6 +89,7 @@ class Spell:
     ended_by_start: bool = False
     draining: bool = False
     fatal: bool = False
+    then: Conviction | None = None
 
     @property
     def cause(self) -> str | None:
@@ -139,6 +141,8 @@ class Spell:
             return False
         if self.draining and self.whole:
             return True
+        if self.state is State.RECOVERED and self.then is not None:
+            return False
         if self.state is State.RECOVERED:
             return (self.after_start or self.ended_by_start) and (
                 self.whole or self.lasted_us <= SHORT_US
@@ -176,6 +180,12 @@ def sampled(job: JobQueues) -> bool:
     return any(
         sum(sample.samples for sample in each) >= ENOUGH_TIMES for each in job.samples.values()
     )
+
+
+@once
+def most_samples(job: JobQueues) -> int:
+    """Samples over time of the subtask that has most."""
+    return max((sum(s.samples for s in each) for each in job.samples.values()), default=0)
 
 
 def loads_in(job: JobQueues, windows: Iterable[int] | None = None) -> Loads:
@@ -403,17 +413,54 @@ def find_spells(job: JobQueues) -> tuple[Spell, ...]:
             return ()  # single answers convict nobody
         whole = _spell(job, None, loads_in(job))
         return _ranked(whole)
-    seen: dict[str, list[int]] = defaultdict(list)
+    seen: dict[str, dict[int, Root]] = defaultdict(dict)
     for place, window in enumerate(order):
         for root in ends(job, loads_in(job, [window])):
-            seen[root.task].append(place)
+            seen[root.task][place] = root
     # A root that shows only over all of the input: where windows are thin.
     found: list[Spell] = []
-    for task, places in seen.items():
-        for run in _runs(places):
-            windows = order[run[0] : run[-1] + 1]
-            found += _spell(job, windows, loads_in(job, windows), only=task)
+    for task, roots_at in seen.items():
+        for run in _runs(list(roots_at)):
+            stages = [order[low : high + 1] for low, high in _stages(run, roots_at)]
+            parts = _in_stages(job, task, stages) if len(stages) > 1 else []
+            at_once = [order[run[0] : run[-1] + 1]]
+            found += parts if len(parts) > 1 else _in_stages(job, task, at_once)
     return _ranked(found)
+
+
+def _in_stages(job: JobQueues, task: str, stages: Iterable[Sequence[int]]) -> list[Spell]:
+    """The spells of a task in each of some series of windows; another culprit in each."""
+    found: list[Spell] = []
+    for windows in stages:
+        for spell in _spell(job, windows, loads_in(job, windows), only=task):
+            before = found[-1] if found else None
+            if before is not None and goes_with(before.conviction, spell.conviction):
+                return []
+            if before is not None:
+                found[-1] = replace(before, state=State.RECOVERED, then=spell.conviction)
+            found.append(spell)
+    return found
+
+
+def _stages(run: Sequence[int], roots_at: Mapping[int, Root]) -> list[tuple[int, int]]:
+    """First and last places of the parts of a run in which the same subtasks are the end, in order.
+
+    One window in which others are is an accident, unless it is the first or the last.
+    """
+    stages: list[tuple[int, int, frozenset[SubtaskKey]]] = []
+    for place in run:
+        root = roots_at[place]
+        keys = frozenset(load.key for load in root.subtasks)
+        if stages and (root.whole or stages[-1][2] & keys):
+            first, _, common = stages[-1]
+            stages[-1] = (first, place, common if root.whole else common & keys)
+        elif len(stages) > 1 and stages[-1][0] == stages[-1][1] and stages[-2][2] & keys:
+            stages.pop()
+            first, _, common = stages[-1]
+            stages[-1] = (first, place, common & keys)
+        else:
+            stages.append((place, place, keys))
+    return [(first, last) for first, last, _ in stages]
 
 
 def _runs(places: Sequence[int]) -> list[list[int]]:

@@ -419,7 +419,7 @@ def _culprits(ranked: Iterable[Pair]) -> tuple[Culprit, ...]:
     """The accused, nearest to the root first, each once."""
     culprits: dict[Subject, Culprit] = {}
     for outcome, finding in ranked:
-        subject = _subject(finding.subject)
+        subject = subject_of(finding.subject)
         if finding.why:
             culprits.setdefault(
                 subject,
@@ -428,17 +428,24 @@ def _culprits(ranked: Iterable[Pair]) -> tuple[Culprit, ...]:
                     code=outcome.code,
                     why=clean(finding.why),
                     confidence=finding.confidence,
+                    state=finding.state,
+                    first_seen=iso(finding.first_us),
+                    last_seen=iso(finding.last_us),
                 ),
             )
     return tuple(culprits.values())
 
 
 def _culprit_order(pair: Pair) -> tuple[Any, ...]:
-    """What still lasts before what is over; then root before consequence; then how bad, how sure."""
+    """What still lasts before what is over; then root before consequence; then how bad, how sure.
+
+    A weak vote outranks nobody who is proven, however bad it would be.
+    """
     outcome, x = pair
     return (
         x.state is not f.State.ONGOING,
         x.rank,
+        x.confidence is f.Confidence.LOW,
         -x.severity.weight,
         -x.confidence.weight,
         -x.count,
@@ -456,7 +463,7 @@ def _tie(outcome: f.RuleOutcome, finding: f.Finding) -> tuple[Any, ...]:
         outcome.code,
         finding.job or ("", ""),
         finding.first_us if finding.first_us is not None else -1,
-        msgspec.json.encode(_subject(finding.subject)),
+        msgspec.json.encode(subject_of(finding.subject)),
         finding.title,
     )
 
@@ -496,7 +503,7 @@ def _finding(
             Vote(signal=vote.signal, says=clean(vote.says), weight=vote.weight)
             for vote in finding.votes
         ],
-        subject=_subject(finding.subject),
+        subject=subject_of(finding.subject),
         cause=finding.cause,
         title=clean(finding.title),
         why=clean(finding.why) if finding.why else None,
@@ -556,7 +563,8 @@ def _action(action: f.Action) -> Action:
     )
 
 
-def _subject(subject: f.Subject) -> Subject:
+def subject_of(subject: f.Subject) -> Subject:
+    """A subject as documents have it."""
     return Subject(**{name: getattr(subject, name) for name in Subject.__struct_fields__})
 
 

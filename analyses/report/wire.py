@@ -177,6 +177,9 @@ class Culprit(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     why: str
     confidence: f.Confidence
+    state: f.State
+    first_seen: str | None
+    last_seen: str | None
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -328,6 +331,26 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     taskmanagers: int
 
 
+class CheckpointEpisode(msgspec.Struct, frozen=True, kw_only=True):
+    """Checkpoints that expired without much between, and who held them up.
+
+    `state` is `recovered` where a later checkpoint completed, or where somebody else held up those that
+    followed. `subject`, `cause`, `confidence` are null where nobody could be named: `reason` says why.
+    """
+
+    run: int
+    first_checkpoint: int
+    last_checkpoint: int
+    expired: int
+    state: f.State
+    first_seen: str | None
+    last_seen: str | None
+    subject: Subject | None
+    cause: str | None
+    confidence: f.Confidence | None
+    reason: str | None
+
+
 class CheckpointJob(msgspec.Struct, frozen=True, kw_only=True):
     """One job of `flowdiag checkpoints`."""
 
@@ -340,6 +363,7 @@ class CheckpointJob(msgspec.Struct, frozen=True, kw_only=True):
     culprits: list[Culprit]
     runs: int
     counts: dict[str, int]
+    episodes: list[CheckpointEpisode]
     checkpoints: list[Checkpoint]
     late_acknowledgements: list[LateAcknowledgement]
     declines: list[Decline]

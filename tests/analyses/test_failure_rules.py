@@ -152,7 +152,9 @@ def test_declines_of_everybody_accuse_nobody_alone() -> None:
     job.completes(5)
     for checkpoint in job.declined(6):
         for task, index in job.everyone("enrich", "aggregate"):
-            job.refuses(checkpoint, task, index, "java.net.ConnectException: bucket unreachable")
+            job.refuses(
+                checkpoint, task, index, "java.lang.IllegalStateException: no such currency"
+            )
     found = one(task_failure.RULE, job.facts())
     assert found.subject.kind == "job"
 

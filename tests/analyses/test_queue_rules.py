@@ -12,6 +12,7 @@ from flowdiag.analyses.finding import Confidence, Severity, State, Verdict
 from flowdiag.analyses.flink.job import SubtaskLoad
 from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.options import Options
+from flowdiag.analyses.queues import judging
 from flowdiag.analyses.queues.data import queue_vertices
 from flowdiag.analyses.queues.remedies import queue_remedies
 from flowdiag.analyses.queues.root import find_spells
@@ -419,3 +420,61 @@ def test_a_selection_keeps_the_windows_in_its_time() -> None:
         QUEUES, facts, (), Options(selection=Selection(until=Moment(utc_us=bench.at(-5))))
     )
     assert judged(*none.jobs).verdict is Verdict.INCONCLUSIVE
+
+
+# --- over time ------------------------------------------------------------------------------------
+
+
+def moving(*stages: tuple[int, range]) -> Queues:
+    """One subtask of enrich after the other has the hot key, for some minutes each."""
+    bench = Queues(minutes=max(span.stop for _, span in stages) + 1)
+    for index, minutes in stages:
+        bench.says("Source: orders", minutes=minutes, **WAITS)
+        bench.says("enrich", index, minutes=minutes, **WORKS, **FULL, records_in=9000.0)
+    return bench
+
+
+def told(bench: Queues) -> list[tuple[int | None, State, Severity]]:
+    spells = sorted(find_spells(bench.job()), key=lambda spell: spell.windows)
+    return [
+        (spell.conviction.suspect.subtask_index, spell.state, judging.severity(bench.job(), spell))
+        for spell in spells
+    ]
+
+
+def test_a_hot_key_that_moves_is_named_for_each_of_its_times() -> None:
+    bench = moving((2, range(1, 5)), (0, range(5, 9)))
+    bench.minutes = 9
+    assert told(bench) == [
+        (2, State.RECOVERED, Severity.WARNING),
+        (0, State.ONGOING, Severity.WARNING),
+    ]
+    first = judged(bench.job()).culprits
+    assert [c.subject.subtask_index for c in first] == [0, 2]
+    over = find_spells(bench.job())[1]
+    assert over.then is not None and over.then.suspect.subtask_index == 0
+
+
+def test_one_minute_of_another_is_no_move() -> None:
+    bench = moving((2, range(1, 4)), (0, range(4, 5)), (2, range(5, 9)))
+    bench.minutes = 9
+    assert [index for index, *_ in told(bench)] == [2]
+
+
+def test_few_samples_are_never_healthy() -> None:
+    quiet = Queues(minutes=1, per_minute=3).job()
+    assert judged(quiet).verdict is Verdict.INCONCLUSIVE
+    (found,) = reasons(quiet)
+    assert found.reason == "3 samples of each subtask at most: too few to say that nobody waits"
+
+
+def test_who_works_while_others_wait_is_suspected_from_the_first_sample() -> None:
+    job = hot_key(Queues(minutes=1, per_minute=1)).job()
+    found = judged(job)
+    assert (found.verdict, found.culprits) == (Verdict.INCONCLUSIVE, ())
+
+
+def test_nobody_has_room_for_whom_others_wait() -> None:
+    for samples in (1, 2, 3, 6):
+        job = hot_key(Queues(minutes=1, per_minute=samples)).job()
+        assert not [f for f in findings(job).values() if "it has room" in f.explain]

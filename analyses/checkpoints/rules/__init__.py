@@ -10,6 +10,7 @@ from flowdiag.analyses.checkpoints.rules import (
     checkpoint_expired,
     checkpoint_never_completes,
     checkpoint_not_triggered,
+    checkpoint_storage_failing,
     checkpoint_threshold_exceeded,
     growing_checkpoint,
     jobmanager_stalled,
@@ -54,4 +55,5 @@ RULES: Final[tuple[Rule, ...]] = (
     no_source_acknowledged.RULE,
     stuck_task.RULE,
     restart_loop.RULE,
+    checkpoint_storage_failing.RULE,
 )

@@ -30,7 +30,10 @@ record costs it as much more (three times at least); synchronous snapshots in 30
 without taking in anything; three times its siblings' time per record; no reaction to cancelling. A task
 of which two thirds of the subtasks are busy is slow as a whole.
 
-Failed checkpoints with at most three completed ones between are judged together.
+Failed checkpoints with at most three completed ones between are judged together, on the late messages,
+acknowledgements and metrics of their time. Where parts of such a series convict different subtasks or
+TaskManagers, with medium confidence at least, the culprit moved: each is named for its part, and all
+but the last are over.
 
 What to do
 ----------
@@ -48,12 +51,18 @@ if the machine runs but one subtask of each vertex and no metrics tell the time 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from flowdiag.analyses import say
-from flowdiag.analyses.checkpoints.culprit import Answer, answer_of, hot_spot
+from flowdiag.analyses.checkpoints.culprit import (
+    Answer,
+    answers,
+    followed,
+    hot_spot,
+    lasted,
+)
 from flowdiag.analyses.finding import (
     MAX_CITED,
     Confidence,
@@ -66,7 +75,7 @@ from flowdiag.analyses.finding import (
     cite,
 )
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import Episode, all_spells, concluded
+from flowdiag.analyses.flink.episodes import Episode, concluded
 from flowdiag.analyses.flink.job import JobFacts, Status
 from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.suspects import Conviction, numbers_of
@@ -75,15 +84,12 @@ from flowdiag.analyses.flink.suspects.remedies import cures, explanation
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.rule import Limits, Rule
 
-# Episodes are judged one by one up to here; of more, the last ones tell what is the matter now.
-_MOST_SPELLS: Final = 40
-
 
 def judge(job: Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
     """One finding per job and culprit."""
-    sick = [n for n, e in enumerate(all_spells(job)) if e.count(Status.EXPIRED)]
-    if sick:
-        yield from _held_up(job, sick[-_MOST_SPELLS:])
+    told = answers(job)
+    if told:
+        yield from _held_up(job, told)
     elif (answer := hot_spot(job)) is not None:
         yield from _saturated(job, answer)
 
@@ -124,11 +130,10 @@ def _saturated(job: JobFacts, answer: Answer) -> Iterator[Finding | Inconclusive
     )
 
 
-def _held_up(job: JobFacts, numbers: list[int]) -> Iterator[Finding | Inconclusive]:
+def _held_up(job: JobFacts, told: Sequence[Answer]) -> Iterator[Finding | Inconclusive]:
     named: dict[tuple[object, str | None], list[tuple[Episode, Conviction]]] = {}
     unnamed: list[Answer] = []
-    for number in numbers:
-        answer = answer_of(job, number)
+    for answer in told:
         found = answer.conviction
         if found is None:
             unnamed.append(answer)
@@ -152,13 +157,15 @@ def _of_a_culprit(job: JobFacts, group: list[tuple[Episode, Conviction]]) -> Fin
     _, best = max(group, key=lambda pair: (pair[1].confidence.weight, len(pair[0].checkpoints)))
     series = [episode for episode, _ in group]
     expired = sum(e.count(Status.EXPIRED) for e in series)
+    after = _after(job, series[-1])
     cited = cite((ref, None) for _, conviction in group for ref in conviction.refs)
     ended = j.ends(c for e in series for c in e.checkpoints)
     return _said(
         job,
         best,
-        f"held up {say.plural(expired, 'checkpoint')}",
-        explain=explanation(best),
+        f"held up {say.plural(expired, 'checkpoint')}"
+        + (f", then {_name(after)} did" if after is not None and series[-1].handed_on else ""),
+        explain=" ".join([explanation(best), *_when(job, series, after)]),
         severity=_severity(job, series),
         state=j.state_of(series),
         first_us=series[0].first_us,
@@ -169,13 +176,42 @@ def _of_a_culprit(job: JobFacts, group: list[tuple[Episode, Conviction]]) -> Fin
     )
 
 
-def _said(job: JobFacts, found: Conviction, what: str, **said: Any) -> Finding:
-    """A finding about a conviction; `what` stands behind the name in its title."""
+def _after(job: JobFacts, episode: Episode) -> Conviction | None:
+    """Who held up the checkpoints that failed next, if it was somebody else."""
+    return next((o.conviction for one, o in followed(job) if one.episode is episode), None)
+
+
+def _before(job: JobFacts, episode: Episode) -> Conviction | None:
+    """Who held up the checkpoints that failed before, if it was somebody else."""
+    return next((one.conviction for one, o in followed(job) if o.episode is episode), None)
+
+
+def _when(job: JobFacts, series: list[Episode], after: Conviction | None) -> Iterator[str]:
+    """Since when, until when, who before and who after."""
+    last = series[-1]
+    yield f"It held up {' and '.join(lasted(episode) for episode in series[-3:])}."
+    if len(series) > 3:
+        yield f"Before that it held up others, {len(series) - 3} times."
+    before = _before(job, series[0])
+    if before is not None:
+        yield f"Before it, {_name(before)} held checkpoints up."
+    if after is not None:
+        yield f"After it, {_name(after)} held checkpoints up."
+    if last.recovered is not None and after is None:
+        yield f"It is over: checkpoint {last.recovered.id} completed."
+
+
+def _name(found: Conviction) -> str:
+    """The convicted, for people."""
     subject = found.subject
     if subject.kind == "taskmanager":
-        name = f"TaskManager {say.place(subject.taskmanager, subject.host)}"
-    else:
-        name = say.subtask_of(subject.task, subject.subtask_index, subject.parallelism)
+        return f"TaskManager {say.place(subject.taskmanager, subject.host)}"
+    return say.subtask_of(subject.task, subject.subtask_index, subject.parallelism)
+
+
+def _said(job: JobFacts, found: Conviction, what: str, **said: Any) -> Finding:
+    """A finding about a conviction; `what` stands behind the name in its title."""
+    subject, name = found.subject, _name(found)
     pro = sum(vote.weight for vote in found.votes if vote.weight > 0)
     contra = -sum(vote.weight for vote in found.votes if vote.weight < 0)
     return Finding(

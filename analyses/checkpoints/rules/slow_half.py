@@ -37,9 +37,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final, NamedTuple
 
-from flowdiag.analyses.checkpoints.culprit import answer_of
+from flowdiag.analyses.checkpoints.culprit import answers
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import RULE as SLOW
-from flowdiag.analyses.flink.episodes import all_spells
 from flowdiag.analyses.flink.kit import (
     WARM_UP,
     Action,
@@ -200,10 +199,8 @@ def _own_ms(row: SubtaskCheckpoint) -> int:
 
 def _by_shape(job: Job) -> Told | None:
     """By who acknowledged and who did not."""
-    series = all_spells(job)
-    last = range(max(0, len(series) - 10), len(series))
-    answers = [answer_of(job, n) for n in last if series[n].count(Status.EXPIRED)]
-    found = [answer.conviction for answer in answers if answer.conviction is not None]
+    last = answers(job)[-10:]
+    found = [answer.conviction for answer in last if answer.conviction is not None]
     known = [c.half for c in found if c.half in _NAMES and c.confidence is not Confidence.LOW]
     if not known:
         return None

@@ -18,7 +18,8 @@ How it decides
 Failures up to the next completed checkpoint are one crisis. Its root is the failure nearest to a
 cause within the first minute: memory before a lost TaskManager, that before user code, that before
 missing slots; cancellations and other consequences never. This rule reports crises whose root is an
-exception of the job itself; lost TaskManagers are CP302, memory is CP303. Declines are counted by
+exception of the job itself; lost TaskManagers are CP302, memory is CP303. What the storage refused to several
+TaskManagers is CP312, and nobody's fault. Declines are counted by
 subtask: one that gave its own cause is accused, or that declined `repeated` checkpoints without a
 reason; those that declined `alike` as many are accused with it. Where only TaskManagers tell of failed
 snapshots, `repeated` of one subtask are needed. Critical when the job failed for good or has been
@@ -41,6 +42,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.causes import CAUSE_OF_CLASS, cause_of_class
+from flowdiag.analyses.checkpoints.storage import refused
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.crises import said_of
 from flowdiag.analyses.flink.kit import (
@@ -276,12 +278,13 @@ def _title(name: str, cause: str | None, bursts: int, text: str, crisis: Crisis)
 def _declined(job: Job, limits: Failed) -> Iterator[Finding]:
     """Snapshots that failed, by the checkpoints that were declined for them."""
     series = [e for e in episodes(job) if e.count(Status.DECLINED, Status.FAILED)]
+    storage = refused(job)
     ids = {
         (c.run, c.id)
         for e in series
         for c in e.checkpoints
         if c.status in (Status.DECLINED, Status.FAILED)
-    }
+    } - (storage.checkpoints if storage is not None else frozenset())
     declines = [
         replace(d, reason=d.reason or _told_elsewhere(job, d))
         for d in job.declines

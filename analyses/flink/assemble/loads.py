@@ -20,7 +20,8 @@ def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -
         for name in (attempt.taskmanager, attempt.host, attempt.task)
         if name
     }
-    found = []
+    found: list[SubtaskLoad] = []
+    windows: dict[int, int] = {}
     for row in rows:
         ref = row["ref"]
         taskmanager, host, task = (
@@ -50,16 +51,25 @@ def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -
                 if row["start_delay_ns"] is None
                 else row["start_delay_ns"] / 1e6,
                 ref=Ref(ref["source"], ref["offset"]) if ref else None,
+                first_us=row["first_us"],
+                last_us=row["last_us"],
             )
         )
-    # A log that was given twice, once of another cluster by its folder, gives two loads of a subtask.
+        windows[id(found[-1])] = row["window"]
+    # A log that was given twice, once of another cluster by its folder, gives two loads of a subtask
+    # in each window.
     fullest: dict[tuple[object, ...], SubtaskLoad] = {}
     for load in sorted(found, key=lambda load: -load.samples):
-        fullest.setdefault(
-            (load.job, load.task, load.subtask_index, load.taskmanager, load.host), load
-        )
+        place = (load.job, load.task, load.subtask_index, load.taskmanager, load.host)
+        fullest.setdefault((*place, windows[id(load)]), load)
     return sorted(
-        fullest.values(), key=lambda load: (load.task, load.subtask_index, load.taskmanager or "")
+        fullest.values(),
+        key=lambda load: (
+            load.task,
+            load.subtask_index,
+            load.taskmanager or "",
+            load.first_us or 0,
+        ),
     )
 
 

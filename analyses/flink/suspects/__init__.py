@@ -69,6 +69,24 @@ class Conviction:
     refs: tuple[Ref, ...] = ()
 
 
+def goes_with(one: Conviction, other: Conviction) -> bool:
+    """Whether two convictions are of the same, or one is of the other's task or TaskManager.
+
+    A subtask whose sickness is its own, its data or its snapshots, is not its TaskManager.
+    """
+    mine, theirs = one.suspect, other.suspect
+    if mine == theirs:
+        return True
+    kinds = {mine.kind, theirs.kind}
+    if kinds == {"subtask", "task"}:
+        return mine.task == theirs.task
+    if kinds == {"subtask", "taskmanager"}:
+        subtask = one if mine.kind == "subtask" else other
+        own = subtask.cause not in (None, "slow-subtask")
+        return not own and one.subject.taskmanager == other.subject.taskmanager
+    return False
+
+
 def convict(case: Case) -> Conviction | None:
     """Let every signal vote on a case; None if nobody stands out."""
     accusations = [item for signal in SPEAKERS for item in signal(case)]

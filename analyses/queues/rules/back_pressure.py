@@ -16,7 +16,8 @@ Back-pressured time (1.13 and later) or the share of samples in which `isBackPre
 later); 50 % is Flink's own limit for high. The values of a vertex are maxima over its subtasks. Before
 1.10 only the usage of buffers tells, and this rule stays silent. Where nobody is found at the end of it, it has
 to have lasted for `lasted`, in `samples` at least; if it is over, it must not have begun within `near-start` of a
-start, nor be `isolated`. With the metrics of fewer than `known` of the subtasks nothing is judged.
+start, nor be `isolated`. With the metrics of fewer than `known` of the subtasks, or with fewer than `samples`
+of every subtask, nobody is called healthy: who works while others wait is said, as a suspicion.
 
 What to do
 ----------
@@ -43,11 +44,14 @@ from flowdiag.analyses.queues.kit import (
     Rule,
     Severity,
     State,
+    ends,
     find_spells,
     limit,
     linked,
     loads_in,
     measured,
+    most_samples,
+    name_of,
     of_job,
     pressed_windows,
     records_of,
@@ -89,8 +93,32 @@ def judge(job: JobQueues, limits: Pressed) -> Iterator[Finding | Inconclusive]:
         yield Inconclusive(reason=missing, remedy=_COLLECT, job=job.job.key)
         return
     windows = pressed_windows(job)
-    if windows and not find_spells(job):
+    thin = most_samples(job) < limits.samples
+    if thin and not (find_spells(job) and not windows):
+        yield _too_few(job, windows)
+    elif windows and not find_spells(job):
         yield from _without_end(job, windows, limits)
+
+
+def _too_few(job: JobQueues, windows: list[int]) -> Inconclusive:
+    """Too few samples to say that nobody is slow; who is suspected is said."""
+    number = say.plural(most_samples(job), "sample")
+    roots = [root for window in windows for root in ends(job, loads_in(job, [window]))]
+    if roots:
+        names = dict.fromkeys(name_of(job, load.key) for root in roots for load in root.subtasks)
+        shown = ", ".join(list(names)[:3]) + (
+            f" and {len(names) - 3} more" if len(names) > 3 else ""
+        )
+        reason = f"tasks wait and {shown} behind them work all the time, in {number} only"
+    elif windows:
+        reason = f"tasks wait, in too few samples to tell for whom ({number})"
+    else:
+        reason = f"{number} of each subtask at most: too few to say that nobody waits"
+    return Inconclusive(
+        reason=reason,
+        remedy="collect metrics for some minutes, every 15 seconds or more often",
+        job=job.job.key,
+    )
 
 
 def _missing(job: JobQueues, known: float) -> str | None:

@@ -71,6 +71,16 @@ def judge(job: JobQueues, limits: Uneven) -> Iterator[Finding]:
         yield _finding(job, worst, members, ratio, limits.ratio)
 
 
+def _awaited(job: JobQueues, load: Load) -> bool:
+    """Whether any task right before a subtask waits in any window."""
+    before = job.topology.upstream.get(load.key.task, ())
+    return any(
+        other.waits and other.key.task in before
+        for window in job.windows
+        for other in loads_in(job, [window]).values()
+    )
+
+
 def _finding(
     job: JobQueues, worst: Load, members: list[Load], ratio: float, most: float
 ) -> Finding:
@@ -82,7 +92,10 @@ def _finding(
         title=f"{name_of(job, worst.key)} takes in {ratio:.1f} times the records of its siblings",
         cause="data-skew",
         rank=Rank.SYMPTOM,
-        explain="Nobody waits for it yet: it has room. More data, and it is the first to be too slow.",
+        explain="Those before it wait, so it has no room; too few samples, or none of all its subtasks, "
+        "tell whether they wait for it."
+        if _awaited(job, worst)
+        else "Nobody waits for it yet: it has room. More data, and it is the first to be too slow.",
         measurements=(
             measured("records-ratio", round(ratio, 2), "ratio", most),
             measured(

@@ -1,0 +1,217 @@
+"""The culprit of each time: it moves, it recovers, it comes back, and several are sick at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flowdiag.analyses.checkpoints.culprit import answers
+from flowdiag.analyses.checkpoints.data import checkpoint_data
+from flowdiag.analyses.checkpoints.rules import RULES, checkpoint_culprit
+from flowdiag.analyses.finding import Confidence, Finding, Severity, State
+from flowdiag.analyses.flink.job import Checkpoint, JobFacts
+from flowdiag.analyses.flink.suspects.case import Suspect
+from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.report.build import judge
+
+from .judged import outcomes_of, said_by
+from .workbench import SECOND, T0, Bench
+
+FIRST, THEN = ("enrich", 2), ("aggregate", 3)
+BEFORE = {"enrich": "Source: orders", "aggregate": "enrich"}
+AFTER = {"enrich": ("aggregate", "Sink: deliver"), "aggregate": ("Sink: deliver",)}
+
+
+def stuck(job: Bench, checkpoints: list[Checkpoint], who: tuple[str, int]) -> None:
+    """Somebody and everything downstream has acknowledged none of some checkpoints."""
+    for checkpoint in checkpoints:
+        job.acknowledgements(checkpoint, [who, *job.everyone(*AFTER[who[0]])])
+
+
+def hot(job: Bench, checkpoints: list[Checkpoint], who: tuple[str, int], samples: int = 6) -> None:
+    """Metrics of the time of some checkpoints: somebody has a hot key."""
+    task, _ = who
+    known = list(job.loads)
+    job.loaded(
+        {
+            ("Source: orders", None): {"busy": None, "idle": 0.0, "back_pressured": 900.0},
+            (BEFORE[task], None): {"busy": 5.0, "idle": 0.0, "back_pressured": 990.0},
+            (task, None): {"records_in": 50.0, "busy": 20.0},
+            who: {"records_in": 1500.0, "busy": 995.0, "input_queue": 30.0, "idle": 5.0},
+        },
+        input_queue=1.0,
+    )
+    span = {
+        "samples": samples,
+        "first_us": checkpoints[0].triggered_us,
+        "last_us": checkpoints[-1].ended_us,
+    }
+    job.loads[:] = known + [replace(load, **span) for load in job.loads]
+
+
+def named(facts: JobFacts) -> list[tuple[Suspect | None, str | None, int, int, State]]:
+    return [
+        (
+            answer.conviction and answer.conviction.suspect,
+            answer.conviction and answer.conviction.cause,
+            answer.episode.checkpoints[0].id,
+            answer.episode.checkpoints[-1].id,
+            answer.episode.state,
+        )
+        for answer in answers(facts)
+    ]
+
+
+def findings(job: Bench) -> list[Finding]:
+    said = said_by(checkpoint_culprit.RULE, job.facts())
+    return [item for item in said if isinstance(item, Finding)]
+
+
+def moved(first: int = 6, then: int = 6) -> Bench:
+    """One series of expired checkpoints, held up by one subtask and then by another."""
+    job = Bench(interval_s=30, timeout_s=60)
+    job.completes(5)
+    before = job.expires(first)
+    after = job.expires(then)
+    for checkpoints, who in ((before, FIRST), (after, THEN)):
+        stuck(job, checkpoints, who)
+        hot(job, checkpoints, who)
+    return job
+
+
+@pytest.mark.parametrize(("first", "then"), [(6, 6), (3, 9), (10, 4), (40, 23), (2, 2)])
+def test_a_culprit_that_moves_is_named_for_its_own_time(first: int, then: int) -> None:
+    job = moved(first, then)
+    assert named(job.job()) == [
+        (Suspect(*FIRST), "data-skew", 6, 5 + first, State.RECOVERED),
+        (Suspect(*THEN), "data-skew", 6 + first, 5 + first + then, State.ONGOING),
+    ]
+
+
+def test_the_report_says_since_when_until_when_and_who_followed() -> None:
+    one, other = findings(moved())
+    assert (one.state, other.state) == (State.RECOVERED, State.ONGOING)
+    assert (one.severity, other.severity) == (Severity.WARNING, Severity.CRITICAL)
+    assert one.title == ("enrich (3/4) held up 6 checkpoints, then aggregate (4/6) did (data-skew)")
+    assert "It held up checkpoints 6 to 11, 22:15:50 to 22:21:50 UTC." in one.explain
+    assert "After it, aggregate (4/6) held checkpoints up." in one.explain
+    assert "Before it, enrich (3/4) held checkpoints up." in other.explain
+    assert one.last_us == other.first_us == T0 + 510 * SECOND
+
+
+def test_who_is_sick_now_is_named_first_and_both_are_in_the_data() -> None:
+    facts = moved().facts()
+    outcomes = outcomes_of(RULES, facts)
+    culprits = judge(outcomes).culprits
+    assert [(c.subject.task, c.state) for c in culprits] == [
+        ("aggregate", State.ONGOING),
+        ("enrich", State.RECOVERED),
+    ]
+    (job,) = checkpoint_data(facts, outcomes)
+    assert [
+        (e.first_checkpoint, e.last_checkpoint, e.subject and e.subject.task, e.cause, e.state)
+        for e in job.episodes
+    ] == [
+        (6, 11, "enrich", "data-skew", State.RECOVERED),
+        (12, 17, "aggregate", "data-skew", State.ONGOING),
+    ]
+
+
+def test_one_culprit_stays_one() -> None:
+    job = Bench(interval_s=30, timeout_s=60)
+    job.completes(5)
+    expired = job.expires(20)
+    stuck(job, expired, FIRST)
+    for place in range(0, 20, 4):
+        hot(job, expired[place : place + 4], FIRST)
+    assert named(job.job()) == [(Suspect(*FIRST), "data-skew", 6, 25, State.ONGOING)]
+
+
+def test_single_checkpoints_that_accuse_somebody_else_are_no_move() -> None:
+    job = Bench(interval_s=30, timeout_s=60)
+    job.completes(5)
+    expired = job.expires(12)
+    hot(job, expired, FIRST)
+    for number, checkpoint in enumerate(expired):
+        stuck(job, [checkpoint], THEN if number == 5 else FIRST)
+    assert [(who, cause) for who, cause, *_ in named(job.job())] == [(Suspect(*FIRST), "data-skew")]
+
+
+def test_metrics_of_another_time_accuse_nobody() -> None:
+    """Long ago somebody had a hot key; what holds checkpoints up now only the acknowledgements say."""
+    job = Bench(interval_s=30, timeout_s=60)
+    job.completes(5)
+    before = job.expires(4)
+    stuck(job, before, FIRST)
+    hot(job, before, FIRST)
+    job.completes(20)
+    stuck(job, job.expires(4), THEN)
+    assert [(who, cause) for who, cause, *_ in named(job.job())] == [
+        (Suspect(*FIRST), "data-skew"),
+        (Suspect(*THEN), None),
+    ]
+
+
+def test_who_recovered_and_came_back_is_one_finding_with_both_times() -> None:
+    job = Bench(interval_s=30, timeout_s=60)
+    for _ in range(2):
+        job.completes(6)
+        expired = job.expires(4)
+        stuck(job, expired, FIRST)
+        hot(job, expired, FIRST)
+    job.completes(6)
+    (found,) = findings(job)
+    assert (found.state, found.count) == (State.RECOVERED, 8)
+    assert "checkpoints 7 to 10, " in found.explain and "checkpoints 17 to 20, " in found.explain
+    assert "It is over: checkpoint 21 completed." in found.explain
+
+
+def test_sick_before_and_after_its_taskmanager_died_is_the_culprit() -> None:
+    """The subtask lives on elsewhere, and so do its metrics."""
+    job = Bench(interval_s=30, timeout_s=60)
+    job.completes(5)
+    before = job.expires(4)
+    stuck(job, before, FIRST)
+    hot(job, before, FIRST, samples=60)
+    job.happens("task-failure", task="aggregate", subtask_index=0, cause="lost")
+    restarted = job.now_s
+    job.happens("job-running")
+    after = job.expires(4)
+    stuck(job, after, FIRST)
+    known = list(job.loads)
+    job.loads.clear()
+    hot(job, after, FIRST, samples=6)
+    elsewhere = {"taskmanager": "tm-9", "host": "host-tm-9"}
+    job.loads[:] = known + [
+        replace(load, **elsewhere) if (load.task, load.subtask_index) == FIRST else load
+        for load in job.loads
+    ]
+    attempts = [
+        *(job.attempt(*who) for who in job.everyone()),
+        replace(job.attempt(*FIRST, number=1), deployed_us=job.at(restarted), **elsewhere),
+    ]
+    more: dict[str, Any] = {"attempts": tuple(attempts)}
+    (answer,) = answers(job.job(**more))
+    assert answer.conviction is not None
+    assert answer.conviction.suspect == Suspect(*FIRST)
+    assert answer.conviction.subject.taskmanager == "tm-9"
+
+
+def test_a_weak_vote_does_not_outrank_who_is_proven() -> None:
+    """Two jobs of a session cluster: one has a hot key and recovers at times, the other fails for nobody knows whom."""
+    proven = moved(4, 4)
+    proven.completes(1)
+    stuck(proven, proven.expires(1), THEN)
+    weak = Bench(interval_s=30, timeout_s=60, key=JobKey("", "b" * 32))
+    weak.completes(5)
+    (first, *_) = weak.expires(6)
+    weak.acknowledgements(first, weak.everyone("aggregate", "Sink: deliver"))
+    facts = proven.facts(jobs=(weak.job(), proven.job()))
+    outcomes = outcomes_of(RULES, facts)
+    culprits = judge(outcomes).culprits
+    assert {c.subject.job_id for c in culprits} == {"a" * 32, "b" * 32}
+    assert (culprits[0].subject.job_id, culprits[0].subject.task) == ("a" * 32, "aggregate")
+    alone = judge(outcomes, weak.key).culprits
+    assert [c.confidence for c in alone] == [Confidence.LOW]

@@ -1,0 +1,127 @@
+"""CP312: what the storage refuses to several is nobody's fault."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowdiag.analyses.checkpoints.rules import RULES
+from flowdiag.analyses.finding import Confidence, State, Verdict
+from flowdiag.analyses.report.build import judge
+
+from .judged import outcomes_of
+from .workbench import Bench
+
+WRAPPED = (
+    "java.lang.Exception: Could not materialize checkpoint {number} for operator {task} ({index}/4)#0.\n"
+    "Caused by: java.io.IOException: Could not flush to file and close the file system output stream to "
+    "hdfs://nn/flink/checkpoints/0a1b2c3d4e5f60718293a4b5c6d7e8f9/chk-{number}/a in order to obtain the "
+    "stream state handle\n"
+    "Caused by: {cause}"
+)
+FULL = "java.io.IOException: No space left on device"
+WORDS = [
+    (FULL, "is full"),
+    ("org.apache.hadoop.security.AccessControlException: Permission denied: user=flink", "denies"),
+    (
+        "com.amazonaws.services.s3.model.AmazonS3Exception: Slow Down (Status Code: 503)",
+        "throttles",
+    ),
+]
+
+
+def refused(cause: str, who: list[tuple[str, int]], checkpoints: int = 4) -> Bench:
+    job = Bench(interval_s=30, timeout_s=60)
+    job.completes(5)
+    for checkpoint in job.declined(checkpoints):
+        for task, index in who:
+            job.refuses(
+                checkpoint,
+                task,
+                index,
+                WRAPPED.format(number=checkpoint.id, task=task, index=index + 1, cause=cause),
+            )
+    return job
+
+
+def culprits(job: Bench) -> list[tuple[str, str, str | None, int | None]]:
+    found = judge(outcomes_of(RULES, job.facts())).culprits
+    return [(c.code, c.subject.kind, c.subject.task, c.subject.subtask_index) for c in found]
+
+
+@pytest.mark.parametrize(("cause", "word"), WORDS)
+def test_the_same_on_several_taskmanagers_is_the_storage(cause: str, word: str) -> None:
+    job = refused(cause, [("enrich", 0), ("enrich", 1), ("aggregate", 4)])
+    outcomes = outcomes_of(RULES, job.facts())
+    found = judge(outcomes)
+    assert (found.verdict, found.cause) == (Verdict.FAILING, "storage-failure")
+    assert culprits(job) == [("CP312", "storage", None, None)]
+    (finding,) = [f for o in outcomes if o.code == "CP312" for f in o.findings]
+    assert (finding.confidence, finding.state, finding.count) == (
+        Confidence.HIGH,
+        State.ONGOING,
+        4,
+    )
+    assert f"(hdfs://nn/flink/checkpoints) {word}" in finding.title
+    assert "since checkpoint 6" in finding.explain
+
+
+def test_one_subtask_is_that_subtask() -> None:
+    assert culprits(refused(FULL, [("enrich", 2)])) == [("CP301", "subtask", "enrich", 2)]
+
+
+def test_several_subtasks_of_one_taskmanager_are_not_the_storage() -> None:
+    job = Bench()
+    on_one = [who for who in job.on("tm-2") if who[0] != "Source: orders"]
+    assert len(on_one) > 2
+    assert ("CP312", "storage", None, None) not in culprits(refused(FULL, on_one))
+
+
+def test_an_exception_of_several_that_is_no_storage_is_theirs() -> None:
+    job = Bench()
+    for checkpoint in job.declined(4):
+        for who in (("enrich", 0), ("enrich", 1)):
+            job.refuses(checkpoint, *who, "java.lang.IllegalStateException: cannot encode amount")
+    found = culprits(job)
+    assert [code for code, *_ in found] == ["CP301"]
+
+
+def test_the_jobmanager_alone_is_enough() -> None:
+    job = Bench(interval_s=30, timeout_s=60)
+    job.completes(5)
+    job.fails(
+        "Could not finalize the pending checkpoint 6. Failure reason: Failure to finalize checkpoint.\n"
+        f"Caused by: {FULL}",
+        3,
+    )
+    assert culprits(job) == [("CP312", "storage", None, None)]
+
+
+def test_it_is_over_once_checkpoints_complete() -> None:
+    job = refused(FULL, [("enrich", 0), ("enrich", 1)])
+    job.completes(6)
+    found = judge(outcomes_of(RULES, job.facts()))
+    assert found.verdict is Verdict.DEGRADED
+    assert found.culprits[0].state is State.RECOVERED
+
+
+def test_a_hot_key_beside_it_is_named_as_well() -> None:
+    job = Bench(interval_s=30, timeout_s=60)
+    job.completes(5)
+    for _ in range(4):
+        (declined,) = job.declined()
+        for who in (("enrich", 0), ("enrich", 1)):
+            job.refuses(declined, *who, FULL)
+        (expired,) = job.expires()
+        job.acknowledgements(expired, [("aggregate", 3), *job.everyone("Sink: deliver")])
+    job.loaded(
+        {
+            ("enrich", None): {"busy": 5.0, "idle": 0.0, "back_pressured": 990.0},
+            ("aggregate", None): {"records_in": 50.0, "busy": 20.0},
+            ("aggregate", 3): {"records_in": 1500.0, "busy": 995.0, "input_queue": 30.0},
+        },
+        input_queue=1.0,
+    )
+    assert {(kind, task, index) for _, kind, task, index in culprits(job)} == {
+        ("storage", None, None),
+        ("subtask", "aggregate", 3),
+    }
