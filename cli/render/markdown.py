@@ -24,7 +24,7 @@ def render(report: Report, page: Page) -> str:
 
 
 def _lines(report: Report, page: Page) -> Iterator[str]:
-    clock = words.clock_of(report)
+    clock = words.clock_of(report, page.zone)
     cause = f" ({report.summary.cause})" if report.summary.cause else ""
     yield f"# flowdiag {report.tool.command}: {_say(words.verdict_sentence(report) + cause)}"
     yield ""
