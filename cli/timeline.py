@@ -74,15 +74,17 @@ class Timeline:
         return f"duration: median {duration(self.median_ms)}, longest {duration(self.longest_ms)}"
 
 
-def timeline(checkpoints: Sequence[Checkpoint], clock: Clock, width: int) -> Timeline:
-    """Lay out checkpoints, in their order, in at most `MAX_ROWS` rows that fit into `width`."""
+def timeline(
+    checkpoints: Sequence[Checkpoint], clock: Clock, width: int, *, rows: int = MAX_ROWS
+) -> Timeline:
+    """Lay out checkpoints, in their order, in so many rows at most that fit into `width`."""
     days = {clock.show(c.triggered_at)[:10] for c in checkpoints if c.triggered_at}
     dated = len(days) > 1
     digits = len(str(max((c.id for c in checkpoints), default=0)))
     label = len("01-31 18:43" if dated else "18:43:04") + len(" #") + digits + 2
     columns = max(10, width - label)
     breaks = sum(a.run != b.run for a, b in pairwise(checkpoints))
-    room = columns * MAX_ROWS
+    room = columns * rows
     # A cell for every restart is only worth its room while restarts are few.
     show_breaks = breaks <= room // 8
     per_cell = max(1, -(-len(checkpoints) // (room - breaks if show_breaks else room)))

@@ -224,4 +224,4 @@ def test_redaction_is_consistent_and_leaves_the_contract_alone() -> None:
 def test_no_excerpts() -> None:
     report = reports.failing(privacy=Privacy(excerpts=False))
     assert {item.excerpt for finding in report.findings for item in finding.evidence} == {None}
-    assert "logs/jobmanager.log:8812" in RENDERERS[Format.TABLE](report, PAGE)
+    assert "logs/jobmanager.log:8991" in RENDERERS[Format.TABLE](report, PAGE)
