@@ -347,14 +347,14 @@ def block(title: str | Text, *lines: RenderableType) -> Group:
     return Group(heading(title) if isinstance(title, str) else title, *map(under, lines))
 
 
-def more(hidden: int, what: str = "") -> list[Text]:
+def more(hidden: int, what: str = "", hint: str = " (-v lists all)") -> list[Text]:
     """That a list goes on; nothing where it does not.
 
     >>> [text.plain for text in more(3)], more(0)
     (['… and 3 more (-v lists all)'], [])
     """
     named = f" {what}" if what else ""
-    return [Text(f"… and {hidden} more{named} (-v lists all)", "dim")] if hidden > 0 else []
+    return [Text(f"… and {hidden} more{named}{hint}", "dim")] if hidden > 0 else []
 
 
 def drawn(blocks: Iterable[RenderableType], page: Page, *, apart: bool = False) -> str:

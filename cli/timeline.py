@@ -102,6 +102,19 @@ def timeline(
     )
 
 
+def plain(picture: Timeline) -> list[str]:
+    """A timeline as lines of text: cells, durations below them, and what both mean."""
+    left = max((len(row.label) for row in picture.rows), default=0) + 2
+    lines = []
+    for row in picture.rows:
+        lines.append(row.label.ljust(left) + "".join(GLYPHS[cell.kind][0] for cell in row.cells))
+        bars = picture.bars(row, unicode=True)
+        lines += [" " * left + bars] if bars.strip() else []
+    legend = [f"{GLYPHS[kind][0]} {legend_word(kind)}" for kind in picture.kinds()]
+    legend += filter(None, (bucket_note(picture.per_cell), picture.scale()))
+    return [line.rstrip() for line in [*lines, "   ".join(legend)]]
+
+
 def legend_word(kind: str) -> str:
     """What a glyph means."""
     return {"break": "new run", "savepoint": "savepoint", "other": "unknown"}.get(

@@ -195,6 +195,30 @@ def convicted(culprit: Culprit) -> str:
     return f"{name}: {why}"
 
 
+def ranked(report: Report) -> list[tuple[Culprit, list[str]]]:
+    """The culprits in their order, each with the jobs of which the same is said."""
+    found: dict[tuple[str, str], tuple[Culprit, list[str]]] = {}
+    for culprit in report.summary.culprits:
+        _, jobs = found.setdefault((culprit.code, convicted(culprit)), (culprit, []))
+        name = culprit.subject.job_name
+        if name and culprit.subject.kind != "job":
+            jobs.append(name)
+    return list(found.values())
+
+
+def in_jobs(names: Sequence[str], most: int = 5) -> str:
+    """Which jobs something is about.
+
+    >>> in_jobs(["orders"]), in_jobs(["a", "b", "c"], 2)
+    ('job orders', '3 jobs: a, b, …')
+    """
+    if len(names) == 1:
+        return f"job {printable(names[0])}"
+    shown = [say.abbreviate(printable(name), NAME_CHARACTERS) for name in names[:most]]
+    shown += ["…"] if len(names) > most else []
+    return f"{say.plural(len(names), 'job')}: {', '.join(shown)}"
+
+
 def _beginning(subject: Subject) -> tuple[str, ...]:
     """With what rules begin to say why, where they say who it is."""
     if subject.task is None:

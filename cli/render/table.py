@@ -8,7 +8,7 @@ is what frames a report; what it consists of lies in `flowdiag.cli.views`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +16,6 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from flowdiag.analyses import say
-from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Culprit, Report, Rule
 from flowdiag.cli import views, words
 from flowdiag.cli.grid import VERDICT_STYLES, aligned, block, drawn, heading, line, more, under
@@ -131,11 +130,16 @@ def _verdict(report: Report, page: Page) -> RenderableType:
     if not summary.assessed or summary.verdict == "inconclusive":
         blocks += map(under, _beside_a_verdict(report, page))
     several = words.several_jobs(report)
-    ranked = list(enumerate(summary.culprits[: _CULPRITS[page.terse]], 1))
-    if ranked:
+    ranked = words.ranked(report)
+    shown = list(enumerate(ranked[: _CULPRITS[page.terse]], 1))
+    blocks += map(under, more(len(ranked) - len(shown), "in the JSON", hint=""))
+    if shown:
         rows = [
-            (Text(f"{number}.", "bold" if number == 1 else "dim"), _culprit(culprit, page, several))
-            for number, culprit in reversed(ranked)
+            (
+                Text(f"{number}.", "bold" if number == 1 else "dim"),
+                _culprit(culprit, page, jobs if several else []),
+            )
+            for number, (culprit, jobs) in reversed(shown)
         ]
         blocks.append(under(aligned(rows)))
     return Group(*blocks)
@@ -168,11 +172,9 @@ def _example(text: str, page: Page) -> str:
     return said if page.verbose else say.shorten(said, _EXAMPLE[page.terse])
 
 
-def _culprit(culprit: Culprit, page: Page, several_jobs: bool) -> Text:
+def _culprit(culprit: Culprit, page: Page, jobs: Sequence[str]) -> Text:
     convicted = words.convicted(culprit)
     said = line(convicted if page.verbose else words.brief(convicted))
-    job = culprit.subject.job_name
-    if several_jobs and job and culprit.subject.kind != "job":
-        said.append(f", job {printable(job)}")
+    said.append(f", {words.in_jobs(jobs)}" if jobs else "")
     said.append(f"  {culprit.code}, {culprit.confidence} confidence", "dim")
     return said

@@ -32,11 +32,12 @@ _CELL: Final = {
 
 def blocks(report: Report, page: Page, clock: words.Clock) -> list[RenderableType]:
     """A block for each job, or where they are many, for the sickest below an overview."""
-    overview, shown = triage("Jobs", report.data.jobs or (), _patient, page)
+    overview, shown = triage("Jobs", report.data.jobs or (), patient, page)
     return overview + [_job(job, page, clock) for job in shown]
 
 
-def _patient(job: CheckpointJob) -> Patient:
+def patient(job: CheckpointJob) -> Patient:
+    """What an overview tells of a job."""
     name = job.name or job.job_id
     return Patient(name, job.verdict, job.cause, f"checkpoints {words.counts(job)}")
 

@@ -26,7 +26,6 @@ _EVIDENCE: Final = (2, 2, 1, 1, 1)
 _EXCERPT: Final = (200, 160, 160, 120, 100)
 _ACTIONS: Final = (5, 4, 3, 2, 1)
 _OTHERS: Final = (12, 10, 8, 6, 4)
-_WHERE: Final = 5  # jobs of a group that are named
 _SUMMED_UP: Final = ("points-for", "points-against")  # the confidence says the same
 
 
@@ -188,9 +187,7 @@ def _of_a_rule(findings: Sequence[Finding], several: bool) -> tuple[RenderableTy
     said = line(f"{len(findings)} × {findings[0].name}")
     jobs = list(dict.fromkeys(filter(None, (words.job_of(each.subject) for each in findings))))
     if several and jobs:
-        names = [say.abbreviate(printable(job), words.NAME_CHARACTERS) for job in jobs[:_WHERE]]
-        names += ["…"] if len(jobs) > _WHERE else []
-        said.append(f" in {say.plural(len(jobs), 'job')}: {', '.join(names)}", "dim")
+        said.append(f" in {words.in_jobs(jobs)}", "dim")
     else:
         said.append(f", first: {printable(words.brief(findings[0].title))}", "dim")
     return _severity(findings[0]), Text(findings[0].code, "dim"), said

@@ -86,27 +86,31 @@ def _lines(patients: Iterable[Patient]) -> RenderableType:
     )
 
 
-def _groups(patients: Iterable[Patient], page: Page) -> list[RenderableType]:
-    alike: dict[tuple[str, str], list[Patient]] = {}
+def alike(patients: Iterable[Patient]) -> list[list[Patient]]:
+    """Those of the same verdict and cause together: the sick first, and of them the most frequent."""
+    found: dict[tuple[str, str], list[Patient]] = {}
     for patient in patients:
-        alike.setdefault((patient.verdict, patient.cause or ""), []).append(patient)
-    ranked = sorted(
-        alike.values(), key=lambda some: (words.sick_first(some[0].verdict), -len(some))
-    )
+        found.setdefault((patient.verdict, patient.cause or ""), []).append(patient)
+    return sorted(found.values(), key=lambda some: (words.sick_first(some[0].verdict), -len(some)))
+
+
+def _groups(patients: Iterable[Patient], page: Page) -> list[RenderableType]:
+    ranked = alike(patients)
     table = listing(
         ranked[:_GROUPS],
         Column("", lambda some: say.thousands(len(some))),
         Column("", lambda some: _verdict(some[0]), "left"),
         Column("", lambda some: line(some[0].cause or "", "bold"), "wrap"),
-        Column("", lambda some: line(_names(some, _NAMES[page.terse]), "dim"), "wrap"),
+        Column("", lambda some: line(names(some, _NAMES[page.terse]), "dim"), "wrap"),
         heads=None,
     )
     return [table, *more(len(ranked) - _GROUPS, "causes")]
 
 
-def _names(some: Sequence[Patient], most: int) -> str:
-    names = [say.abbreviate(printable(patient.name), _NAME) for patient in some[:most]]
-    return ", ".join(names + (["…"] if len(some) > most else []))
+def names(some: Sequence[Patient], most: int) -> str:
+    """The first few of them."""
+    shown = [say.abbreviate(printable(patient.name), _NAME) for patient in some[:most]]
+    return ", ".join(shown + (["…"] if len(some) > most else []))
 
 
 def judgements(report: Report) -> dict[str, tuple[str, str | None]]:

@@ -52,11 +52,12 @@ _STABILITY: Final = {
 
 def blocks(report: Report, page: Page, clock: words.Clock) -> list[RenderableType]:
     """A block for each application: how it keeps up, over time, and what is slow in it."""
-    overview, shown = triage("Applications", report.data.applications or (), _patient, page)
+    overview, shown = triage("Applications", report.data.applications or (), patient, page)
     return overview + [_application(app, page, clock) for app in shown]
 
 
-def _patient(app: RateApplication) -> Patient:
+def patient(app: RateApplication) -> Patient:
+    """What an overview tells of an application."""
     says = words.batch_counts(app) if app.batches else say.plural(len(app.queries), "query")
     return Patient(app.name or app.application or "without a name", app.verdict, app.cause, says)
 
