@@ -13,7 +13,8 @@ Judging alone takes a minute, measuring ten: for work on rules, words and layout
     python -m benchmarks.reports measure facts/        # once, with Spark
     python -m benchmarks.reports keep after/ --measured facts/
 
-writes the same files without Spark, as long as what is measured has not changed.
+writes the same files without Spark, as long as what is measured has not changed. With
+`--widths 60 80 120` every report is also written as terminals of these widths show it.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ import pickle
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from fixtures.synthetic import make, make_spark
+from flowdiag.parsers.sources.discover import discover
 
 RECORDINGS: Final = Path("fixtures/recordings")
 SYNTHETIC: Final = Path(tempfile.gettempdir(), "flowdiag-synthetic")  # reports name their inputs
@@ -60,7 +64,12 @@ def _place(path: Path, top: Path) -> Path:
 
 
 def keep(
-    folder: Path, top: Path, shard: int = 0, shards: int = 1, measured: Path | None = None
+    folder: Path,
+    top: Path,
+    shard: int = 0,
+    shards: int = 1,
+    measured: Path | None = None,
+    widths: Sequence[int] = (),
 ) -> int:
     """Write every report into a folder; the number of them.
 
@@ -69,21 +78,27 @@ def keep(
         top: of the checkout that holds the recordings.
         shard, shards: which part of them, of how many: for several processes.
         measured: a folder that `measure_all` wrote; None: Spark measures now.
+        widths: columns for which the table is written, too, beside the usual 100.
     """
     from flowdiag.analyses.diagnosis import judged
     from flowdiag.analyses.report.wire import encode
     from flowdiag.analyses.topics import topic
-    from flowdiag.cli.render import table
+    from flowdiag.cli.render import markdown, table
     from flowdiag.cli.render.page import Page
 
     folder.mkdir(parents=True, exist_ok=True)
     number = 0
     for stem, name, kept in (
-        _read(measured, shard, shards) if measured else _measured(top, shard, shards)
+        _read(measured, top, shard, shards) if measured else _measured(top, shard, shards)
     ):
         report = judged((topic(name),), *kept)
         (folder / f"{stem}.{name}.json").write_bytes(encode(report))
         (folder / f"{stem}.{name}.txt").write_text(table.render(report, Page(width=100)))
+        for width in widths:
+            shown = table.render(report, Page(width=width))
+            (folder / f"{stem}.{name}.{width}.txt").write_text(shown)
+        if widths:
+            (folder / f"{stem}.{name}.md").write_text(markdown.render(report, Page()))
         number += 1
     return number
 
@@ -118,10 +133,23 @@ def _measured(top: Path, shard: int, shards: int) -> Iterator[tuple[str, str, tu
             sys.stderr.write(f"\r{number + 1}/{len(wanted)}")
 
 
-def _read(folder: Path, shard: int, shards: int) -> Iterator[tuple[str, str, tuple[Any, Any]]]:
+def _read(
+    folder: Path, top: Path, shard: int, shards: int
+) -> Iterator[tuple[str, str, tuple[Any, Any]]]:
     for path in sorted(folder.glob("*.pickle"))[shard::shards]:
         stem, _, name = path.name.removesuffix(".pickle").rpartition(".")
-        yield stem, name, pickle.loads(path.read_bytes())
+        looked, measured = pickle.loads(path.read_bytes())
+        place = stem.replace("__", "/")
+        below = SYNTHETIC.parent if place.startswith(SYNTHETIC.name) else top
+        found = _unpacked(below / place)
+        sources = tuple(replace(one, path=found.get(one.name, one.path)) for one in looked.sources)
+        yield stem, name, (replace(looked, sources=sources), measured)
+
+
+@lru_cache(maxsize=1)  # the topics of an input follow each other
+def _unpacked(path: Path) -> dict[str, str]:
+    """Where the files of an input lie now, by name: whoever measured unpacked them for himself."""
+    return {source.name: source.path for source in discover([str(path)]).sources}
 
 
 def compare(before: Path, after: Path, *, but_totals: bool) -> int:
@@ -154,6 +182,9 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     keeping = commands.add_parser("keep")
     keeping.add_argument("--measured", type=Path, help="a folder of `measure`: without Spark")
+    keeping.add_argument(
+        "--widths", type=int, nargs="*", default=(), help="show each in so many columns, too"
+    )
     measuring = commands.add_parser("measure")
     for each in (keeping, measuring):
         each.add_argument("folder", type=Path)
@@ -167,7 +198,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.command == "keep":
         parts = given.shard, given.shards
-        print(keep(given.folder, given.top, *parts, given.measured), "reports")
+        print(keep(given.folder, given.top, *parts, given.measured, given.widths), "reports")
         return 0
     if given.command == "measure":
         print(measure_all(given.folder, given.top, given.shard, given.shards), "inputs")

@@ -46,7 +46,7 @@ def chart(
         for i in range(0, len(values), per)
     ]
     top = max([v for v in columns if v is not None] + ([line] if line else []), default=0.0)
-    if top <= 0:
+    if top <= 0 or height < 1:
         return Chart((), per)
     at = None if line is None else min(height - 1, int(line / top * height))
     rows = []

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from flowdiag.analyses.report.redact import printable
+from flowdiag.cli.settings import Color
 from flowdiag.parsers.errors import FlowdiagError
 
 _GLYPHS: Final = "✓▁█…│·×→"
@@ -21,9 +22,21 @@ def is_terminal(stream: IO[Any]) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def wants_colour(stream: IO[Any], no_color: bool) -> bool:
-    """Colour on terminals only, and never against `NO_COLOR` (no-color.org)."""
-    return is_terminal(stream) and not no_color and not os.environ.get("NO_COLOR")
+def wants_colour(stream: IO[Any], color: Color = Color.AUTO) -> bool:
+    """Colour as the user wants it, else on terminals only.
+
+    What was asked for comes before the environment: there `NO_COLOR` (no-color.org) comes before
+    `FORCE_COLOR` (force-color.org), where 0 is as good as nothing.
+
+    Args:
+        stream: where it goes.
+        color: what was asked for.
+    """
+    if color is not Color.AUTO:
+        return color is Color.ALWAYS
+    if os.environ.get("NO_COLOR"):
+        return False
+    return os.environ.get("FORCE_COLOR", "0") not in ("", "0", "false") or is_terminal(stream)
 
 
 def can_show(stream: IO[Any]) -> bool:

@@ -12,13 +12,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from flowdiag.cli import options as o
 from flowdiag.cli.console import Progress, say, write_report
 from flowdiag.cli.exit_codes import ExitCode, exit_code
 from flowdiag.cli.settings import Format, Settings, load_settings, rule_overrides
 from flowdiag.cli.spark.early import spark_for
+from flowdiag.cli.zones import zone_name
 from flowdiag.parsers.errors import FlowdiagError, InputError
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ _LAST: Final = {
     "max_rows": o.MaxRows,
     "redact": o.Redact,
     "no_excerpts": o.NoExcerpts,
+    "color": o.ColorOption,
     "no_color": o.NoColor,
+    "show_tz": o.ShowTz,
     "fail_on": o.FailOnOption,
     "allow_inconclusive": o.AllowInconclusive,
     "master": o.Master,
@@ -391,31 +393,3 @@ def _silence(*, unless: bool) -> Iterator[None]:
         yield
     finally:
         logging.disable(before)
-
-
-def zone_name(text: str | None) -> str | None:
-    """A zone that Python and Spark both know.
-
-    Raises:
-        FlowdiagError: there is no such zone.
-
-    >>> zone_name("+08:00"), zone_name("Asia/Kolkata"), zone_name("Z"), zone_name(None)
-    ('Etc/GMT-8', 'Asia/Kolkata', 'UTC', None)
-    """
-    if text is None:
-        return None
-    name = text.strip()
-    if name.upper() in ("Z", "UTC", "GMT"):
-        return "UTC"
-    offset = name.upper().removeprefix("UTC").removeprefix("GMT")
-    hours = offset[1:].removesuffix("00").removesuffix(":")
-    if offset[:1] in ("+", "-") and hours.isdecimal() and int(hours) <= 14:
-        # The sign of these names is the reverse of everybody else's.
-        return f"Etc/GMT{'-' if offset[0] == '+' else '+'}{int(hours)}" if int(hours) else "UTC"
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise FlowdiagError(
-            f"there is no zone '{text}'", hint="write Asia/Shanghai, UTC or +08:00"
-        ) from None
-    return name

@@ -120,4 +120,4 @@ def _entry(left: str, right: str, width: int) -> Iterator[str]:
 def _bold(text: str) -> str:
     from flowdiag.cli.console import wants_colour
 
-    return f"\x1b[1m{text}\x1b[0m" if wants_colour(sys.stdout, no_color=False) else text
+    return f"\x1b[1m{text}\x1b[0m" if wants_colour(sys.stdout) else text

@@ -74,7 +74,7 @@ def rules_document() -> str:
 
 def show(text: str) -> None:
     """Write a page to stdout, its headings in bold on a terminal."""
-    if wants_colour(sys.stdout, no_color=False):
+    if wants_colour(sys.stdout):
         bold = {*HEADINGS, "Thresholds", "Votes", "Causes", text.split("\n", 1)[0]}
         text = "".join(
             f"{_BOLD[0]}{line.rstrip()}{_BOLD[1]}\n" if line.rstrip() in bold else line

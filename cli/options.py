@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flowdiag.cli.settings import FailOn, Format, Settings
+from flowdiag.cli.settings import Color, FailOn, Format, Settings
 
 _INPUT = "Input"
 _SELECTION = "Selection"
@@ -151,9 +151,29 @@ NoExcerpts = Annotated[
     bool | None,
     typer.Option("--no-excerpts", help="Quote no log text.", rich_help_panel=_OUTPUT),
 ]
+ColorOption = Annotated[
+    Color | None,
+    typer.Option(
+        "--color",
+        metavar="WHEN",
+        help=f"Colour: {', '.join(Color)} (default: auto, on a terminal, unless NO_COLOR is set;"
+        " FORCE_COLOR: off one too).",
+        rich_help_panel=_OUTPUT,
+    ),
+]
 NoColor = Annotated[
     bool | None,
-    typer.Option("--no-color", help="No colour, even on a terminal.", rich_help_panel=_OUTPUT),
+    typer.Option("--no-color", help="The same as --color never.", rich_help_panel=_OUTPUT),
+]
+ShowTz = Annotated[
+    str | None,
+    typer.Option(
+        "--show-tz",
+        metavar="ZONE",
+        help="Zone in which times are shown to people: Europe/Berlin, UTC, +02:00, local (default:"
+        " that of the JobManager's or driver's log). JSON is always in UTC.",
+        rich_help_panel=_OUTPUT,
+    ),
 ]
 FailOnOption = Annotated[
     FailOn | None,

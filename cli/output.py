@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 
@@ -10,25 +11,26 @@ from flowdiag.analyses.say import plural
 from flowdiag.cli.console import can_show, say, wants_colour, width_of
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.settings import Settings
+from flowdiag.cli.settings import Color, Settings
 from flowdiag.cli.words import nothing_to_diagnose, verdict_sentence
 
 
 def render_report(report: Report, settings: Settings) -> str:
     """The report in the wanted format, for the place where it goes."""
-    page = page_here(no_color=settings.no_color, verbose=settings.verbose)
+    color = Color.NEVER if settings.no_color else settings.color
+    page = replace(page_here(color), verbose=settings.verbose, zone=settings.show_tz)
     if settings.output not in (None, "-"):
-        page = replace(page, colour=False, unicode=True)
+        page = replace(page, colour=color is Color.ALWAYS, unicode=True)
     return RENDERERS[settings.format](report, page)
 
 
-def page_here(*, no_color: bool = False, verbose: int = 0) -> Page:
+def page_here(color: Color = Color.AUTO) -> Page:
     """What standard output is."""
     return Page(
         width=width_of(sys.stdout),
-        colour=wants_colour(sys.stdout, no_color),
+        colour=wants_colour(sys.stdout, color),
         unicode=can_show(sys.stdout),
-        verbose=verbose,
+        folder=f"{os.getcwd()}/",
     )
 
 

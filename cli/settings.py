@@ -36,6 +36,14 @@ class Format(StrEnum):
     GITHUB = "github"
 
 
+class Color(StrEnum):
+    """When the terminal report is coloured."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 class FailOn(StrEnum):
     """From which severity on a finding makes the exit code 1."""
 
@@ -69,7 +77,9 @@ class Settings(
     max_rows: int = 10_000
     redact: bool = False
     no_excerpts: bool = False
+    color: Color = Color.AUTO
     no_color: bool = False
+    show_tz: str | None = None
     master: str | None = None
     quiet: bool = False
     verbose: int = 0
@@ -122,6 +132,10 @@ def load_settings(
         raise FlowdiagError(*_explain(error, values)) from None
     if settings.max_rows < 1:
         raise FlowdiagError(f"{values['max-rows'][1]} must be at least 1")
+    if settings.show_tz is not None:
+        from flowdiag.cli.zones import shown_zone
+
+        shown_zone(settings.show_tz)  # now, and not when the report is shown
     return settings
 
 

@@ -74,15 +74,17 @@ class Timeline:
         return f"duration: median {duration(self.median_ms)}, longest {duration(self.longest_ms)}"
 
 
-def timeline(checkpoints: Sequence[Checkpoint], clock: Clock, width: int) -> Timeline:
-    """Lay out checkpoints, in their order, in at most `MAX_ROWS` rows that fit into `width`."""
+def timeline(
+    checkpoints: Sequence[Checkpoint], clock: Clock, width: int, *, rows: int = MAX_ROWS
+) -> Timeline:
+    """Lay out checkpoints, in their order, in so many rows at most that fit into `width`."""
     days = {clock.show(c.triggered_at)[:10] for c in checkpoints if c.triggered_at}
     dated = len(days) > 1
     digits = len(str(max((c.id for c in checkpoints), default=0)))
     label = len("01-31 18:43" if dated else "18:43:04") + len(" #") + digits + 2
     columns = max(10, width - label)
     breaks = sum(a.run != b.run for a, b in pairwise(checkpoints))
-    room = columns * MAX_ROWS
+    room = columns * rows
     # A cell for every restart is only worth its room while restarts are few.
     show_breaks = breaks <= room // 8
     per_cell = max(1, -(-len(checkpoints) // (room - breaks if show_breaks else room)))
@@ -98,6 +100,19 @@ def timeline(checkpoints: Sequence[Checkpoint], clock: Clock, width: int) -> Tim
         longest_ms=max(durations, default=None),
         median_ms=median(durations) if durations else None,
     )
+
+
+def plain(picture: Timeline) -> list[str]:
+    """A timeline as lines of text: cells, durations below them, and what both mean."""
+    left = max((len(row.label) for row in picture.rows), default=0) + 2
+    lines = []
+    for row in picture.rows:
+        lines.append(row.label.ljust(left) + "".join(GLYPHS[cell.kind][0] for cell in row.cells))
+        bars = picture.bars(row, unicode=True)
+        lines += [" " * left + bars] if bars.strip() else []
+    legend = [f"{GLYPHS[kind][0]} {legend_word(kind)}" for kind in picture.kinds()]
+    legend += filter(None, (bucket_note(picture.per_cell), picture.scale()))
+    return [line.rstrip() for line in [*lines, "   ".join(legend)]]
 
 
 def legend_word(kind: str) -> str:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Final
 
 from flowdiag.analyses import say
@@ -24,16 +24,18 @@ from flowdiag.analyses.report.wire import (
     Subject,
     iso,
 )
+from flowdiag.cli.render.page import PROSE, Page
+from flowdiag.cli.zones import shown_zone
 
 _ZONE = re.compile(r"UTC([+-])(\d\d):(\d\d)")
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The wall clock on which people are shown instants: the one of the JobManager's log."""
+    """The wall clock on which people are shown instants."""
 
     name: str
-    zone: timezone
+    zone: tzinfo | None  # None is that of this machine
 
     def show(self, instant: str | None, *, date: bool = True) -> str:
         """An ISO instant of the report as a person reads it in the log.
@@ -50,8 +52,18 @@ class Clock:
         return moment.strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S")
 
 
-def clock_of(report: Report) -> Clock:
-    """The clock of the first JobManager's log, else of the first input that has one, else UTC."""
+def clock_of(report: Report, zone: str | None = None) -> Clock:
+    """The clock of the first JobManager's log, else of the first input that has one, else UTC.
+
+    Args:
+        report: whose inputs have zones.
+        zone: the one that was asked for, which comes before them.
+
+    Raises:
+        FlowdiagError: there is no such zone.
+    """
+    if zone is not None:
+        return Clock(*shown_zone(zone))
     dated = [item for item in report.inputs if item.zone]
     managers = [item for item in dated if item.role in ("jobmanager", "mixed")]
     for item in managers + dated:
@@ -172,9 +184,59 @@ def who(subject: Subject, *, most: int = 60) -> str:
 
 
 def convicted(culprit: Culprit) -> str:
-    """A culprit in one line: who, and the number that convicts."""
-    name = who(culprit.subject)
-    return culprit.why if name in culprit.why else f"{name}: {culprit.why}"
+    """A culprit in one line: who, and the number that convicts; the name once."""
+    subject, why = culprit.subject, culprit.why
+    name = who(subject)
+    if name in why or why.startswith(_beginning(subject)):
+        return why
+    known = subject.taskmanager or subject.host
+    if known and subject.kind in ("taskmanager", "host") and why.startswith(known):
+        return f"{'TaskManager' if subject.kind == 'taskmanager' else 'host'} {why}"
+    return f"{name}: {why}"
+
+
+def ranked(report: Report) -> list[tuple[Culprit, list[str]]]:
+    """The culprits in their order, each with the jobs of which the same is said."""
+    found: dict[tuple[str, str], tuple[Culprit, list[str]]] = {}
+    for culprit in report.summary.culprits:
+        _, jobs = found.setdefault((culprit.code, convicted(culprit)), (culprit, []))
+        name = culprit.subject.job_name
+        if name and culprit.subject.kind != "job":
+            jobs.append(name)
+    return list(found.values())
+
+
+def in_jobs(names: Sequence[str], most: int = 5) -> str:
+    """Which jobs something is about.
+
+    >>> in_jobs(["orders"]), in_jobs(["a", "b", "c"], 2)
+    ('job orders', '3 jobs: a, b, …')
+    """
+    if len(names) == 1:
+        return f"job {printable(names[0])}"
+    shown = [say.abbreviate(printable(name), NAME_CHARACTERS) for name in names[:most]]
+    shown += ["…"] if len(names) > most else []
+    return f"{say.plural(len(names), 'job')}: {', '.join(shown)}"
+
+
+def _beginning(subject: Subject) -> tuple[str, ...]:
+    """With what rules begin to say why, where they say who it is."""
+    if subject.task is None:
+        return ()
+    index, parallelism = subject.subtask_index, subject.parallelism
+    return (f"{say.subtask_of(subject.task, index, parallelism)} ",) if index is not None else ()
+
+
+_PACKAGES: Final = re.compile(r"\b(?:[a-z_]\w*\.){2,}(?=[A-Z])")
+
+
+def brief(text: str) -> str:
+    """The same with classes of Java by their own names: their packages fill lines.
+
+    >>> brief("it failed: org.apache.flink.util.FlinkException: no slots")
+    'it failed: FlinkException: no slots'
+    """
+    return _PACKAGES.sub("", text)
 
 
 def job_of(subject: Subject) -> str:
@@ -191,9 +253,56 @@ def jobs(report: Report) -> list[str]:
     return [name for name in dict.fromkeys(named) if name]
 
 
-def place(item: Evidence) -> str:
+def place(item: Evidence, paths: Paths | None = None) -> str:
     """`file:line`, as editors open it; bytes where the line is not known."""
-    return f"{item.source}:{item.line}" if item.line else f"{item.source} at byte {item.offset}"
+    name = item.source if paths is None else paths.show(item.source)
+    return f"{name}:{item.line}" if item.line else f"{name} at byte {item.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """How inputs are called where they are read: relative, and no longer than there is room.
+
+    Args:
+        here: the folder in which they are read, with the last slash.
+        folder: what all of them begin with, said once where it is left out of each.
+    """
+
+    here: str
+    folder: str
+
+    def show(self, source: str) -> str:
+        """A name.
+
+        >>> Paths("/home/me/", "logs/2026/").show("/home/me/logs/2026/jm.log")
+        'jm.log'
+        """
+        name = source.removeprefix(self.here) if self.here else source
+        return printable(name.removeprefix(self.folder) or name)
+
+
+_BESIDE_A_PATH: Final = 18  # columns: how far evidence is moved in, and the number of a line
+
+
+def paths_of(report: Report, page: Page) -> Paths:
+    """Names as a user gave them where they fit into a line, else without the folder they share."""
+    read = [item.source for item in report.inputs if item.kind != "not-read"]
+    names = [name.removeprefix(page.folder) if page.folder else name for name in read]
+    longest = max(map(len, names), default=0)
+    fits = longest + _BESIDE_A_PATH <= min(page.width, PROSE)
+    return Paths(page.folder, "" if fits else common_folder(names))
+
+
+_UNWELL: Final = ("failing", "degraded", "inconclusive")
+
+
+def sick_first(verdict: str) -> int:
+    """Orders verdicts.
+
+    >>> sorted(["healthy", "inconclusive", "failing"], key=sick_first)
+    ['failing', 'inconclusive', 'healthy']
+    """
+    return _UNWELL.index(verdict) if verdict in _UNWELL else len(_UNWELL)
 
 
 def action(item: Action) -> tuple[str, list[str]]:
@@ -212,19 +321,33 @@ def action(item: Action) -> tuple[str, list[str]]:
     return item.text, [detail for detail in details if detail]
 
 
-def seen(finding: Finding, clock: Clock) -> str:
+def seen(finding: Finding, clock: Clock, *, date: bool = True) -> str:
     """When an episode was seen.
 
     The end of an ongoing episode is the end of the input, so only its beginning is worth saying.
+
+    Args:
+        finding: the episode.
+        clock: on which it is told.
+        date: whether the day is told, too.
     """
-    first, last = clock.show(finding.first_seen), clock.show(finding.last_seen)
+    first = clock.show(finding.first_seen, date=date)
+    last = clock.show(finding.last_seen, date=date)
     if finding.first_seen is None:
         return "" if finding.last_seen is None else f"until {last}"
     if finding.state == "ongoing":
         return f"since {first}"
     if finding.last_seen is None or first == last:
         return f"at {first}"
-    return f"{first} to {last[11:] if first[:10] == last[:10] else last}"
+    return f"{first} to {last[11:] if date and first[:10] == last[:10] else last}"
+
+
+def one_day(report: Report, clock: Clock) -> bool:
+    """Whether all findings are of the day on which the inputs begin, which is said once."""
+    times = [item.first for item in report.inputs if item.first]
+    start = clock.show(min(times))[:10] if times else ""
+    seen = [t for one in report.findings for t in (one.first_seen, one.last_seen) if t]
+    return bool(start) and all(clock.show(t)[:10] == start for t in seen)
 
 
 def span(report: Report, clock: Clock) -> str:
@@ -247,15 +370,17 @@ def span(report: Report, clock: Clock) -> str:
 
 
 def common_folder(names: Sequence[str]) -> str:
-    """The folders that all names begin with, with the last slash; empty for a single name.
+    """The folders or the archive that all names begin with, with what parts them; empty for one name.
 
     >>> common_folder(["logs/a/jm.log", "logs/tm.log"]), common_folder(["jm.log", "tm.log"])
     ('logs/', '')
+    >>> common_folder(["x/a.tar!jm.log", "x/a.tar!tm.log"])
+    'x/a.tar!'
     """
     if len(names) < 2:
         return ""
-    shared = os.path.commonprefix(list(names))  # noqa: RUF071 - cut at the slash below
-    return shared[: shared.rfind("/") + 1]
+    shared = os.path.commonprefix(list(names))  # noqa: RUF071 - cut at the mark below
+    return shared[: max(shared.rfind("/"), shared.rfind("!")) + 1]
 
 
 STATUS_WORDS: Final = {
@@ -391,3 +516,11 @@ def verdict_sentence(report: Report) -> str:
     tally = [f"{critical} critical"] if critical else []
     tally += [say.plural(warnings, "warning")] if warnings else []
     return f"{summary.verdict}: {', '.join(tally)}"
+
+
+def several_jobs(report: Report) -> bool:
+    """Whether it must be said which job something is about."""
+    data = report.data
+    ids = [job.job_id for job in data.jobs or ()] + [one.job_id for one in data.attempts or ()]
+    ids += [vertex.job_id for vertex in data.vertices or ()]
+    return len(set(ids)) > 1 or len(data.applications or ()) > 1

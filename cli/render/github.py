@@ -1,5 +1,6 @@
-"""The report as GitHub workflow commands: one annotation per finding, the verdict last.
+"""The report as GitHub workflow commands: the verdict, then one annotation per finding.
 
+The verdict comes first, with its own level: GitHub shows ten annotations of a step, and drops the others.
 They carry no `file=`: logs are not part of the repository, so that GitHub could not show the place.
 """
 
@@ -14,6 +15,7 @@ from flowdiag.cli import words
 from flowdiag.cli.render.page import Page
 
 _LEVEL: Final = {"critical": "error", "warning": "warning", "info": "notice"}
+_OF_A_VERDICT: Final = {"failing": "error", "healthy": "notice", "calculated": "notice"}
 
 
 def render(report: Report, page: Page) -> str:
@@ -22,6 +24,12 @@ def render(report: Report, page: Page) -> str:
 
 
 def _lines(report: Report) -> Iterator[str]:
+    first = report.summary.culprits[:1]
+    verdict = ". ".join([words.verdict_sentence(report), *map(words.convicted, first)])
+    # Not assessed is never healthy.
+    of_it = report.summary.verdict if report.summary.assessed else "inconclusive"
+    level = _OF_A_VERDICT.get(of_it, "warning")
+    yield _command(level, f"flowdiag {report.tool.command}", verdict)
     for finding in report.findings:
         said = finding.why or finding.explain
         places = [words.place(item) for item in finding.evidence[:3]]
@@ -30,10 +38,6 @@ def _lines(report: Report) -> Iterator[str]:
         yield _command(level, f"{finding.code} {finding.name}", text)
     for error in report.errors:
         yield _command("error", "flowdiag", error.message)
-    first = report.summary.culprits[:1]
-    verdict = ". ".join([words.verdict_sentence(report), *map(words.convicted, first)])
-    calm = report.summary.assessed and report.summary.verdict == "healthy"
-    yield _command("notice" if calm else "warning", f"flowdiag {report.tool.command}", verdict)
 
 
 def _command(level: str, title: str, message: str) -> str:

@@ -7,13 +7,26 @@ a mention of somebody.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from flowdiag.analyses import say
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import CheckpointJob, Finding, RateApplication, Report
 from flowdiag.cli import words
+from flowdiag.cli.chart import chart
 from flowdiag.cli.render.page import Page
+from flowdiag.cli.timeline import plain, timeline
+from flowdiag.cli.views import checkpoints, rate
+from flowdiag.cli.views.overview import Patient, alike, names
+
+INPUTS_SHOWN: Final = 12
+CULPRITS_SHOWN: Final = 10
+IN_FULL: Final = 5  # jobs or applications
+FINDINGS_SHOWN: Final = 12
+NAMES_SHOWN: Final = 20
+WIDTH: Final = 84  # of what is set in columns: GitHub's pages have room for it
+CHART_LABEL: Final = 9
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&@$-])")
 
@@ -24,31 +37,25 @@ def render(report: Report, page: Page) -> str:
 
 
 def _lines(report: Report, page: Page) -> Iterator[str]:
-    clock = words.clock_of(report)
+    clock = words.clock_of(report, page.zone)
     cause = f" ({report.summary.cause})" if report.summary.cause else ""
     yield f"# flowdiag {report.tool.command}: {_say(words.verdict_sentence(report) + cause)}"
     yield ""
-    for number, culprit in enumerate(report.summary.culprits, 1):
+    several = words.several_jobs(report)
+    ranked = words.ranked(report)
+    for number, (culprit, jobs) in enumerate(ranked[:CULPRITS_SHOWN], 1):
         mark = "**" if number == 1 else ""
-        said = _say(words.convicted(culprit))
+        where = f", {words.in_jobs(jobs, NAMES_SHOWN)}" if several and jobs else ""
+        said = _say(f"{words.convicted(culprit)}{where}")
         yield f"{number}. {mark}{said}{mark} — {culprit.code}, {culprit.confidence} confidence"
-    if report.summary.culprits:
+    if ranked:
         yield ""
-    read = [item for item in report.inputs if item.kind != "not-read"]
-    yield _say(f"{say.plural(len(read), 'input')}, {words.span(report, clock)}")
-    yield ""
-    missing = [item for item in report.inputs if item.kind == "not-read" or item.error]
-    for item in missing:
-        state = "not read" if item.kind == "not-read" else "cut short"
-        yield f"- {state}: {_code(item.source)}: {_say(item.error or item.reason or '')}"
-    if missing:
-        yield ""
-    for job in report.data.jobs or ():
-        yield from _job(job)
-    for app in report.data.applications or ():
-        yield from _application(app)
-    for finding in report.findings:
-        yield from _finding(finding, page, clock)
+    if not report.summary.assessed:
+        yield from (f"{_say(words.lacking(report))} Not assessed is not healthy.", "")
+    yield from _inputs(report, page, clock)
+    yield from _jobs(report.data.jobs or (), page, clock)
+    yield from _applications(report.data.applications or (), page)
+    yield from _findings(report.findings, page, clock)
     unsettled = words.unsettled(report.rules)
     if unsettled:
         yield from ("## Not assessed", "")
@@ -57,14 +64,52 @@ def _lines(report: Report, page: Page) -> Iterator[str]:
         yield ""
 
 
-def _job(job: CheckpointJob) -> Iterator[str]:
+def _inputs(report: Report, page: Page, clock: words.Clock) -> Iterator[str]:
+    read = [item for item in report.inputs if item.kind != "not-read"]
+    yield _say(f"{say.plural(len(read), 'input')}, {words.span(report, clock)}")
+    yield ""
+    missing = [item for item in report.inputs if item.kind == "not-read" or item.error]
+    shown = missing if page.verbose else missing[:INPUTS_SHOWN]
+    for item in shown:
+        state = "not read" if item.kind == "not-read" else "cut short"
+        yield f"- {state}: {_code(item.source)}: {_say(item.error or item.reason or '')}"
+    if len(missing) > len(shown):
+        yield f"- and {len(missing) - len(shown)} more"
+    if missing:
+        yield ""
+
+
+def _overview(patients: Sequence[Patient]) -> Iterator[str]:
+    """Many jobs as a table: those with the same cause share a row."""
+    yield from ("| jobs | verdict | cause | |", "|--:|---|---|---|")
+    for some in alike(patients):
+        cells = (f"{len(some)}", some[0].verdict, some[0].cause or "-", names(some, NAMES_SHOWN))
+        yield f"| {' | '.join(_say(cell) for cell in cells)} |"
+    yield ""
+
+
+def _jobs(jobs: Sequence[CheckpointJob], page: Page, clock: words.Clock) -> Iterator[str]:
+    ranked = sorted(jobs, key=lambda job: words.sick_first(job.verdict))
+    if len(ranked) > IN_FULL and not page.verbose:
+        yield from (f"## {len(ranked)} jobs", "")
+        yield from _overview([checkpoints.patient(job) for job in ranked])
+        ranked = ranked[:IN_FULL]
+    for job in ranked:
+        yield from _job(job, clock)
+
+
+def _job(job: CheckpointJob, clock: words.Clock) -> Iterator[str]:
     yield f"## Job {_say(words.job_title(job))}: {job.verdict}"
     yield ""
     yield f"Checkpoints: {_say(words.counts(job))}"
     yield ""
+    if job.checkpoints:
+        # Of our own glyphs, times and numbers only: nothing of it comes from a log.
+        yield from ("```text", *plain(timeline(job.checkpoints, clock, WIDTH)), "```", "")
     late = [row for row in job.taskmanagers if row.late]
     if not late:
         return
+    yield from ("### Late subtasks by TaskManager", "")
     yield "| TaskManager | host | subtasks | late | expected | ratio | p |"
     yield "|---|---|--:|--:|--:|--:|--:|"
     for row in late:
@@ -81,6 +126,16 @@ def _job(job: CheckpointJob) -> Iterator[str]:
     yield ""
 
 
+def _applications(apps: Sequence[RateApplication], page: Page) -> Iterator[str]:
+    ranked = sorted(apps, key=lambda app: words.sick_first(app.verdict))
+    if len(ranked) > IN_FULL and not page.verbose:
+        yield from (f"## {len(ranked)} applications", "")
+        yield from _overview([rate.patient(app) for app in ranked])
+        ranked = ranked[:IN_FULL]
+    for app in ranked:
+        yield from _application(app)
+
+
 def _application(app: RateApplication) -> Iterator[str]:
     yield f"## Application {_say(words.application_title(app))}: {app.verdict}"
     yield ""
@@ -88,17 +143,55 @@ def _application(app: RateApplication) -> Iterator[str]:
         counts = words.batch_counts(app)
         yield f"Batches: {_say(f'{counts} · {app.keeping.stability}: {app.keeping.because}')}"
         yield ""
+        took = [batch.processing_delay_ms for batch in app.batches]
+        yield from _chart(
+            "processing time of batches, and the interval", took, app.batch_interval_ms
+        )
     for query in app.queries:
-        said = f"{query.name or query.id}: {query.keeping.stability}: {query.keeping.because}"
-        yield f"Query {_say(said)}"
-        yield ""
+        yield f"### Query {_say(query.name or query.id)}: {query.keeping.stability}"
+        yield from ("", _say(query.keeping.because), "")
+        took = [trigger.duration_ms for trigger in query.triggers]
+        interval = None if query.real_time else query.trigger_interval_ms
+        yield from _chart("execution of triggers, and the interval", took, interval)
+
+
+def _chart(title: str, values: Sequence[int | None], line: int | None) -> Iterator[str]:
+    drawn = chart(values, width=WIDTH - CHART_LABEL, height=4, line=line)
+    if len(values) < 2 or not drawn.rows:
+        return
+    note = "" if drawn.per_column == 1 else f" (a column is the worst of {drawn.per_column})"
+    yield from ("```text", f"{title}{note}")
+    for label, cells in drawn.rows:
+        yield f"{label:>{CHART_LABEL}} {cells}".rstrip()
+    yield from ("```", "")
+
+
+def _findings(findings: Sequence[Finding], page: Page, clock: words.Clock) -> Iterator[str]:
+    if not findings:
+        return
+    yield from (f"## Findings: {len(findings)}", "")
+    shown = findings if page.verbose else findings[:FINDINGS_SHOWN]
+    for finding in shown:
+        yield from _finding(finding, page, clock)
+    others = findings[len(shown) :]
+    if not others:
+        return
+    yield from (f"### {len(others)} more", "")
+    alike_ones: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in others:
+        key = finding.severity, finding.code, finding.name
+        alike_ones.setdefault(key, []).append(finding)
+    for (severity, code, name), some in alike_ones.items():
+        told = some[0].title if len(some) == 1 else f"{len(some)} times, first: {some[0].title}"
+        yield f"- {severity} {code} {_say(name)}: {_say(told)}"
+    yield ""
 
 
 def _finding(finding: Finding, page: Page, clock: words.Clock) -> Iterator[str]:
-    yield f"## {finding.severity}: {_say(finding.title)}"
+    yield f"### {finding.severity.upper()} {finding.code}: {_say(finding.title)}"
     yield ""
     facts = (
-        f"{finding.code} {finding.name}",
+        _say(finding.name),
         _say(words.who(finding.subject, most=200)),
         finding.state,
         f"{finding.confidence} confidence",
@@ -107,14 +200,14 @@ def _finding(finding: Finding, page: Page, clock: words.Clock) -> Iterator[str]:
     yield " · ".join(filter(None, facts))
     yield ""
     if finding.explain:
-        yield _say(finding.explain)
-        yield ""
-    for item in finding.measurements:
-        yield f"- {_say(words.measurement(item))}"
-    for vote in finding.votes:
-        yield f"- vote {vote.weight:+d}: {_say(f'{vote.signal}: {vote.says}')}"
-    if finding.measurements or finding.votes:
-        yield ""
+        yield from (_say(finding.explain), "")
+    if finding.why and finding.why != finding.title:
+        yield from (f"**Because** {_say(finding.why)}", "")
+    yield from _list("Measured", (words.measurement(item) for item in finding.measurements))
+    votes = (f"{vote.weight:+d} {vote.signal}: {vote.says}" for vote in finding.votes)
+    yield from _list("Votes", votes)
+    if finding.actions:
+        yield from ("**To do**", "")
     for number, action in enumerate(finding.actions, 1):
         text, details = words.action(action)
         yield f"{number}. {_say(text)}"
@@ -122,6 +215,8 @@ def _finding(finding: Finding, page: Page, clock: words.Clock) -> Iterator[str]:
     if finding.actions:
         yield ""
     shown = finding.evidence if page.verbose else finding.evidence[:3]
+    if shown:
+        yield from ("**Evidence**", "")
     for record in shown:
         yield f"- {_code(words.place(record))}"
         if record.excerpt:
@@ -130,6 +225,12 @@ def _finding(finding: Finding, page: Page, clock: words.Clock) -> Iterator[str]:
         yield f"- {finding.evidence_total - len(shown)} more"
     if shown:
         yield ""
+
+
+def _list(title: str, items: Iterable[str]) -> Iterator[str]:
+    lines = [f"- {_say(item)}" for item in items]
+    if lines:
+        yield from (f"**{title}**", "", *lines, "")
 
 
 def _say(text: str) -> str:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from flowdiag.analyses.report.wire import Data, Report
+    from flowdiag.analyses.report.wire import Report
     from flowdiag.cli.render.page import Page
     from flowdiag.cli.words import Clock
 
-    Blocks = Callable[[Data, Page, Clock], list[RenderableType]]
+    Blocks = Callable[[Report, Page, Clock], list[RenderableType]]
 
 # A topic, and what of the report's data its view shows.
 TOPICS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -44,4 +44,4 @@ def _asked(what: str, report: Report, page: Page, clock: Clock) -> Iterator[Rend
         if any(getattr(report.data, key) for key in keys):
             view: Blocks | None = getattr(import_module(f"{__name__}.{topic}"), what, None)
             if view is not None:
-                yield from view(report.data, page, clock)
+                yield from view(report, page, clock)

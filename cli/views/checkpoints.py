@@ -10,13 +10,16 @@ from rich.text import Text
 
 from flowdiag.analyses import say
 from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import CheckpointJob, Data, TaskManager
+from flowdiag.analyses.report.wire import CheckpointJob, Report, TaskManager
 from flowdiag.cli import words
 from flowdiag.cli.grid import Column, heading, judged, line, listing, more, under
 from flowdiag.cli.render.page import PROSE, Page
 from flowdiag.cli.timeline import GLYPHS, Timeline, bucket_note, legend_word, timeline
+from flowdiag.cli.views.overview import Patient, triage
 
-TASKMANAGERS_SHOWN: Final = 12
+# By `Page.terse`: rows of TaskManagers, and of the timeline.
+_TASKMANAGERS: Final = (12, 8, 5, 3, 0)
+_ROWS: Final = (6, 4, 3, 2, 1)
 _CELL: Final = {
     "completed": "green",
     "savepoint": "bold green",
@@ -27,18 +30,28 @@ _CELL: Final = {
 }
 
 
-def blocks(data: Data, page: Page, clock: words.Clock) -> list[RenderableType]:
-    """A block for each job."""
-    return [_job(job, page, clock) for job in data.jobs or ()]
+def blocks(report: Report, page: Page, clock: words.Clock) -> list[RenderableType]:
+    """A block for each job, or where they are many, for the sickest below an overview."""
+    overview, shown = triage("Jobs", report.data.jobs or (), patient, page)
+    return overview + [_job(job, page, clock) for job in shown]
+
+
+def patient(job: CheckpointJob) -> Patient:
+    """What an overview tells of a job."""
+    name = job.name or job.job_id
+    return Patient(name, job.verdict, job.cause, f"checkpoints {words.counts(job)}")
 
 
 def _job(job: CheckpointJob, page: Page, clock: words.Clock) -> RenderableType:
     title = judged("Job", printable(words.job_title(job)), job.verdict)
     shown: list[RenderableType] = [title, under(heading("Checkpoints", words.counts(job)))]
     if job.checkpoints:
-        picture = timeline(job.checkpoints, clock, min(page.width, PROSE) - 4)
+        picture = timeline(
+            job.checkpoints, clock, min(page.width, PROSE) - 4, rows=_ROWS[page.terse]
+        )
         shown.append(under(_timeline(picture, page, job)))
-    if job.taskmanagers and (page.verbose or any(row.late for row in job.taskmanagers)):
+    late = any(row.late for row in job.taskmanagers)
+    if job.taskmanagers and (page.verbose or (late and _TASKMANAGERS[page.terse])):
         shown += [Text(), under(_taskmanagers(job, page))]
     return Group(*shown)
 
@@ -72,7 +85,7 @@ def _timeline(picture: Timeline, page: Page, job: CheckpointJob) -> RenderableTy
 
 
 def _taskmanagers(job: CheckpointJob, page: Page) -> RenderableType:
-    rows = job.taskmanagers if page.verbose else job.taskmanagers[:TASKMANAGERS_SHOWN]
+    rows = job.taskmanagers if page.verbose else job.taskmanagers[: _TASKMANAGERS[page.terse]]
     table = listing(
         rows,
         Column("TaskManager", _named, "wrap"),

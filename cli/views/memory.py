@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from flowdiag.analyses import say
 from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
 from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Data
-from flowdiag.cli.grid import Column, block, heading, line, listing, more
+from flowdiag.analyses.report.wire import Report
+from flowdiag.cli.grid import Bar, Column, block, heading, line, listing, more
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.words import Clock
 
 _BAR: Final = 32
-_BUFFERS_SHOWN: Final = 12
+# By `Page.terse`: processes that are drawn, and rows of network buffers.
+_PICTURES: Final = (4, 3, 2, 1, 1)
+_BUFFERS: Final = (12, 8, 5, 3, 2)
+_LEFT: Final = 3  # processes that are not drawn, but named
 _TM: Final = "taskmanager.memory."
 _JM: Final = "jobmanager.memory."
 
@@ -31,7 +35,7 @@ class Pool(NamedTuple):
     flag: str = ""  # of the JVM
 
 
-Row = tuple[Pool, str, str]  # with the lines of the tree left of its label, and its bar
+Row = tuple[Pool, str, Bar]  # with the lines of the tree left of its label, and its bar
 
 _TASKMANAGER: Final = (
     Pool(0, "process", f"{_TM}process.size"),
@@ -70,13 +74,37 @@ _OPTIONS: Final = {
 }
 
 
-def blocks(data: Data, page: Page, clock: Clock) -> list[RenderableType]:
+def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
     """One picture for all processes of the same sizes, then the network buffers."""
-    groups = _alike(data.processes or ())
-    shown: list[RenderableType] = [_picture(group, page) for group in groups if _sizes(group[0])]
+    data = report.data
+    groups = [group for group in _alike(data.processes or ()) if _sizes(group[0])]
+    drawn = groups
+    if not page.verbose and len(groups) > _PICTURES[page.terse]:
+        # Jobs run in TaskManagers; those that something was found out about come first.
+        accused = {finding.subject.taskmanager for finding in report.findings} - {None}
+        drawn = sorted(groups, key=lambda group: _interest(group, accused))[: _PICTURES[page.terse]]
+    shown: list[RenderableType] = [_picture(group, page) for group in drawn]
+    left = [group for group in groups if group not in drawn]
+    if left:
+        shown.append(
+            Group(*(_summed_up(group) for group in left[:_LEFT]), *more(len(left) - _LEFT))
+        )
     if data.buffers:
         shown.append(_buffers(data.buffers, page))
     return shown
+
+
+def _interest(group: list[MemoryProcess], accused: set[str | None]) -> tuple[bool, bool, int]:
+    named = any(process.taskmanager in accused for process in group)
+    return not named, group[0].role != "taskmanager", -len(group)
+
+
+def _summed_up(group: list[MemoryProcess]) -> Text:
+    sizes = _sizes(group[0])
+    total = next((sizes[pool.name] for pool in _pools(group[0], sizes) if pool.name in sizes), None)
+    said = _title(group)
+    said.append(f" · {say.size(total)}" if total else "")
+    return said
 
 
 def _alike(processes: Iterable[MemoryProcess]) -> list[list[MemoryProcess]]:
@@ -130,10 +158,6 @@ def _picture(group: list[MemoryProcess], page: Page) -> RenderableType:
 
         return cell
 
-    def tail(row: Row) -> Text:
-        flag = f" {row[0].flag}" if row[0].flag and page.verbose else ""
-        return Text.assemble((row[2], "blue"), (flag, "dim"))
-
     table = listing(
         zip(pools, branches, bars, strict=True),
         Column("pool", lambda r: Text(f"{r[1]}{r[0].label}", "" if r[0].depth else "bold"), "left"),
@@ -144,7 +168,8 @@ def _picture(group: list[MemoryProcess], page: Page) -> RenderableType:
         ),
         Column("derived", sized(derived)),
         *([Column("observed", sized(observed))] if observed else []),
-        Column("", tail, "left"),
+        Column("", lambda row: row[2], "left"),
+        *([Column("", lambda row: Text(row[0].flag, "dim"), "left")] if page.verbose else []),
     )
     return block(_title(group), table, *(line(text, "dim") for text in _notes(process, page)))
 
@@ -197,25 +222,30 @@ def _branches(pools: Sequence[Pool], *, unicode: bool) -> Iterator[str]:
 
 def _bars(
     pools: Sequence[Pool], shown: Mapping[str, int], total: int, *, unicode: bool
-) -> Iterator[str]:
+) -> Iterator[Bar]:
     """A bar for each pool, where it lies within the process."""
     full, start = ("█" if unicode else "#"), {0: 0}
     for pool in pools:
         begin = start.get(pool.depth, 0)
         end = begin + shown[pool.name]
-        left = round(begin * _BAR / total)
-        width = max(round(end * _BAR / total) - left, 1 if shown[pool.name] else 0)
-        yield " " * min(left, _BAR - 1) + full * width
+        yield Bar(partial(_bar, begin / total, end / total, full), most=_BAR, least=8)
         start[pool.depth] = end
         for deeper in range(pool.depth + 1, 5):
             start[deeper] = begin
+
+
+def _bar(begin: float, end: float, full: str, cells: int) -> Text:
+    """A part of a whole from one share of it to another, in so many cells for the whole."""
+    left = round(begin * cells)
+    width = max(round(end * cells) - left, 1 if end > begin else 0)
+    return Text(" " * min(left, cells - 1) + full * width, "blue")
 
 
 def _notes(process: MemoryProcess, page: Page) -> Iterator[str]:
     if process.segments is not None:
         each = say.size(process.segment_bytes or 0)
         yield f"{process.segments} network buffers of {each}"
-    if process.jvm_parameters:
+    if process.jvm_parameters and page.terse < 1:
         yield process.jvm_parameters
     if process.usage is not None and process.usage.floors_bytes:
         floors = " ".join(say.size(floor) for floor in process.usage.floors_bytes)
@@ -225,7 +255,9 @@ def _notes(process: MemoryProcess, page: Page) -> Iterator[str]:
 
 
 def _buffers(buffers: Sequence[MemoryBuffers], page: Page) -> RenderableType:
-    shown = buffers if page.verbose else buffers[:_BUFFERS_SHOWN]
+    # What lacks some is what somebody looks for.
+    ranked = buffers if page.verbose else sorted(buffers, key=lambda row: -(row.missing or 0))
+    shown = ranked if page.verbose else ranked[: _BUFFERS[page.terse]]
     table = listing(
         shown,
         Column("TaskManager", lambda row: row.taskmanager, "wrap"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from rich.console import RenderableType
@@ -18,9 +18,10 @@ from flowdiag.analyses.queues.wire import (
     QueueWhatIf,
 )
 from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Data
-from flowdiag.cli.grid import Column, block, heading, line, listing
+from flowdiag.analyses.report.wire import Report
+from flowdiag.cli.grid import Bar, Column, block, heading, line, listing, more
 from flowdiag.cli.render.page import Page
+from flowdiag.cli.views.overview import Patient, judgements, triage
 from flowdiag.cli.words import Clock
 
 _BAR: Final = 20
@@ -28,7 +29,11 @@ _FILL: Final = 8
 _STRIP: Final = 64
 _SKEWED: Final = 50.0  # of Flink's score: above, the subtasks of a vertex are shown one by one
 _NAME: Final = 44
-_MANAGERS_SHOWN: Final = 12
+# By `Page.terse`: tasks of a graph, those whose subtasks are shown, forecasts, TaskManagers.
+_TASKS: Final = (24, 16, 12, 8, 6)
+_STRIPS: Final = (6, 4, 3, 2, 1)
+_FORECASTS: Final = (8, 6, 5, 4, 3)
+_MANAGERS: Final = (12, 6, 4, 2, 0)
 _HEAT: Final = "▁▂▃▄▅▆▇█"
 _PLAIN_HEAT: Final = "01234567"
 _ROLE: Final = {
@@ -40,15 +45,33 @@ _ROLE: Final = {
 }
 
 
-def blocks(data: Data, page: Page, clock: Clock) -> list[RenderableType]:
+Job = list[QueueVertex]
+
+
+def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
     """The graph of each job, and its TaskManagers where one of them is to blame."""
-    shown: list[RenderableType] = []
-    for job_id, group in groupby(data.vertices or (), key=lambda vertex: vertex.job_id):
-        shown.append(_graph(list(group), page))
-        mine = [m for m in data.taskmanagers or () if m.job_id == job_id]
-        if mine and (page.verbose or any(m.culprit for m in mine)):
+    jobs: dict[str, Job] = {}
+    for vertex in report.data.vertices or ():
+        jobs.setdefault(vertex.job_id, []).append(vertex)
+    managers: dict[str, list[QueueTaskManager]] = {}
+    for manager in report.data.taskmanagers or ():
+        managers.setdefault(manager.job_id, []).append(manager)
+    judged = judgements(report)
+    shown, in_full = triage("Jobs", list(jobs.values()), lambda job: _patient(job, judged), page)
+    for job in in_full:
+        shown.append(_graph(job, page))
+        mine = managers.get(job[0].job_id, [])
+        room = page.verbose or _MANAGERS[page.terse]
+        if room and mine and (page.verbose or any(m.culprit for m in mine)):
             shown.append(_managers(mine, page))
     return shown
+
+
+def _patient(job: Job, judged: Mapping[str, tuple[str, str | None]]) -> Patient:
+    verdict, cause = judged.get(job[0].job_id, ("healthy", None))
+    root = next((vertex.name for vertex in job if vertex.role == "root"), None)
+    says = say.plural(len(job), "task") + (f", root {_short(root)}" if root else "")
+    return Patient(job[0].job_name or job[0].job_id, verdict, cause, says)
 
 
 def _graph(vertices: Sequence[QueueVertex], page: Page) -> RenderableType:
@@ -57,20 +80,32 @@ def _graph(vertices: Sequence[QueueVertex], page: Page) -> RenderableType:
     title = heading("Graph", f"{name} · {say.plural(len(vertices), 'task')}")
     if first.graph_from not in (None, "plan", "rest", "archive"):
         title.append(f" · order from {printable(first.graph_from or '')}", "dim")
+    ranked = vertices if page.verbose else _of_interest(vertices, _TASKS[page.terse])
     table = listing(
-        vertices,
+        ranked,
         Column("task", lambda v: line(_short(v.name), _root_style(v)), "wrap", most=_NAME),
         Column("", lambda v: Text(f"{'×' if page.unicode else 'x'}{v.parallelism}", "dim")),
         Column("busy/waits/idle", lambda vertex: _bar(_worst(vertex), page), "left"),
         Column("busy", lambda v: Text(_percent(v.busy), _root_style(v))),
         Column("waits", lambda v: Text(_percent(v.back_pressured), _heat_style(v.back_pressured))),
-        Column("input queue", lambda vertex: _queue(vertex, page), "left"),
+        Column("input", lambda vertex: _fill(vertex, page), "left"),
+        Column("queue", _queue, "left"),
         Column("", lambda vertex: _role(vertex, page), "left"),
         heads="dim",
     )
-    strips = [_strip(vertex, page) for vertex in vertices if _worth_a_strip(vertex)]
+    strips = [_strip(vertex, page) for vertex in ranked if _worth_a_strip(vertex)]
+    strips = strips if page.verbose else strips[: _STRIPS[page.terse]]
+    hidden = more(len(vertices) - len(ranked), "tasks")
     legend = "numbers are those of the worst subtask; queue: buffers waiting, and what fits"
-    return block(title, table, *strips, Text(legend, "dim"))
+    return block(title, table, *hidden, *strips, Text(legend, "dim"))
+
+
+def _of_interest(vertices: Sequence[QueueVertex], most: int) -> list[QueueVertex]:
+    """In their order: where back pressure begins, then those that wait for it, then the busiest."""
+    roles = {"root": 0, "back-pressured": 1, "fed-by-root": 2}
+    ranked = sorted(vertices, key=lambda v: (roles.get(v.role, 3), -(v.busy or 0.0)))[:most]
+    kept = {id(vertex) for vertex in ranked}
+    return [vertex for vertex in vertices if id(vertex) in kept]
 
 
 def _role(vertex: QueueVertex, page: Page) -> Text:
@@ -102,35 +137,57 @@ def _worst(vertex: QueueVertex) -> QueueSubtask | None:
     )
 
 
-def _bar(subtask: QueueSubtask | None, page: Page) -> Text:
+def _bar(subtask: QueueSubtask | None, page: Page) -> Bar:
+    return Bar(partial(_times, subtask, page), most=_BAR, least=6)
+
+
+def _times(subtask: QueueSubtask | None, page: Page, cells: int) -> Text:
+    """How a subtask spends its time, in so many cells."""
     if subtask is None:
-        return Text("?".ljust(_BAR), "dim")
+        return Text("?", "dim")
     busy = min(subtask.busy or 0.0, 1.0)
     waits = min(subtask.back_pressured or 0.0, 1.0 - busy)
-    first = round(busy * _BAR)
-    second = min(round(waits * _BAR), _BAR - first)
+    first = round(busy * cells)
+    second = min(round(waits * cells), cells - first)
     full, half, rest = ("█", "▒", "·") if page.unicode else ("#", "=", ".")
     text = Text()
     text.append(full * first, "red" if busy >= 0.6 else "green")
     text.append(half * second, "yellow")
-    text.append(rest * (_BAR - first - second), "dim")
+    text.append(rest * (cells - first - second), "dim")
     return text
 
 
-def _queue(vertex: QueueVertex, page: Page) -> Text:
-    """The fullest input of a vertex's subtasks: buffers waiting, what fits, usage where it is known."""
+def _fullest(vertex: QueueVertex) -> QueueSubtask | None:
+    """The subtask with the fullest input; None where no input says, or it has none."""
     known = [s for s in vertex.subtasks if s.queue_length is not None]
     if not known or (not vertex.inputs and not any(s.queue_length for s in known)):
+        return None
+    return max(known, key=lambda s: (s.culprit, s.queue_length or 0.0))
+
+
+def _fill(vertex: QueueVertex, page: Page) -> Bar:
+    """How full the fullest input of a vertex's subtasks is."""
+    fullest = _fullest(vertex)
+    if fullest is None or not fullest.capacity:
+        return Bar(lambda cells: Text(), most=0, least=0)
+    return Bar(partial(_filled, fullest, page), most=_FILL)
+
+
+def _filled(subtask: QueueSubtask, page: Page, cells: int) -> Text:
+    share = (subtask.queue_length or 0.0) / (subtask.capacity or 1)
+    filled = min(cells, round(share * cells))
+    full, rest = ("■", "·") if page.unicode else ("#", ".")
+    style = "red" if subtask.saturated_share and subtask.saturated_share >= 0.5 else ""
+    return Text.assemble((full * filled, style), (rest * (cells - filled), "dim"))
+
+
+def _queue(vertex: QueueVertex) -> Text:
+    """What waits there, what fits, and how often it is full where that is known."""
+    fullest = _fullest(vertex)
+    if fullest is None:
         return Text("-", "dim")
-    fullest = max(known, key=lambda s: (s.culprit, s.queue_length or 0.0))
     length, capacity = fullest.queue_length or 0.0, fullest.capacity
     text = Text()
-    if capacity:
-        cells = min(_FILL, round(length / capacity * _FILL))
-        full, rest = ("■", "·") if page.unicode else ("#", ".")
-        style = "red" if fullest.saturated_share and fullest.saturated_share >= 0.5 else ""
-        text.append(full * cells, style)
-        text.append(rest * (_FILL - cells) + " ", "dim")
     text.append(f"{length:.1f}" + (f"/{capacity}" if capacity else ""))
     if fullest.saturated_share:
         text.append(f", full {say.share(fullest.saturated_share, whole=True)}", "dim")
@@ -147,7 +204,7 @@ def _worth_a_strip(vertex: QueueVertex) -> bool:
 def _strip(vertex: QueueVertex, page: Page) -> Text:
     """One cell per subtask, or the worst of several: how busy each is, and how many records it gets."""
     subtasks = sorted(vertex.subtasks, key=lambda s: s.subtask_index)
-    text = Text(f"{_short(vertex.name)[:_NAME]}  ")
+    text = Text(f"{say.abbreviate(printable(vertex.name), _NAME)}  ")
     busy = [s.busy for s in subtasks]
     records = [s.records_in for s in subtasks]
     most = max((value for value in records if value is not None), default=0.0)
@@ -185,7 +242,7 @@ def _cells(text: Text, values: Sequence[tuple[QueueSubtask, float | None]], page
 
 def _managers(managers: Sequence[QueueTaskManager], page: Page) -> RenderableType:
     table = listing(
-        managers if page.verbose else managers[:_MANAGERS_SHOWN],
+        managers if page.verbose else _accused_first(managers)[: _MANAGERS[page.terse]],
         Column("TaskManager", lambda m: line(_named(m), "bold red" if m.culprit else ""), "wrap"),
         Column("subtasks", lambda manager: str(manager.subtasks)),
         Column("busiest", lambda manager: _percent(manager.busy)),
@@ -198,6 +255,10 @@ def _managers(managers: Sequence[QueueTaskManager], page: Page) -> RenderableTyp
     return block("TaskManagers", table)
 
 
+def _accused_first(managers: Sequence[QueueTaskManager]) -> list[QueueTaskManager]:
+    return sorted(managers, key=lambda manager: not manager.culprit)
+
+
 def _named(manager: QueueTaskManager) -> str:
     return say.place(manager.taskmanager, manager.host)
 
@@ -208,9 +269,11 @@ def _free(manager: QueueTaskManager) -> str | None:
     return f"{manager.segments_free:.0f} of {manager.segments:.0f}"
 
 
-def outlook(data: Data, page: Page, clock: Clock) -> list[RenderableType]:
+def outlook(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
     """What the credit model says of the usual remedies."""
-    return [_remedies(job, page) for job in data.what_if or ()]
+    jobs = report.data.what_if or []
+    shown = jobs if page.verbose else jobs[: 2 if page.terse < 2 else 1]
+    return [*(_remedies(job, page) for job in shown), *more(len(jobs) - len(shown), "jobs")]
 
 
 def _remedies(job: QueueWhatIf, page: Page) -> RenderableType:
@@ -218,7 +281,7 @@ def _remedies(job: QueueWhatIf, page: Page) -> RenderableType:
     if job.problem:
         return block(title, Text(printable(job.problem), "dim"))
     table = listing(
-        job.forecasts,
+        job.forecasts if page.verbose else job.forecasts[: _FORECASTS[page.terse]],
         Column("change", lambda item: item.change, "wrap"),
         Column(
             "records/s",
@@ -233,7 +296,7 @@ def _remedies(job: QueueWhatIf, page: Page) -> RenderableType:
         for item in job.fit
     )
     fit = [Text(f"fit: {told}", "dim")] if told and page.verbose else []
-    notes = job.notes[: None if page.verbose else 2]
+    notes = job.notes[: None if page.verbose else max(0, 2 - page.terse)]
     return block(title, table, *fit, *(line(note, "dim") for note in notes))
 
 

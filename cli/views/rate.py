@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -13,22 +13,29 @@ from rich.text import Text
 from flowdiag.analyses import say
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import (
-    Data,
     Keeping,
     PidStep,
     RateApplication,
     RateBatch,
     RateQuery,
     RateTrigger,
+    Report,
     SlowPart,
     iso,
 )
 from flowdiag.cli import words
 from flowdiag.cli.chart import chart
-from flowdiag.cli.grid import Column, heading, judged, line, listing, under
+from flowdiag.cli.grid import Column, heading, judged, line, listing, more, under
 from flowdiag.cli.render.page import Page
+from flowdiag.cli.views.overview import Patient, triage
 
 SHOWN: Final = 5
+# By `Page.terse`: rows of a chart, charts, the estimator's last steps, rows of a table, queries.
+_HEIGHT: Final = (6, 4, 3, 3, 0)
+_CHARTS: Final = (9, 3, 3, 1, 0)
+_STEPS: Final = (5, 3, 0, 0, 0)
+_ROWS: Final = (5, 5, 3, 2, 0)
+_QUERIES: Final = (4, 3, 3, 2, 2)
 LABEL: Final = 9  # columns left of a chart
 WIDEST: Final = 90
 _USUAL: Final = ("source", "not-enabled", "unknown")
@@ -43,9 +50,16 @@ _STABILITY: Final = {
 }
 
 
-def blocks(data: Data, page: Page, clock: words.Clock) -> list[RenderableType]:
+def blocks(report: Report, page: Page, clock: words.Clock) -> list[RenderableType]:
     """A block for each application: how it keeps up, over time, and what is slow in it."""
-    return [_application(app, page, clock) for app in data.applications or ()]
+    overview, shown = triage("Applications", report.data.applications or (), patient, page)
+    return overview + [_application(app, page, clock) for app in shown]
+
+
+def patient(app: RateApplication) -> Patient:
+    """What an overview tells of an application."""
+    says = words.batch_counts(app) if app.batches else say.plural(len(app.queries), "query")
+    return Patient(app.name or app.application or "without a name", app.verdict, app.cause, says)
 
 
 def _application(app: RateApplication, page: Page, clock: words.Clock) -> RenderableType:
@@ -53,17 +67,36 @@ def _application(app: RateApplication, page: Page, clock: words.Clock) -> Render
     shown: list[RenderableType] = [title]
     if app.keeping is not None:
         shown.append(under(_summary("Batches", app.keeping, words.batch_counts(app), app)))
-        shown += _batch_charts(app, page)
-        shown += _rate_charts(app, page)
-        if worst := _worst(app, page, clock):
+        shown += [*_batch_charts(app, page), *_rate_charts(app, page)][: _charts_shown(page)]
+        shown += _held_by(app, page)
+        if _rows(page) and (worst := _worst(app, page, clock)):
             shown += [Text(), under(worst)]
-    for query in app.queries:
+    queries = app.queries if page.verbose else _sickest(app.queries)[: _QUERIES[page.terse]]
+    for query in queries:
         shown += _query(query, page, clock)
-    if parts := [part for part in app.slow_parts if page.verbose or _is_uneven(part)]:
+    shown += map(under, more(len(app.queries) - len(queries), "queries"))
+    parts = [part for part in app.slow_parts if page.verbose or _is_uneven(part)]
+    if parts and _rows(page):
         shown += [Text(), under(_slow(parts, page))]
     if app.missing:
-        shown += [Text(), *(under(line(f"not told: {gap}", "yellow")) for gap in app.missing)]
+        gaps = app.missing if page.terse < 3 else app.missing[:1]
+        shown += [Text(), *(under(line(f"not told: {gap}", "yellow")) for gap in gaps)]
     return Group(*shown)
+
+
+def _charts_shown(page: Page) -> int | None:
+    return None if page.verbose else _CHARTS[page.terse]
+
+
+def _rows(page: Page) -> int:
+    """Rows of a table of the worst."""
+    return SHOWN * 4 if page.verbose else _ROWS[page.terse]
+
+
+def _sickest(queries: Sequence[RateQuery]) -> list[RateQuery]:
+    order = ("failing", "overloaded", "borderline", "throttled")
+    rank = {word: number for number, word in enumerate(order)}
+    return sorted(queries, key=lambda query: rank.get(query.keeping.stability, len(order)))
 
 
 def _summary(word: str, keeping: Keeping, counts: str, app: RateApplication | None) -> Text:
@@ -86,12 +119,12 @@ def _batch_charts(app: RateApplication, page: Page) -> list[RenderableType]:
         return []
     blocks: list[RenderableType] = []
     processing = [_float(b.processing_delay_ms) for b in batches]
-    blocks.append(
-        _chart("processing time, and the interval", processing, page, line=app.batch_interval_ms)
+    blocks += _chart(
+        "processing time, and the interval", processing, page, line=app.batch_interval_ms
     )
     waits = [_wait(batch) for batch in batches]
     if any(wait is not None and wait >= (app.batch_interval_ms or 1) / 4 for wait in waits):
-        blocks.append(_chart("time from batch to processing", waits, page))
+        blocks += _chart("time from batch to processing", waits, page)
     return blocks
 
 
@@ -112,18 +145,19 @@ def _chart(
     *,
     line: float | None = None,
     unit: str = "ms",
-) -> RenderableType:
-    width = min(page.width, WIDEST) - LABEL - 4
-    drawn = chart(values, width=width, line=line, unicode=page.unicode, unit=unit)
+) -> list[RenderableType]:
+    """A chart under its title; nothing where there is no room for one, or nothing to show."""
+    width, height = min(page.width, WIDEST) - LABEL - 4, _HEIGHT[page.terse]
+    drawn = chart(values, width=width, height=height, line=line, unicode=page.unicode, unit=unit)
     if not drawn.rows:
-        return Text()
+        return []
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column(justify="right", no_wrap=True, min_width=LABEL)
     table.add_column(no_wrap=True)
     for label, cells in drawn.rows:
         table.add_row(Text(label, "dim"), Text(cells, "cyan"))
     note = "" if drawn.per_column == 1 else f" (a column is the worst of {drawn.per_column})"
-    return under(Group(Text(title + note, "dim"), table))
+    return [under(Group(Text(title + note, "dim"), table))]
 
 
 def _rate_charts(app: RateApplication, page: Page) -> list[RenderableType]:
@@ -135,21 +169,28 @@ def _rate_charts(app: RateApplication, page: Page) -> list[RenderableType]:
         if sum(rate is not None for rate in rates) < 2:
             continue
         name = f" of stream {stream}" if len(app.streams) > 1 else ""
-        blocks.append(_chart(f"published rate{name}, records/s", rates, page, unit=""))
-        blocks.append(under(_terms(of)))
+        charted: list[RenderableType] = [
+            *_chart(f"published rate{name}, records/s", rates, page, unit="")
+        ]
+        if _STEPS[page.terse]:
+            charted.append(under(_terms(of, _STEPS[page.terse])))
+        blocks += [Group(*charted)] if charted else []
+    return blocks
+
+
+def _held_by(app: RateApplication, page: Page) -> Iterator[RenderableType]:
     for one in app.streams:
         # What does not matter is not said: a source that has no more is the usual case.
         if one.held_because and (page.verbose or one.held_by not in _USUAL):
             of_stream = (
                 f" of {one.name or f'stream {one.stream_id}'}" if len(app.streams) > 1 else ""
             )
-            blocks.append(under(line(f"the rate{of_stream} is held by {one.held_because}", "dim")))
-    return blocks
+            yield under(line(f"the rate{of_stream} is held by {one.held_because}", "dim"))
 
 
-def _terms(steps: Sequence[PidStep]) -> RenderableType:
+def _terms(steps: Sequence[PidStep], shown: int) -> RenderableType:
     """The last updates with what each term did."""
-    last = [step for step in steps if step.new_rate is not None][-SHOWN:]
+    last = [step for step in steps if step.new_rate is not None][-shown:]
     return listing(
         last,
         Column("records", lambda step: say.thousands(step.elements)),
@@ -181,7 +222,7 @@ def _worst(app: RateApplication, page: Page, clock: words.Clock) -> RenderableTy
     if not ranked or app.verdict == "healthy":
         return None
     return listing(
-        ranked[: SHOWN * 4 if page.verbose else SHOWN],
+        ranked[: _rows(page)],
         Column("worst batches", lambda b: clock.show(iso(b.batch_time_ms * 1000)), "left"),
         Column("records", lambda b: _count(b.records)),
         Column("processing", lambda b: _length(b.processing_delay_ms)),
@@ -224,19 +265,19 @@ def _query(query: RateQuery, page: Page, clock: words.Clock) -> list[RenderableT
     durations = [_float(trigger.duration_ms) for trigger in query.triggers]
     interval = None if query.real_time else query.trigger_interval_ms
     title = "trigger execution" + (", and the interval" if interval else "")
-    blocks.append(_chart(title, durations, page, line=interval))
+    blocks += _chart(title, durations, page, line=interval)
     backlog = [_float(trigger.backlog) for trigger in query.triggers]
     if any(backlog):
-        blocks.append(_chart("backlog, rows", backlog, page, unit=""))
-    if query.keeping.stability in ("overloaded", "borderline", "failing"):
-        blocks += [Text(), under(_longest(query.triggers, clock))]
+        blocks += _chart("backlog, rows", backlog, page, unit="") if page.terse < 3 else []
+    if _rows(page) and query.keeping.stability in ("overloaded", "borderline", "failing"):
+        blocks += [Text(), under(_longest(query.triggers, page, clock))]
     return blocks
 
 
-def _longest(triggers: Sequence[RateTrigger], clock: words.Clock) -> RenderableType:
+def _longest(triggers: Sequence[RateTrigger], page: Page, clock: words.Clock) -> RenderableType:
     ranked = sorted(triggers, key=lambda t: (-(t.duration_ms or 0), t.started_at or ""))
     return listing(
-        ranked[:SHOWN],
+        ranked[: min(SHOWN, _rows(page))],
         Column("longest triggers", lambda t: clock.show(t.started_at), "left"),
         Column("batch", lambda t: None if t.batch_id is None else str(t.batch_id)),
         Column("rows", lambda t: _count(t.rows)),
@@ -257,7 +298,7 @@ def _is_uneven(part: SlowPart) -> bool:
 
 def _slow(parts: Sequence[SlowPart], page: Page) -> RenderableType:
     return listing(
-        parts[: SHOWN * 4 if page.verbose else SHOWN],
+        parts[: _rows(page)],
         Column("slowest tasks", _stage, "wrap"),
         Column("task", lambda part: say.subtask(part.index, part.tasks)),
         Column("took", lambda part: say.duration(part.longest_ms)),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import groupby
+from functools import partial
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -12,56 +12,91 @@ from rich.text import Text
 
 from flowdiag.analyses import say
 from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Data
+from flowdiag.analyses.report.wire import Report
 from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
-from flowdiag.cli.grid import Column, block, heading, line, listing, under
-from flowdiag.cli.render.page import Page
+from flowdiag.cli import words
+from flowdiag.cli.grid import Bar, Column, block, heading, line, listing, more, under
+from flowdiag.cli.render.page import TERSEST, Page
+from flowdiag.cli.views.overview import Patient, judgements, triage
 from flowdiag.cli.words import Clock
 
 _BAR: Final = 32
-_SHOWN: Final = 3  # starts in full: the first, and the last ones
-_WORKERS_SHOWN: Final = 12
+# By `Page.terse`: starts of a job with their steps, characters of a cause, TaskManagers on their way.
+_STARTS: Final = (3, 2, 2, 1, 1)
+_CAUSE: Final = (160, 120, 120, 100, 80)
+_WORKERS: Final = (12, 8, 6, 4, 3)
 _OVER_TASKMANAGERS: Final = ("registration", "workers", "restore")
 
 
-def blocks(data: Data, page: Page, clock: Clock) -> list[RenderableType]:
+def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
     """What came before any job, the starts of each job, the workers that were asked for."""
+    data = report.data
     shown: list[RenderableType] = []
-    if data.cluster:
+    held = any(step.ended_at is None for step in data.cluster or ())
+    if data.cluster and (held or page.terse < 2):
         shown.append(Group(heading("Cluster", "before any job"), under(_steps(data.cluster, page))))
-    for _, group in groupby(data.attempts or (), key=lambda attempt: attempt.job_id):
-        members = list(group)
-        scheduling = data.scheduling or ()
-        told = next((s for s in scheduling if s.job_id == members[0].job_id), None)
-        shown.append(_job(members, told, page))
+    jobs: dict[str, list[StartAttempt]] = {}
+    for attempt in data.attempts or ():
+        jobs.setdefault(attempt.job_id, []).append(attempt)
+    told = {scheduling.job_id: scheduling for scheduling in reversed(data.scheduling or ())}
+    judged = judgements(report)
+    overview, in_full = triage(
+        "Jobs", list(jobs.values()), lambda attempts: _patient(attempts, judged), page
+    )
+    shown += overview
+    shown += [_job(attempts, told.get(attempts[0].job_id), page) for attempts in in_full]
     workers = data.workers or []
     late = [worker for worker in workers if worker.registered_at is None]
     if late or (workers and page.verbose):
-        shown.append(_workers(workers if page.verbose else late, page))
+        shown.append(_workers(workers if page.verbose else late, page, clock))
     return shown
+
+
+def _patient(
+    attempts: Sequence[StartAttempt], judged: Mapping[str, tuple[str, str | None]]
+) -> Patient:
+    last = attempts[-1]
+    verdict, cause = judged.get(last.job_id, ("healthy", None))
+    says = f"{say.plural(len(attempts), 'start')}, {_outcome(last)}"
+    return Patient(last.job_name or last.job_id, verdict, cause, says)
+
+
+def _outcome(attempt: StartAttempt) -> str:
+    if attempt.running_after_ms is not None:
+        return f"RUNNING after {say.duration(attempt.running_after_ms)}"
+    return f"held in {attempt.held or '?'}"
 
 
 def _job(
     attempts: Sequence[StartAttempt], scheduling: JobScheduling | None, page: Page
 ) -> RenderableType:
-    first = attempts[0]
     restarts = sum(attempt.kind == "restart" for attempt in attempts)
-    name = printable(first.job_name or first.job_id)
+    name = printable(attempts[0].job_name or attempts[0].job_id)
     title = heading("Starts", f"{name} · {say.plural(len(attempts), 'start')}")
     title.append(f", {say.plural(restarts, 'restart')}" if restarts else "")
-    shown = list(attempts)
-    if not page.verbose and len(attempts) > _SHOWN:
-        shown = [attempts[0], *attempts[-(_SHOWN - 1) :]]
     lines: list[RenderableType] = []
-    facts = _scheduling(scheduling) if scheduling is not None else ""
+    facts = _scheduling(scheduling) if scheduling is not None and page.terse < 2 else ""
     if facts:
         lines.append(line(facts, "dim"))
-    for index, attempt in enumerate(shown):
-        if index == 1 and len(shown) < len(attempts):
-            skipped = len(attempts) - len(shown)
-            lines.append(Text(f"… {skipped} more like these (-v lists all)", "dim"))
+    shown = _telling(attempts, page)
+    for attempt, after in zip(shown, [*shown[1:], None], strict=True):
         lines.append(_attempt(attempt, page))
+        skipped = 0 if after is None else after.number - attempt.number - 1
+        lines += more(skipped, say.plural(skipped, "start").partition(" ")[2])
+    hidden = len(attempts) - (shown[-1].number - shown[0].number + 1)
+    lines += more(hidden, say.plural(hidden, "start").partition(" ")[2])
     return block(title, *lines)
+
+
+def _telling(attempts: Sequence[StartAttempt], page: Page) -> list[StartAttempt]:
+    """The first start and the last ones; where one is all there is room for, the one that is held."""
+    most = _STARTS[page.terse]
+    if page.verbose or len(attempts) <= most:
+        return list(attempts)
+    if most == 1:
+        held = [attempt for attempt in attempts if attempt.running_after_ms is None]
+        return [held[-1] if held else attempts[-1]]
+    return [attempts[0], *attempts[1 - most :]]
 
 
 def _scheduling(told: JobScheduling) -> str:
@@ -83,21 +118,21 @@ def _scheduling(told: JobScheduling) -> str:
 
 def _attempt(attempt: StartAttempt, page: Page) -> RenderableType:
     title = Text.assemble((f"{attempt.number + 1}. {attempt.kind}", "bold"))
-    if attempt.running_after_ms is not None:
-        title.append(f" · RUNNING after {say.duration(attempt.running_after_ms)}", "green")
-    else:
-        title.append(f" · held in {attempt.held or '?'}", "bold red")
+    running = attempt.running_after_ms is not None
+    title.append(f" · {_outcome(attempt)}", "green" if running else "bold red")
     if attempt.trigger:
         title.append(f" · after {printable(attempt.trigger)}")
     lines: list[RenderableType] = [title]
     if attempt.cause:
-        said = printable(attempt.cause.split("\n", 1)[0])[:160]
+        said = attempt.cause.split("\n", 1)[0]
+        said = said if page.verbose else words.brief(said)
+        said = say.shorten(printable(said), _CAUSE[page.terse])
         lines.append(under(line(said, "dim")))
     if attempt.required_slots and attempt.acquired_slots is not None:
         text = f"slots: {attempt.required_slots} required, {attempt.acquired_slots} acquired"
         style = "yellow" if attempt.acquired_slots < attempt.required_slots else "dim"
         lines.append(under(Text(text, style)))
-    if attempt.steps:
+    if attempt.steps and page.terse < TERSEST:
         lines.append(under(_steps(attempt.steps, page, slowest=attempt.slowest)))
     return Group(*lines)
 
@@ -108,16 +143,16 @@ def _steps(steps: Sequence[StartStep], page: Page, slowest: str | None = None) -
     def look(step: StartStep) -> str:
         return "bold red" if step.ended_at is None else "bold" if step.step == slowest else ""
 
-    def bar(step: StartStep) -> Text:
-        drawn = _bar(step, begin, end, unicode=page.unicode)
-        return Text(drawn, "red" if step.ended_at is None else "blue")
+    def bar(step: StartStep) -> Bar:
+        return Bar(partial(_bar, step, begin, end, "█" if page.unicode else "#"), _BAR, least=8)
 
+    told = [Column("", lambda step: Text(_facts(step), "dim"), "wrap")] if page.terse < 2 else []
     return listing(
         steps,
         Column("", lambda step: step.step, "left"),
         Column("", _lasted),
         Column("", bar, "left"),
-        Column("", lambda step: Text(_facts(step), "dim"), "wrap"),
+        *told,
         heads=None,
         style=look,
     )
@@ -161,34 +196,36 @@ def _span(steps: Iterable[StartStep]) -> tuple[float, float]:
     return min(begins, default=0.0), max(ends, default=1.0)
 
 
-def _bar(step: StartStep, begin: float, end: float, *, unicode: bool) -> str:
+def _bar(step: StartStep, begin: float, end: float, full: str, cells: int) -> Text:
+    """When a step was, in so many cells for all of them."""
     started = _ms(step.started_at)
     if started is None:
-        return ""
-    scale = _BAR / max(end - begin, 1.0)
-    left = min(round((started - begin) * scale), _BAR - 1)
+        return Text()
+    scale = cells / max(end - begin, 1.0)
+    left = min(round((started - begin) * scale), cells - 1)
     width = max(1, round((step.duration_ms or 0) * scale))
-    return " " * left + ("█" if unicode else "#") * min(width, _BAR - left)
+    look = "red" if step.ended_at is None else "blue"
+    return Text(" " * left + full * min(width, cells - left), look)
 
 
-def _workers(workers: Sequence[StartWorker], page: Page) -> RenderableType:
+def _workers(workers: Sequence[StartWorker], page: Page, clock: Clock) -> RenderableType:
+    shown = workers if page.verbose else workers[: _WORKERS[page.terse]]
     table = listing(
-        workers if page.verbose else workers[:_WORKERS_SHOWN],
+        shown,
         Column("TaskManager", lambda worker: worker.taskmanager, "wrap"),
-        Column("requested", lambda worker: _clock(worker.requested_at), "wrap"),
+        Column("requested", lambda worker: clock.show(worker.requested_at, date=False), "wrap"),
         Column(
             "registered",
-            lambda w: Text(_clock(w.registered_at), "" if w.registered_at else "red"),
+            lambda w: Text(
+                clock.show(w.registered_at, date=False), "" if w.registered_at else "red"
+            ),
             "wrap",
         ),
-        Column(
-            "ended",
-            lambda w: " ".join(filter(None, [_clock(w.ended_at), w.diagnostics or ""])),
-            "wrap",
-        ),
+        Column("ended", lambda worker: _ended(worker, clock), "wrap"),
     )
-    return block("Workers", table)
+    return block("Workers", table, *more(len(workers) - len(shown)))
 
 
-def _clock(text: str | None) -> str:
-    return text[11:19] if text else "-"
+def _ended(worker: StartWorker, clock: Clock) -> str:
+    told = [clock.show(worker.ended_at, date=False), worker.diagnostics or ""]
+    return " ".join(filter(None, told))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flowdiag.analyses import finding as f
 from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.flink import job as x
@@ -269,6 +271,40 @@ def failing(**more: object) -> wire.Report:
         outcome("CP104", "checkpoint-growing"),
         outcome("CP201", "slow-taskmanager", slow_taskmanager()),
         **more,  # type: ignore[arg-type]
+    )
+
+
+def many(count: int) -> wire.Report:
+    """So many jobs: of ten, five with a slow TaskManager, two without a culprit, three healthy."""
+    jobs, expiries, culprits, names = [], [], [], {}
+    for number in range(count):
+        key = JobKey("", f"{number:032x}")
+        name = f"orders-{number}"
+        kind = number % 10
+        facts = job_facts(sick=kind < 7, key=key, name=name)
+        moved = [replace(one, job=key) for one in facts.checkpoints]
+        jobs.append(replace(facts, checkpoints=tuple(moved), late=(), attempts=()))
+        names[key] = name
+        subject = f.Subject(kind="job", job_id=key.job_id, job_name=name)
+        if kind < 7:
+            expiries.append(expired(job=key, subject=subject))
+        if kind < 5:
+            found = slow_taskmanager()
+            subject = replace(found.subject, job_id=key.job_id, job_name=name)
+            culprits.append(replace(found, job=key, subject=subject))
+    outcomes = (
+        outcome("CP101", "checkpoint-expired", *expiries),
+        outcome("CP201", "slow-taskmanager", *culprits),
+    )
+    facts_of_all = x.ClusterFacts(jobs=tuple(jobs), processes=())
+    return build_report(
+        command="checkpoints",
+        inputs=inputs(),
+        outcomes=outcomes,
+        names=names,
+        data=wire.Data(jobs=checkpoint_data(facts_of_all, outcomes)),
+        located=LOCATED,
+        assessed=True,
     )
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -91,7 +92,7 @@ def test_quiet(
     diagnosed(reports.failing(warnings=(Note(message="ends early"),)))
     assert main(["checkpoints", log, "-q", "--fail-on", "never"]) == 0
     out, err = capfdbinary.readouterr()
-    assert out.startswith(b"Inputs  2 inputs") and err == b""
+    assert out.startswith(b"flowdiag checkpoints  failing") and err == b""
 
 
 @pytest.mark.parametrize(
@@ -378,17 +379,94 @@ def test_stdout_of_an_ascii_terminal(tmp_path: Path) -> None:
     assert b"EEEE.D.~" in done.stdout
 
 
-def test_no_colour_off_a_terminal_and_against_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("asked", "terminal", "environ", "coloured"),
+    [
+        ("auto", True, {}, True),
+        ("auto", False, {}, False),
+        ("auto", True, {"TERM": "dumb"}, False),
+        ("auto", True, {"NO_COLOR": "1"}, False),
+        ("auto", True, {"NO_COLOR": "", "FORCE_COLOR": ""}, True),
+        ("auto", False, {"FORCE_COLOR": "1"}, True),
+        ("auto", False, {"FORCE_COLOR": "0"}, False),
+        ("auto", False, {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ("always", False, {"NO_COLOR": "1"}, True),
+        ("never", True, {"FORCE_COLOR": "1"}, False),
+    ],
+)
+def test_colour_is_what_was_asked_for_then_what_the_environment_says_then_for_terminals(
+    asked: str,
+    terminal: bool,
+    environ: dict[str, str],
+    coloured: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from flowdiag.cli.console import wants_colour
+    from flowdiag.cli.settings import Color
 
-    screen: Any = SimpleNamespace(isatty=lambda: True)
-    pipe: Any = SimpleNamespace(isatty=lambda: False)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    assert wants_colour(screen, no_color=False)
-    assert not wants_colour(screen, no_color=True) and not wants_colour(pipe, no_color=False)
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert not wants_colour(screen, no_color=False)
-    monkeypatch.delenv("NO_COLOR")
-    monkeypatch.setenv("TERM", "dumb")
-    assert not wants_colour(screen, no_color=False)
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in ({"TERM": "xterm"} | environ).items():
+        monkeypatch.setenv(name, value)
+    stream: Any = SimpleNamespace(isatty=lambda: terminal)
+    assert wants_colour(stream, Color(asked)) is coloured
+
+
+@pytest.fixture
+def saved_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    from flowdiag.analyses.report.wire import encode
+
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    saved = tmp_path / "report.json"
+    saved.write_bytes(encode(reports.failing()))
+    return saved
+
+
+def test_colour_as_a_flag_a_variable_and_a_setting(
+    saved_report: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def coloured(*flags: str) -> bool:
+        assert main(["render", str(saved_report), *flags]) == 0
+        return "\x1b[" in capfd.readouterr().out
+
+    assert not coloured() and coloured("--color", "always")
+    monkeypatch.setenv("FLOWDIAG_COLOR", "always")
+    assert coloured() and not coloured("--color", "never") and not coloured("--no-color")
+    monkeypatch.delenv("FLOWDIAG_COLOR")
+    (saved_report.parent / "flowdiag.toml").write_text("color = 'always'\n")
+    assert coloured() and not coloured("--color=auto")
+    kept = saved_report.with_name("report.txt")
+    assert main(["render", str(saved_report), "-o", str(kept), "--color=always"]) == 0
+    assert "\x1b[" in kept.read_text()
+    assert main(["render", str(saved_report), "--color", "sometimes"]) == 2
+    assert "error: invalid value for '--color': 'sometimes'" in capfd.readouterr().err
+
+
+def test_times_are_shown_in_the_zone_that_was_asked_for_but_in_json(
+    saved_report: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def shown(*flags: str) -> str:
+        assert main(["render", str(saved_report), *flags]) == 0
+        return capfd.readouterr().out
+
+    assert "2018-11-29 18:30:00 to 19:02:11 UTC+08:00" in shown()
+    berlin = shown("--show-tz", "Europe/Berlin")
+    assert "2018-11-29 11:30:00 to 12:02:11 Europe/Berlin" in berlin
+    assert "  11:30:00 #200  " in berlin and "since 11:54:00" in berlin
+    assert "16:00:00 to 16:32:11 UTC+05:30" in shown("--show-tz", "+05:30", "-f", "markdown")
+    plain = shown("-f", "json")
+    monkeypatch.setenv("FLOWDIAG_SHOW_TZ", "utc")
+    assert "2018-11-29 10:30:00 to 11:02:11 UTC\n" in shown() + "\n"
+    assert shown("-f", "json", "--show-tz", "Asia/Tokyo") == plain
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    assert "2018-11-29 05:30:00 to 06:02:11 local time" in shown("--show-tz", "local")
+    monkeypatch.undo()
+    time.tzset()
+    assert main(["render", str(saved_report), "--show-tz", "Mars"]) == 2
+    told = capfd.readouterr().err
+    assert told == (
+        "error: there is no zone 'Mars'\n  hint: write Europe/Berlin, UTC, +02:00 or local\n"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from xml.etree import ElementTree as Xml
 
 import jsonschema
@@ -98,8 +99,8 @@ def test_markdown() -> None:
         == """\
 # flowdiag checkpoints: failing: 1 critical, 1 warning \\(slow-taskmanager\\)
 
-1. **TaskManager tm-3 \\@ worker-3.example: 4 of its 4 subtasks acknowledged too late, 1.7 expected \
-by placement** — CP201, high confidence
+1. **TaskManager tm-3 \\@ worker-3.example: 4 of its 4 subtasks acknowledged too late, 1.7 \
+expected by placement** — CP201, high confidence
 
 2 inputs, 2018-11-29 18:30:00 to 19:02:11 UTC+08:00
 
@@ -109,38 +110,63 @@ by placement** — CP201, high confidence
 
 Checkpoints: 32: 26 completed, 4 expired, 1 declined, 1 in flight
 
+```text
+18:30:00 #200  ✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓EEEE✓D✓…
+               ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁████▁▁▁
+✓ completed   E expired   D declined   … in flight   duration: median 1.6 s, longest 10 min
+```
+
+### Late subtasks by TaskManager
+
 | TaskManager | host | subtasks | late | expected | ratio | p |
 |---|---|--:|--:|--:|--:|--:|
 | `tm-3` | worker-3.example | 4 | 4 | 1.7 | 2.4× | 0.048 |
 | `tm-1` | worker-1.example | 4 | 1 | 1.7 | 0.6× | 1 |
 
-## critical: TaskManager tm-3 is slow
+## Findings: 2
 
-CP201 slow-taskmanager · TaskManager tm-3 \\@ worker-3.example · ongoing · high confidence · since \
+### CRITICAL CP201: TaskManager tm-3 is slow
+
+slow-taskmanager · TaskManager tm-3 \\@ worker-3.example · ongoing · high confidence · since \
 2018-11-29 18:54:00
 
 All subtasks of one machine are late, those of the others are not.
 
+**Because** 4 of its 4 subtasks acknowledged too late, 1.7 expected by placement
+
+**Measured**
+
 - late ratio: 2.4× \\(threshold 2×; 3 TaskManagers\\)
-- vote +2: late-acknowledgements: 4 of 5 come from tm-3
-- vote +1: busy-time: tm-3 is busiest
+
+**Votes**
+
+- +2 late-acknowledgements: 4 of 5 come from tm-3
+- +1 busy-time: tm-3 is busiest
+
+**Evidence**
 
 - `logs/jobmanager.log:8991`
   `Late message for now expired checkpoint 224 from Map-2`
 
-## warning: 4 of 31 checkpoints expired, up to 4 in a row
+### WARNING CP101: 4 of 31 checkpoints expired, up to 4 in a row
 
-CP101 checkpoint-expired · job orders · ongoing · high confidence · since 2018-11-29 18:54:00
+checkpoint-expired · job orders · ongoing · high confidence · since 2018-11-29 18:54:00
 
 A checkpoint expires when one subtask has not acknowledged it in time.
 
+**Measured**
+
 - expired checkpoints: 4 \\(threshold 1; 31 that ended\\)
 - timeout: 10 min
+
+**To do**
 
 1. Raise the time-out if the slow part is slow for a good reason
    - execution.checkpointing.timeout: now 10 min, try 20 min \\(needs a restart\\)
    - risk: a failure throws the job back further
    - check: checkpoints complete
+
+**Evidence**
 
 - `logs/jobmanager.log:8812`
   `2018-11-29 18:43:04,123 INFO o.a.f.r.checkpoint.CheckpointCoordinator - Checkpoint 224 of job \
@@ -151,6 +177,16 @@ a1b2 expired before completing.`
 
 """
     )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_headings_of_markdown_are_an_outline(kind: str) -> None:
+    shown = RENDERERS[Format.MARKDOWN](report_of(kind), PAGE)
+    levels = [len(line) - len(line.lstrip("#")) for line in shown.splitlines() if line[:1] == "#"]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    fences = [line for line in shown.splitlines() if line.startswith("```")]
+    assert fences == ["```text", "```"] * (len(fences) // 2)
 
 
 def test_markdown_takes_no_markup_from_logs() -> None:
@@ -189,14 +225,29 @@ def test_junit_skips_what_was_not_assessed_and_fails_on_nothing() -> None:
 
 def test_github() -> None:
     assert RENDERERS[Format.GITHUB](reports.failing(), PAGE) == (
+        "::error title=flowdiag checkpoints::failing: 1 critical, 1 warning. TaskManager tm-3 @"
+        " worker-3.example: 4 of its 4 subtasks acknowledged too late, 1.7 expected by placement\n"
         "::error title=CP201 slow-taskmanager::TaskManager tm-3 is slow%0A4 of its 4 subtasks"
         " acknowledged too late, 1.7 expected by placement%0Alogs/jobmanager.log:8991\n"
         "::warning title=CP101 checkpoint-expired::4 of 31 checkpoints expired, up to 4 in a row"
         "%0AA checkpoint expires when one subtask has not acknowledged it in time."
         "%0Alogs/jobmanager.log:8812%0Alogs/jobmanager.log:8990\n"
-        "::warning title=flowdiag checkpoints::failing: 1 critical, 1 warning. TaskManager tm-3 @"
-        " worker-3.example: 4 of its 4 subtasks acknowledged too late, 1.7 expected by placement\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "level"),
+    [
+        ("failing", "error"),
+        ("hostile", "warning"),
+        ("inconclusive", "warning"),
+        ("nothing", "warning"),
+        ("healthy", "notice"),
+    ],
+)
+def test_the_first_annotation_has_the_level_of_the_verdict(kind: str, level: str) -> None:
+    first = RENDERERS[Format.GITHUB](report_of(kind), PAGE).splitlines()[0]
+    assert first.startswith(f"::{level} title=flowdiag checkpoints::")
 
 
 def test_github_takes_no_command_from_logs() -> None:
@@ -224,4 +275,4 @@ def test_redaction_is_consistent_and_leaves_the_contract_alone() -> None:
 def test_no_excerpts() -> None:
     report = reports.failing(privacy=Privacy(excerpts=False))
     assert {item.excerpt for finding in report.findings for item in finding.evidence} == {None}
-    assert "logs/jobmanager.log:8812" in RENDERERS[Format.TABLE](report, PAGE)
+    assert "logs/jobmanager.log:8991" in RENDERERS[Format.TABLE](report, PAGE)

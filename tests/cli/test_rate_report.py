@@ -98,6 +98,14 @@ def test_every_format_shows_it(kind: Format) -> None:
     assert "RT201" in RENDERERS[kind](report, page)
 
 
+def test_markdown_has_its_batches_over_time() -> None:
+    report = report_of(w.simulated(Job(fixed_ms=60, per_record_ms=5), FLOOR, [400.0] * 40))
+    shown = RENDERERS[Format.MARKDOWN](report, Page())
+    chart = shown.partition("```text\n")[2].partition("\n```")[0].splitlines()
+    assert chart[0] == "processing time of batches, and the interval" and len(chart) == 5
+    assert any("█" in line for line in chart)
+
+
 def test_the_document_is_read_back_and_keeps_every_bit() -> None:
     report = report_of(w.simulated(Job(fixed_ms=60, per_record_ms=5), FLOOR, [400.0] * 40))
     again = decode(encode(report))

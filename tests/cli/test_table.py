@@ -16,12 +16,9 @@ from flowdiag.cli.words import clock_of
 from . import reports
 
 HEADER = """\
-Inputs  2 inputs, 3.1 MiB · 1 not read · 2018-11-29 18:30:00 to 19:02:11 UTC+08:00 · in logs/
-  jobmanager   jobmanager.log
-               Flink 1.18.1 · 3.1 MiB · 412 records · UTC+08:00 (trigger timestamps)
-  taskmanager  taskmanager-3.log.gz
-               Flink 1.18.1 · 43.9 KiB · 61 records · UTC+08:00 (transitions), clock 1.2 s behind
-  not read: logs/core.4711: binary data
+Inputs  2 inputs, 3.1 MiB · 2018-11-29 18:30:00 to 19:02:11 UTC+08:00
+  1 not read: core.4711 (-v says why)
+  clock 1.2 s behind: logs/taskmanager-3.log.gz
 """
 
 
@@ -29,12 +26,13 @@ def at_100(report: Report, *, verbose: int = 0) -> str:
     return table.render(report, Page(width=100, verbose=verbose))
 
 
-def test_failing_job() -> None:
-    shown = at_100(reports.failing())
-    assert shown.startswith(HEADER)
-    assert (
-        shown.removeprefix(HEADER)
-        == """
+ABOVE = """\
+flowdiag checkpoints  failing: 1 critical, 1 warning · slow-taskmanager
+  TaskManager tm-3 @ worker-3.example: 4 of its 4 subtasks acknowledged too late, 1.7 expected by
+  placement
+
+"""
+JOB = """
 Job  orders · a1b2c3d4e5f60718293a4b5c6d7e8f90 · Flink 1.18.1 · failing
   Checkpoints  32: 26 completed, 4 expired, 1 declined, 1 in flight
   18:30:00 #200  ✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓EEEE✓D✓…
@@ -46,7 +44,43 @@ Job  orders · a1b2c3d4e5f60718293a4b5c6d7e8f90 · Flink 1.18.1 · failing
   tm-1 @ worker-1.example         4     1       1.7   0.6×      1
   tm-2 @ worker-2.example         4     0       1.7     0×      1
   late: distinct subtasks that acknowledged an expired checkpoint; expected: by placement
+"""
+VERDICT = """
+Verdict  failing: 1 critical, 1 warning · slow-taskmanager
+  1.  TaskManager tm-3 @ worker-3.example: 4 of its 4 subtasks acknowledged too late, 1.7 expected
+      by placement  CP201, high confidence
+"""
 
+
+def test_failing_job_has_its_culprit_first_and_last() -> None:
+    findings = """
+Findings  2
+  CRITICAL  CP201 slow-taskmanager  ongoing · high confidence · since 18:54:00
+  TaskManager tm-3 is slow
+    All subtasks of one machine are late, those of the others are not.
+    about     TaskManager tm-3 @ worker-3.example
+    because   4 of its 4 subtasks acknowledged too late, 1.7 expected by placement
+    measured  late ratio: 2.4× (threshold 2×)
+    evidence  logs/jobmanager.log:8991
+                Late message for now expired checkpoint 224 from Map-2
+
+  WARNING  CP101  4 of 31 checkpoints expired, up to 4 in a row
+  -v shows the numbers, lines and remedies of all
+"""
+    assert at_100(reports.failing()) == f"{ABOVE}{HEADER}{JOB}{findings}{VERDICT}"
+
+
+def test_everything_is_shown_where_it_is_asked_for() -> None:
+    assert (
+        at_100(reports.failing(), verbose=1)
+        == f"""{ABOVE}\
+Inputs  2 inputs, 3.1 MiB · 1 not read · 2018-11-29 18:30:00 to 19:02:11 UTC+08:00
+  jobmanager   logs/jobmanager.log
+               Flink 1.18.1 · 3.1 MiB · 412 records · UTC+08:00 (trigger timestamps)
+  taskmanager  logs/taskmanager-3.log.gz
+               Flink 1.18.1 · 43.9 KiB · 61 records · UTC+08:00 (transitions), clock 1.2 s behind
+  not read: logs/core.4711: binary data
+{JOB}
 Findings  2
   CRITICAL  CP201 slow-taskmanager  ongoing · high confidence · since 2018-11-29 18:54:00
   TaskManager tm-3 is slow
@@ -65,7 +99,8 @@ Findings  2
     measured  expired checkpoints: 4 (threshold 1; 31 that ended)
               timeout: 10 min
     evidence  logs/jobmanager.log:8812
-                Checkpoint 224 of job a1b2 expired before completing.
+                2018-11-29 18:43:04,123 INFO  o.a.f.r.checkpoint.CheckpointCoordinator - Checkpoint
+                224 of job a1b2 expired before completing.
               logs/jobmanager.log:8990
                 Checkpoint 225 of job a1b2 expired before completing.
               … 2 more
@@ -74,10 +109,11 @@ Findings  2
                   risk: a failure throws the job back further
                   check: checkpoints complete
 
-Verdict  failing: 1 critical, 1 warning · slow-taskmanager
-  1.  TaskManager tm-3 @ worker-3.example: 4 of its 4 subtasks acknowledged too late, 1.7 expected
-      by placement  CP201, high confidence
-"""
+Rules  1 of 3 rules are clear
+  CP101 checkpoint-expired  found  Checkpoint expired
+  CP104 checkpoint-growing  clear  Checkpoint growing
+  CP201 slow-taskmanager  found    Slow taskmanager
+{VERDICT}"""
     )
 
 
@@ -116,8 +152,12 @@ Verdict  inconclusive: no input says how checkpoints ended
 
 def test_nothing_to_diagnose() -> None:
     assert (
-        at_100(reports.nothing()).removeprefix(HEADER)
-        == """
+        at_100(reports.nothing())
+        == """\
+Inputs  2 inputs, 3.1 MiB · 2018-11-29 18:30:00 to 19:02:11 UTC+08:00
+  not read: logs/core.4711: binary data
+  clock 1.2 s behind: logs/taskmanager-3.log.gz
+
 Verdict  nothing to diagnose
   No input held a checkpoint event. Not assessed is not healthy.
 """
@@ -126,11 +166,12 @@ Verdict  nothing to diagnose
 
 @pytest.mark.parametrize("width", [40, 60, 100, 240])
 def test_nothing_is_wider_than_the_terminal_and_nothing_is_lost(width: int) -> None:
-    shown = table.render(reports.failing(), Page(width=width))
+    shown = table.render(reports.failing(), Page(width=width, verbose=1))
     assert max(map(len, shown.splitlines())) <= width
     words = "".join(shown.split())
-    for part in ("worker-3.example", "execution.checkpointing.timeout", "logs/jobmanager.log:8812"):
+    for part in ("worker-3.example", "execution.checkpointing.timeout", "jobmanager.log:8812"):
         assert part in words
+    assert "jobmanager.log:8812\n" in shown  # a path is never broken
 
 
 def test_without_a_terminal_nothing_is_wrapped_or_cut() -> None:
@@ -194,24 +235,41 @@ def test_several_jobs_are_told_apart() -> None:
     assert jobs is not None
     jobs.append(msgspec.structs.replace(jobs[0], job_id=other.job_id))
     shown = at_100(report)
-    assert "about     job orders" in shown
+    assert "Jobs  2: 2 failing" in shown or shown.count("\nJob  orders") == 2
+    assert "WARNING  CP101  4 of 31 checkpoints expired, up to 4 in a row · orders" in shown
     assert "placement, job orders CP201" in " ".join(shown.split())
+    assert "about     job orders" in at_100(report, verbose=1)
 
 
-def test_saved_answers_share_a_row() -> None:
+def test_inputs_are_a_line_unless_something_was_not_read() -> None:
     report = reports.healthy()
-    answer = {
-        **{name: getattr(report.inputs[0], name) for name in report.inputs[0].__struct_fields__},
-        "kind": "rest",
-        "role": "unknown",
-        "recognised": 3,
-        "bytes": 500,
-    }
-    for number in range(40):
-        report.inputs.append(Input(**{**answer, "source": f"logs/rest/{number}.json"}))
-    assert "  REST         40 answers in rest/" in at_100(report)
-    assert "19.5 KiB · 120 records" in at_100(report)
-    assert "  REST         rest/39.json" in at_100(report, verbose=1)
+    answer = msgspec.structs.replace(report.inputs[0], kind="rest", role="unknown", bytes=500)
+    report.inputs[1:] = [
+        msgspec.structs.replace(answer, source=f"logs/rest/{number}.json") for number in range(400)
+    ]
+    assert at_100(report).startswith(
+        "Inputs  401 inputs, 3.2 MiB · 2018-11-29 18:30:00 to 19:02:11 UTC+08:00\n\nJob  "
+    )
+    assert "  REST        logs/rest/399.json\n" in at_100(report, verbose=1)
+    assert "Inputs  logs/jobmanager.log, 3.1 MiB · " in at_100(
+        msgspec.structs.replace(report, inputs=report.inputs[:1])
+    )
+
+
+def test_what_is_wrong_with_inputs_takes_a_line_for_each_kind() -> None:
+    report = reports.healthy()
+    log, unread = report.inputs[0], report.inputs[2]
+    report.inputs[:] = [
+        msgspec.structs.replace(log, source=f"{number}.log", error="ends early", not_understood=4)
+        for number in range(30)
+    ]
+    report.inputs.extend(msgspec.structs.replace(unread, source=f"x/{n}.png") for n in range(50))
+    assert at_100(report).partition("\n\n")[0].splitlines()[1:] == [
+        "  50 not read: 0.png, 1.png, 2.png, … (-v says why)",
+        "  cut short: 0.log: ends early, and 29 more (-v lists all)",
+        "  120 lines of known classes not understood: 0.log, 1.log, 2.log, … (-v shows some)",
+    ]
+    assert "cut short: 29.log: ends early" in at_100(report, verbose=1)
 
 
 def test_documents_are_cited_by_byte_and_date_themselves() -> None:

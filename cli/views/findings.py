@@ -1,0 +1,197 @@
+"""Findings: the first with what proves it and what to do, the others in a line each; all in full with -v."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from flowdiag.analyses import finding as f
+from flowdiag.analyses import say
+from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.report.wire import Action, Finding, Report
+from flowdiag.cli import words
+from flowdiag.cli.grid import aligned, heading, line, more, under, whole
+from flowdiag.cli.render.page import PROSE, Page
+
+_SEVERITY: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
+_HEAD: Final = re.compile(r"^.{0,40}?\d\d:\d\d:\d\d.{0,250}? - +")
+
+# By `Page.terse`: records that prove the first finding, characters of each; actions; other findings.
+_EVIDENCE: Final = (2, 2, 1, 1, 1)
+_EXCERPT: Final = (200, 160, 160, 120, 100)
+_ACTIONS: Final = (5, 4, 3, 2, 1)
+_OTHERS: Final = (12, 10, 8, 6, 4)
+_SUMMED_UP: Final = ("points-for", "points-against")  # the confidence says the same
+
+
+def findings_block(report: Report, page: Page, clock: words.Clock) -> RenderableType:
+    """All findings of a report, the one that matters most first."""
+    several = words.several_jobs(report)
+    paths = words.paths_of(report, page)
+    first, *others = report.findings
+    blocks: list[RenderableType] = [heading("Findings", str(len(report.findings)))]
+    dated = page.verbose > 0 or not words.one_day(report, clock)
+    blocks.append(under(_finding(first, page, clock, paths, several, dated=dated)))
+    if page.verbose:
+        for finding in others:
+            blocks += [Text(), under(_finding(finding, page, clock, paths, several))]
+        return Group(*blocks)
+    if others:
+        blocks += [Text(), under(_in_lines(others, page, several))]
+        blocks.append(under(Text("-v shows the numbers, lines and remedies of all", "dim")))
+    return Group(*blocks)
+
+
+def _finding(
+    finding: Finding,
+    page: Page,
+    clock: words.Clock,
+    paths: words.Paths,
+    several: bool,
+    *,
+    dated: bool = True,
+) -> RenderableType:
+    head = Text.assemble(
+        (finding.severity.upper(), _SEVERITY.get(finding.severity, "bold")),
+        f"  {finding.code} {finding.name}",
+    )
+    when = words.seen(finding, clock, date=dated)
+    facts = [finding.state, f"{finding.confidence} confidence", when]
+    head.append(f"  {' · '.join(filter(None, facts))}", "dim")
+    details = _details if page.verbose else _essentials
+    table = aligned(
+        (Text(label if number == 0 else "", "dim"), said)
+        for label, lines in details(finding, page, paths, several)
+        for number, said in enumerate(lines)
+    )
+    explained = bool(finding.explain) and page.terse < 3
+    return Group(
+        head,
+        line(finding.title if page.verbose else words.brief(finding.title), "bold"),
+        *([under(line(finding.explain, "dim"), most=PROSE - 2)] if explained else []),
+        under(table),
+    )
+
+
+Said = Iterator[tuple[str, list[RenderableType]]]  # lines with a label, and the label
+
+
+def _details(finding: Finding, page: Page, paths: words.Paths, several: bool) -> Said:
+    """Everything about a finding."""
+    if finding.subject.kind != "job" or several:
+        yield "about", [line(words.who(finding.subject, most=200))]
+    if finding.why and finding.why != finding.title:
+        yield "because", [line(finding.why)]
+    yield "measured", [line(words.measurement(item)) for item in finding.measurements]
+    yield "votes", [_vote(vote.weight, vote.signal, vote.says) for vote in finding.votes]
+    yield "evidence", list(_evidence(finding, paths, len(finding.evidence)))
+    steps = aligned(
+        (f"{number}.", Group(line(text), *(line(detail, "dim") for detail in details)))
+        for number, (text, details) in enumerate(map(words.action, finding.actions), 1)
+    )
+    yield "to do", [steps] if finding.actions else []
+
+
+def _essentials(finding: Finding, page: Page, paths: words.Paths, several: bool) -> Said:
+    """Who, why, the numbers, what proves it, and what to do."""
+    subject = finding.subject
+    known = finding.why and (subject.taskmanager or subject.host or subject.task or "\0")
+    if (subject.kind != "job" or several) and (not known or known not in (finding.why or "")):
+        yield "about", [line(words.who(subject, most=200))]
+    if finding.why and finding.why != finding.title:
+        yield "because", [line(words.brief(finding.why))]
+    told = [
+        words.measurement(msgspec.structs.replace(item, population=None))
+        for item in finding.measurements
+        if item.name not in _SUMMED_UP
+    ]
+    yield "measured", [line(" · ".join(told))] if told and page.terse < 4 else []
+    shown = _EVIDENCE[page.terse]
+    yield "evidence", list(_evidence(finding, paths, shown, _EXCERPT[page.terse]))
+    yield "to do", list(_to_do(finding.actions, page))
+
+
+def _vote(weight: int, signal: str, says: str) -> Text:
+    style = "green" if weight > 0 else "yellow" if weight < 0 else "dim"
+    return Text.assemble((f"{weight:+d} ", style), line(f"{signal}: {says}"))
+
+
+def _evidence(
+    finding: Finding, paths: words.Paths, most: int, characters: int | None = None
+) -> Iterator[RenderableType]:
+    """Places in the inputs, and below each what stands there.
+
+    Args:
+        finding: whose evidence it is.
+        paths: how inputs are called.
+        most: places that are shown.
+        characters: of a quotation, without the head of its line; None: all there are.
+    """
+    shown = finding.evidence[:most]
+    for item in shown:
+        yield whole(words.place(item, paths))
+        if item.excerpt and characters is None:
+            yield under(line(item.excerpt, "dim"))
+        elif item.excerpt and characters is not None:
+            yield under(line(say.shorten(_HEAD.sub("", item.excerpt), characters), "dim"))
+    if finding.evidence_total > len(shown):
+        yield line(f"… {finding.evidence_total - len(shown)} more", "dim")
+
+
+def _to_do(actions: Sequence[Action], page: Page) -> Iterator[RenderableType]:
+    most = _ACTIONS[page.terse]
+    rows = []
+    for number, (text, details) in enumerate(map(words.action, actions[:most]), 1):
+        kept = details if page.terse == 0 else details[:1] if page.terse < 3 else []
+        rows.append((f"{number}.", Group(line(text), *(line(detail, "dim") for detail in kept))))
+    if rows:
+        yield aligned(rows)
+    yield from more(len(actions) - most)
+
+
+# --- in lines -------------------------------------------------------------------------------------
+
+
+def _in_lines(findings: Sequence[Finding], page: Page, several: bool) -> RenderableType:
+    """A line for each, or where they are many, for all of a rule."""
+    most = _OTHERS[page.terse]
+    if len(findings) <= most:
+        return aligned(_in_line(finding, several) for finding in findings)
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        alike.setdefault((finding.severity, finding.code), []).append(finding)
+    groups = list(alike.values())
+    rows = [
+        _of_a_rule(some, several) if len(some) > 1 else _in_line(some[0], several)
+        for some in groups
+    ]
+    return Group(aligned(rows[:most]), *more(len(rows) - most, "rules"))
+
+
+def _in_line(finding: Finding, several: bool) -> tuple[RenderableType, ...]:
+    said = line(words.brief(finding.title))
+    job = words.job_of(finding.subject)
+    if several and job and job not in finding.title:
+        said.append(f" · {printable(job)}")
+    if finding.state is f.State.RECOVERED:
+        said.append(" · recovered", "dim")
+    return _severity(finding), Text(finding.code, "dim"), said
+
+
+def _of_a_rule(findings: Sequence[Finding], several: bool) -> tuple[RenderableType, ...]:
+    said = line(f"{len(findings)} × {findings[0].name}")
+    jobs = list(dict.fromkeys(filter(None, (words.job_of(each.subject) for each in findings))))
+    if several and jobs:
+        said.append(f" in {words.in_jobs(jobs)}", "dim")
+    else:
+        said.append(f", first: {printable(words.brief(findings[0].title))}", "dim")
+    return _severity(findings[0]), Text(findings[0].code, "dim"), said
+
+
+def _severity(finding: Finding) -> Text:
+    return Text(finding.severity.upper(), _SEVERITY.get(finding.severity, "bold"))
