@@ -11,9 +11,6 @@ All call the same `parsers.split.parse_split`, so that they cannot differ in wha
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flowdiag.analyses.engine.frames import kept
+from flowdiag.parsers.cleanup import private_folder
 from flowdiag.parsers.machine import processors
 
 if TYPE_CHECKING:
@@ -188,6 +186,4 @@ def cost(sources: Sequence[Source]) -> float:
 
 
 def _own_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="flowdiag-rows-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return private_folder("flowdiag-rows-")[0]

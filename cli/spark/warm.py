@@ -93,17 +93,21 @@ def remove() -> int:
     return freed
 
 
-def warm_in_background(environ: Mapping[str, str] = os.environ) -> bool:
+def warm_in_background(environ: Mapping[str, str] = os.environ, *, told: bool = True) -> bool:
     """Start `warm` in a niced process of its own, if somebody is there to profit from it.
 
-    Only on an interactive terminal, never in CI, never with `FLOWDIAG_WARM=never`, and never when
-    a fitting archive is there already or could not be made before. Meant for the end of a command,
-    when its JVM is gone.
+    Only on an interactive terminal and where that is announced, never in CI, and never when a fitting
+    archive is there already or could not be made before. Meant for the end of a command, when its JVM
+    is gone.
+
+    Args:
+        environ: the environment.
+        told: whether the user is told of it.
 
     Returns:
         Whether a build was started.
     """
-    if environ.get("CI") or environ.get("FLOWDIAG_WARM") == "never":
+    if environ.get("CI") or not told:
         return False
     if os.name != "posix" or not sys.stderr.isatty():
         return False
