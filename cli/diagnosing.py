@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from flowdiag.cli import options as o
 from flowdiag.cli.console import Progress, check_output, say, write_report
 from flowdiag.cli.exit_codes import ExitCode, exit_code
+from flowdiag.cli.routing import refuse_servers
 from flowdiag.cli.settings import Format, Settings, Warm, load_settings, rule_overrides
 from flowdiag.cli.spark.early import spark_for
 from flowdiag.parsers.errors import (
@@ -174,6 +175,7 @@ def run(
     """
     told: list[str] = []
     check_output(settings.output)
+    refuse_servers(paths, name)
 
     def diagnosis(progress: Progress) -> Report:
         with ExitStack() as stack:

@@ -23,6 +23,7 @@ from flowdiag.cli.spark.java import find_java
 from flowdiag.cli.spark.jvm import usable_archive, wanted_archive
 from flowdiag.cli.spark.starter import SparkStarter
 from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.extras import pip_install
 
 _DUMP_TIMEOUT_S: Final = 300.0
 _ROOM_BYTES: Final = 1_000_000_000  # an ahead-of-time cache needs about twice its size for a while
@@ -59,7 +60,7 @@ def warm(*, force: bool = False, wait: bool = True) -> Warmed:
     if wanted is None:
         raise FlowdiagError(
             f"Java {java.major} in {java.home} has no shared class data to build on",
-            hint="pip install 'flowdiag[java]'",
+            hint=pip_install("java"),
         )
     with _one_at_a_time(wait=wait):
         ready = None if force else usable_archive(java)
