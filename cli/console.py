@@ -94,7 +94,7 @@ def check_output(output: str | None) -> None:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not path.exists():
-            os.stat(path.parent)
+            os.stat(os.path.join(path.parent, ""))  # a file has no such name
         if not os.access(path if _written_in_place(path) else path.parent, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
