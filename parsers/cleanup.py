@@ -120,6 +120,17 @@ def private_folder(prefix: str) -> tuple[Path, Forget]:
         return folder, at_end(partial(remove_folder, folder))
 
 
+@contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """The same for the time of a block."""
+    folder, forget = private_folder(prefix)
+    try:
+        yield folder
+    finally:
+        remove_folder(folder)
+        forget()
+
+
 def remove_folder(folder: Path) -> None:
     """Remove a folder into which processes that were just killed may have written a moment ago."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -148,5 +159,7 @@ def kill_now(process: subprocess.Popen[bytes], *, asked_s: float = 0) -> None:
                 if os.waitpid(process.pid, os.WNOHANG)[0]:
                     return
                 time.sleep(0.02)
-        os.kill(process.pid, signal.SIGKILL)
+        # Java that writes an archive starts another one, in its group.
+        leads = os.getpgid(process.pid) == process.pid
+        (os.killpg if leads else os.kill)(process.pid, signal.SIGKILL)
         os.waitpid(process.pid, 0)

@@ -39,6 +39,9 @@ HERE_BYTES: Final = 48 * 1024 * 1024
 DRIVER_BYTES: Final = 256 * 1024 * 1024
 # Up to here one core has done all queries before two would have shared them out.
 FEW_ROWS: Final = 300_000
+# Up to here rows are handed over as a table, of which Spark makes a copy for each query that reads it:
+# five copies of 92 000 rows, in `startup`, filled a gigabyte.
+TABLE_ROWS: Final = 30_000
 # What a byte of the others costs, that of a log being 1: tasks, nearly all of an event log, are only
 # added up.
 _WEIGHTS: Final = {"spark-events": 0.2}
@@ -54,7 +57,8 @@ class Resources:
         processes: that parse what is large on this machine; None: one per processor.
         folder: for rows that do not stay in memory; None: one that this process removes.
         here_bytes: up to here this process parses alone.
-        few_rows: up to here rows are handed over as a table.
+        few_rows: up to here rows are best kept in one piece.
+        table_rows: up to here rows are handed over as a table.
     """
 
     tune: Callable[[int | None], None] = lambda rows: None
@@ -63,6 +67,7 @@ class Resources:
     folder: Path | None = None
     here_bytes: int = HERE_BYTES
     few_rows: int = FEW_ROWS
+    table_rows: int = TABLE_ROWS
 
     def are_few(self, rows: int | None) -> bool:
         """Whether so many rows are best kept in one piece."""
@@ -141,7 +146,7 @@ def read(
         metrics=metrics,
         tell=lambda share: say(f"reading, {share:.0%}"),
     )
-    if parsed.events.count > resources.few_rows:
+    if parsed.events.count > resources.table_rows:
         return Read(events=parsed.events, metrics=parsed.metrics, rows=parsed.events.count)
     return Read(table=parsed.events.table(), metrics=parsed.metrics, rows=parsed.events.count)
 

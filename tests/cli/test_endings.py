@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -299,6 +300,54 @@ def test_no_folder_for_temporary_files_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2, done.stderr
     (error, hint) = done.stderr.splitlines()
     assert error.startswith("error: cannot write temporary files") and "TMPDIR" in hint
+
+
+def in_a_small_folder(arguments: list[str], size: str, folder: Path) -> tuple[int, str]:
+    """Run a command whose temporary files have no more room than that; needs user namespaces."""
+    inside = f'mount -t tmpfs -o size={size} tmpfs "$TMPDIR" && exec "$@"'
+    unshared = ["unshare", "-rm", "sh", "-c", inside, "sh"]
+    environ = {**os.environ, "TMPDIR": str(folder)}
+    if (
+        not shutil.which("unshare")
+        or subprocess.run(
+            [*unshared, "true"], check=False, env=environ, capture_output=True
+        ).returncode
+    ):
+        pytest.skip("this machine lets nobody mount a file system of his own")
+    done = subprocess.run(
+        [*unshared, *FLOWDIAG, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environ,
+        timeout=200,
+    )
+    return done.returncode, done.stderr
+
+
+@linux_only
+@pytest.mark.command
+def test_a_full_temporary_folder_is_one_line(tmp_path: Path) -> None:
+    """While an archive is unpacked."""
+    status, err = in_a_small_folder(["checkpoints", FLINK], "200k", tmp_path)
+    assert (status, len(err.splitlines())) == (2, 2), err
+    assert "no space left" in err.lower() and "TMPDIR" in err
+
+
+@linux_only
+@pytest.mark.full
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("size", ["4k", "20k", "100k", "400k", "1m", "2m", "4m", "16m", "64m"])
+@pytest.mark.parametrize("command", ["checkpoints", "startup", "queues"])
+def test_little_room_is_enough_or_one_line(
+    command: str, size: str, large_log: Path, tmp_path: Path
+) -> None:
+    """While Java starts, while a large log is parsed, while Spark sorts."""
+    status, err = in_a_small_folder([command, str(large_log)], size, tmp_path)
+    if status == 2:
+        assert len(err.splitlines()) == 2 and "TMPDIR" in err, err
+    else:
+        assert status in (0, 1, 3), err
 
 
 # -- no memory -----------------------------------------------------------------------------------
