@@ -31,7 +31,6 @@ from flowdiag.cli.spark.archive import Archive
 from flowdiag.cli.spark.folder import PrivateFolder
 from flowdiag.cli.spark.java import Java, find_java
 from flowdiag.cli.spark.jvm import FOREIGN, Jvm, heap_here, usable_archive
-from flowdiag.parsers.cleanup import undivided
 from flowdiag.parsers.errors import FlowdiagError, text_of
 from flowdiag.parsers.machine import processors
 
@@ -94,8 +93,7 @@ class SparkStarter:
             use_archive: take Spark's classes from the archive of `flowdiag warm` if there is one.
             jvm_flags: more flags, behind the fixed ones.
         """
-        with undivided():
-            starter = cls(cores=cores or _local_cores(master), _folder=PrivateFolder.made())
+        starter = cls(cores=cores or _local_cores(master), _folder=PrivateFolder.made())
         starter._jvm.heap_bytes = heap_bytes or heap_here()
         atexit.register(starter.close)
         starter._catch_signals()
