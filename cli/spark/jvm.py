@@ -308,6 +308,11 @@ class Jvm:
         last = [line for line in lines if " ERROR " in line][-3:] or lines[-12:]
         return "the JVM's last words were: " + " / ".join(last) if last else None
 
+    @property
+    def ran_out_of_memory(self) -> bool:
+        """Whether it said so."""
+        return self._fate == "memory"
+
     def out_of_memory(self) -> FlowdiagError:
         """What to tell of a heap that was too small."""
         return FlowdiagError(

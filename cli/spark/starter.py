@@ -31,7 +31,7 @@ from flowdiag.cli.spark.archive import Archive
 from flowdiag.cli.spark.folder import PrivateFolder
 from flowdiag.cli.spark.java import Java, find_java
 from flowdiag.cli.spark.jvm import FOREIGN, Jvm, heap_here, usable_archive
-from flowdiag.parsers.errors import FlowdiagError, text_of
+from flowdiag.parsers.errors import FlowdiagError, is_no_room, no_temporary_room, text_of
 from flowdiag.parsers.machine import processors
 
 if TYPE_CHECKING:
@@ -137,9 +137,8 @@ class SparkStarter:
         """
         if self._thread is not None:
             self._thread.join()
-        if self._session is None and isinstance(self._failure, FlowdiagError):
-            raise self._failure
         if self._session is None:
+            self._give_up_where_hopeless()
             if self._cluster:
                 raise FlowdiagError(
                     f"Spark does not start on the cluster: {_gist(self._failure)}",
@@ -199,8 +198,8 @@ class SparkStarter:
         Returns:
             None where it must be a bug.
         """
-        told = text_of(error)
-        if "No space left on device" in told or "Disk quota exceeded" in told:
+        told = self._told(error)
+        if _lacks_room(told):
             return FlowdiagError(
                 f"no space is left for temporary files in {self.folder.parent}",
                 hint="set TMPDIR to a folder with more room",
@@ -344,10 +343,24 @@ class SparkStarter:
         try:
             return self._get_or_create(self._properties())
         except Exception as error:
-            raise FlowdiagError(
+            told = self.explained(error) if _lacks_room(self._told(error)) else None
+            raise told or FlowdiagError(
                 f"Spark does not start: {_gist(error)} ({_gist(self._failure)})",
                 hint=self._jvm.last_words(),
             ) from error
+
+    def _give_up_where_hopeless(self) -> None:
+        """Raise what no other way to start would change."""
+        failure = self._failure
+        if isinstance(failure, FlowdiagError):
+            raise failure
+        if isinstance(failure, OSError) and is_no_room(failure):
+            raise no_temporary_room(failure) from failure
+        if self._jvm.ran_out_of_memory:
+            raise self._jvm.out_of_memory()
+
+    def _told(self, error: Exception) -> str:
+        return text_of(error) + self._jvm.output()
 
     def _join_cluster(self, master: str | None) -> SparkSession:
         """A session on a cluster, whose executors get the parsers sent."""
@@ -430,6 +443,10 @@ def runs_here(master: str | None) -> bool:
     """
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     return not submitted and (master is None or bool(re.fullmatch(r"local(\[.*\])?", master)))
+
+
+def _lacks_room(text: str) -> bool:
+    return "No space left on device" in text or "Disk quota exceeded" in text
 
 
 def _local_cores(master: str | None) -> int:
