@@ -1,6 +1,6 @@
 """`python -m flowdiag.cli`."""
 
-from flowdiag.cli.app import main
+from flowdiag.cli.process import start
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    start()

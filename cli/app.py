@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.help import HelpfulCommand, HelpfulGroup
 from flowdiag.cli.routing import routed
 from flowdiag.cli.spark.early import spark_ahead
-from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.errors import FlowdiagError, is_no_room, text_of
 
 app = typer.Typer(
     name="flowdiag",
@@ -44,6 +45,8 @@ app.add_typer(collect)
 app.add_typer(listener)
 app.add_typer(simulate)
 
+
+_OUTPUT_GONE: Final = (errno.EBADF, errno.EIO)  # closed from the start, or its terminal is
 
 _COMMANDS: Final = frozenset(
     {
@@ -100,24 +103,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the command line without the program's name; None takes the process's own.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
-    from flowdiag.cli.console import say
+    from flowdiag.cli.console import cannot_write, drop_stdout, say
 
     try:
         given = routed(given, _COMMANDS)
         with spark_ahead(given) if arguments is None else nullcontext():
             result = app(args=given, prog_name="flowdiag", standalone_mode=False)
+        sys.stdout.flush()
     except FlowdiagError as error:
         say("error", error.message, error.hint)
         return ExitCode.USAGE
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
+    except BrokenPipeError:  # `| head` has read enough
+        drop_stdout()
+        return ExitCode.CLEAR
     except Exception as error:  # noqa: BLE001 - the last place that can say it is our bug
+        if isinstance(error, OSError) and (is_no_room(error) or error.errno in _OUTPUT_GONE):
+            drop_stdout()
+            told = cannot_write(error.filename or "standard output", error)
+            say("error", told.message, told.hint)
+            return ExitCode.USAGE
         usage = getattr(error, "format_message", None)
         if usage is not None:
             return _wrong_usage(str(usage()), getattr(error, "ctx", None))
         say(
             "error",
-            f"this is a bug in flowdiag: {type(error).__name__}: {error}",
+            f"this is a bug in flowdiag: {type(error).__name__}: {text_of(error)}",
             "please report it with the command line; --debug shows the traceback",
         )
         if "--debug" in given:

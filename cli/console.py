@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -11,9 +13,11 @@ from typing import IO, Any, Final, Self
 
 from flowdiag.analyses.report.redact import printable
 from flowdiag.cli.settings import Color
-from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.cleanup import at_end
+from flowdiag.parsers.errors import FlowdiagError, is_no_room
 
 _GLYPHS: Final = "✓▁█…│·×→"
+_WIPED: Final = "\r\x1b[2K"
 _WIDE: Final = 10_000  # columns of what is not a terminal: nothing is cut or wrapped there
 
 
@@ -67,7 +71,7 @@ def write_report(text: str, output: str | None) -> None:
     A reader that closed the pipe (`| head`) is no error.
 
     Raises:
-        FlowdiagError: the file cannot be written.
+        FlowdiagError: it cannot be written.
     """
     if output is not None and output != "-":
         _write_file(Path(output), text)
@@ -79,27 +83,68 @@ def write_report(text: str, output: str | None) -> None:
         sys.stdout.buffer.write(text.encode(encoding, "backslashreplace"))
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        # What is still buffered must not fail again when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_stdout()
+    except OSError as error:
+        drop_stdout()
+        raise cannot_write("standard output", error) from None
+
+
+def drop_stdout() -> None:
+    """Let what is still buffered go nowhere: it must not fail again when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def check_output(output: str | None) -> None:
+    """Find out before the work whether its report can be written.
+
+    Raises:
+        FlowdiagError: the folder does not exist, or cannot be written.
+    """
+    if output is None or output == "-":
+        return
+    path = Path(output)
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not path.exists():
+            os.stat(os.path.join(path.parent, ""))  # a file has no such name
+        if not os.access(path if _written_in_place(path) else path.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise cannot_write(f"'{path}'", error) from None
+
+
+def _written_in_place(path: Path) -> bool:
+    """Whether it is a device or a pipe, which nothing can take the place of."""
+    return path.exists() and not path.is_file()
 
 
 def _write_file(path: Path, text: str) -> None:
     data = text.encode("utf-8", "backslashreplace")
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        if path.exists() and not path.is_file():  # a device or a pipe is written as it is
+        if _written_in_place(path):
             path.write_bytes(data)
             return
+        path = Path(os.path.realpath(path))  # a link stays one
+        partial = path.with_name(f".{path.name}.{os.getpid()}")
+        forget = at_end(partial.unlink)
         try:
             partial.write_bytes(data)
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
+            forget()
     except OSError as error:
-        raise FlowdiagError(
-            f"cannot write '{path}': {error.strerror or error}",
-            hint="does the folder exist, and may you write there?",
-        ) from None
+        raise cannot_write(f"'{path}'", error) from None
+
+
+def cannot_write(what: str, error: OSError) -> FlowdiagError:
+    """What to tell of a report that could not be written."""
+    if is_no_room(error):
+        hint = "make room, or write it elsewhere with --output"
+    else:
+        hint = "does the folder exist, and may you write there?"
+    return FlowdiagError(f"cannot write {what}: {error.strerror or error}", hint=hint)
 
 
 def say(kind: str, message: str, hint: str | None = None) -> None:
@@ -124,6 +169,7 @@ class Progress:
     def __init__(self, *, quiet: bool = False) -> None:
         """Be silent if asked to, or if nobody is looking."""
         self._shown = not quiet and is_terminal(sys.stderr)
+        self._forget: Callable[[], object] | None = None
 
     def __call__(self, text: str) -> None:
         """Show a stage, e.g. `reading 14 files, 3.2 GB`."""
@@ -134,6 +180,8 @@ class Progress:
 
     def __enter__(self) -> Self:
         """Begin."""
+        if self._shown:
+            self._forget = at_end(lambda: os.write(sys.stderr.fileno(), _WIPED.encode()))
         return self
 
     def __exit__(
@@ -144,5 +192,7 @@ class Progress:
     ) -> None:
         """Wipe the line."""
         if self._shown:
-            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.write(_WIPED)
             sys.stderr.flush()
+        if self._forget is not None:
+            self._forget()

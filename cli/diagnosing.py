@@ -14,12 +14,19 @@ from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.cli import options as o
-from flowdiag.cli.console import Progress, say, write_report
+from flowdiag.cli.console import Progress, check_output, say, write_report
 from flowdiag.cli.exit_codes import ExitCode, exit_code
-from flowdiag.cli.settings import Format, Settings, load_settings, rule_overrides
+from flowdiag.cli.routing import refuse_servers
+from flowdiag.cli.settings import Format, Settings, Warm, load_settings, rule_overrides
 from flowdiag.cli.spark.early import spark_for
 from flowdiag.cli.zones import zone_name
-from flowdiag.parsers.errors import FlowdiagError, InputError
+from flowdiag.parsers.errors import (
+    FlowdiagError,
+    InputError,
+    is_no_room,
+    no_temporary_room,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from flowdiag.analyses.engine.reading import Resources
@@ -53,6 +60,8 @@ _LAST: Final = {
     "fail_on": o.FailOnOption,
     "allow_inconclusive": o.AllowInconclusive,
     "master": o.Master,
+    "java_heap": o.JavaHeap,
+    "warm": o.WarmOption,
     "config": o.Config,
     "quiet": o.Quiet,
     "verbose": o.Verbose,
@@ -168,6 +177,8 @@ def run(
         FlowdiagError: wrong usage or configuration, or no input can be read.
     """
     told: list[str] = []
+    check_output(settings.output)
+    refuse_servers(paths, name)
 
     def diagnosis(progress: Progress) -> Report:
         with ExitStack() as stack:
@@ -214,14 +225,15 @@ def _report(
     if not looked.needs_spark:
         return diagnose(topics, looked, _no_session, options)
     starter = spark or stack.enter_context(spark_for(settings, paths))
-    return diagnose(
-        topics,
-        looked,
-        checked_session(starter.session, paths, discovery),
-        options,
-        resources=resources_of(starter, told if settings.verbose else None),
-        say=stages(progress, discovery),
-    )
+    with starter.explaining():
+        return diagnose(
+            topics,
+            looked,
+            checked_session(starter.session, paths, discovery),
+            options,
+            resources=resources_of(starter, told if settings.verbose else None),
+            say=stages(progress, discovery),
+        )
 
 
 def _inputs_of(
@@ -248,13 +260,16 @@ def _no_session() -> Any:
 
 
 def _keep_for_later(settings: Settings) -> None:
+    if settings.warm is Warm.NEVER:
+        return
     from flowdiag.cli.spark.warm import warm_in_background
 
-    if warm_in_background() and not settings.quiet:
+    if warm_in_background(told=not settings.quiet):
         say(
             "note",
-            "keeping what Java loaded, so that later runs start faster",
-            "flowdiag warm --help",
+            "a process in the background keeps what Java loaded, so that later runs start faster"
+            " (half a minute, 170 MB)",
+            "--warm never or FLOWDIAG_WARM=never turns that off; flowdiag warm --remove undoes it",
         )
 
 
@@ -366,12 +381,14 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
     except FlowdiagError:
         raise
     except Exception as error:
+        if isinstance(error, OSError) and is_no_room(error):
+            raise no_temporary_room(error) from error
         if settings.format is Format.JSON:
             from flowdiag.analyses.report.build import failed_report
             from flowdiag.analyses.report.redact import clean
             from flowdiag.cli.output import render_report
 
-            told = clean(f"this is a bug in flowdiag: {type(error).__name__}: {error}")
+            told = clean(f"this is a bug in flowdiag: {type(error).__name__}: {text_of(error)}")
             write_report(render_report(failed_report(command, told), settings), settings.output)
         raise
     damaged = [item for item in report.inputs if item.error]

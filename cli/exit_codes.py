@@ -19,15 +19,17 @@ class ExitCode(IntEnum):
     NOT_ASSESSED = 3
     BUG = 4
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 MEANINGS: Final = {
     ExitCode.CLEAR: "assessed, and nothing found at or above `--fail-on`",
     ExitCode.FOUND: "findings at or above `--fail-on` (default: warning)",
-    ExitCode.USAGE: "wrong usage or configuration, or no input can be read",
+    ExitCode.USAGE: "wrong usage or configuration, no input can be read, or no room or memory",
     ExitCode.NOT_ASSESSED: "nothing to diagnose, or inconclusive: not assessed is never healthy",
     ExitCode.BUG: "a bug in flowdiag; please report it",
-    ExitCode.INTERRUPTED: "interrupted",
+    ExitCode.INTERRUPTED: "interrupted (Ctrl-C)",
+    ExitCode.TERMINATED: "ended by SIGTERM",
 }
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flowdiag.cli.settings import Color, FailOn, Format, Settings
+from flowdiag.cli.settings import Color, FailOn, Format, Settings, Warm
 
 _INPUT = "Input"
 _SELECTION = "Selection"
@@ -200,6 +200,27 @@ Master = Annotated[
         help="Parse and measure on a Spark cluster: spark://host:7077, yarn, k8s://https://host:443."
         " Its executors must reach the inputs: s3://, gs://, abfs://, hdfs://, https://, or file://"
         " for a path that all of them share.",
+        rich_help_panel=_GENERAL,
+    ),
+]
+JavaHeap = Annotated[
+    str | None,
+    typer.Option(
+        "--java-heap",
+        metavar="SIZE",
+        help="Most memory for Java's heap: 4g, 1500m (default: a quarter of the memory, at least 512 MB"
+        " and at most 2 GB).",
+        rich_help_panel=_GENERAL,
+    ),
+]
+WarmOption = Annotated[
+    Warm | None,
+    typer.Option(
+        "--warm",
+        metavar="WHEN",
+        help="auto: after a run on a terminal, a process in the background keeps what Java loaded, once,"
+        " so that later runs start faster (170 MB, see `flowdiag warm`); never: nothing runs in the"
+        " background (default: auto).",
         rich_help_panel=_GENERAL,
     ),
 ]

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Sequence
 from typing import Final
+
+# Where the servers listen, unless somebody says otherwise.
+_PORTS: Final = {"8081": "flink", "9090": "prometheus", "4040": "spark", "4041": "spark"}
+_SERVER: Final = re.compile(r"https?://([^/?#]*?)(?::(\d+))?(/[^?#]*)?(?:[?#].*)?", re.IGNORECASE)
+# What a browser shows of their pages, and what they answer to requests; a file's path is none of these.
+_PAGES: Final = re.compile(r"/*(?:(?:proxy/[^/]+|history|jobs|api/v1|graph|overview)(?:/.*)?)?/*")
 
 _OPTIONS_ALONE: Final = frozenset({"-h", "--help", "-V", "--version"})
 
@@ -23,6 +30,7 @@ def routed(arguments: Sequence[str], commands: Collection[str]) -> list[str]:
     if not _without_command(given, commands):
         return given
     paths = [each for each in given if _is_input(each)]
+    refuse_servers(paths, "checkpoints")
     from flowdiag.analyses.report.fitting import fits
     from flowdiag.cli.console import say
     from flowdiag.parsers.errors import FlowdiagError
@@ -57,3 +65,44 @@ def _without_command(given: Sequence[str], commands: Collection[str]) -> bool:
 
 def _is_input(text: str) -> bool:
     return text == "-" or "://" in text or os.path.exists(text)
+
+
+def refuse_servers(paths: Sequence[str], command: str) -> None:
+    """Tell from a file behind a URL a live server, which is not read but collected from.
+
+    Args:
+        paths: as given.
+        command: that was called.
+
+    Raises:
+        InputError: one is a server's.
+    """
+    for path in paths:
+        kind = server_kind(path, command)
+        if kind is None:
+            continue
+        from flowdiag.parsers.errors import InputError
+        from flowdiag.parsers.sources.remote import shown
+
+        begin = " --from 2h" if kind == "prometheus" else ""
+        raise InputError(
+            f"{shown(path)}: a live server, not a log",
+            hint=f"flowdiag collect {kind} {shown(path)}{begin} -o collected/, then"
+            f" flowdiag {command} collected/",
+        )
+
+
+def server_kind(path: str, command: str) -> str | None:
+    """What `flowdiag collect` would call the server that a URL names; None: it is none.
+
+    >>> server_kind("http://jobmanager:8081", "checkpoints"), server_kind("https://x:4040/jobs/", "rate")
+    ('flink', 'spark')
+    >>> server_kind("http://prometheus:9090/graph?g0.expr=up", "queues")
+    'prometheus'
+    >>> server_kind("https://host/logs/jobmanager.log", "checkpoints"), server_kind("logs/", "rate")
+    (None, None)
+    """
+    found = _SERVER.fullmatch(path)
+    if found is None or _PAGES.fullmatch(found[3] or "") is None:
+        return None
+    return _PORTS.get(found[2] or "", "spark" if command == "rate" else "flink")

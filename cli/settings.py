@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 FILE: Final = "flowdiag.toml"
 PREFIX: Final = "FLOWDIAG_"
+_LEAST_HEAP: Final = 128 << 20  # with less Spark does not even start
 
 
 class Format(StrEnum):
@@ -60,6 +62,13 @@ class FailOn(StrEnum):
         return None if self is FailOn.NEVER else Severity(self.value)
 
 
+class Warm(StrEnum):
+    """Whether an interactive run keeps what Java loaded, for faster starts (`flowdiag warm`)."""
+
+    AUTO = "auto"
+    NEVER = "never"
+
+
 Overrides = Mapping[str, Mapping[str, float]]
 
 
@@ -81,6 +90,8 @@ class Settings(
     no_color: bool = False
     show_tz: str | None = None
     master: str | None = None
+    java_heap: str | None = None
+    warm: Warm = Warm.AUTO
     quiet: bool = False
     verbose: int = 0
     debug: bool = False
@@ -93,7 +104,7 @@ _NOT_IN_ENVIRONMENT: Final = frozenset({"output", "debug", "thresholds", "verbos
 # Variables that other parts of flowdiag read; kept here so that a typo is told from them.
 OTHER_VARIABLES: Final = frozenset(
     {
-        *("FLOWDIAG_CONFIG", "FLOWDIAG_CACHE_DIR", "FLOWDIAG_WARM"),
+        *("FLOWDIAG_CONFIG", "FLOWDIAG_CACHE_DIR"),
         # Of `flowdiag collect`: what opens a door is given in no other way.
         *("FLOWDIAG_COLLECT_TOKEN", "FLOWDIAG_COLLECT_USER", "FLOWDIAG_COLLECT_PASSWORD"),
     }
@@ -136,7 +147,31 @@ def load_settings(
         from flowdiag.cli.zones import shown_zone
 
         shown_zone(settings.show_tz)  # now, and not when the report is shown
+    if settings.java_heap is not None:
+        parse_heap(settings.java_heap, values["java-heap"][1])
     return settings
+
+
+def parse_heap(text: str, where: str = "--java-heap") -> int:
+    """Bytes of a heap.
+
+    Args:
+        text: as Java takes it: 4g, 1500m.
+        where: it was given, for the error.
+
+    Raises:
+        FlowdiagError: it is no size, or too small for Spark to start.
+
+    >>> parse_heap("2g") == parse_heap("2048 MB") == 2 << 30
+    True
+    """
+    found = re.fullmatch(r"(\d{1,7})\s*([kmgt])(?:i?b)?", text.strip(), re.IGNORECASE)
+    if found is None:
+        raise FlowdiagError(f"{where} is '{text}', which is no size", hint="write 4g or 1500m")
+    size = int(found[1]) << {"k": 10, "m": 20, "g": 30, "t": 40}[found[2].lower()]
+    if size < _LEAST_HEAP:
+        raise FlowdiagError(f"{where} is '{text}', too little for Spark", hint="write 512m or more")
+    return size
 
 
 def rule_overrides(thresholds: Overrides, rules: Iterable[Rule]) -> dict[str, Mapping[str, float]]:

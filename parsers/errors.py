@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+from typing import Final
+
+_NO_ROOM: Final = frozenset(
+    {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS")} - {None}
+)
+
 
 class FlowdiagError(Exception):
     """An error that is the user's to mend: one sentence, and what to do about it.
@@ -20,3 +27,30 @@ class FlowdiagError(Exception):
 
 class InputError(FlowdiagError):
     """No input can be read at all (exit code 2)."""
+
+
+def is_no_room(error: OSError) -> bool:
+    """Whether a file could not be written for want of room: a full disk, a quota, a limit of size."""
+    return error.errno in _NO_ROOM
+
+
+def no_temporary_room(error: OSError) -> FlowdiagError:
+    """What to tell of a temporary file that could not be written.
+
+    >>> no_temporary_room(OSError(28, "No space left on device", "/tmp/flowdiag-x/y")).message
+    'cannot write temporary files (/tmp/flowdiag-x/y): no space left on device'
+    """
+    why = error.strerror or str(error)
+    place = f" ({error.filename})" if error.filename else ""
+    return FlowdiagError(
+        f"cannot write temporary files{place}: {why[:1].lower()}{why[1:]}",
+        hint="set TMPDIR to a folder that you may write to, with more room",
+    )
+
+
+def text_of(error: BaseException | None) -> str:
+    """What an exception says; py4j's ask their JVM for it, which may be gone."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - of whatever kind
+        return type(error).__name__

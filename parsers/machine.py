@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+_UNKNOWN: Final = 4 << 30
 
 
 def processors() -> int:
@@ -10,3 +15,39 @@ def processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def memory_bytes(root: Path = Path("/")) -> int:
+    """How much memory this process may use: the machine's, or what its control groups are limited to.
+
+    Args:
+        root: of the file system that the limits are read from.
+    """
+    try:
+        found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    except (AttributeError, ValueError, OSError):  # Windows
+        found = []
+    for path in _limits(root):
+        try:
+            text = path.read_text().strip()
+        except OSError:
+            continue
+        if text.isdecimal() and int(text):  # the other word is "max"
+            found.append(int(text))
+    return min(found, default=_UNKNOWN)
+
+
+def _limits(root: Path) -> Iterator[Path]:
+    """Files that may hold a limit: of our own control group and of those around it, of both versions."""
+    try:
+        groups = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in groups:
+        _, controllers, group = (*line.split(":", 2), "", "")[:3]
+        if controllers in ("", "memory"):
+            name = "memory.limit_in_bytes" if controllers else "memory.max"
+            top = root / "sys/fs/cgroup" / controllers
+            inside = PurePosixPath(group.lstrip("/"))
+            for each in (inside, *inside.parents):
+                yield top / each / name

@@ -18,6 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -25,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from flowdiag.parsers.cleanup import at_end, kill_now, undivided
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink.marks import with_marks
 from flowdiag.parsers.rows import EVENTS, Event
@@ -229,7 +231,8 @@ def _side_by_side(
     threads: list[threading.Thread] = []
     try:
         for _ in range(min(processes, len(tasks))):
-            running.append(_Process())
+            with undivided():
+                running.append(_Process())
             threads.append(threading.Thread(target=feed, args=(running[-1],), daemon=True))
             threads[-1].start()
         for thread in threads:
@@ -270,10 +273,12 @@ class _Process:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             process_group=0 if os.name == "posix" else None,  # Ctrl-C is for us to handle
         )
+        self._forget = at_end(partial(kill_now, self._process))
 
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
+        self._forget()
 
     def close(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):

@@ -27,4 +27,4 @@ def test_every_file_is_installed(package: str) -> None:
 
 def test_the_command_is_installed() -> None:
     (command,) = entry_points(group="console_scripts", name="flowdiag")
-    assert command.value == "flowdiag.cli.app:main"
+    assert command.value == "flowdiag.cli.process:start"

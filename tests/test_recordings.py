@@ -235,7 +235,9 @@ def test_it_does_not_matter_who_parses(
         "this process": Resources(),
         "executors": Resources(here_bytes=0, executors=True),
         "processes, few rows": in_files,
-        "processes, many rows": replace(in_files, few_rows=0, folder=tmp_path / "many"),
+        "processes, many rows": replace(
+            in_files, few_rows=0, table_rows=0, folder=tmp_path / "many"
+        ),
     }
     settled = {way: settled_events(sources, lambda: spark, resources=m) for way, m in ways.items()}
     expected = settled["this process"]

@@ -11,9 +11,6 @@ All call the same `parsers.split.parse_split`, so that they cannot differ in wha
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import tempfile
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flowdiag.analyses.engine.frames import kept
+from flowdiag.parsers.cleanup import private_folder
 from flowdiag.parsers.machine import processors
 
 if TYPE_CHECKING:
@@ -41,6 +39,9 @@ HERE_BYTES: Final = 48 * 1024 * 1024
 DRIVER_BYTES: Final = 256 * 1024 * 1024
 # Up to here one core has done all queries before two would have shared them out.
 FEW_ROWS: Final = 300_000
+# Up to here rows are handed over as a table, of which Spark makes a copy for each query that reads it:
+# five copies of 92 000 rows, in `startup`, filled a gigabyte.
+TABLE_ROWS: Final = 30_000
 # What a byte of the others costs, that of a log being 1: tasks, nearly all of an event log, are only
 # added up.
 _WEIGHTS: Final = {"spark-events": 0.2}
@@ -56,7 +57,8 @@ class Resources:
         processes: that parse what is large on this machine; None: one per processor.
         folder: for rows that do not stay in memory; None: one that this process removes.
         here_bytes: up to here this process parses alone.
-        few_rows: up to here rows are handed over as a table.
+        few_rows: up to here rows are best kept in one piece.
+        table_rows: up to here rows are handed over as a table.
     """
 
     tune: Callable[[int | None], None] = lambda rows: None
@@ -65,6 +67,7 @@ class Resources:
     folder: Path | None = None
     here_bytes: int = HERE_BYTES
     few_rows: int = FEW_ROWS
+    table_rows: int = TABLE_ROWS
 
     def are_few(self, rows: int | None) -> bool:
         """Whether so many rows are best kept in one piece."""
@@ -143,7 +146,7 @@ def read(
         metrics=metrics,
         tell=lambda share: say(f"reading, {share:.0%}"),
     )
-    if parsed.events.count > resources.few_rows:
+    if parsed.events.count > resources.table_rows:
         return Read(events=parsed.events, metrics=parsed.metrics, rows=parsed.events.count)
     return Read(table=parsed.events.table(), metrics=parsed.metrics, rows=parsed.events.count)
 
@@ -188,6 +191,4 @@ def cost(sources: Sequence[Source]) -> float:
 
 
 def _own_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="flowdiag-rows-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return private_folder("flowdiag-rows-")[0]

@@ -258,7 +258,7 @@ def build_report(
             understood=[_understood(kind, located, privacy) for kind in understood],
             suggestions=suggestions,
         ),
-        stories=stories_of(told, [finding for _, finding in ordered], _subject),
+        stories=stories_of(told, [finding for _, finding in ordered], subject_of),
         rules=list(map(_rule, outcomes)),
         findings=[_finding(o, x, inputs, names, located, privacy) for o, x in ordered],
         data=data,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from flowdiag.cli.help import HelpfulCommand, HelpfulGroup
+from flowdiag.cli.process import instead
 from flowdiag.cli.signature import Options, taking
 
 if TYPE_CHECKING:
@@ -367,16 +368,17 @@ def _run(
     base = base_of(url)[0]
     folder = Folder(output, kind, base)
     before = folder.tick
+    arrived: list[int] = []
     try:
         with Progress(quiet=given["quiet"]) as progress:
-            outcome = asyncio.run(_collection(url, access, work, folder, progress))
+            outcome = asyncio.run(_collection(url, access, work, folder, progress, arrived))
     except (KeyboardInterrupt, asyncio.CancelledError):
         kept = folder.tick - before
         say(
             "warning",
             f"interrupted: {_snapshots(kept)} in '{output}' stay{'s' * (kept == 1)} valid",
         )
-        return ExitCode.INTERRUPTED
+        return 128 + arrived[0] if arrived else ExitCode.INTERRUPTED
     finally:
         folder.close()
     _tell(outcome, base, output)
@@ -396,22 +398,24 @@ async def _collection(
     work: Callable[[Client, Folder, Say, str], Awaitable[Outcome]],
     folder: Folder,
     progress: Progress,
+    arrived: list[int],
 ) -> Outcome:
-    """The work, which SIGTERM ends as Ctrl-C does."""
+    """The work, which a signal ends early; `arrived` gets its number."""
     import asyncio
-    import signal
 
     from flowdiag.analyses.report.build import tool_version
     from flowdiag.parsers.live.client import Client
 
-    task = asyncio.current_task()
-    if task is not None and hasattr(signal, "SIGTERM"):
-        try:
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        except (NotImplementedError, RuntimeError):  # Windows, or not the main thread
-            pass
-    async with Client(url, access) as client:
-        return await work(client, folder, progress, tool_version())
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+
+    def end(number: int) -> None:
+        arrived.append(number)
+        loop.call_soon_threadsafe(task.cancel)
+
+    with instead(end):
+        async with Client(url, access) as client:
+            return await work(client, folder, progress, tool_version())
 
 
 def _tell(outcome: Outcome, base: str, output: str) -> None:

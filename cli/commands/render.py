@@ -47,10 +47,11 @@ def render(
     settings = load_settings(flags, config=config)
 
     from flowdiag.analyses.report.wire import redacted
-    from flowdiag.cli.console import write_report
+    from flowdiag.cli.console import check_output, write_report
     from flowdiag.cli.output import render_report
     from flowdiag.cli.reading import read_report
 
+    check_output(settings.output)
     saved = read_report(report)
     shown = redacted(saved) if settings.redact else saved
     write_report(render_report(shown, settings), settings.output)

@@ -6,13 +6,13 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import tempfile
 import zipfile
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from flowdiag.parsers.cleanup import temporary_folder
 from flowdiag.parsers.errors import FlowdiagError
 
 PYTHON: Final = "flowdiag_listener.py"
@@ -98,9 +98,9 @@ def _javac() -> str | None:
 
 def _build(javac: str, jars: Path, folder: Path) -> str:
     """Compile and pack; return why it failed, or nothing."""
-    with tempfile.TemporaryDirectory() as classes:
+    with temporary_folder("flowdiag-") as classes:
         command = [javac, "-nowarn", "-Xlint:none", "--release", BYTECODE, "-encoding", "UTF-8"]
-        command += ["-cp", f"{jars}{os.sep}*", "-d", classes, str(folder / JAVA)]
+        command += ["-cp", f"{jars}{os.sep}*", "-d", str(classes), str(folder / JAVA)]
         try:
             answer = subprocess.run(
                 command,
@@ -117,7 +117,7 @@ def _build(javac: str, jars: Path, folder: Path) -> str:
             return f"javac failed: {first}"
         with zipfile.ZipFile(folder / JAR, "w", zipfile.ZIP_DEFLATED) as jar:
             jar.writestr(_entry("META-INF/MANIFEST.MF"), "Manifest-Version: 1.0\r\n\r\n")
-            for path in sorted(Path(classes).rglob("*.class")):
+            for path in sorted(classes.rglob("*.class")):
                 jar.writestr(_entry(path.relative_to(classes).as_posix()), path.read_bytes())
     return ""
 

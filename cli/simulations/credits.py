@@ -126,7 +126,7 @@ def _fitted(wanted: Wanted) -> Fit:
     from flowdiag.cli.diagnosing import find, resources_of, stages
     from flowdiag.cli.spark.starter import SparkStarter
 
-    with Progress() as progress, SparkStarter.begin() as spark:
+    with Progress() as progress, SparkStarter.begin() as spark, spark.explaining():
         progress("looking at the inputs")
         discovery = find(wanted.paths, strict=False, engine="flink")
         measured = measure(

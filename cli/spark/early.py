@@ -10,8 +10,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.cli.settings import PREFIX, Settings
+from flowdiag.cli.settings import Settings, load_settings, parse_heap
 from flowdiag.cli.spark.lean import without_unused
+from flowdiag.parsers.errors import FlowdiagError
 
 if TYPE_CHECKING:
     from flowdiag.cli.spark.starter import SparkStarter
@@ -22,6 +23,8 @@ _YOUNG: Final = 50_000  # objects
 
 # Commands that always need Spark.
 _COMMANDS: Final = frozenset({"checkpoints", "queues", "rate", "startup"})
+# Options that decide how Spark is started, or that it is not.
+_DECIDING: Final = ("-h", "--help", "--master", "--java-heap", "-c", "--config")
 
 
 @dataclass(slots=True)
@@ -46,29 +49,36 @@ def spark_ahead(arguments: Sequence[str]) -> Iterator[None]:
     Args:
         arguments: the command line without the program's name.
     """
-    if not _foreseen(arguments):
+    settings = _foreseen(arguments)
+    if settings is None:
         yield
         return
     with _ahead.stack:
-        _ahead.starter = _begin(_ahead.stack, None)
+        _ahead.starter = _begin(_ahead.stack, settings)
         try:
             yield
         finally:
             _ahead.starter = None
 
 
-def _foreseen(arguments: Sequence[str]) -> bool:
-    """Whether a session of our own on this machine will be wanted.
+def _foreseen(arguments: Sequence[str]) -> Settings | None:
+    """The settings of a session of our own on this machine, if it looks as if one will be wanted.
 
-    >>> _foreseen(["checkpoints", "logs/"]), _foreseen(["rules"]), _foreseen(["rate", "--help"])
-    (True, False, False)
+    >>> _foreseen(["checkpoints", "logs/"]) is None, _foreseen(["rate", "--help"]) is None
+    (False, True)
     """
-    return (
-        len(arguments) > 1
-        and arguments[0] in _COMMANDS
-        and not any(each in ("-h", "--help") or each.startswith("--master") for each in arguments)
-        and not os.environ.keys() & {f"{PREFIX}MASTER", "PYSPARK_GATEWAY_PORT"}
-    )
+    if (
+        len(arguments) < 2
+        or arguments[0] not in _COMMANDS
+        or any(each.startswith(_DECIDING) for each in arguments)
+        or "PYSPARK_GATEWAY_PORT" in os.environ
+    ):
+        return None
+    try:
+        settings = load_settings({})
+    except FlowdiagError:
+        return None  # told when the command line is understood
+    return settings if settings.master is None else None
 
 
 @contextmanager
@@ -91,16 +101,19 @@ def spark_for(settings: Settings, paths: Sequence[str]) -> Iterator[SparkStarter
 
         check_inputs_of(settings.master, paths)
     with ExitStack() as stack:
-        yield _begin(stack, settings.master)
+        yield _begin(stack, settings)
 
 
-def _begin(stack: ExitStack, master: str | None) -> SparkStarter:
+def _begin(stack: ExitStack, settings: Settings) -> SparkStarter:
     from flowdiag.cli.spark.starter import SparkStarter, runs_here
+
+    master, heap = settings.master, settings.java_heap
 
     stack.enter_context(in_a_hurry())
     if runs_here(master):  # before the first import of pyarrow or pyspark
         stack.enter_context(without_unused())
-    return stack.enter_context(SparkStarter.begin(master=master))
+    heap_bytes = parse_heap(heap) if heap else None
+    return stack.enter_context(SparkStarter.begin(master=master, heap_bytes=heap_bytes))
 
 
 @contextmanager

@@ -5,24 +5,50 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Self
+
+from flowdiag.parsers.cleanup import private_folder, remove_folder
+from flowdiag.parsers.errors import no_temporary_room
 
 _PREFIX: Final = "flowdiag-"
 _LOCK: Final = "in-use"
 
 
-def private_folder() -> tuple[Path, IO[bytes]]:
-    """A folder only we can read (mkdtemp's mode is 0700), and the lock that says it is in use."""
-    parent = Path(tempfile.gettempdir())
-    remove_left_overs(parent)
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-    lock = (folder / _LOCK).open("wb")
-    if os.name == "posix":
-        import fcntl
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateFolder:
+    """A folder only we can enter, and the lock that says it is in use."""
 
-        fcntl.flock(lock, fcntl.LOCK_EX)
-    return folder, lock
+    path: Path
+    lock: IO[bytes]
+    forget: Callable[[], object]
+
+    @classmethod
+    def made(cls) -> Self:
+        """A new one; those of our own earlier processes that were killed are removed.
+
+        Raises:
+            FlowdiagError: there is no folder for temporary files with room.
+        """
+        try:
+            remove_left_overs(Path(tempfile.gettempdir()))
+            path, forget = private_folder(_PREFIX)
+            lock = (path / _LOCK).open("wb")
+        except OSError as error:
+            raise no_temporary_room(error) from error
+        if os.name == "posix":
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        return cls(path=path, lock=lock, forget=forget)
+
+    def remove(self) -> None:
+        """Remove it, now that nobody uses it."""
+        self.lock.close()
+        remove_folder(self.path)
+        self.forget()
 
 
 def remove_left_overs(parent: Path) -> None:

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Final
 
 from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.extras import pip_install
 
 OLDEST_JAVA: Final = 17  # Spark 4 is compiled for it
 NEWEST_JAVA: Final = 25  # the newest that Spark 4 names in its own module options
 
-_HINT: Final = "pip install 'flowdiag[java]', or point JAVA_HOME at Java 17 or later"
 _VERSION: Final = re.compile(r'(?m)^JAVA_VERSION="(?:1\.)?(\d+)')
 _PRINTED_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
@@ -62,8 +62,12 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
         return max(usable, key=lambda java: (rank[java.origin] == 2, java.major, rank[java.origin]))
     if found:
         versions = ", ".join(f"{java.major} in {java.home}" for java in found)
-        raise FlowdiagError(f"no Java that Spark can use: found only Java {versions}", hint=_HINT)
-    raise FlowdiagError("no Java found, and Spark needs one", hint=_HINT)
+        raise FlowdiagError(f"no Java that Spark can use: found only Java {versions}", hint=_hint())
+    raise FlowdiagError("no Java found, and Spark needs one", hint=_hint())
+
+
+def _hint() -> str:
+    return f"{pip_install('java')}, or point JAVA_HOME at Java 17 or later"
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[Java]:

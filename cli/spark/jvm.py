@@ -6,6 +6,7 @@ fixed set of flags is what lets one class-data archive (`flowdiag.cli.spark.warm
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
@@ -13,14 +14,17 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
 from flowdiag.cli.spark.archive import Archive, archive_for
 from flowdiag.cli.spark.java import Java
+from flowdiag.parsers.cleanup import at_end, kill_now, undivided
 from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.machine import memory_bytes
 
 START_TIMEOUT_S: Final = 180.0
 """A JVM that has not answered by then never will (a loaded machine takes up to 30 s)."""
@@ -61,7 +65,8 @@ FLAGS: Final = (
     "--enable-native-access=ALL-UNNAMED",
     *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
     "-Dio.netty.tryReflectionSetAccessible=true",
-    "-Xmx1g",
+    # Without it the thread that ran out of memory ends, and whoever waits for it waits for ever.
+    "-XX:+ExitOnOutOfMemoryError",
     "-Xss4m",  # Catalyst recurses over expressions
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",  # a short life: what the second compiler makes is never used
@@ -149,13 +154,30 @@ appender.stderr.layout.pattern = %p %c{1}: %m%n%ex
 """
 
 
+# What Spark catches of these is only logged, by the thread that should have answered. The JVM's own word
+# for it, at its end, is `Terminating due to java.lang.OutOfMemoryError: Java heap space`.
+_OUT_OF_MEMORY: Final = re.compile(
+    r"OutOfMemoryError|Could not reserve enough space|There is insufficient memory for the Java"
+)
+_LOST_THREAD: Final = re.compile(
+    r'Exception in thread "(?:dag-scheduler-event-loop|task-result-getter|dispatcher-)'
+    r"|Uncaught (?:exception|error) in thread (?:dag-scheduler-event-loop|task-result-getter|dispatcher-)",
+    re.IGNORECASE,
+)
+
+
 @dataclass(slots=True)
 class Jvm:
     """A JVM that answers pyspark's calls, with the last lines that it and its workers wrote."""
 
     folder: Path  # private: its working directory, and where it says which port it listens on
+    heap_bytes: int = field(default_factory=lambda: heap_here())  # at most
+    asked_s: float = 0  # so long it is asked to end before a signal that ends us kills it
     process: subprocess.Popen[bytes] | None = None
+    _forget: Callable[[], object] | None = None
     _lines: deque[str] = field(default_factory=lambda: deque(maxlen=400))
+    _fate: str | None = None
+    _killed: bool = False
 
     def start(self, java: Java, properties: Mapping[str, str], flags: Sequence[str]) -> None:
         """Spawn it and return at once.
@@ -178,30 +200,77 @@ class Jvm:
             "log4j2.configurationFile": str(self.folder / "log4j2.properties"),
             **properties,
         }
-        process = subprocess.Popen(
-            [
-                str(java.executable),
-                *FLAGS,
-                *flags,
-                *(f"-D{name}={value}" for name, value in told.items()),
-                "-cp",
-                class_path(spark_home()),
-                _GATEWAY,
-            ],
-            stdin=subprocess.PIPE,  # never written to: its end is how the JVM learns of ours
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=environ,
-            cwd=self.folder,
-            process_group=0,  # Ctrl-C is for us to handle
-        )
-        self.adopt(process)
+        command = [
+            str(java.executable),
+            *FLAGS,
+            f"-Xmx{self.heap_bytes}",
+            *flags,
+            *(f"-D{name}={value}" for name, value in told.items()),
+            "-cp",
+            class_path(spark_home()),
+            _GATEWAY,
+        ]
+        with undivided():
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,  # never written to: its end is how the JVM learns of ours
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=environ,
+                cwd=self.folder,
+                process_group=0,  # Ctrl-C is for us to handle
+            )
+            self.adopt(process)
 
     def adopt(self, process: subprocess.Popen[bytes] | None) -> None:
         """Take over one that was started elsewhere; None where it is not ours to end."""
-        self.process = process
-        if process is not None and process.stdout is not None:
-            threading.Thread(target=drain, args=(process.stdout, self._lines), daemon=True).start()
+        self.process, self._fate, self._killed = process, None, False
+        if process is None:
+            return
+        self._forget = at_end(partial(kill_now, process, asked_s=self.asked_s))
+        if process.stdout is not None:
+            threading.Thread(
+                target=self._listen, args=(process, process.stdout), daemon=True
+            ).start()
+
+    def _listen(self, process: subprocess.Popen[bytes], stream: IO[bytes]) -> None:
+        """Keep what it says; end it where a thread ended on which the session depends.
+
+        Spark goes on without its scheduler, and every query would wait for ever.
+        """
+        for line in drained(stream, self._lines):
+            if self._fate is None and process is self.process:
+                if _OUT_OF_MEMORY.search(line):
+                    self._fate = "memory"
+                elif _LOST_THREAD.search(line):
+                    self._fate = "thread"
+                else:
+                    continue
+                with contextlib.suppress(OSError):
+                    process.kill()
+
+    def obituary(self) -> FlowdiagError | None:
+        """Why it is gone, where it ended without being told to; None while it runs."""
+        process = self.process
+        if process is None or self._killed:
+            return None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(
+                timeout=0.5 if self._fate is None else 10
+            )  # a connection breaks before it ends
+        if process.returncode is None:
+            return None
+        time.sleep(0.05)  # its last words may be on their way
+        if self._fate == "memory":
+            return self.out_of_memory()
+        if process.returncode == -9 and self._fate is None:
+            return FlowdiagError(
+                "Java was killed, perhaps by the system for want of memory",
+                hint=f"its heap may take {self.heap_bytes >> 20} MB: set less by --java-heap 512m, or"
+                " give less input",
+            )
+        told = f"Java ended in the middle of its work (status {process.returncode})"
+        return FlowdiagError(told, hint=self.last_words())
 
     def answer(self) -> tuple[int, str]:
         """Wait until it listens.
@@ -239,6 +308,18 @@ class Jvm:
         last = [line for line in lines if " ERROR " in line][-3:] or lines[-12:]
         return "the JVM's last words were: " + " / ".join(last) if last else None
 
+    @property
+    def ran_out_of_memory(self) -> bool:
+        """Whether it said so."""
+        return self._fate == "memory"
+
+    def out_of_memory(self) -> FlowdiagError:
+        """What to tell of a heap that was too small."""
+        return FlowdiagError(
+            f"Java ran out of memory, with a heap of {self.heap_bytes >> 20} MB",
+            hint=f"give it more by --java-heap {max(2, self.heap_bytes >> 29)}g, or give less input",
+        )
+
     def finish(self, timeout_s: float) -> int | None:
         """Let it end by itself; its exit status, or None where it took longer than the time-out."""
         if self.process is None or self.process.stdin is None:
@@ -251,13 +332,24 @@ class Jvm:
 
     def kill(self) -> None:
         """End it at once. May be called twice."""
-        process, self.process = self.process, None
+        process, self.process, self._killed = self.process, None, True
         if process is None:
             return
         process.kill()
         process.wait()
+        if self._forget is not None:
+            self._forget()
         if process.stdin is not None:
             process.stdin.close()
+
+
+def heap_here() -> int:
+    """Bytes of heap for this machine, or for the share of it that a container may use: a quarter.
+
+    Less than half a gigabyte is too little for Spark itself, and more than two are never needed for what
+    is measured in pieces: a larger heap would only be filled with garbage.
+    """
+    return min(max(memory_bytes() // 4, 512 << 20), 2 << 30)
 
 
 def spark_home() -> Path:
@@ -301,11 +393,12 @@ def class_path(home: Path) -> str:
     return os.pathsep.join(map(str, jars))
 
 
-def drain(stream: IO[bytes], lines: deque[str]) -> None:
-    """Keep the last lines of a stream, so that a full pipe never stops its writer."""
+def drained(stream: IO[bytes], lines: deque[str]) -> Iterator[str]:
+    """The lines of a stream, of which the last are kept: a full pipe never stops its writer."""
     with stream:
         for line in _short_lines(stream):
             lines.append(line.decode("utf-8", "replace"))
+            yield lines[-1]
 
 
 def _short_lines(stream: IO[bytes]) -> Iterator[bytes]:

@@ -16,28 +16,30 @@ import atexit
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from flowdiag.cli.spark import settings
 from flowdiag.cli.spark.archive import Archive
-from flowdiag.cli.spark.folder import private_folder
+from flowdiag.cli.spark.folder import PrivateFolder
 from flowdiag.cli.spark.java import Java, find_java
-from flowdiag.cli.spark.jvm import FOREIGN, Jvm, usable_archive
-from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.cli.spark.jvm import FOREIGN, Jvm, heap_here, usable_archive
+from flowdiag.parsers.errors import FlowdiagError, is_no_room, no_temporary_room, text_of
 from flowdiag.parsers.machine import processors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_CLUSTER_TOLD_S: Final = 3.0
+"""So long a driver that a signal ends has to tell its cluster that the executors are free."""
 
 
 @dataclass(slots=True)
@@ -50,8 +52,7 @@ class SparkStarter:
     """
 
     cores: int
-    folder: Path
-    _lock: IO[bytes]
+    _folder: PrivateFolder
     java: Java | None = None
     archive: Archive | None = None  # in use, not merely wanted
     _jvm: Jvm = field(init=False)
@@ -74,6 +75,7 @@ class SparkStarter:
         *,
         master: str | None = None,
         cores: int | None = None,
+        heap_bytes: int | None = None,
         use_archive: bool = True,
         jvm_flags: Sequence[str] = (),
     ) -> Self:
@@ -87,15 +89,17 @@ class SparkStarter:
                 process itself was started by spark-submit. The user's own Spark configuration
                 holds only for a cluster.
             cores: parallel tasks on this machine; by default the processors this process may use.
+            heap_bytes: most that the JVM of this machine may take; by default what fits the machine.
             use_archive: take Spark's classes from the archive of `flowdiag warm` if there is one.
             jvm_flags: more flags, behind the fixed ones.
         """
-        folder, lock = private_folder()
-        starter = cls(cores=cores or _local_cores(master), folder=folder, _lock=lock)
+        starter = cls(cores=cores or _local_cores(master), _folder=PrivateFolder.made())
+        starter._jvm.heap_bytes = heap_bytes or heap_here()
         atexit.register(starter.close)
         starter._catch_signals()
         if not runs_here(master):
             starter._cluster = True
+            starter._jvm.asked_s = _CLUSTER_TOLD_S
             starter._in_background(lambda: starter._join_cluster(master))
             return starter
         starter._set_environment()
@@ -109,6 +113,11 @@ class SparkStarter:
             return starter
         starter._in_background(starter._connect)
         return starter
+
+    @property
+    def folder(self) -> Path:
+        """The private folder: what lies in it is gone after `close`."""
+        return self._folder.path
 
     @property
     def process(self) -> subprocess.Popen[bytes] | None:
@@ -128,9 +137,8 @@ class SparkStarter:
         """
         if self._thread is not None:
             self._thread.join()
-        if self._session is None and isinstance(self._failure, FlowdiagError):
-            raise self._failure
         if self._session is None:
+            self._give_up_where_hopeless()
             if self._cluster:
                 raise FlowdiagError(
                     f"Spark does not start on the cluster: {_gist(self._failure)}",
@@ -159,9 +167,46 @@ class SparkStarter:
         if self.java is not None:
             kept = f"classes from {self.archive.path}" if self.archive else "no archive of classes"
             lines.append(
-                f"Java {self.java.major} of {self.java.origin} in {self.java.home}, {kept}"
+                f"Java {self.java.major} of {self.java.origin} in {self.java.home}, {kept},"
+                f" heap up to {self._jvm.heap_bytes >> 20} MB"
             )
         return [*lines, *(f"{key}={session.conf.get(key)}" for key in sorted(settings.SMALL))]
+
+    @contextlib.contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Tell of what fails in the block why, where the machine is to blame and no bug.
+
+        Raises:
+            FlowdiagError: there is no room, or the JVM is gone.
+        """
+        try:
+            yield
+        except FlowdiagError:
+            raise
+        except Exception as error:
+            told = self.explained(error)
+            if told is None:
+                raise
+            raise told from error
+
+    def explained(self, error: Exception) -> FlowdiagError | None:
+        """What a failure in the middle of a diagnosis comes down to, where the machine is to blame.
+
+        Args:
+            error: that came out of Spark, or of anything else.
+
+        Returns:
+            None where it must be a bug.
+        """
+        told = self._told(error)
+        if _lacks_room(told):
+            return FlowdiagError(
+                f"no space is left for temporary files in {self.folder.parent}",
+                hint="set TMPDIR to a folder with more room",
+            )
+        if "OutOfMemoryError" in told:
+            return self._jvm.out_of_memory()
+        return self._jvm.obituary()
 
     def output(self) -> str:
         """The last lines that the JVM and its Python workers wrote."""
@@ -203,12 +248,7 @@ class SparkStarter:
                 os.environ[name] = value
         for number, handler in self._restore_signals:
             signal.signal(number, handler)
-        self._lock.close()
-        # The Python workers end with the JVM, but a moment later.
-        shutil.rmtree(self.folder, ignore_errors=True)
-        if self.folder.exists():
-            time.sleep(0.05)
-            shutil.rmtree(self.folder, ignore_errors=True)
+        self._folder.remove()
 
     def __enter__(self) -> Self:
         """Close at the end of the block."""
@@ -234,6 +274,8 @@ class SparkStarter:
         properties = {
             **settings.LOCAL,
             "spark.master": f"local[{self.cores}]",
+            # Of the ordinary way to start; otherwise the JVM runs already.
+            "spark.driver.memory": f"{self._jvm.heap_bytes >> 20}m",
             "spark.local.dir": folder,
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
         }
@@ -301,9 +343,24 @@ class SparkStarter:
         try:
             return self._get_or_create(self._properties())
         except Exception as error:
-            raise FlowdiagError(
-                f"Spark does not start: {error} ({self._failure})", hint=self._jvm.last_words()
+            told = self.explained(error) if _lacks_room(self._told(error)) else None
+            raise told or FlowdiagError(
+                f"Spark does not start: {_gist(error)} ({_gist(self._failure)})",
+                hint=self._jvm.last_words(),
             ) from error
+
+    def _give_up_where_hopeless(self) -> None:
+        """Raise what no other way to start would change."""
+        failure = self._failure
+        if isinstance(failure, FlowdiagError):
+            raise failure
+        if isinstance(failure, OSError) and is_no_room(failure):
+            raise no_temporary_room(failure) from failure
+        if self._jvm.ran_out_of_memory:
+            raise self._jvm.out_of_memory()
+
+    def _told(self, error: Exception) -> str:
+        return text_of(error) + self._jvm.output()
 
     def _join_cluster(self, master: str | None) -> SparkSession:
         """A session on a cluster, whose executors get the parsers sent."""
@@ -388,6 +445,10 @@ def runs_here(master: str | None) -> bool:
     return not submitted and (master is None or bool(re.fullmatch(r"local(\[.*\])?", master)))
 
 
+def _lacks_room(text: str) -> bool:
+    return "No space left on device" in text or "Disk quota exceeded" in text
+
+
 def _local_cores(master: str | None) -> int:
     """How many tasks run at once on this machine: `local[2]` says so.
 
@@ -406,7 +467,7 @@ def _gist(failure: Exception | None) -> str:
     >>> _gist(RuntimeError("An error occurred while calling x.\\n: a.b.SomeException: no\\n at x"))
     'a.b.SomeException: no'
     """
-    lines = [line.strip(" :") for line in str(failure).splitlines() if line.strip(" :")]
+    lines = [line.strip(" :") for line in text_of(failure).splitlines() if line.strip(" :")]
     named = [line for line in lines if re.match(r"[\w.]+(?:Exception|Error)\b", line)]
     return (named or lines or [type(failure).__name__])[0][:300]
 

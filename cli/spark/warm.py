@@ -11,10 +11,10 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,9 @@ from flowdiag.cli.spark.archive import KEPT, Archive, archives, cache_folder
 from flowdiag.cli.spark.java import find_java
 from flowdiag.cli.spark.jvm import usable_archive, wanted_archive
 from flowdiag.cli.spark.starter import SparkStarter
+from flowdiag.parsers.cleanup import at_end, temporary_folder
 from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.extras import pip_install
 
 _DUMP_TIMEOUT_S: Final = 300.0
 _ROOM_BYTES: Final = 1_000_000_000  # an ahead-of-time cache needs about twice its size for a while
@@ -59,19 +61,21 @@ def warm(*, force: bool = False, wait: bool = True) -> Warmed:
     if wanted is None:
         raise FlowdiagError(
             f"Java {java.major} in {java.home} has no shared class data to build on",
-            hint="pip install 'flowdiag[java]'",
+            hint=pip_install("java"),
         )
     with _one_at_a_time(wait=wait):
         ready = None if force else usable_archive(java)
         if ready is None:
             _check_room(wanted.path.parent)
             target = wanted.path.with_name(wanted.path.name + ".part")
+            forget = at_end(partial(_remove_parts, target.parent))
             _train(wanted.flags_to_make(target))
             if not target.exists():
                 raise FlowdiagError(f"Java {java.major} in {java.home} wrote no archive")
             target.chmod(0o600)
             target.replace(wanted.path)
             _failed(wanted.path).unlink(missing_ok=True)
+            forget()
             for old in archives()[KEPT:]:
                 old.unlink(missing_ok=True)
     return Warmed(
@@ -93,17 +97,21 @@ def remove() -> int:
     return freed
 
 
-def warm_in_background(environ: Mapping[str, str] = os.environ) -> bool:
+def warm_in_background(environ: Mapping[str, str] = os.environ, *, told: bool = True) -> bool:
     """Start `warm` in a niced process of its own, if somebody is there to profit from it.
 
-    Only on an interactive terminal, never in CI, never with `FLOWDIAG_WARM=never`, and never when
-    a fitting archive is there already or could not be made before. Meant for the end of a command,
-    when its JVM is gone.
+    Only on an interactive terminal and where that is announced, never in CI, and never when a fitting
+    archive is there already or could not be made before. Meant for the end of a command, when its JVM
+    is gone.
+
+    Args:
+        environ: the environment.
+        told: whether the user is told of it.
 
     Returns:
         Whether a build was started.
     """
-    if environ.get("CI") or environ.get("FLOWDIAG_WARM") == "never":
+    if environ.get("CI") or not told:
         return False
     if os.name != "posix" or not sys.stderr.isatty():
         return False
@@ -128,9 +136,9 @@ def warm_in_background(environ: Mapping[str, str] = os.environ) -> bool:
 def _train(flags: tuple[str, ...]) -> None:
     with (
         SparkStarter.begin(use_archive=False, jvm_flags=flags) as starter,
-        tempfile.TemporaryDirectory(prefix="flowdiag-") as folder,
+        temporary_folder("flowdiag-") as folder,
     ):
-        _rehearse(starter, Path(folder))
+        _rehearse(starter, folder)
         status = starter.finish(_DUMP_TIMEOUT_S)
         if status is None:
             raise FlowdiagError(f"Java wrote no archive within {_DUMP_TIMEOUT_S:.0f} s")
@@ -150,7 +158,9 @@ def _rehearse(starter: SparkStarter, folder: Path) -> None:
     (folder / "taskmanager.log").write_text(_rehearsal_of_taskmanager())
     discovery = discover([str(folder)])
     small = Resources(tune=starter.tune)
-    large = replace(small, here_bytes=0, few_rows=0, processes=1, folder=folder / "rows")
+    large = replace(
+        small, here_bytes=0, few_rows=0, table_rows=0, processes=1, folder=folder / "rows"
+    )
     for resources in (small, large):
         diagnose((CHECKPOINTS,), discovery, starter.session, resources=resources)
 
@@ -243,9 +253,14 @@ def _one_at_a_time(*, wait: bool) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             raise Busy("another process is making the archive") from None
-        for left_over in folder.glob("*.part*"):
-            left_over.unlink(missing_ok=True)
+        _remove_parts(folder)
         yield
+
+
+def _remove_parts(folder: Path) -> None:
+    """Remove what was not finished; whoever holds the lock is alone with it."""
+    for left_over in folder.glob("*.part*"):
+        left_over.unlink(missing_ok=True)
 
 
 def _failed(path: Path) -> Path:

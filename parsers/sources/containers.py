@@ -7,20 +7,21 @@ members is shown, and never used as a path.
 
 from __future__ import annotations
 
-import atexit
 import functools
 import lzma
 import os
 import re
-import shutil
 import struct
 import tarfile
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import BinaryIO, Final, cast
 
+from flowdiag.parsers import cleanup
+from flowdiag.parsers.errors import no_temporary_room
 from flowdiag.parsers.sources import codecs, remote
 
 TAR_BLOCK: Final = 512
@@ -183,16 +184,9 @@ _private: list[str] = []
 def _private_directory() -> str:
     """A directory that only this user can enter, removed when the process ends."""
     if not _private:
-        folder = tempfile.mkdtemp(prefix="flowdiag-")  # mkdtemp makes it 0700
-        _private.append(folder)
-        atexit.register(_remove, folder, os.getpid())
+        folder, _ = cleanup.private_folder("flowdiag-")
+        _private.append(str(folder))
     return _private[0]
-
-
-def _remove(folder: str, owner: int) -> None:
-    # A forked child must not take its parent's files away.
-    if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_private(path: str) -> bool:
@@ -222,7 +216,10 @@ def place_of(member: str, folders: dict[str, str]) -> tuple[str, str]:
 def spool(
     read: Callable[[int], bytes | None], head: bytes = b"", place: tuple[str, str] = ("", "")
 ) -> str:
-    """Copy a stream to a private file, behind `head`; raises what reading or writing raises.
+    """Copy a stream to a private file, behind `head`; raises what reading raises.
+
+    Raises:
+        FlowdiagError: there is no room for it.
 
     Args:
         read: gives the stream.
@@ -230,16 +227,32 @@ def spool(
         place: folder and name of the copy; any name where it is empty or taken.
     """
     folder, name = place
-    folder = folder or _private_directory()
-    path = os.path.join(folder, name)
-    if not name or os.path.lexists(path):
-        handle, path = tempfile.mkstemp(dir=folder)
-        os.close(handle)
-    with open(path, "wb") as copy:
-        copy.write(head)
-        while data := read(COPIED):
-            copy.write(data)
+    with _in_temporary_room():
+        folder = folder or _private_directory()
+        path = os.path.join(folder, name)
+        if not name or os.path.lexists(path):
+            handle, path = tempfile.mkstemp(dir=folder)
+            os.close(handle)
+        copy = open(path, "wb")  # noqa: SIM115 - what fails to be read is told apart
+    try:
+        data = head or read(COPIED)
+        while data:
+            with _in_temporary_room():
+                copy.write(data)
+            data = read(COPIED)
+    finally:
+        with _in_temporary_room():
+            copy.close()
     return path
+
+
+@contextmanager
+def _in_temporary_room() -> Iterator[None]:
+    """A full disk is no fault of the input, which would be judged by the half that found room."""
+    try:
+        yield
+    except OSError as error:
+        raise no_temporary_room(error) from error
 
 
 class Careful:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from flowdiag.parsers.extras import pip_install
+
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _BLOCK: Final = 4 * 1024 * 1024  # bytes asked for at once
 _FILES: Final = 100_000  # below one URL
@@ -211,8 +213,8 @@ def _system(url: str) -> tuple[Any, str]:
         system, path = url_to_fs(url)
     except ImportError:
         extra = _EXTRAS.get(package)
-        name = f"'flowdiag[{extra}]'" if extra else package
-        raise OSError(f"reading {scheme} needs another package: pip install {name}") from None
+        command = pip_install(extra) if extra else f"pip install {package}"
+        raise OSError(f"reading {scheme} needs another package: {command}") from None
     except Exception as error:  # noqa: BLE001 - backends raise what their libraries do
         raise OSError(_clause(error)) from None
     return system, path

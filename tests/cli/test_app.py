@@ -10,6 +10,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self, cast
@@ -35,7 +36,7 @@ class NoSpark:
     folder = Path()
 
     @classmethod
-    def begin(cls, *, master: str | None = None) -> NoSpark:
+    def begin(cls, **how: Any) -> NoSpark:
         return cls()
 
     def __enter__(self) -> Self:
@@ -44,6 +45,9 @@ class NoSpark:
     def __exit__(self, *_: object) -> None: ...
 
     def session(self) -> None: ...
+
+    def explaining(self) -> nullcontext[None]:
+        return nullcontext()
 
     def tune(self, rows: int | None) -> None: ...
 

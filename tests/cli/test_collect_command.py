@@ -99,7 +99,7 @@ def test_whatever_ends_it_the_folder_is_good(number: signal.Signals, tmp_path: P
                 process.kill()
         assert out == ""
         if number is not signal.SIGKILL:
-            assert process.returncode == 130
+            assert process.returncode == 128 + number
             assert "interrupted" in err and "stay" in err
         for path in folder.glob("tick-*"):
             assert json.loads(path.read_bytes())["schema"] == "flowdiag.collected/1"

@@ -31,7 +31,7 @@ def test_the_readme_has_its_blocks() -> None:
 def test_a_block_is_made_anew() -> None:
     made = with_blocks("a\n<!-- exit-codes: generated -->\nold\n<!-- /exit-codes -->\nb\n")
     assert made.startswith("a\n<!-- exit-codes: generated -->\n| code | meaning |\n")
-    assert made.endswith("| 130 | interrupted |\n<!-- /exit-codes -->\nb\n")
+    assert made.endswith("| 143 | ended by SIGTERM |\n<!-- /exit-codes -->\nb\n")
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)

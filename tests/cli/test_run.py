@@ -31,7 +31,7 @@ def test_a_folder_without_files_is_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Where no input can be read the report still says what was given."""
-    monkeypatch.setattr(SparkStarter, "begin", lambda master: NoSpark())
+    monkeypatch.setattr(SparkStarter, "begin", lambda **how: NoSpark())
     assert main([command, str(tmp_path), "--format", "json"]) == ExitCode.NOT_ASSESSED
     report: dict[str, Any] = msgspec.json.decode(capsys.readouterr().out)
     assert [note["message"] for note in report["warnings"]] == [f"{tmp_path}: no files in it"]

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flowdiag.cli.spark import starter as starter_module
-from flowdiag.cli.spark.folder import private_folder, remove_left_overs
+from flowdiag.cli.spark.folder import PrivateFolder, remove_left_overs
 from flowdiag.cli.spark.java import find_java
-from flowdiag.cli.spark.jvm import REFUSED, Jvm, class_path, drain, spark_home
+from flowdiag.cli.spark.jvm import REFUSED, Jvm, class_path, drained, spark_home
 from flowdiag.cli.spark.settings import SMALL, by_size
 from flowdiag.cli.spark.starter import SparkStarter
 from flowdiag.parsers.errors import FlowdiagError
@@ -80,7 +80,7 @@ def test_the_jvm_output_is_kept_and_bounded(tmp_path: Path) -> None:
     log.write_bytes(b"first\n" + b"x" * 5_000_000 + b"\nlast \xff\n")
     lines: deque[str] = deque(maxlen=400)
     with log.open("rb") as stream:
-        drain(stream, lines)
+        list(drained(stream, lines))
     assert lines[-1] == "last \ufffd\n"
     assert sum(map(len, lines)) < 1_000_000
 
@@ -114,7 +114,8 @@ def test_settings_are_those_of_a_private_local_session(spark: SparkSession) -> N
 @pytest.mark.spark
 def test_what_is_set_for_an_input_can_be_told(spark: SparkSession, tmp_path: Path) -> None:
     with (tmp_path / "lock").open("wb") as lock:
-        told = SparkStarter(cores=2, folder=tmp_path, _lock=lock, _session=spark).described()
+        folder = PrivateFolder(path=tmp_path, lock=lock, forget=lambda: None)
+        told = SparkStarter(cores=2, _folder=folder, _session=spark).described()
     assert told[0] == f"{spark.version}, {spark.sparkContext.master}, 2 at once"
     assert "spark.sql.shuffle.partitions=1" in told
 
@@ -238,13 +239,14 @@ def _wait_until(holds: Callable[[], bool]) -> None:
 
 def test_folders_in_use_are_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    folder, lock = private_folder()
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    folder = PrivateFolder.made()
+    assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
     remove_left_overs(tmp_path)
-    assert folder.is_dir()
-    lock.close()
+    assert folder.path.is_dir()
+    folder.lock.close()
     remove_left_overs(tmp_path)
-    assert not folder.exists()
+    assert not folder.path.exists()
+    folder.remove()
 
 
 @pytest.mark.spark

@@ -12,6 +12,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
+from flowdiag.parsers.extras import pip_install
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.sources.open import open_source, stream_error
 from flowdiag.parsers.sources.remote import BACKENDS, RemoteFile, find, shown
@@ -73,9 +74,7 @@ def test_a_missing_backend_names_the_package(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("fsspec.core.url_to_fs", missing)
     (error,) = discover(["s3://bucket/logs/"]).errors
-    assert error == (
-        "s3://bucket/logs/: reading s3 needs another package: pip install 'flowdiag[s3]'"
-    )
+    assert error == (f"s3://bucket/logs/: reading s3 needs another package: {pip_install('s3')}")
 
 
 def test_a_file_that_shrank_says_so(folder: str) -> None:

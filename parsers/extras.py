@@ -1,0 +1,49 @@
+"""How to install what flowdiag can do without."""
+
+from __future__ import annotations
+
+import json
+
+
+def pip_install(extra: str) -> str:
+    """The command that adds an extra to flowdiag, for the way in which this one was installed.
+
+    Args:
+        extra: of `pyproject.toml`.
+    """
+    return _command(extra, _origin())
+
+
+def _command(extra: str, origin: str | None) -> str:
+    """The command for a flowdiag from an index (None), or from elsewhere (PEP 610).
+
+    >>> _command("s3", None)
+    "pip install 'flowdiag[s3]'"
+    >>> _command("s3", '{"url": "file:///home/me/flowdiag", "dir_info": {"editable": true}}')
+    "pip install -e '.[s3]' in the clone of flowdiag"
+    >>> _command("s3", '{"url": "https://github.com/x/flowdiag", "vcs_info": {"vcs": "git"}}')
+    "pip install 'flowdiag[s3] @ git+https://github.com/x/flowdiag'"
+    >>> _command("s3", '{"url": "file:///tmp/flowdiag-0.1.0-py3-none-any.whl", "archive_info": {}}')
+    "pip install 'flowdiag[s3] @ file:///tmp/flowdiag-0.1.0-py3-none-any.whl'"
+    """
+    try:
+        known = json.loads(origin or "{}")
+        url = known.get("url", "")
+    except (ValueError, AttributeError):
+        known, url = {}, ""
+    if "dir_info" in known:
+        editable = "-e " if known["dir_info"].get("editable") else ""
+        return f"pip install {editable}'.[{extra}]' in the clone of flowdiag"
+    if vcs := known.get("vcs_info", {}).get("vcs"):
+        return f"pip install 'flowdiag[{extra}] @ {vcs}+{url}'"
+    return f"pip install 'flowdiag[{extra}] @ {url}'" if url else f"pip install 'flowdiag[{extra}]'"
+
+
+def _origin() -> str | None:
+    """What pip noted of where flowdiag came from; None: from an index, or nobody knows."""
+    from importlib import metadata  # only where something is missing
+
+    try:
+        return metadata.distribution("flowdiag").read_text("direct_url.json")
+    except (metadata.PackageNotFoundError, OSError):
+        return None

@@ -1,0 +1,504 @@
+"""A command ends well: signals, no room, no memory. docs/reliability.md has the table."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from flowdiag.cli.app import main
+from flowdiag.cli.settings import load_settings, parse_heap
+from flowdiag.cli.spark.jvm import Jvm, drained, heap_here
+from flowdiag.cli.spark.starter import SparkStarter
+from flowdiag.parsers import cleanup
+from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.machine import memory_bytes
+from tests.ending import FLOWDIAG, Ended, end
+
+RECORDINGS = Path(__file__).parents[2] / "fixtures/recordings"
+FLINK = str(RECORDINGS / "flink/1.20.5/hot-key/hot-key.tar.zst")
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+
+
+# -- signals -------------------------------------------------------------------------------------
+
+
+def nothing_is_left(ended: Ended, number: int) -> None:
+    """One that ended by itself before must have left as little."""
+    assert (ended.processes, ended.files) == ((), ())
+    if not ended.finished:
+        assert (ended.status, ended.out, ended.err) == (128 + number, b"", b"")
+
+
+@linux_only
+@pytest.mark.command
+@pytest.mark.parametrize(
+    ("number", "after_s"),
+    [
+        (signal.SIGINT, 0.0),  # imports
+        (signal.SIGTERM, 0.4),  # Java starts, this process unpacks and parses
+        (signal.SIGINT, 1.0),  # the session is being made, or queries run
+    ],
+)
+def test_a_signal_ends_it_at_once(number: signal.Signals, after_s: float, tmp_path: Path) -> None:
+    ended = end(["checkpoints", FLINK], number, after_s, tmp_path / "temporary")
+    nothing_is_left(ended, number)
+    assert ended.took_s < 5
+
+
+@linux_only
+@pytest.mark.command
+def test_the_model_of_credits_is_interrupted_as_well(tmp_path: Path) -> None:
+    wanted = ["simulate", "credits", "--parallelism", "40,40,40", "--rate", "1000"]
+    ended = end([*wanted, "--service", "0,5ms"], signal.SIGTERM, 0.3, tmp_path / "temporary")
+    nothing_is_left(ended, signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def large_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Enough that processes of their own parse it, into files."""
+    from benchmarks.logs import make
+
+    folder: Path = make(tmp_path_factory.mktemp("large"), 80, reports=True)
+    return folder
+
+
+COMMANDS = {
+    "checkpoints": ["checkpoints", FLINK],
+    "queues": ["queues", FLINK],
+    "startup": ["startup", FLINK],
+    "memory": ["memory", FLINK],
+    "without-a-command": [FLINK],
+    "simulate": ["simulate", "credits", "--from", FLINK],
+    "help": ["checkpoints", "--help"],
+}
+
+
+@linux_only
+@pytest.mark.full
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("name", [*COMMANDS, "large", "warm"])
+def test_every_moment_of_every_command(
+    name: str,
+    number: signal.Signals,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FLOWDIAG_CACHE_DIR", str(tmp_path / "cache"))
+    if name == "large":
+        arguments = ["checkpoints", str(request.getfixturevalue("large_log"))]
+    else:
+        arguments = COMMANDS.get(name, ["warm"])
+    after_s, step_s = 0.0, 1.0 if name == "warm" else 0.15
+    finished = False
+    while not finished:
+        ended = end(arguments, number, after_s, tmp_path / f"{after_s:.2f}")
+        nothing_is_left(ended, number)
+        assert not [path for path in (tmp_path / "cache").glob("*.aot") if not ended.finished]
+        finished = ended.finished
+        after_s += step_s
+
+
+@linux_only
+@pytest.mark.command
+def test_what_was_ignored_before_stays_so() -> None:
+    """`nohup`, and what a script runs in its background."""
+    code = (
+        "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN);"
+        " from flowdiag.cli import process; process._obey_signals(process._arrived);"
+        " print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN,"
+        " signal.getsignal(signal.SIGTERM) is process._arrived)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "True True\n"
+
+
+@pytest.fixture
+def ended_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Statuses that the process would have ended with; it does not."""
+    statuses: list[int] = []
+    monkeypatch.setattr(os, "_exit", statuses.append)
+    kept = cleanup._Kept()
+    monkeypatch.setattr(cleanup, "_kept", kept)
+    yield statuses
+
+
+def test_the_newest_goes_first_and_a_failure_keeps_nothing(ended_with: list[int]) -> None:
+    gone: list[str] = []
+
+    def fail() -> None:
+        raise OSError("no")
+
+    cleanup.at_end(lambda: gone.append("folder"))
+    cleanup.at_end(fail)
+    cleanup.at_end(lambda: gone.append("process"))
+    forget = cleanup.at_end(lambda: gone.append("what is gone already"))
+    forget()
+    cleanup.end_now(143)
+    assert (gone, ended_with) == (["process", "folder"], [143])
+
+
+def test_what_is_made_is_known_before_a_signal_is_obeyed(ended_with: list[int]) -> None:
+    gone: list[str] = []
+    with cleanup.undivided():
+        cleanup.end_now(130)
+        assert ended_with == []
+        cleanup.at_end(lambda: gone.append("made a moment later"))
+    assert (gone, ended_with) == (["made a moment later"], [130])
+
+
+def test_what_a_signal_interrupts_in_going_goes_again(ended_with: list[int]) -> None:
+    gone: list[str] = []
+
+    def go() -> None:
+        gone.append("begun")
+        if len(gone) == 1:
+            cleanup.end_now(130)  # as a handler would, in the middle of it
+
+    cleanup.at_end(go)
+    cleanup.clean_up()
+    assert (gone, ended_with) == (["begun", "begun"], [130])
+
+
+# -- no room -------------------------------------------------------------------------------------
+
+FULL = Path("/dev/full")
+full_device = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
+
+
+@full_device
+@pytest.mark.command
+@pytest.mark.parametrize("arguments", [["rules"], ["--version"], ["explain", "CP101"], ["--help"]])
+def test_a_full_disk_behind_standard_output(arguments: list[str]) -> None:
+    with FULL.open("wb") as full:
+        done = subprocess.run(
+            [*FLOWDIAG, *arguments], check=False, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr.splitlines()) == (
+        2,
+        [
+            "error: cannot write standard output: No space left on device",
+            "  hint: make room, or write it elsewhere with --output",
+        ],
+    )
+
+
+@pytest.mark.command
+@pytest.mark.skipif(os.name != "posix", reason="closes a descriptor by the shell")
+def test_closed_standard_output_is_told() -> None:
+    command = " ".join([*FLOWDIAG, "rules", ">&-"])
+    done = subprocess.run(["sh", "-c", command], check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: cannot write standard output: Bad file descriptor\n")
+
+
+@pytest.mark.command
+@pytest.mark.skipif(os.name != "posix", reason="a pipe of the shell")
+def test_a_reader_who_has_enough_is_no_error() -> None:
+    command = " ".join([*FLOWDIAG, "explain", "CP101", "|", "true"])
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], check=False, capture_output=True
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+class Untouched:
+    """Stands in for Spark, which must not be needed."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError(name)
+
+
+@pytest.mark.parametrize("target", ["missing/report.json", "", "file/report.json"])
+def test_an_output_that_cannot_be_is_refused_before_the_work(
+    target: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(SparkStarter, "begin", lambda **how: Untouched())
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("flowdiag.cli.diagnosing.deliver", lambda *given: pytest.fail("worked"))
+    assert main(["checkpoints", FLINK, "-o", str(tmp_path / target)]) == 2
+    assert capsys.readouterr().err.startswith(f"error: cannot write '{tmp_path / target}': ")
+
+
+@pytest.fixture
+def small_files() -> Iterator[Callable[[], None]]:
+    """For `preexec_fn`: no file may grow beyond two kilobytes, as if the disk were full."""
+    import resource
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000))
+
+    yield limit
+
+
+@linux_only
+@pytest.mark.command
+def test_a_report_without_room_is_no_half_report(
+    tmp_path: Path, small_files: Callable[[], None]
+) -> None:
+    report = tmp_path / "report.json"
+    saved = subprocess.run(
+        [*FLOWDIAG, "memory", "--process-size", "4g", "--flink", "1.20", "-f", "json"],
+        check=True,
+        capture_output=True,
+    ).stdout
+    source = tmp_path / "saved.json"
+    source.write_bytes(saved)
+    report.write_text("the one before")
+    done = subprocess.run(
+        [*FLOWDIAG, "render", str(source), "-f", "json", "-o", str(report)],
+        check=False,
+        capture_output=True,
+        text=True,
+        preexec_fn=small_files,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: cannot write '{report}': File too large\n")
+    assert report.read_text() == "the one before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.json", "saved.json"]
+
+
+@pytest.mark.command
+@pytest.mark.skipif(os.name != "posix", reason="TMPDIR")
+def test_no_folder_for_temporary_files_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "no-folder"
+    file.write_text("")
+    code = (
+        "import sys, tempfile; tempfile.tempdir = sys.argv.pop(1);"
+        " from flowdiag.cli.process import start; start()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(file), "checkpoints", FLINK],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2, done.stderr
+    (error, hint) = done.stderr.splitlines()
+    assert error.startswith("error: cannot write temporary files") and "TMPDIR" in hint
+
+
+def in_a_small_folder(arguments: list[str], size: str, folder: Path) -> tuple[int, str]:
+    """Run a command whose temporary files have no more room than that; needs user namespaces."""
+    inside = f'mount -t tmpfs -o size={size} tmpfs "$TMPDIR" && exec "$@"'
+    unshared = ["unshare", "-rm", "sh", "-c", inside, "sh"]
+    environ = {**os.environ, "TMPDIR": str(folder)}
+    if (
+        not shutil.which("unshare")
+        or subprocess.run(
+            [*unshared, "true"], check=False, env=environ, capture_output=True
+        ).returncode
+    ):
+        pytest.skip("this machine lets nobody mount a file system of his own")
+    done = subprocess.run(
+        [*unshared, *FLOWDIAG, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environ,
+        timeout=200,
+    )
+    return done.returncode, done.stderr
+
+
+@linux_only
+@pytest.mark.command
+def test_a_full_temporary_folder_is_one_line(tmp_path: Path) -> None:
+    """While an archive is unpacked."""
+    status, err = in_a_small_folder(["checkpoints", FLINK], "200k", tmp_path)
+    assert (status, len(err.splitlines())) == (2, 2), err
+    assert "no space left" in err.lower() and "TMPDIR" in err
+
+
+@linux_only
+@pytest.mark.full
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("size", ["4k", "20k", "100k", "400k", "1m", "2m", "4m", "16m", "64m"])
+@pytest.mark.parametrize("command", ["checkpoints", "startup", "queues"])
+def test_little_room_is_enough_or_one_line(
+    command: str, size: str, large_log: Path, tmp_path: Path
+) -> None:
+    """While Java starts, while a large log is parsed, while Spark sorts."""
+    status, err = in_a_small_folder([command, str(large_log)], size, tmp_path)
+    if status == 2:
+        assert len(err.splitlines()) == 2 and "TMPDIR" in err, err
+    else:
+        assert status in (0, 1, 3), err
+
+
+# -- no memory -----------------------------------------------------------------------------------
+
+
+def test_the_heap_follows_the_machine(tmp_path: Path) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    groups = tmp_path / "proc/self/cgroup"
+    whole = memory_bytes(tmp_path)
+    assert whole > 1 << 28
+
+    groups.write_text("0::/system.slice/job.service\n")
+    inner = tmp_path / "sys/fs/cgroup/system.slice/job.service"
+    inner.mkdir(parents=True)
+    (inner / "memory.max").write_text("max\n")
+    assert memory_bytes(tmp_path) == whole
+    (inner.parent / "memory.max").write_text("268435456\n")
+    assert memory_bytes(tmp_path) == 1 << 28
+
+    groups.write_text("4:memory:/docker/x\n2:cpu:/\n")
+    old = tmp_path / "sys/fs/cgroup/memory"
+    old.mkdir(parents=True)
+    (old / "memory.limit_in_bytes").write_text("134217728\n")
+    assert memory_bytes(tmp_path) == 1 << 27
+    assert 512 << 20 <= heap_here() <= 2 << 30
+
+
+def test_a_setting_says_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "flowdiag.toml").write_text('java-heap = "3g"\n')
+    assert load_settings({}, environ={}, folder=tmp_path).java_heap == "3g"
+    environ = {"FLOWDIAG_JAVA_HEAP": "1500m"}
+    assert load_settings({}, environ=environ, folder=tmp_path).java_heap == "1500m"
+    assert load_settings({"java_heap": "4g"}, environ=environ).java_heap == "4g"
+    for wrong in ("4", "g", "much", "64m"):
+        with pytest.raises(FlowdiagError, match=f"FLOWDIAG_JAVA_HEAP is '{wrong}'"):
+            load_settings({}, environ={"FLOWDIAG_JAVA_HEAP": wrong})
+    assert parse_heap("1t") == 1 << 40
+
+
+DYING = "import sys, time; print(sys.argv[1], flush=True); time.sleep(60)"
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("Terminating due to java.lang.OutOfMemoryError: Java heap space", "ran out of memory"),
+        ("ERROR Executor: java.lang.OutOfMemoryError: Cannot reserve", "ran out of memory"),
+        ('Exception in thread "dag-scheduler-event-loop" java.lang.StackOverflowError', "ended in"),
+    ],
+)
+def test_a_jvm_without_its_scheduler_is_not_waited_for(
+    word: str, told: str, tmp_path: Path
+) -> None:
+    jvm = Jvm(tmp_path, heap_bytes=1 << 30)
+    process = subprocess.Popen(
+        [sys.executable, "-c", DYING, word], stdout=subprocess.PIPE, stdin=subprocess.PIPE
+    )
+    jvm.adopt(process)
+    assert process.wait(timeout=20) == -signal.SIGKILL
+    obituary = jvm.obituary()
+    assert obituary is not None and told in obituary.message
+    assert obituary.hint
+    jvm.kill()
+    assert jvm.obituary() is None
+
+
+def test_a_jvm_that_lives_has_no_obituary(tmp_path: Path) -> None:
+    jvm = Jvm(tmp_path)
+    command = [sys.executable, "-c", DYING, "WARN MemoryStore: Not enough space to cache"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE)
+    jvm.adopt(process)
+    until = time.monotonic() + 10
+    while not jvm.output() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert jvm.obituary() is None
+    os.kill(process.pid, signal.SIGKILL)
+    killed = jvm.obituary()
+    assert killed is not None and "killed" in killed.message
+    jvm.kill()
+
+
+def test_lines_are_given_on_as_they_come() -> None:
+    lines: deque[str] = deque(maxlen=2)
+    given = list(drained(io.BytesIO(b"a\nb\nc"), lines))
+    assert (given, list(lines)) == (["a\n", "b\n", "c"], ["b\n", "c"])
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("command", ["checkpoints", "startup", "queues"])
+def test_too_small_a_heap_ends_in_one_line(command: str, large_log: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*FLOWDIAG, command, str(large_log), "--java-heap", "128m"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        timeout=300,
+    )
+    if done.returncode == 2:
+        assert done.stderr.startswith("error: Java ran out of memory, with a heap of 128 MB\n")
+        assert len(done.stderr.splitlines()) == 2
+    else:  # it was enough
+        assert done.returncode in (0, 1, 3)
+    assert list(tmp_path.iterdir()) == []
+
+
+@linux_only
+@pytest.mark.full
+def test_a_killed_jvm_is_one_line(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*FLOWDIAG, "checkpoints", FLINK],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while not children.read_text().split():
+            time.sleep(0.01)
+        time.sleep(1.2)
+        os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
+        out, err = process.communicate(timeout=120)
+    if process.returncode == 2:
+        assert err.startswith("error: Java was killed") and len(err.splitlines()) == 2
+        assert out == ""
+    assert process.returncode in (1, 2)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- servers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "url", "collector"),
+    [
+        (["checkpoints"], "http://me:secret@jobmanager:8081/#/overview", "flink"),
+        (["rate"], "http://driver:4040", "spark"),
+        (["queues"], "https://prometheus:9090/graph", "prometheus"),
+        ([], "http://jobmanager:8081", "flink"),
+    ],
+)
+def test_a_live_server_is_collected_from(
+    command: list[str],
+    url: str,
+    collector: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(SparkStarter, "begin", lambda **how: Untouched())
+    assert main([*command, url]) == 2
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error.endswith(": a live server, not a log")
+    assert f"flowdiag collect {collector} http" in hint
+    assert f"then flowdiag {(command or ['checkpoints'])[0]} collected/" in hint
+    assert "secret" not in error + hint
