@@ -122,7 +122,7 @@ def variant(recording: Recording, name: str, folder: Path) -> list[str] | None:
         return [str(path) for path in logs]
     if name == "logs without metrics":
         for path in logs:
-            (folder / path.name).write_bytes(_METRICS.sub(b"", path.read_bytes()))
+            (folder / path.name).write_bytes(REPORTS.sub(b"", path.read_bytes()))
         return [str(folder)]
     if name == "jobmanager log":
         return [str(path) for path in jobmanagers]
@@ -140,7 +140,7 @@ def variant(recording: Recording, name: str, folder: Path) -> list[str] | None:
     return [str(path) for path in logs if path not in dropped]
 
 
-_METRICS = re.compile(
+REPORTS = re.compile(
     rb"^[^\n]*\n=+ Starting metrics report =+\n.*?=+ Finished metrics report =+\n",
     re.MULTILINE | re.DOTALL,
 )

@@ -16,6 +16,7 @@ from flowdiag.analyses.flink.episodes import in_order
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.kit import Job, jobs_of
 from flowdiag.analyses.flink.settled import Settled, rows_of
+from flowdiag.analyses.flink.silences import silence_notes
 from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
 from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.options import Options
@@ -159,7 +160,8 @@ class Checkpoints(FlinkTopic):
         )
 
     def notes(self, measured: ClusterFacts, facts: ClusterFacts, options: Options) -> Iterable[str]:
-        """A warning where the inputs hold checkpoints, but none in the time that was asked for."""
+        """A warning where the inputs hold checkpoints, but none in the time that was asked for; holes."""
+        yield from silence_notes(facts)
         times = [
             checkpoint.triggered_us or checkpoint.ended_us
             for job in measured.jobs

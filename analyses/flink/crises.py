@@ -21,6 +21,7 @@ from flowdiag.analyses.finding import State
 from flowdiag.analyses.flink.episodes import finished_us
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
 from flowdiag.analyses.flink.judging import interval_ms
+from flowdiag.analyses.flink.silences import heard_until
 from flowdiag.analyses.keys import Ref
 from flowdiag.parsers.exceptions import Classified, classify, kind_of_class, options_named
 from flowdiag.parsers.flink.failures import failure_kind, is_consequence
@@ -253,7 +254,7 @@ def crises(job: JobFacts, facts: ClusterFacts | None = None) -> tuple[Crisis, ..
         return _own_crises(job)
     known = _crises_of(facts)
     if id(job) not in known:
-        known[id(job)] = job, _grouped(job, _with_strays(_own_failures(job), facts))
+        known[id(job)] = job, _grouped(job, _with_strays(_own_failures(job), facts), facts)
     return known[id(job)][1]
 
 
@@ -268,7 +269,9 @@ def _crises_of(facts: ClusterFacts) -> dict[int, tuple[JobFacts, tuple[Crisis, .
     return {}
 
 
-def _grouped(job: JobFacts, failures: Sequence[Failure]) -> tuple[Crisis, ...]:
+def _grouped(
+    job: JobFacts, failures: Sequence[Failure], facts: ClusterFacts | None = None
+) -> tuple[Crisis, ...]:
     # Nothing failed as long as no task did: a TaskManager that leaves an idle cluster is no failure.
     if not any(f.is_failure for f in failures):
         return ()
@@ -280,7 +283,9 @@ def _grouped(job: JobFacts, failures: Sequence[Failure]) -> tuple[Crisis, ...]:
         else:
             groups.append([failure])
     return tuple(
-        _crisis(job, group, recoveries) for group in groups if any(f.is_failure for f in group)
+        _crisis(job, group, recoveries, facts)
+        for group in groups
+        if any(f.is_failure for f in group)
     )
 
 
@@ -357,12 +362,14 @@ def _recovered(after: int, before: int, recoveries: Sequence[int], job: JobFacts
     return not job.checkpoints and before - after > QUIET_US
 
 
-def _crisis(job: JobFacts, group: list[Failure], recoveries: Sequence[int]) -> Crisis:
+def _crisis(
+    job: JobFacts, group: list[Failure], recoveries: Sequence[int], facts: ClusterFacts | None
+) -> Crisis:
     early = [f for f in group if f.time_us - group[0].time_us <= ROOT_WINDOW_US]
     root = min(early, key=lambda f: RANKS.index(f.kind) if f.kind in RANKS else len(RANKS))
     last = group[-1].time_us
     recovered = bool(recoveries) and recoveries[-1] > last
-    if not job.checkpoints and job.last_us is not None and job.last_us - last > QUIET_US:
+    if not job.checkpoints and _heard_us(job, last, facts) > QUIET_US:
         recovered = True
     done = finished_us(job)
     if done is not None and done >= last:
@@ -379,12 +386,15 @@ def _crisis(job: JobFacts, group: list[Failure], recoveries: Sequence[int]) -> C
         state=State.RECOVERED if recovered else State.ONGOING,
         final=final,
         last_us=group[-1].incident.time_us,
-        down=not recovered and _down_ms(job, group[0].time_us) >= DOWN_INTERVALS * _interval(job),
+        down=not recovered
+        and _heard_us(job, group[0].time_us, facts) >= DOWN_INTERVALS * _interval(job) * 1000,
     )
 
 
-def _down_ms(job: JobFacts, since_us: int) -> float:
-    return ((job.last_us or since_us) - since_us) / 1000
+def _heard_us(job: JobFacts, since_us: int, facts: ClusterFacts | None) -> int:
+    """How long the log goes on after a moment; what is missing in it does not count."""
+    last = job.last_us if job.last_us is not None else since_us
+    return (last if facts is None else heard_until(facts, since_us, last)) - since_us
 
 
 @once

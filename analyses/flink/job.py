@@ -215,7 +215,8 @@ class Incident:
     `kind` is one of: task-failure, job-failure, exception, restart, taskmanager-lost, out-of-memory,
     network-buffers, no-resource, task-stuck, snapshot-failed, abort-notified, async-failure, barrier-delayed,
     network-memory, external-failure, not-triggered, restored, savepoint, cancelled, finished,
-    leadership, worker-lost, started, rescaled, coordinator-stopped.
+    leadership, worker-lost, started, rescaled, coordinator-stopped, silent (a log without records for
+    `duration_ms`; `text` tells whose).
     """
 
     kind: str

@@ -44,6 +44,8 @@ TASKMANAGER_LOGGERS: Final = (
 
 QUARTER_MS: Final = 15 * 60 * 1000
 DAY_US: Final = 24 * 3600 * 1_000_000
+SILENCE_US: Final = 600 * 1_000_000
+"""So long nobody writes: less is a pause between checkpoints, or one of those that nobody logs."""
 MOST_TRANSITIONS: Final = 20_000
 """Transitions kept per stream: those with the smallest check sums, so that two logs that show the
 same transitions keep the same ones."""
@@ -57,6 +59,8 @@ class StreamMarks(msgspec.Struct, kw_only=True, array_like=True):
     """Of the records of one owner with one kind of clock.
 
     `oldest` and `newest` bound the versions whose wording the records have (major * 100 + minor).
+    `heard` is when there are records, without the pauses of `SILENCE_US`: wall clocks where any record
+    shows one, else instants.
     """
 
     owner: str | None
@@ -75,6 +79,7 @@ class StreamMarks(msgspec.Struct, kw_only=True, array_like=True):
     last_shown_us: int | None
     utc_us: int | None
     last_utc_us: int | None
+    heard: list[tuple[int, int]]
 
 
 class ZoneMarks(msgspec.Struct, kw_only=True, array_like=True):
@@ -213,7 +218,9 @@ def _added_up(columns: pa.Table) -> list[Marks]:
             ("utc_us", "max"),
         ]
     )
+    shown, instants = (_heard(columns, keys, name) for name in ("shown_us", "utc_us"))
     for row in grouped.to_pylist():
+        key = tuple(row[name] for name in keys)
         parts[row["source"]].streams.append(
             StreamMarks(
                 owner=row["owner"],
@@ -229,6 +236,7 @@ def _added_up(columns: pa.Table) -> list[Marks]:
                 last_shown_us=row["shown_us_max"],
                 utc_us=row["utc_us_min"],
                 last_utc_us=row["utc_us_max"],
+                heard=shown.get(key) or instants.get(key) or [],
             )
         )
     for source, owner, job_id in _distinct(columns, ["source", "owner", "job_id"]):
@@ -241,6 +249,37 @@ def _added_up(columns: pa.Table) -> list[Marks]:
     _add_zones(columns, parts)
     _add_transitions(columns, parts)
     return [parts[source] for source in sorted(parts)]
+
+
+def _heard(
+    columns: pa.Table, keys: list[str], time: str
+) -> dict[tuple[Any, ...], list[tuple[int, int]]]:
+    """By writer, when there are records: spans with less than `SILENCE_US` between two records."""
+    dated = columns.select([*keys, time]).filter(pc.is_valid(columns[time]))
+    # The first and the last record of each slice of time tell of every pause that is longer than it.
+    dated = dated.append_column("slice", pc.divide(dated[time], SILENCE_US))
+    slices = dated.group_by([*keys, "slice"], use_threads=False).aggregate(
+        [(time, "min"), (time, "max")]
+    )
+    found: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+    for *key, low, high in _rows(slices, [*keys, f"{time}_min", f"{time}_max"]):
+        found.setdefault(tuple(key), []).append((low, high))
+    return {key: joined(spans) for key, spans in found.items()}
+
+
+def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans of time in order, those with less than `SILENCE_US` between them as one.
+
+    >>> joined([(5, 6), (0, 1), (2 * SILENCE_US, 3 * SILENCE_US)])
+    [(0, 6), (1200000000, 1800000000)]
+    """
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(spans):
+        if found and low - found[-1][1] < SILENCE_US:
+            found[-1] = found[-1][0], max(high, found[-1][1])
+        else:
+            found.append((low, high))
+    return found
 
 
 def bounded(transitions: Sequence[Transition]) -> list[Transition]:

@@ -56,6 +56,7 @@ from flowdiag.analyses.flink.kit import (
     say,
     tuned,
 )
+from flowdiag.analyses.flink.silences import heard_until
 
 
 class NeverCompletes(Limits):
@@ -114,7 +115,7 @@ def _in_progress_ms(job: Job, pending: list[Checkpoint]) -> float | None:
         return None
     if any((c.run, c.id) > (last.run, last.id) for c in job.checkpoints if c.status != last.status):
         return None
-    return (job.last_us - since) / 1000
+    return (heard_until(job.cluster, since, job.last_us) - since) / 1000
 
 
 def _hours_running(job: Job) -> float | None:
@@ -122,7 +123,8 @@ def _hours_running(job: Job) -> float | None:
     end = ended_or_last(job)
     if not deployed or end is None:
         return None
-    return (end - min(deployed)) / 3_600_000_000
+    begun = min(deployed)
+    return (heard_until(job.cluster, begun, end) - begun) / 3_600_000_000
 
 
 _HANGING: Final = (

@@ -14,7 +14,8 @@ unbounded one) is enough.
 How it decides
 --------------
 At least `attempts` refused triggers since the last one that worked, at the end of the input. Critical
-from `critical` times as many, a warning below. Or: the last trigger is more than `silence` intervals
+from `critical` times as many, a warning below; information as long as the sources have been finished for less
+than `finishing`. Or: the last trigger is more than `silence` intervals
 (and `silence-floor`) old, nothing is in progress, and the job goes on.
 
 What to do
@@ -25,7 +26,7 @@ that are not running: look at what they wait for (slots, restores).
 False alarms
 ------------
 The triggers refused while the job starts or restarts, and those before a bounded job finishes, do not
-count. A source that reads its backlog may switch checkpoints off for that time
+count. Nor does time in which the JobManager's log has no record at all: lines may be missing. A source that reads its backlog may switch checkpoints off for that time
 (`execution.checkpointing.interval-during-backlog`, 1.19+): where the option is seen, silence says
 nothing.
 """
@@ -60,6 +61,7 @@ from flowdiag.analyses.flink.kit import (
     remedies,
     say,
 )
+from flowdiag.analyses.flink.silences import heard_until
 from flowdiag.parsers.flink.failures import reason_kind
 
 
@@ -69,6 +71,9 @@ class NotTriggered(Limits):
     attempts: float = limit(5, "attempts", "a start or a restart refuses one to three")
     critical: float = limit(
         10.0, "ratio", "so many times `attempts` are no wait for something any more"
+    )
+    finishing: float = limit(
+        30_000.0, "ms", "a bounded job ends within seconds after its sources, and so may an excerpt"
     )
     silence: float = limit(20.0, "intervals", "pauses stretch a gap to two or three intervals")
     silence_floor: float = limit(
@@ -127,9 +132,10 @@ def _silence_ms(job: Job) -> float | None:
     if setting(job, "execution.checkpointing.interval-during-backlog") is not None:
         return None  # while a source reads its backlog, checkpoints may be rare or off (1.19+)
     last = max(c.ended_us or c.triggered_us or 0 for c in triggered)
+    until = heard_until(job.cluster, last, job.last_us)
     if any(i.time_us is None or i.time_us >= last for i in incidents(job, *_EXCUSES)):
         return None
-    return (job.last_us - last) / 1000
+    return (until - last) / 1000
 
 
 def _given_up(job: Job, refused: list[Incident], limits: NotTriggered) -> Finding:
@@ -138,11 +144,12 @@ def _given_up(job: Job, refused: list[Incident], limits: NotTriggered) -> Findin
     reason = " ".join((refused[-1].cause or "").split())
     finished = kinds.most_common(1)[0][0] == "finished" or "finished" in reason
     many = len(refused) >= limits.critical * limits.attempts
+    ending = finished and span < limits.finishing
     return of_incidents(
         job,
         refused,
         ongoing=True,
-        severity=Severity.CRITICAL if many else Severity.WARNING,
+        severity=Severity.INFO if ending else Severity.CRITICAL if many else Severity.WARNING,
         title=f"{len(refused)} triggers in a row were given up within {say.duration(span)}: "
         f"{say.shorten(reason, 120) or 'no reason printed'}",
         explain=explained("finished-tasks"),

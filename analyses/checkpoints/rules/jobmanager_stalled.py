@@ -67,6 +67,7 @@ from flowdiag.analyses.flink.kit import (
     votes_for,
     weigh,
 )
+from flowdiag.analyses.flink.silences import heard_until
 
 
 class Stalled(Limits):
@@ -199,6 +200,8 @@ def _gaps(job: Job, limits: Stalled) -> list[tuple[Checkpoint, Checkpoint]]:
         if _pause_ms(before, after) < limits.gap * job.interval_ms:
             continue
         low, high = before.ended_us or before.triggered_us or 0, after.triggered_us or 0
+        if heard_until(job.cluster, low, high) < high:
+            continue  # lines are missing
         if bisect_left(breaks, low) >= bisect(breaks, high):
             found.append((before, after))
     return found

@@ -74,6 +74,8 @@ _TRANSACTIONS: Final = frozenset(
 )
 _SURE: Final = frozenset({"transaction-fenced", "transaction-given-up"})
 
+from flowdiag.analyses.flink.silences import heard_until
+
 
 class Lost(Limits):
     """What CP308 compares with."""
@@ -153,12 +155,16 @@ def _votes(sure: int, others: int, gap_ms: float | None) -> tuple[Vote, ...]:
 
 
 def _longest_gap_ms(job: Job) -> float:
-    """Longest time between two completed checkpoints, or to the end of the input."""
+    """Longest time between two completed checkpoints, or to the end of the input; holes in it do not count."""
     moments = [c.ended_us for c in job.completed if c.ended_us is not None]
     if moments and job.last_us is not None and job.last_us > moments[-1]:
         moments.append(job.last_us)
     return max(
-        ((after - before) / 1000 for before, after in pairwise(sorted(moments))), default=0.0
+        (
+            (heard_until(job.cluster, before, after) - before) / 1000
+            for before, after in pairwise(sorted(moments))
+        ),
+        default=0.0,
     )
 
 

@@ -29,6 +29,7 @@ from flowdiag.analyses.flink.assemble.loads import loads_of
 from flowdiag.analyses.flink.assemble.parts import parts_of
 from flowdiag.analyses.flink.assemble.rows import Row, place
 from flowdiag.analyses.flink.assemble.settings import settings_of
+from flowdiag.analyses.flink.assemble.silences import silences_of
 from flowdiag.analyses.flink.clocks.settle import Writer
 from flowdiag.analyses.flink.job import (
     Attempt,
@@ -92,7 +93,7 @@ def assemble(
     return ClusterFacts(
         jobs=tuple(sorted(found, key=lambda job: (job.first_us or 0, job.key))),
         processes=processes_of(writers),
-        incidents=tuple(sorted_out.incidents.get(None, ())),
+        incidents=(*sorted_out.incidents.get(None, ()), *silences_of(writers)),
         has_jobmanager_log=bool(roles & {"jobmanager", "mixed"}),
         has_rest=any(row["rest_status"] for row in by_what["checkpoint"]),
     )

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import takewhile
@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from flowdiag.analyses.flink.clocks.survey import Stream
-from flowdiag.parsers.flink.marks import QUARTER_MS, TIME_OF_DAY
+from flowdiag.parsers.flink.marks import QUARTER_MS, TIME_OF_DAY, joined
 from flowdiag.parsers.rows import Event
 
 # A drift below this is not told apart from the time that a transition takes to reach the other log.
@@ -106,6 +106,7 @@ class Writer:
     dated: bool
     first_us: int | None = None
     last_us: int | None = None
+    heard: tuple[tuple[int, int], ...] = ()  # spans with records, without long pauses
     named_cluster: bool = False  # its cluster stands in the log, not only in the name of the input
 
 
@@ -521,7 +522,22 @@ def _writer(
         dated=bool(row["dated"] or row["with_instant"]),
         first_us=_bound(min, row["utc_us"], row["shown_us"], clock.segments[0].shift_ms),
         last_us=_bound(max, row["last_utc_us"], row["last_shown_us"], clock.segments[-1].shift_ms),
+        heard=tuple(_heard(row, clock)),
     )
+
+
+def _heard(row: Mapping[str, Any], clock: Clock) -> Iterator[tuple[int, int]]:
+    """When a stream has records, as instants."""
+    for low, high in joined(row.get("heard", ())):
+        if row["shown_us"] is None:
+            yield low, high
+        else:
+            yield _instant(low, clock), _instant(high, clock)
+
+
+def _instant(shown_us: int, clock: Clock) -> int:
+    held = [part for part in clock.segments if part.from_local_us <= shown_us] or clock.segments
+    return shown_us - held[-1].shift_ms * 1000
 
 
 def version_by_wording(oldest: int, newest: int) -> str | None:

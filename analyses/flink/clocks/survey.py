@@ -163,6 +163,7 @@ def _add_stream(row: dict[str, Any], each: StreamMarks, shift: int) -> None:
     row["oldest"] = max(row["oldest"], each.oldest)
     row["newest"] = min(row["newest"], each.newest)
     row["clock"] = row["clock"] or each.clock
+    row["heard"] += [(low + shift, high + shift) for low, high in each.heard]
     for name, choose, value in (
         ("shown_us", min, _moved(each.shown_us, shift)),
         ("last_shown_us", max, _moved(each.last_shown_us, shift)),
@@ -213,6 +214,7 @@ def _empty_stream(stream: Stream) -> dict[str, Any]:
         "last_shown_us": None,
         "utc_us": None,
         "last_utc_us": None,
+        "heard": [],
     }
 
 

@@ -24,7 +24,8 @@ the rest.
 False alarms
 ------------
 Options that are given in other ways (environment variables, `-D` of a deployment script) are not seen in a
-configuration file.
+configuration file. A process that writes a log got past this check, and a fragment of its log lists some of its
+options only: those are not judged.
 """
 
 from __future__ import annotations
@@ -66,8 +67,17 @@ def judge(facts: MemoryFacts, limits: Limits) -> Iterator[Finding]:
             yield _unreadable(file, file.read.error)
     for process in facts.processes:
         # What runs was not refused: its options are only known in part.
-        if process.derived is not None and process.derived.error and not process.observed:
+        runs = process.observed or _listed(process, facts)
+        if process.derived is not None and process.derived.error and not runs:
             yield _refused(process, process.derived.error)
+
+
+def _listed(process: MemoryProcess, facts: MemoryFacts) -> bool:
+    """Whether a log is what tells the options of a process, and no file."""
+    files = {file.source for file in facts.files}
+    keys = [key for key in process.configured if key in model.MEMORY_KEYS]
+    # What has no place was given on the command line.
+    return all(key in process.refs and process.refs[key].source not in files for key in keys)
 
 
 def _unreadable(file: ConfigFile, error: str) -> Finding:

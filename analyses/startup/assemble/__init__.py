@@ -46,6 +46,7 @@ def assemble_startup(rows: Sequence[Row], common: ClusterFacts) -> StartupFacts:
     )
     workers = workers_of(marks)
     shared = Shared(
+        common=common,
         alone=len(common.jobs) == 1,
         marks=marks,
         marks_of=by_job_id(marks),

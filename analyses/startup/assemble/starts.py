@@ -7,11 +7,13 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from typing import Any, Final
 
 from flowdiag.analyses.flink.crises import RANKS, kind_of
-from flowdiag.analyses.flink.job import Incident, JobFacts, Status
+from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
+from flowdiag.analyses.flink.silences import told_until
 from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.startup.assemble.steps import Begun, steps_of
 from flowdiag.analyses.startup.assemble.timeline import Row, Timeline, ref_of
@@ -46,6 +48,7 @@ class Shared:
     `strays` are failures that no record ties to a job.
     """
 
+    common: ClusterFacts
     alone: bool
     marks: Sequence[Row]
     marks_of: Mapping[str | None, list[Row]]
@@ -242,7 +245,8 @@ def _start(
         tasks=tasks,
         restores=restores,
         started_us=begin,
-        horizon_us=horizon,
+        horizon_us=told_until(lines.shared.common, None, begin, horizon),
+        told_until=partial(_told_until, lines.shared.common, horizon),
         cold=kind == "cold",
         complete=complete,
     )
@@ -268,6 +272,10 @@ def _start(
         failed_us=failed,
         restores=restores,
     )
+
+
+def _told_until(common: ClusterFacts, horizon: int, task: TaskTimes, since_us: int) -> int:
+    return told_until(common, task.taskmanager, since_us, horizon)
 
 
 def _first_failure(

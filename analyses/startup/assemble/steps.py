@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
 from flowdiag.analyses.flink.job import JobFacts
 from flowdiag.analyses.startup.assemble.timeline import Row, Timeline, ref_of
 from flowdiag.analyses.startup.facts import Restore, Spread, Step, TaskTimes, Worker
 from flowdiag.parsers.rows import Event
+
+_NEVER: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +23,8 @@ class Begun:
 
     Args:
         marks: records from its beginning to that of the next one.
-        horizon_us: until when it is looked at, where a step has no end.
+        horizon_us: until when the JobManager tells of it, where a step has no end.
+        told_until: the same for a task: until when it is told what became of it since a moment.
         complete: all tasks came to run.
     """
 
@@ -31,6 +34,7 @@ class Begun:
     restores: Sequence[Restore]
     started_us: int
     horizon_us: int
+    told_until: Callable[[TaskTimes, int], int]
     cold: bool
     complete: bool
 
@@ -55,7 +59,7 @@ def steps_of(begun: Begun, asked: Timeline, completed: Sequence[int]) -> Iterato
     yield from _workers_step(asked, begun.started_us, slots.ended_us or horizon)
     if not deploying:
         return
-    yield from _own_steps(tasks, horizon)
+    yield from _own_steps(tasks, begun.told_until)
     yield from _restore_step(begun.restores, horizon)
     if begun.complete:
         running = max(t.running_us or 0 for t in tasks)
@@ -86,7 +90,9 @@ def _until_ready(begun: Begun, ready: int | None) -> Iterator[Step]:
         yield _between("resource-manager", started, registered, None, begun.horizon_us)
 
 
-def _own_steps(tasks: Sequence[TaskTimes], horizon: int) -> Iterator[Step]:
+def _own_steps(
+    tasks: Sequence[TaskTimes], told_until: Callable[[TaskTimes, int], int]
+) -> Iterator[Step]:
     """What every task does by itself."""
     reached = {
         task.attempt_id: us
@@ -99,7 +105,7 @@ def _own_steps(tasks: Sequence[TaskTimes], horizon: int) -> Iterator[Step]:
         [t for t in tasks if t.deploying_us is not None],
         lambda task: task.deploying_us,
         lambda task: reached.get(task.attempt_id),
-        horizon,
+        told_until,
     )
     initializing = [t for t in tasks if t.initializing_us is not None]
     if initializing:
@@ -108,7 +114,7 @@ def _own_steps(tasks: Sequence[TaskTimes], horizon: int) -> Iterator[Step]:
             initializing,
             lambda task: task.initializing_us,
             lambda task: task.running_us,
-            horizon,
+            told_until,
         )
 
 
@@ -150,14 +156,42 @@ def _slots_step(
     )
 
 
-def _task_step(name: str, tasks: Sequence[TaskTimes], begins: Any, ends: Any, horizon: int) -> Step:
+# Between two tasks of one round of deployment.
+_ROUND_US: Final = 10_000_000
+
+
+def _last_round(tasks: Sequence[TaskTimes], begins: Any, ends: Any) -> Sequence[TaskTimes]:
+    """The tasks since the last pause in which nobody took the step: a log without the JobManager's words
+    tells of several rounds of deployment as if they were one."""
+    ordered = sorted(tasks, key=begins)
+    first, busy_until = 0, begins(ordered[0])
+    for number, task in enumerate(ordered):
+        if begins(task) > busy_until + _ROUND_US:
+            first = number
+        end = ends(task)
+        busy_until = max(busy_until, _NEVER if end is None else end)
+    return ordered[first:]
+
+
+def _task_step(
+    name: str,
+    tasks: Sequence[TaskTimes],
+    begins: Any,
+    ends: Any,
+    told_until: Callable[[TaskTimes, int], int],
+) -> Step:
     """A step that every task takes by itself: its spread, and the task that took longest."""
     durations: list[tuple[int, TaskTimes]] = []
     waiting: list[tuple[int, TaskTimes]] = []
+    held = 0
+    tasks = _last_round(tasks, begins, ends)
     for task in tasks:
         end = ends(task)
         if end is None:
-            until = task.ended_us if task.ended_us is not None else horizon
+            until = task.ended_us
+            if until is None:
+                until = told_until(task, begins(task))
+            held = max(held, until)
             waiting.append((max(0, until - begins(task)), task))
         else:
             durations.append((max(0, end - begins(task)), task))
@@ -168,7 +202,7 @@ def _task_step(name: str, tasks: Sequence[TaskTimes], begins: Any, ends: Any, ho
         name=name,
         started_us=min(begins(task) for task in tasks),
         ended_us=None if waiting else last,
-        held_us=horizon if waiting else None,
+        held_us=held if waiting else None,
         spread=Spread(
             count=len(values),
             p50_ms=_percentile(values, 0.5),

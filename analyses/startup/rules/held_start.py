@@ -33,6 +33,7 @@ from typing import Final
 
 from flowdiag.analyses.causes import CAUSE_OF_FAILURE
 from flowdiag.analyses.finding import Inconclusive
+from flowdiag.analyses.flink.silences import told_until
 from flowdiag.analyses.startup.kit import (
     STEP_WORDS,
     Action,
@@ -77,7 +78,7 @@ def judge(job: JobStarting, limits: Held) -> Iterator[Finding | Inconclusive]:
         )
         return
     ran = _ran(job, limits.stable * 1_000_000)
-    waited = _waited_ms(job, ran)
+    waited = _waited_ms(job, last, ran)
     failed = any(start.failed_us is not None for start in job.starts)
     grace = limits.grace if not failed else 0.0
     if job.cancelled and ran is not None:
@@ -93,11 +94,12 @@ def _last_real(job: JobStarts) -> Start | None:
 
 
 def _elsewhere(job: JobStarting, last: Start) -> bool:
-    """Whether all tasks that the input tells of run, and the others may do so on TaskManagers it does not hold."""
-    return (
-        not job.cluster.common.has_jobmanager_log
-        and 0 < len(last.tasks) < (last.expected or 0)
-        and all(task.running_us is not None for task in last.tasks)
+    """Whether all tasks that the input tells of run, and the others may do so where it tells nothing of them.
+
+    A JobManager's log that holds the start names every task of it.
+    """
+    return 0 < len(last.tasks) < (last.expected or 0) and all(
+        task.running_us is not None for task in last.tasks
     )
 
 
@@ -114,14 +116,25 @@ def _ran(job: JobStarts, stable_us: float) -> int | None:
     )
 
 
-def _waited_ms(job: JobStarting, ran: int | None) -> int | None:
-    """How long the job has not been running at the end of the input, or at its cancellation."""
+def _waited_ms(job: JobStarting, last: Start, ran: int | None) -> int | None:
+    """How long the job has not been running at the end of the input, or at its cancellation.
+
+    Only as long as a log tells of the tasks that do not run: it may have been cut before that of others.
+    """
     begun = job.starts[0].started_us
     if ran is not None:
         begun = next((s.started_us for s in job.starts[ran + 1 :]), job.starts[-1].started_us)
     cancelled = [i.time_us for i in job.job.incidents if i.kind == "cancelled" and i.time_us]
     end = min(cancelled, default=None) or max(job.job.last_us or 0, job.cluster.last_us or 0)
-    return max(0, end - begun) // 1000 if end else None
+    if not end:
+        return None
+    told = [
+        told_until(job.cluster.common, task.taskmanager, since, end)
+        for task in last.tasks
+        if task.running_us is None and (since := task.begins_us) is not None
+    ]
+    end = max(told, default=None) or told_until(job.cluster.common, None, last.started_us, end)
+    return max(0, end - begun) // 1000
 
 
 def _finding(job: JobStarting, last: Start, waited: int) -> Finding:

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.flink.silences import heard_until
 from flowdiag.analyses.startup.kit import (
     UNKNOWN_JOB,
     Cited,
@@ -64,7 +65,8 @@ def judge(facts: StartupFacts, limits: Missing) -> Iterator[Finding]:
         job.starts and job.starts[-1].running_us is not None for job in facts.jobs
     )
     if facts.wanted_workers and None not in (facts.first_request_us, facts.last_us):
-        waited = ((facts.last_us or 0) - (facts.first_request_us or 0)) / 1000
+        since = facts.first_request_us or 0
+        waited = (heard_until(facts.common, since, facts.last_us or 0) - since) / 1000
         if waited >= limits.wait * 1000:
             yield _open(facts, facts.wanted_workers, waited, running=running)
     dead = [w for w in facts.workers if w.ended_us is not None and w.registered_us is None]

@@ -30,6 +30,7 @@ from __future__ import annotations
 import statistics
 from typing import Final, NamedTuple
 
+from flowdiag.analyses.flink.silences import told_until
 from flowdiag.analyses.startup.kit import (
     Finding,
     Iterator,
@@ -102,7 +103,7 @@ def judge(job: JobStarting, limits: Slow) -> Iterator[Finding]:
         yield _finding(job, slow, limits)
 
 
-def _slowest(job: JobStarts, start: Start) -> _Slowest | None:
+def _slowest(job: JobStarting, start: Start) -> _Slowest | None:
     found = [(took, task) for task in start.tasks if (took := _took(task, start, job)) is not None]
     if not found:
         return None
@@ -117,11 +118,13 @@ def _slowest(job: JobStarts, start: Start) -> _Slowest | None:
     )
 
 
-def _took(task: TaskTimes, start: Start, job: JobStarts) -> int | None:
+def _took(task: TaskTimes, start: Start, job: JobStarting) -> int | None:
     """Milliseconds in INITIALIZING; until the end of what is known where it never ended."""
     if task.initializing_us is None:
         return None
     end = task.running_us or task.ended_us or start.ended_us or job.job.last_us
+    if end is not None and task.running_us is None and task.ended_us is None:
+        end = told_until(job.cluster.common, task.taskmanager, task.initializing_us, end)
     if end is None or (task.running_us is None and task.end_state in ("CANCELED", "FAILED")):
         return None  # somebody else failed meanwhile
     return max(0, end - task.initializing_us) // 1000

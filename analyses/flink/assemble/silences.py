@@ -1,0 +1,35 @@
+"""When a log is silent although it goes on: lines are missing there, or the process stood still."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from flowdiag.analyses.flink.clocks.settle import Writer
+from flowdiag.analyses.flink.job import Incident
+from flowdiag.parsers.flink.marks import joined
+
+
+def silences_of(writers: Iterable[Writer]) -> Iterator[Incident]:
+    """Incidents of the kind `silent`, in order: of all JobManagers together, and of each TaskManager.
+
+    Several files may be parts of one log, and one JobManager takes over from another: what counts is that
+    nobody wrote.
+    """
+    heard: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    for writer in writers:
+        if writer.logged and writer.role == "taskmanager":
+            name = writer.taskmanager or f"{writer.stream.source} {writer.stream.owner}"
+            heard["taskmanager", name] += writer.heard
+        elif writer.logged:
+            heard["jobmanager", ""] += writer.heard
+    for (role, name), spans in sorted(heard.items()):
+        for (_, before), (after, _) in pairwise(joined(spans)):
+            yield Incident(
+                kind="silent",
+                time_us=before,
+                duration_ms=(after - before) // 1000,
+                taskmanager=name or None,
+                text={"role": role},
+            )

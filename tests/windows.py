@@ -1,0 +1,302 @@
+"""Fragments as people have them: some lines out of a recording's logs, in the dress in which they are pasted.
+
+A window is drawn from its number, so that it is the same wherever it is drawn. `complaints` says what a report
+on it may not say: of checkpoints that nobody took, of culprits that the job does not name, of sicknesses of
+a healthy job, of health that nothing in the window shows.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from flowdiag.analyses.report.wire import CheckpointJob, Culprit, Report
+from flowdiag.parsers.sources.codecs import codec_of, decode
+
+from . import relay
+from .archives import unpacked
+from .recordings import REPORTS
+
+ROOT: Final = Path(__file__).parents[1] / "fixtures" / "recordings"
+MOST_LINES: Final = 400
+ENGINES: Final = {"flink": "flink", "queues": "flink", "startup": "flink", "spark": "spark"}
+
+Lines = list[str]
+
+
+def _each(of: Callable[[str], str]) -> Callable[[Lines], str]:
+    return lambda lines: "".join(f"{of(line)}\n" for line in lines)
+
+
+# What happens to lines whatever they say; those of `relay` print Flink's records anew.
+PASTES: Final[dict[str, Callable[[Lines], str]]] = {
+    "as it is": _each(str),
+    "quoted": _each(lambda line: f"> {line}"),
+    "comment": _each(lambda line: f" * {line}"),
+    "blank lines between": lambda lines: "\n\n".join(lines) + "\n",
+    "fence": lambda lines: "Here is our log:\n\n```\n" + "\n".join(lines) + "\n```\nAny ideas?\n",
+    "unindented": _each(str.strip),
+    "html": _each(lambda line: html.escape(line)),
+    "kubectl": _each(lambda line: f"[pod/orders-5d8f7c-x2x9p/main] {line}"),
+    "compose": _each(lambda line: f"worker-1  | {line}"),
+    "docker": _each(lambda line: json.dumps({"log": line + "\n", "stream": "stdout"})),
+    "array of strings": lambda lines: json.dumps(lines, indent=1),
+    "CRLF": lambda lines: "\r\n".join(lines) + "\r\n",
+    "cut in the first and the last line": lambda lines: "\n".join(lines)[37:-23],
+}
+LAYOUTS: Final = {layout.name: layout for layout in relay.LAYOUTS}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One recording.
+
+    Args:
+        name: as `flink/1.20.5/hot-key`.
+        truth: what the job itself wrote.
+    """
+
+    name: str
+    truth: dict[str, Any] = field(compare=False)
+
+    @property
+    def engine(self) -> str:
+        """`flink` or `spark`."""
+        return ENGINES[self.name.partition("/")[0]]
+
+    @property
+    def jobs(self) -> list[dict[str, Any]]:
+        """The truth per job."""
+        return list(self.truth.get("jobs", [self.truth]))
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nobody is to be accused of anything."""
+        return all(job["expected"]["verdict"] == "healthy" for job in self.jobs)
+
+    @property
+    def logs(self) -> list[Path]:
+        """Its files of lines."""
+        return _logs(self.name)
+
+
+@cache
+def runs() -> tuple[Run, ...]:
+    """The recordings with logs and a truth about a verdict, by name."""
+    found = []
+    for path in sorted(ROOT.glob("*/*/*/truth.json")):
+        name = str(path.parent.relative_to(ROOT))
+        truth = json.loads(path.read_text())
+        if name.partition("/")[0] in ENGINES and all(
+            "verdict" in job.get("expected", ()) for job in truth.get("jobs", [truth])
+        ):
+            found.append(Run(name, truth))
+    return tuple(found)
+
+
+@cache
+def _logs(name: str) -> list[Path]:
+    folder = unpacked(ROOT / name)
+    parts = ("logs", "driver", "listener", "eventlog")
+    return [
+        path
+        for part in parts
+        for path in sorted((folder / part).rglob("*"))
+        if path.is_file() and path.stat().st_size
+    ]
+
+
+@cache
+def lines_of(path: Path) -> list[str]:
+    """A file's lines, decompressed."""
+    with path.open("rb") as raw:
+        codec = codec_of(raw.read(16))
+        raw.seek(0)
+        if codec == "none":
+            data = raw.read()
+        else:
+            stream, pieces = decode(raw, codec), []
+            while piece := stream.read(1 << 20):
+                pieces.append(piece)
+            data = b"".join(pieces)
+    return data.decode("utf-8", "replace").splitlines()
+
+
+@cache
+def said_in(path: Path) -> list[str]:
+    """A log's lines without metrics reports, which are most of it and say nothing in a window."""
+    text = "\n".join(lines_of(path)) + "\n"
+    return REPORTS.sub(b"", text.encode()).decode().splitlines()
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some lines of one file, from 0; `reports` is whether its metrics reports count as lines."""
+
+    path: Path
+    start: int
+    count: int
+    reports: bool = True
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines."""
+        among = lines_of(self.path) if self.reports else said_in(self.path)
+        return among[self.start : self.start + self.count]
+
+
+@dataclass(frozen=True)
+class Window:
+    """What somebody pastes.
+
+    Args:
+        run: of which recording.
+        parts: out of which of its files.
+        dress: of `PASTES` or of `relay`.
+        named: whether the files keep their names.
+    """
+
+    run: Run
+    parts: tuple[Part, ...]
+    dress: str = "as it is"
+    named: bool = True
+
+    def __str__(self) -> str:
+        parts = ", ".join(
+            f"{p.path.name} {p.start + 1}+{p.count}{'' if p.reports else ' of what is said'}"
+            for p in self.parts
+        )
+        return f"{self.run.name}: {parts}; {self.dress}{'' if self.named else ', renamed'}"
+
+    @property
+    def plain(self) -> bool:
+        """Whether the times are those of the recording."""
+        return self.dress in PASTES
+
+    def write(self, folder: Path) -> list[str]:
+        """Lay out the files; their paths."""
+        paths = []
+        for number, part in enumerate(self.parts):
+            name = part.path.name if self.named else f"paste{number}.txt"
+            path = folder / re.sub(r"\.(?:zstd|lz4|lzf|snappy|gz)$", "", name)
+            path.write_bytes(self._bytes(part.lines))
+            paths.append(str(path))
+        return paths
+
+    def _bytes(self, lines: Lines) -> bytes:
+        if self.dress in PASTES:
+            return PASTES[self.dress](lines).encode()
+        return LAYOUTS[self.dress].render(relay.read("\n".join(lines)))
+
+
+def draw(run: Run, number: int) -> Window:
+    """The window of a recording with that number, from 0."""
+    dice = random.Random(f"{run.name} {number}")
+    files = run.logs
+    chosen = dice.sample(files, min(len(files), 1 if dice.random() < 0.7 else 2))
+    parts = []
+    reports = dice.random() < 0.3
+    for path in chosen:
+        length = len(lines_of(path) if reports else said_in(path))
+        longest = int(MOST_LINES ** dice.random()) if dice.random() < 0.5 else MOST_LINES
+        count = min(length, dice.randint(1, longest))
+        parts.append(Part(path, dice.randint(0, length - count), count, reports))
+    dress = dice.choice(["as it is", *PASTES]) if dice.random() < 0.6 else dice.choice([*LAYOUTS])
+    readable = [len(relay.read("\n".join(part.lines))) for part in parts]
+    if dress in LAYOUTS and (run.engine == "spark" or not all(readable)):
+        dress = dice.choice([*PASTES])
+    return Window(run, tuple(parts), dress, dice.random() < 0.5)
+
+
+def tail(run: Run, count: int = 40) -> Window:
+    """The last lines of every log."""
+    parts = []
+    for path in run.logs:
+        length = len(lines_of(path))
+        parts.append(Part(path, max(0, length - count), min(count, length)))
+    return Window(run, tuple(parts))
+
+
+# --- what may not be said -------------------------------------------------------------------------
+
+
+def complaints(window: Window, report: Report) -> list[str]:
+    """What a report on a window says that the recording gives the lie to."""
+    found = [*_invented(window, report), *_accused(window, report)]
+    if window.run.healthy:
+        found += [
+            f"false alarm: {finding.code} {finding.title}"
+            for finding in report.findings
+            if finding.severity != "info"
+        ]
+    found += _healthy_unseen(report)
+    return found
+
+
+def _invented(window: Window, report: Report) -> Iterator[str]:
+    """Checkpoints that are not those of the recording, or that ended otherwise."""
+    truths = {job["job"]["job_id"]: job for job in window.run.jobs if "checkpoints" in job}
+    if not truths:
+        return
+    for job in report.data.jobs or ():
+        known = truths.get(job.job_id)
+        if known is None and job.job_id:
+            yield f"invented job {job.job_id}"
+            continue
+        among = [known] if known else list(truths.values())
+        for status in ("completed", "expired", "declined"):
+            allowed = {n for each in among for n in each["checkpoints"][status]}
+            said = {c.id for c in job.checkpoints if c.status == status}
+            if not said <= allowed:
+                yield f"checkpoints {sorted(said - allowed)} {status}"
+
+
+def _accused(window: Window, report: Report) -> Iterator[str]:
+    """Culprits at medium or high confidence who are not those that the job names."""
+    if window.run.engine == "spark":
+        yield from _other_culprits(window.run.truth["expected"], report.summary.culprits)
+        return
+    truths = {job["job"]["job_id"]: job for job in window.run.jobs}
+    for job in report.data.jobs or ():
+        known = truths.get(job.job_id)
+        among = [known] if known else list(truths.values())
+        said = [list(_other_culprits(each["expected"], job.culprits)) for each in among]
+        if all(said):
+            yield from min(said, key=len)
+
+
+def _other_culprits(expected: dict[str, Any], culprits: list[Culprit]) -> Iterator[str]:
+    if not culprits or expected["verdict"] == "healthy":
+        return
+    first = culprits[0]
+    truth = expected["culprit"] or {}
+    for name in ("task", "subtask_index", "taskmanager", "host", "stream_id", "output_operation"):
+        said, known = getattr(first.subject, name), truth.get(name)
+        if said is None or known is None or said == known or str(known).startswith(f"{said}."):
+            continue
+        if first.confidence != "low":
+            yield f"wrong ({first.confidence}): {first.code} {first.why}"
+            return
+
+
+def _healthy_unseen(report: Report) -> Iterator[str]:
+    """A verdict of health without a completed checkpoint, or after a failed one."""
+    if report.summary.verdict != "healthy" or not report.data.jobs:
+        return
+    for job in report.data.jobs:
+        if job.checkpoints and not _proves_health(job):
+            yield f"healthy, though {job.counts}"
+    if not any(job.checkpoints for job in report.data.jobs):
+        yield "healthy without a checkpoint"
+
+
+def _proves_health(job: CheckpointJob) -> bool:
+    decided = [c for c in job.checkpoints if c.status not in ("in_flight", "aborted")]
+    return bool(decided) and decided[-1].status == "completed"
