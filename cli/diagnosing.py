@@ -271,20 +271,18 @@ def interval_ms(text: str | None, option: str = "--trigger-interval") -> int | N
     """A length of time that a user wrote.
 
     Raises:
-        FlowdiagError: it is none.
+        FlowdiagError: it is none, or has no unit.
 
     >>> interval_ms("10s"), interval_ms("500 ms"), interval_ms(None)
     (10000, 500, None)
     """
     if text is None:
         return None
-    from flowdiag.analyses.flink.judging import milliseconds
+    from flowdiag.cli.values import length
 
-    value = milliseconds(text)
-    if value is None or not 1 <= value < 1e12:
-        raise FlowdiagError(
-            f"{option}: '{text}' is no length of time", hint="write 10s, 500ms or 1m"
-        )
+    value = length(text, option, below=1e12)
+    if value < 1:
+        raise FlowdiagError(f"{option} must be at least 1 ms")
     return round(value)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from flowdiag.cli.help import DEBUG
 from flowdiag.cli.settings import FailOn, Format, Settings
 
 _INPUT = "Input"
@@ -211,7 +212,7 @@ Verbose = Annotated[
 ]
 Debug = Annotated[
     bool | None,
-    typer.Option("--debug", help="Show the traceback of a bug.", rich_help_panel=_GENERAL),
+    typer.Option("--debug", help=DEBUG, rich_help_panel=_GENERAL),
 ]
 
 
