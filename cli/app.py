@@ -24,7 +24,9 @@ from flowdiag.cli.commands.startup import startup
 from flowdiag.cli.commands.warm import warm
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.help import HelpfulCommand, HelpfulGroup
+from flowdiag.cli.options import ShowConfig
 from flowdiag.cli.routing import routed
+from flowdiag.cli.settings import effective
 from flowdiag.cli.spark.early import spark_ahead
 from flowdiag.parsers.errors import FlowdiagError
 
@@ -71,6 +73,7 @@ def flowdiag(
         bool,
         typer.Option("--version", "-V", help="Show the version.", callback=_version, is_eager=True),
     ] = False,
+    show_config: ShowConfig = False,
 ) -> None:
     """Find the culprit in Flink and Spark streaming logs.
 
@@ -87,6 +90,10 @@ def flowdiag(
       flowdiag memory --process-size 4g --flink 1.20
       flowdiag explain CP101
     """
+    if show_config:
+        from flowdiag.cli.diagnosing import show_config as show
+
+        raise typer.Exit(show(effective({})))
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(ExitCode.USAGE)

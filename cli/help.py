@@ -28,7 +28,11 @@ class HelpfulCommand(TyperCommand):
     """A command whose help is `help_text`, and that has `--debug`, which the message of a bug names."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the command line; `main` itself looks for `--debug`."""
+        """Read the command line; `main` itself looks for `--debug`, and settings need no inputs."""
+        if "--show-config" in args:
+            for param in self.params:
+                if param.param_type_name == "argument":
+                    param.required = False
         own = any("--debug" in param.opts for param in self.params)
         return super().parse_args(ctx, args if own else [a for a in args if a != "--debug"])
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from flowdiag.analyses.report.wire import Note, Report
+from flowdiag.analyses.finding import Severity
+from flowdiag.analyses.report.wire import Note, Report, at_least
 from flowdiag.analyses.say import plural
 from flowdiag.cli.console import can_show, say, wants_colour, width_of
 from flowdiag.cli.render import RENDERERS
@@ -20,6 +21,11 @@ def render_report(report: Report, settings: Settings) -> str:
     if settings.output not in (None, "-"):
         page = replace(page, colour=False, unicode=True)
     return RENDERERS[settings.format](report, page)
+
+
+def shown_of(report: Report, settings: Settings) -> Report:
+    """The findings of a report that are to be shown; verdict and exit code are those of all."""
+    return at_least(report, Severity(settings.min_severity.value))
 
 
 def page_here(*, no_color: bool = False, verbose: int = 0) -> Page:

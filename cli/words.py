@@ -372,22 +372,44 @@ def unsettled(rules: Sequence[Rule]) -> list[Rule]:
     return [rule for rule in rules if rule.status == "inconclusive"]
 
 
+def ignored(rules: Sequence[Rule]) -> str | None:
+    """How many rules nobody wanted to hear, and why; None: all were heard."""
+    why = dict.fromkeys(rule.reason or "" for rule in rules if rule.status == "ignored")
+    if not why:
+        return None
+    count = sum(rule.status == "ignored" for rule in rules)
+    return f"{count} of {say.plural(len(rules), 'rule')} not heard: {', '.join(why)}"
+
+
+def left_out(report: Report) -> str | None:
+    """The findings that `--min-severity` hides, by number; None: there are none."""
+    counts = report.summary.left_out
+    if not counts:
+        return None
+    told = ", ".join(f"{count} {severity}" for severity, count in reversed(counts.items()))
+    return f"{told} left out by --min-severity"
+
+
+def _number(report: Report, severity: str) -> int:
+    """How many findings there are, shown or not."""
+    hidden = sum(n for each, n in report.summary.left_out.items() if each == severity)
+    return hidden + sum(finding.severity == severity for finding in report.findings)
+
+
 def verdict_sentence(report: Report) -> str:
     """What the report comes to, in a few words."""
     summary = report.summary
     if not summary.assessed:
         return "nothing to diagnose"
-    findings = report.findings
+    remarks = sum(_number(report, severity) for severity in ("critical", "warning", "info"))
+    told = f", {say.plural(remarks, 'remark')}" if remarks else ""
     if summary.verdict == "inconclusive":
         return f"inconclusive: {say.shorten(summary.reason or 'the input does not tell', 120)}"
     if summary.verdict == "calculated":
-        return "calculated, nothing that runs was looked at" + (
-            f", {say.plural(len(findings), 'remark')}" if findings else ""
-        )
+        return f"calculated, nothing that runs was looked at{told}"
     if summary.verdict == "healthy":
-        return "healthy" + (f", {say.plural(len(findings), 'remark')}" if findings else "")
-    critical = sum(finding.severity == "critical" for finding in findings)
-    warnings = sum(finding.severity == "warning" for finding in findings)
+        return f"healthy{told}"
+    critical, warnings = (_number(report, severity) for severity in ("critical", "warning"))
     tally = [f"{critical} critical"] if critical else []
     tally += [say.plural(warnings, "warning")] if warnings else []
     return f"{summary.verdict}: {', '.join(tally)}"

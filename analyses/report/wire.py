@@ -7,6 +7,7 @@ indexes 0-based. Nothing depends on the wall clock, and the order of every list 
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
@@ -210,7 +211,8 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The answer. `assessed` is false where there was nothing to diagnose.
 
-    `reason` says why the verdict is inconclusive, where it is.
+    `reason` says why the verdict is inconclusive, where it is. `left_out` counts the findings below
+    `--min-severity`, by severity: they are not among `findings`, and count for everything else.
     """
 
     verdict: f.Verdict
@@ -220,6 +222,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     understood: list[Understood] = []
     suggestions: list[Suggestion] = []
+    left_out: dict[f.Severity, int] = {}
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
@@ -503,6 +506,21 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     data: Data
     warnings: list[Note]
     errors: list[Note]
+
+
+def at_least(report: Report, severity: f.Severity) -> Report:
+    """The report without the findings below a severity, which are counted; nothing else changes."""
+    below = [found.severity for found in report.findings if found.severity.weight < severity.weight]
+    if not below:
+        return report
+    counts = Counter(report.summary.left_out) + Counter(below)
+    return msgspec.structs.replace(
+        report,
+        summary=msgspec.structs.replace(
+            report.summary, left_out={each: counts[each] for each in f.Severity if counts[each]}
+        ),
+        findings=[found for found in report.findings if found.severity.weight >= severity.weight],
+    )
 
 
 def iso(us: int | None) -> str | None:

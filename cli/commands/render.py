@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from flowdiag.cli import options as o
-from flowdiag.cli.settings import load_settings
+from flowdiag.cli.settings import effective
 
 
 def render(
@@ -16,9 +16,11 @@ def render(
     ],
     format: o.OutputFormat = None,
     output: o.Output = None,
+    min_severity: o.MinSeverityOption = None,
     redact: o.Redact = None,
     no_color: o.NoColor = None,
     config: o.Config = None,
+    show_config: o.ShowConfig = False,
     verbose: o.Verbose = None,
     debug: o.Debug = None,
 ) -> int:
@@ -28,6 +30,7 @@ def render(
     Examples:
       flowdiag checkpoints logs/ --format json --output report.json
       flowdiag render report.json
+      flowdiag render report.json --min-severity warning
       flowdiag render report.json --format markdown >> "$GITHUB_STEP_SUMMARY"
 
     The exit code is 0, whatever the report says.
@@ -35,19 +38,26 @@ def render(
     flags = {
         "format": format,
         "output": output,
+        "min_severity": min_severity,
         "redact": redact,
         "no_color": no_color,
         "verbose": verbose or None,
         "debug": debug,
     }
-    settings = load_settings(flags, config=config)
+    found = effective(flags, config=config)
+    if show_config:
+        from flowdiag.cli.diagnosing import show_config as show
+
+        return show(found)
+    settings = found.settings
 
     from flowdiag.analyses.report.wire import redacted
     from flowdiag.cli.console import write_report
-    from flowdiag.cli.output import render_report
+    from flowdiag.cli.output import render_report, shown_of
     from flowdiag.cli.reading import read_report
 
     saved = read_report(report)
     shown = redacted(saved) if settings.redact else saved
-    write_report(render_report(shown, settings), settings.output)
+    text = render_report(shown_of(shown, settings), settings)
+    write_report(text, settings.output)
     return 0

@@ -31,7 +31,9 @@ def _lines(report: Report) -> Iterator[str]:
     for error in report.errors:
         yield _command("error", "flowdiag", error.message)
     first = report.summary.culprits[:1]
-    verdict = ". ".join([words.verdict_sentence(report), *map(words.convicted, first)])
+    unheard = filter(None, (words.ignored(report.rules), words.left_out(report)))
+    whole = [words.verdict_sentence(report), *map(words.convicted, first), *unheard]
+    verdict = ". ".join(whole)
     calm = report.summary.assessed and report.summary.verdict == "healthy"
     yield _command("notice" if calm else "warning", f"flowdiag {report.tool.command}", verdict)
 

@@ -46,6 +46,8 @@ def render(report: Report, page: Page) -> str:
     parts += [_findings(report, page, clock)] if report.findings else []
     parts += views.outlook(report, page, clock)
     parts += [_rules(report.rules, page)] if _worth_listing(report.rules, page) else []
+    unheard = [words.ignored(report.rules), words.left_out(report)]
+    parts += [Group(*(line(text, "yellow") for text in unheard if text))] if any(unheard) else []
     parts.append(_verdict(report, page))
     return drawn(parts, page, apart=True)
 

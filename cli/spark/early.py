@@ -21,6 +21,7 @@ _YOUNG: Final = 50_000  # objects
 
 
 # Commands that always need Spark.
+_IDLE: Final = frozenset({"-h", "--help", "--show-config"})  # options with which they do nothing
 _COMMANDS: Final = frozenset({"checkpoints", "queues", "rate", "startup"})
 
 
@@ -66,7 +67,7 @@ def _foreseen(arguments: Sequence[str]) -> bool:
     return (
         len(arguments) > 1
         and arguments[0] in _COMMANDS
-        and not any(each in ("-h", "--help") or each.startswith("--master") for each in arguments)
+        and not any(each in _IDLE or each.startswith("--master") for each in arguments)
         and not os.environ.keys() & {f"{PREFIX}MASTER", "PYSPARK_GATEWAY_PORT"}
     )
 
