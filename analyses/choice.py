@@ -27,13 +27,13 @@ class Choice:
     ignore: tuple[str, ...] = ()
 
     def ignored(self, rule: Rule) -> str | None:
-        """Why a rule is ignored; None: it is not."""
+        """Why a rule is not heard, as the option that says so; None: it is."""
         selected = _closest(rule, self.select)
         ignored = _closest(rule, self.ignore)
         if ignored is not None and (selected is None or _length(ignored) >= _length(selected)):
-            return f"ignored by {ignored}"
+            return f"--ignore {ignored}"
         if self.select and selected is None:
-            return f"not selected by {', '.join(self.select)}"
+            return f"--select {','.join(self.select)}"
         return None
 
 
@@ -104,13 +104,13 @@ def _silent(outcome: RuleOutcome, why: str, *, everything: bool) -> RuleOutcome:
     called = f"{outcome.code} {outcome.name}"
     doubts: list[Inconclusive] = []
     if everything:
-        doubts.append(Inconclusive(reason="every rule is ignored"))
+        doubts.append(Inconclusive(reason="no rule is heard"))
     elif outcome.core:
-        doubts.append(Inconclusive(reason=f"{called} is {why}"))
+        doubts.append(Inconclusive(reason=f"{called} is not heard ({why})"))
     else:
         serious = [item for item in outcome.findings if item.severity is not Severity.INFO]
         doubts += [
-            Inconclusive(reason=f"{called} found something, and is {why}", job=job)
+            Inconclusive(reason=f"{called} found something, and is not heard ({why})", job=job)
             for job in dict.fromkeys(item.job for item in serious)
         ]
     return replace(outcome, core=bool(doubts), findings=(), inconclusive=tuple(doubts), ignored=why)

@@ -373,12 +373,20 @@ def unsettled(rules: Sequence[Rule]) -> list[Rule]:
 
 
 def ignored(rules: Sequence[Rule]) -> str | None:
-    """How many rules nobody wanted to hear, and why; None: all were heard."""
-    why = dict.fromkeys(rule.reason or "" for rule in rules if rule.status == "ignored")
-    if not why:
-        return None
-    count = sum(rule.status == "ignored" for rule in rules)
-    return f"{count} of {say.plural(len(rules), 'rule')} not heard: {', '.join(why)}"
+    """How many rules nobody wanted to hear, and why; None: all were heard.
+
+    >>> one = Rule(code="CP101", name="n", title="t", status="ignored", reason="--ignore CP1")
+    >>> two = Rule(code="CP307", name="n", title="t", status="ignored", reason="--ignore slow")
+    >>> ignored([one, two])
+    '2 of 2 rules not heard: --ignore CP1,slow'
+    """
+    why = [rule.reason or "" for rule in rules if rule.status == "ignored"]
+    words: dict[str, list[str]] = {}
+    for text in dict.fromkeys(why):
+        option, _, word = text.partition(" ")
+        words.setdefault(option, []).append(word)
+    told = "; ".join(f"{option} {','.join(those)}" for option, those in words.items())
+    return f"{len(why)} of {say.plural(len(rules), 'rule')} not heard: {told}" if why else None
 
 
 def left_out(report: Report) -> str | None:
@@ -386,8 +394,11 @@ def left_out(report: Report) -> str | None:
     counts = report.summary.left_out
     if not counts:
         return None
-    told = ", ".join(f"{count} {severity}" for severity, count in reversed(counts.items()))
-    return f"{told} left out by --min-severity"
+    told = []
+    for severity, count in reversed(counts.items()):
+        one = "remark" if severity == "info" else str(severity)
+        told.append(f"{count} {one}" if one == "critical" else say.plural(count, one))
+    return f"{' and '.join(told)} left out by --min-severity"
 
 
 def _number(report: Report, severity: str) -> int:

@@ -37,18 +37,18 @@ def rule(code: str) -> Rule:
         (["rt1"], [], None),
         (["overloaded-batches"], [], None),
         (["Overloaded-Batches"], [], None),
-        (["CP"], [], "not selected by CP"),
-        (["CP", "BP101"], [], "not selected by CP, BP101"),
-        ([], ["RT"], "ignored by RT"),
-        ([], ["RT1"], "ignored by RT1"),
-        ([], ["overloaded-batches"], "ignored by overloaded-batches"),
+        (["CP"], [], "--select CP"),
+        (["CP", "BP101"], [], "--select CP,BP101"),
+        ([], ["RT"], "--ignore RT"),
+        ([], ["RT1"], "--ignore RT1"),
+        ([], ["overloaded-batches"], "--ignore overloaded-batches"),
         ([], ["CP"], None),
         # The longer beginning decides, wherever it stands; between equals, ignoring wins.
         (["RT1"], ["RT"], None),
-        (["RT"], ["RT1"], "ignored by RT1"),
+        (["RT"], ["RT1"], "--ignore RT1"),
         (["RT101"], ["RT", "RT1"], None),
-        (["overloaded-batches"], ["RT101"], "ignored by RT101"),
-        (["RT"], ["RT"], "ignored by RT"),
+        (["overloaded-batches"], ["RT101"], "--ignore RT101"),
+        (["RT"], ["RT"], "--ignore RT"),
     ],
 )
 def test_which_rules_are_heard(select: list[str], ignore: list[str], why: str | None) -> None:
@@ -107,7 +107,7 @@ def test_an_ignored_rule_is_silent_and_named() -> None:
     found = report(SICK, Choice(ignore=(other,)))
     assert [f.code for f in found.findings] == [f.code for f in whole.findings if f.code != other]
     (said,) = [rule for rule in found.rules if rule.code == other]
-    assert (said.status, said.reason) == ("ignored", f"ignored by {other}")
+    assert (said.status, said.reason) == ("ignored", f"--ignore {other}")
     # What is left is what it was: the verdict, and the others' statuses.
     assert found.summary.verdict == whole.summary.verdict
     assert {**statuses(whole), other: "ignored"} == statuses(found)
@@ -126,7 +126,7 @@ def test_nothing_heard_is_not_healthy(app: object, choice: Choice) -> None:
     found = report(app, choice)
     assert found.findings == [] and set(statuses(found).values()) == {"ignored"}
     assert found.summary.verdict == "inconclusive"
-    assert found.summary.reason == "every rule is ignored"
+    assert found.summary.reason == "no rule is heard"
     assert [app.verdict for app in found.data.applications or ()] == ["inconclusive"]
     assert found.summary.culprits == [] and found.summary.suggestions == []
 
@@ -137,7 +137,7 @@ def test_a_sick_job_is_not_healthy_for_what_is_ignored() -> None:
     found = report(SICK, Choice(ignore=tuple(spoke)))
     assert found.findings == []
     assert found.summary.verdict == "inconclusive"
-    assert found.summary.reason is not None and "ignored by" in found.summary.reason
+    assert found.summary.reason is not None and "is not heard" in found.summary.reason
     for code in spoke:
         alone = report(
             SICK, Choice(select=tuple(c for c in CODES if c not in spoke), ignore=(code,))
@@ -148,7 +148,7 @@ def test_a_sick_job_is_not_healthy_for_what_is_ignored() -> None:
 def test_a_core_rule_that_is_ignored_leaves_a_doubt() -> None:
     found = report(WELL, Choice(ignore=("RT101",)))
     assert found.summary.verdict == "inconclusive"
-    assert found.summary.reason == "RT101 overloaded-batches is ignored by RT101"
+    assert found.summary.reason == "RT101 overloaded-batches is not heard (--ignore RT101)"
 
 
 def test_a_healthy_one_stays_so_without_rules_that_had_nothing_to_say() -> None:
