@@ -19,6 +19,7 @@ from flowdiag.cli.commands.queues import queues
 from flowdiag.cli.commands.rate import rate
 from flowdiag.cli.commands.render import render
 from flowdiag.cli.commands.rules import rules
+from flowdiag.cli.commands.schema import schema
 from flowdiag.cli.commands.simulate import simulate
 from flowdiag.cli.commands.startup import startup
 from flowdiag.cli.commands.warm import warm
@@ -39,7 +40,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (checkpoints, rate, queues, startup, memory, rules, explain, render, warm):
+for command in (checkpoints, rate, queues, startup, memory, rules, explain, render, schema, warm):
     app.command(cls=HelpfulCommand)(command)
 app.add_typer(collect)
 app.add_typer(listener)

@@ -36,6 +36,13 @@ class Format(StrEnum):
     GITHUB = "github"
 
 
+class Listing(StrEnum):
+    """How what is no report is written."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
 class FailOn(StrEnum):
     """From which severity on a finding makes the exit code 1."""
 

@@ -7,6 +7,7 @@ indexes 0-based. Nothing depends on the wall clock, and the order of every list 
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
@@ -576,3 +577,8 @@ def json_schema() -> dict[str, Any]:
     """The JSON Schema of the document, generated from the types of this module."""
     schema = msgspec.json.schema(Report)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def schema_text() -> str:
+    """The same as indented JSON: docs/report.schema.json."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False, sort_keys=True) + "\n"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any, Final
 
 import typer
 
 from flowdiag.cli import options as o
 from flowdiag.cli.help import HelpfulCommand, HelpfulGroup
+from flowdiag.cli.settings import Listing
 from flowdiag.cli.signature import Options, taking
 
 simulate = typer.Typer(
@@ -25,22 +25,15 @@ simulate = typer.Typer(
 )
 
 
-class Shape(StrEnum):
-    """How the outcome is written."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
 _WRITTEN: Final[Options] = {
     "shape": (
         Annotated[
-            Shape,
+            Listing,
             typer.Option(
                 "--format", "-f", metavar="FORMAT", help="table or json.", rich_help_panel="Output"
             ),
         ],
-        Shape.TABLE,
+        Listing.TABLE,
     ),
     "output": (o.Output, None),
 }
@@ -184,7 +177,7 @@ def pid(**given: Any) -> int:
     """
     from flowdiag.cli.simulations.pid import Wanted, run_pid
 
-    as_json = given.pop("shape") is Shape.JSON
+    as_json = given.pop("shape") is Listing.JSON
     return run_pid(Wanted(**given, as_json=as_json))
 
 
@@ -401,6 +394,6 @@ def credits(**given: Any) -> int:
     """
     from flowdiag.cli.simulations.credits import Wanted, run_credits
 
-    as_json = given.pop("shape") is Shape.JSON
+    as_json = given.pop("shape") is Listing.JSON
     paths = tuple(given.pop("paths") or ())
     return run_credits(Wanted(**given, paths=paths, as_json=as_json))
