@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from flowdiag.analyses.choice import without
 from flowdiag.analyses.engine.reading import ORDINARY, Resources, Say
 from flowdiag.analyses.finding import RuleOutcome, Understood
 from flowdiag.analyses.keys import JobKey, Process
@@ -362,14 +363,15 @@ def _nothing_read(
         merged(topic.data(None, (), options, looked.sources) for topic in topics),
         options,
         sources=looked.sources,
-        outcomes=[
-            not_assessed(rule, f"no input holds {topic.wanted}")
-            for topic in topics
-            for rule in topic.rules
-        ],
+        outcomes=[outcome for topic in topics for outcome in _unjudged(topic, options)],
         assessed=False,
         notes=looked.notes,
     )
+
+
+def _unjudged(topic: Topic, options: Options) -> Sequence[RuleOutcome]:
+    outcomes = [not_assessed(rule, f"no input holds {topic.wanted}") for rule in topic.rules]
+    return without(topic.rules, outcomes, options.choice)
 
 
 def measure(
@@ -443,6 +445,7 @@ def judge(
         outcomes: Sequence[RuleOutcome] = [not_assessed(rule, elsewhere) for rule in topic.rules]
     else:
         outcomes = _outcomes(topic, facts, seen, options)
+    outcomes = without(topic.rules, outcomes, options.choice)
     notes = tuple(topic.notes(everything, facts, options))
     return Judged(
         outcomes=outcomes,

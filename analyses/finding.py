@@ -79,6 +79,7 @@ class Status(StrEnum):
     INCONCLUSIVE = "inconclusive"
     CLEAR = "clear"
     NOT_ASSESSED = "not-assessed"  # the input held nothing of what it judges
+    IGNORED = "ignored"  # the user does not want to hear it
 
 
 class Rank(IntEnum):
@@ -307,6 +308,8 @@ class RuleOutcome:
 
     Args:
         lacking: why there was nothing to judge; None: there was.
+        ignored: why the user does not hear it; None: he does. Then there is no finding, and
+            `inconclusive` holds what the verdict is in doubt for.
     """
 
     code: str
@@ -316,10 +319,13 @@ class RuleOutcome:
     findings: tuple[Finding, ...] = ()
     inconclusive: tuple[Inconclusive, ...] = ()
     lacking: str | None = None
+    ignored: str | None = None
 
     @property
     def status(self) -> Status:
         """Found outweighs inconclusive: what was seen stays true. What was not assessed is never clear."""
+        if self.ignored is not None:
+            return Status.IGNORED
         if self.findings:
             return Status.FOUND
         if self.inconclusive:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from flowdiag.analyses.choice import Choice
 from flowdiag.analyses.report.privacy import Privacy
 from flowdiag.analyses.span import Selection
 
@@ -64,6 +65,7 @@ class Options:
         selection: which jobs (or applications) and which time are judged; joins always see everything.
         tz: name of a zone that overrides every inferred one.
         thresholds: values by rule code and threshold name.
+        choice: which rules the user wants to hear.
         privacy: how much log text the report may carry.
         max_rows: longest list in the report's data.
         named: the inputs as the user named them: files, folders, `-`.
@@ -73,6 +75,7 @@ class Options:
     selection: Selection = field(default_factory=Selection)
     tz: str | None = None
     thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
+    choice: Choice = field(default_factory=Choice)
     privacy: Privacy = field(default_factory=Privacy)
     max_rows: int = 10_000
     named: tuple[str, ...] = ()

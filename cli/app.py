@@ -21,12 +21,15 @@ from flowdiag.cli.commands.queues import queues
 from flowdiag.cli.commands.rate import rate
 from flowdiag.cli.commands.render import render
 from flowdiag.cli.commands.rules import rules
+from flowdiag.cli.commands.schema import schema
 from flowdiag.cli.commands.simulate import simulate
 from flowdiag.cli.commands.startup import startup
 from flowdiag.cli.commands.warm import warm
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.help import HelpfulCommand, HelpfulGroup
+from flowdiag.cli.options import ShowConfig
 from flowdiag.cli.routing import routed
+from flowdiag.cli.settings import effective
 from flowdiag.cli.spark.early import spark_ahead
 from flowdiag.parsers.errors import FlowdiagError, is_no_room, text_of
 
@@ -39,7 +42,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (diagnose, checkpoints, rate, queues, startup, memory, rules, explain, render, warm):
+_DIAGNOSING: Final = (diagnose, checkpoints, rate, queues, startup, memory)
+for command in (*_DIAGNOSING, rules, explain, render, schema, warm):
     app.command(cls=HelpfulCommand)(command)
 app.add_typer(collect)
 app.add_typer(listener)
@@ -75,6 +79,7 @@ def flowdiag(
         bool,
         typer.Option("--version", "-V", help="Show the version.", callback=_version, is_eager=True),
     ] = False,
+    show_config: ShowConfig = False,
 ) -> None:
     """Find the culprit in Flink and Spark streaming logs.
 
@@ -91,6 +96,10 @@ def flowdiag(
       flowdiag memory --process-size 4g --flink 1.20
       flowdiag explain CP101
     """
+    if show_config:
+        from flowdiag.cli.diagnosing import show_config as show
+
+        raise typer.Exit(show(effective({})))
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(ExitCode.USAGE)

@@ -17,7 +17,7 @@ from flowdiag.cli import options as o
 from flowdiag.cli.console import Progress, check_output, say, write_report
 from flowdiag.cli.exit_codes import ExitCode, exit_code
 from flowdiag.cli.routing import refuse_servers
-from flowdiag.cli.settings import Format, Settings, Warm, load_settings, rule_overrides
+from flowdiag.cli.settings import Effective, Format, Settings, Warm, effective, rule_overrides
 from flowdiag.cli.spark.early import spark_for
 from flowdiag.cli.zones import zone_name
 from flowdiag.parsers.errors import (
@@ -29,6 +29,7 @@ from flowdiag.parsers.errors import (
 )
 
 if TYPE_CHECKING:
+    from flowdiag.analyses.choice import Choice
     from flowdiag.analyses.engine.reading import Resources
     from flowdiag.analyses.report.wire import Report
     from flowdiag.cli.spark.starter import SparkStarter
@@ -51,6 +52,7 @@ _FIRST: Final = {
 _LAST: Final = {
     "format": o.OutputFormat,
     "output": o.Output,
+    "min_severity": o.MinSeverityOption,
     "max_rows": o.MaxRows,
     "redact": o.Redact,
     "no_excerpts": o.NoExcerpts,
@@ -59,10 +61,13 @@ _LAST: Final = {
     "show_tz": o.ShowTz,
     "fail_on": o.FailOnOption,
     "allow_inconclusive": o.AllowInconclusive,
+    "select": o.Select,
+    "ignore": o.Ignore,
     "master": o.Master,
     "java_heap": o.JavaHeap,
     "warm": o.WarmOption,
     "config": o.Config,
+    "show_config": o.ShowConfig,
     "quiet": o.Quiet,
     "verbose": o.Verbose,
     "debug": o.Debug,
@@ -95,14 +100,17 @@ def diagnosing(
         **{name: (kind, None) for name, kind in _FIRST.items()},
         **({job[0]: (job[1], None)} if job else {}),
         **(model or {}),
-        **{name: (kind, None) for name, kind in _LAST.items()},
+        **{name: (kind, False if name == "show_config" else None) for name, kind in _LAST.items()},
     }
 
     def command_of(meaning: Meaning) -> Callable[..., int]:
         name: str = meaning.__name__
 
         def command(**given: Any) -> int:
-            settings = load_settings(o.flags(given), config=given["config"])
+            found = effective(o.flags(given), config=given["config"])
+            if given["show_config"]:
+                return show_config(found)
+            settings = found.settings
             wanted = given["paths"] or []
             with ExitStack() as stack:
                 spark = stack.enter_context(spark_for(settings, wanted)) if early else None
@@ -138,11 +146,7 @@ def asked_for(
     from flowdiag.analyses.report.privacy import Privacy
     from flowdiag.analyses.span import Selection, parse_moment
 
-    overrides: Mapping[str, Mapping[str, float]] = {}
-    if settings.thresholds:
-        from flowdiag.analyses.topics import all_rules  # of all commands: many imports
-
-        overrides = rule_overrides(settings.thresholds, all_rules())
+    overrides, choice = rule_settings(settings)
     since, until = given["since"], given["until"]
     return {
         "selection": Selection(
@@ -152,9 +156,41 @@ def asked_for(
         ),
         "tz": zone_name(settings.tz),
         "thresholds": overrides,
+        "choice": choice,
         "privacy": Privacy(excerpts=not settings.no_excerpts, redact=settings.redact),
         "max_rows": settings.max_rows,
     }
+
+
+def rule_settings(settings: Settings) -> tuple[Mapping[str, Mapping[str, float]], Choice]:
+    """What the settings say about rules: thresholds by code, and which ones are heard.
+
+    Raises:
+        FlowdiagError: a rule or a threshold that there is none of.
+    """
+    from flowdiag.analyses.choice import Choice, chosen
+
+    if not (settings.thresholds or settings.select or settings.ignore):
+        return {}, Choice()
+    from flowdiag.analyses.topics import all_rules  # of all commands: many imports
+
+    rules = all_rules()
+    overrides = rule_overrides(settings.thresholds, rules)
+    return overrides, chosen(settings.select, settings.ignore, rules)
+
+
+def show_config(found: Effective) -> ExitCode:
+    """Show the settings of all layers instead of doing anything.
+
+    Raises:
+        FlowdiagError: a rule, a threshold or a zone that there is none of.
+    """
+    from flowdiag.cli.configuration import shown
+
+    rule_settings(found.settings)
+    zone_name(found.settings.tz)
+    write_report(shown(found), found.settings.output)
+    return ExitCode.CLEAR
 
 
 def run(
@@ -309,20 +345,18 @@ def interval_ms(text: str | None, option: str = "--trigger-interval") -> int | N
     """A length of time that a user wrote.
 
     Raises:
-        FlowdiagError: it is none.
+        FlowdiagError: it is none, or has no unit.
 
     >>> interval_ms("10s"), interval_ms("500 ms"), interval_ms(None)
     (10000, 500, None)
     """
     if text is None:
         return None
-    from flowdiag.analyses.flink.judging import milliseconds
+    from flowdiag.cli.values import length
 
-    value = milliseconds(text)
-    if value is None or not 1 <= value < 1e12:
-        raise FlowdiagError(
-            f"{option}: '{text}' is no length of time", hint="write 10s, 500ms or 1m"
-        )
+    value = length(text, option, below=1e12)
+    if value < 1:
+        raise FlowdiagError(f"{option} must be at least 1 ms")
     return round(value)
 
 
@@ -375,9 +409,9 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
         with _silence(unless=settings.debug), Progress(quiet=settings.quiet) as progress:
             report = diagnosis(progress)
         # Not before: what renders is imported when there is something to render.
-        from flowdiag.cli.output import render_report, tell
+        from flowdiag.cli.output import render_report, shown_of, tell
 
-        text = render_report(report, settings)
+        text = render_report(shown_of(report, settings), settings)
     except FlowdiagError:
         raise
     except Exception as error:

@@ -5,7 +5,6 @@ A test compares them with what lies there, so that they cannot fall behind.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from flowdiag.analyses.report.wire import json_schema
+from flowdiag.analyses.report.wire import schema_text
 from flowdiag.cli.app import app
 from flowdiag.cli.exit_codes import MEANINGS
 from flowdiag.cli.help import help_text
@@ -26,8 +25,7 @@ _BLOCK = re.compile(r"(<!-- (\w[\w-]*): generated -->\n).*?(<!-- /\2 -->)", re.D
 def documents(root: Path) -> Iterator[tuple[Path, str]]:
     """Every generated document, with what it should hold."""
     yield root / "docs" / "rules.md", rules_document()
-    schema = json.dumps(json_schema(), indent=2, ensure_ascii=False, sort_keys=True)
-    yield root / "docs" / "report.schema.json", schema + "\n"
+    yield root / "docs" / "report.schema.json", schema_text()
     readme = root / "README.md"
     yield readme, with_blocks(readme.read_text(encoding="utf-8"))
 

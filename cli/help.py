@@ -21,10 +21,20 @@ from flowdiag.cli.exit_codes import MEANINGS
 WIDTH: Final = 100  # beyond which help is hard to read
 _LEFT: Final = 26  # columns of the names
 _GENERAL: Final = "General"
+DEBUG: Final = "Show the traceback of a bug."
 
 
 class HelpfulCommand(TyperCommand):
-    """A command whose help is `help_text`."""
+    """A command whose help is `help_text`, and that has `--debug`, which the message of a bug names."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line; `main` itself looks for `--debug`, and settings need no inputs."""
+        if "--show-config" in args:
+            for param in self.params:
+                if param.param_type_name == "argument":
+                    param.required = False
+        own = any("--debug" in param.opts for param in self.params)
+        return super().parse_args(ctx, args if own else [a for a in args if a != "--debug"])
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help; Typer prints it."""
@@ -97,10 +107,13 @@ def _panels(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
         else:
             short = [name for name in param.opts if not name.startswith("--")]
             long = [name for name in param.opts if name.startswith("--")]
-            left = ", ".join(short + long) if short else f"    {long[0]}"
+            negated = "".join(f"/{name}" for name in param.secondary_opts)
+            left = ", ".join(short + long) if short else f"    {long[0]}{negated}"
             left += f" {param.metavar}" if param.metavar else ""
         panels.setdefault(panel, []).append((left, getattr(param, "help", None) or ""))
     general = panels.pop(_GENERAL, None)
+    if isinstance(command, HelpfulCommand) and not any("--debug" in p.opts for p in command.params):
+        general = [("    --debug", DEBUG), *(general or [])]
     return {**panels, _GENERAL: general} if general else panels
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import sys
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from flowdiag.analyses.causes import CAUSES
 from flowdiag.analyses.rule import HEADINGS, Rule, sections
-from flowdiag.analyses.topics import all_rules
+from flowdiag.analyses.topics import ENGINES, all_rules, rules_of
 from flowdiag.cli.console import wants_colour, write_report
 from flowdiag.cli.words import quantity
 from flowdiag.parsers.errors import FlowdiagError
@@ -37,6 +38,39 @@ def list_of_rules() -> str:
     """One line per rule: code, name, what it finds."""
     width = max((len(rule.name) for rule in all_rules()), default=0)
     return "".join(f"{rule.code}  {rule.name:<{width}}  {rule.title}\n" for rule in all_rules())
+
+
+def rules_as_json() -> str:
+    """Every rule with all that `explain` says of it, as a JSON list."""
+    rules = [_as_json(name, rule) for name in ENGINES for rule in rules_of(name)]
+    return json.dumps(rules, indent=2, ensure_ascii=False) + "\n"
+
+
+def _as_json(command: str, rule: Rule) -> dict[str, Any]:
+    parts = sections(rule.page)
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "title": rule.title,
+        "command": command,
+        "core": rule.core,
+        "causes": list(rule.causes),
+        "thresholds": [
+            {"name": t.name, "value": t.value, "unit": t.unit, "why": t.why}
+            for t in rule.thresholds
+        ],
+        "votes": [{"signal": s.name, "weight": s.weight, "why": s.why} for s in rule.signals],
+        "page": {_field(title): parts[title] for title in HEADINGS if parts.get(title)},
+    }
+
+
+def _field(heading: str) -> str:
+    """A heading as a key of JSON.
+
+    >>> _field("How it decides")
+    'how_it_decides'
+    """
+    return heading.lower().replace(" ", "_")
 
 
 def rule_page(rule: Rule) -> str:
@@ -72,15 +106,19 @@ def rules_document() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def show(text: str) -> None:
-    """Write a page to stdout, its headings in bold on a terminal."""
-    if wants_colour(sys.stdout):
+def show(text: str, output: str | None = None) -> None:
+    """Write a page to a file, or to stdout, there with its headings in bold on a terminal.
+
+    Raises:
+        FlowdiagError: the file cannot be written.
+    """
+    if output in (None, "-") and wants_colour(sys.stdout):
         bold = {*HEADINGS, "Thresholds", "Votes", "Causes", text.split("\n", 1)[0]}
         text = "".join(
             f"{_BOLD[0]}{line.rstrip()}{_BOLD[1]}\n" if line.rstrip() in bold else line
             for line in text.splitlines(keepends=True)
         )
-    write_report(text, None)
+    write_report(text, output)
 
 
 def _lines(rule: Rule, *, heading: str, item: str, title: bool = True) -> Iterator[str]:

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from flowdiag.cli.settings import Color, FailOn, Format, Settings, Warm
+from flowdiag.cli.completion import rule_words
+from flowdiag.cli.help import DEBUG
+from flowdiag.cli.settings import Color, FailOn, Format, MinSeverity, Settings, Warm
 
 _INPUT = "Input"
 _SELECTION = "Selection"
@@ -175,6 +177,45 @@ ShowTz = Annotated[
         rich_help_panel=_OUTPUT,
     ),
 ]
+Select = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--select",
+        metavar="RULE,...",
+        help="Hear only these rules: by code, beginning of it (CP, RT4) or name; repeatable.",
+        rich_help_panel=_VERDICT,
+        autocompletion=rule_words,
+    ),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ignore",
+        metavar="RULE,...",
+        help="Do not hear these rules. The report names them, and is not called healthy where one"
+        " of them found something.",
+        rich_help_panel=_VERDICT,
+        autocompletion=rule_words,
+    ),
+]
+MinSeverityOption = Annotated[
+    MinSeverity | None,
+    typer.Option(
+        "--min-severity",
+        metavar="SEVERITY",
+        help=f"Show findings from here on: {', '.join(MinSeverity)} (default: info). Verdict and exit"
+        " code are of all.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+ShowConfig = Annotated[
+    bool,
+    typer.Option(
+        "--show-config",
+        help="Show every setting with where it comes from, and do nothing else.",
+        rich_help_panel=_GENERAL,
+    ),
+]
 FailOnOption = Annotated[
     FailOn | None,
     typer.Option(
@@ -252,7 +293,7 @@ Verbose = Annotated[
 ]
 Debug = Annotated[
     bool | None,
-    typer.Option("--debug", help="Show the traceback of a bug.", rich_help_panel=_GENERAL),
+    typer.Option("--debug", help=DEBUG, rich_help_panel=_GENERAL),
 ]
 
 
@@ -263,4 +304,5 @@ def flags(given: Mapping[str, Any]) -> dict[str, Any]:
         given: the arguments by name, which is what `locals()` is at the start of a command.
     """
     found = {name: given[name] for name in Settings.__struct_fields__ if name in given}
-    return found | {"verbose": found.get("verbose") or None}  # a counted option is never None
+    # Typer has no None for options that are counted or repeated.
+    return found | {name: found.get(name) or None for name in ("verbose", "select", "ignore")}

@@ -6,7 +6,8 @@ import os
 import sys
 from dataclasses import replace
 
-from flowdiag.analyses.report.wire import Note, Report
+from flowdiag.analyses.finding import Severity
+from flowdiag.analyses.report.wire import Note, Report, at_least
 from flowdiag.analyses.say import plural
 from flowdiag.cli.console import can_show, say, wants_colour, width_of
 from flowdiag.cli.render import RENDERERS
@@ -22,6 +23,11 @@ def render_report(report: Report, settings: Settings) -> str:
     if settings.output not in (None, "-"):
         page = replace(page, colour=color is Color.ALWAYS, unicode=True)
     return RENDERERS[settings.format](report, page)
+
+
+def shown_of(report: Report, settings: Settings) -> Report:
+    """The findings of a report that are to be shown; verdict and exit code are those of all."""
+    return at_least(report, Severity(settings.min_severity.value))
 
 
 def page_here(color: Color = Color.AUTO) -> Page:

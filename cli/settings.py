@@ -6,18 +6,18 @@ Each setting is one field of `Settings`. Its flag is `--field-name`, its variabl
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.errors import FlowdiagError, nearest
 
 if TYPE_CHECKING:
     from flowdiag.analyses.finding import Severity
@@ -46,6 +46,13 @@ class Color(StrEnum):
     NEVER = "never"
 
 
+class Listing(StrEnum):
+    """How what is no report is written."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
 class FailOn(StrEnum):
     """From which severity on a finding makes the exit code 1."""
 
@@ -69,6 +76,14 @@ class Warm(StrEnum):
     NEVER = "never"
 
 
+class MinSeverity(StrEnum):
+    """From which severity on a finding is shown."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
 Overrides = Mapping[str, Mapping[str, float]]
 
 
@@ -81,6 +96,9 @@ class Settings(
     output: str | None = None
     fail_on: FailOn = FailOn.WARNING
     allow_inconclusive: bool = False
+    min_severity: MinSeverity = MinSeverity.INFO
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
     strict_inputs: bool = False
     tz: str | None = None
     max_rows: int = 10_000
@@ -99,7 +117,7 @@ class Settings(
 
 
 # What makes no sense for every run alike, or that an environment variable cannot hold.
-_NOT_IN_FILE: Final = frozenset({"output", "debug"})
+NOT_IN_FILE: Final = frozenset({"output", "debug"})
 _NOT_IN_ENVIRONMENT: Final = frozenset({"output", "debug", "thresholds", "verbose"})
 # Variables that other parts of flowdiag read; kept here so that a typo is told from them.
 OTHER_VARIABLES: Final = frozenset(
@@ -110,8 +128,59 @@ OTHER_VARIABLES: Final = frozenset(
     }
 )
 
+_LISTS: Final = frozenset({"select", "ignore"})  # words, or one text with commas between them
+
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"0", "false", "no", "off"})
+
+
+class Origin(StrEnum):
+    """Which layer a value is from."""
+
+    FLAG = "flag"
+    ENVIRONMENT = "environment"
+    FILE = "file"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value of one layer.
+
+    Args:
+        value: as given.
+        origin: the layer.
+        where: the flag, the variable, the file.
+        key: of the setting.
+    """
+
+    value: Any
+    origin: Origin
+    where: str
+    key: str
+
+    @property
+    def place(self) -> str:
+        """For messages: where somebody finds what he wrote."""
+        return f"'{self.key}' in '{self.where}'" if self.origin is Origin.FILE else self.where
+
+
+Layer = dict[str, Given]  # by key
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The settings of one run, and where each that was given comes from.
+
+    Args:
+        settings: of all layers.
+        given: by key, what some layer gave; the others are defaults.
+        file: the configuration that was read, if one was.
+    """
+
+    settings: Settings
+    given: Layer
+    file: str | None
 
 
 def load_settings(
@@ -121,10 +190,21 @@ def load_settings(
     environ: Mapping[str, str] = os.environ,
     folder: Path | None = None,
 ) -> Settings:
+    """Put the layers together; arguments and errors as of `effective`."""
+    return effective(flags, config=config, environ=environ, folder=folder).settings
+
+
+def effective(
+    flags: Mapping[str, Any],
+    *,
+    config: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+    folder: Path | None = None,
+) -> Effective:
     """Put the layers together.
 
     Args:
-        flags: by field name, as given on the command line; None where a flag was not given.
+        flags: by field name, as given on the command line; None where one was not given.
         config: `--config`; without it `FLOWDIAG_CONFIG`, then `flowdiag.toml` in `folder`.
         environ: the environment.
         folder: where the file is looked for; the working directory by default.
@@ -132,24 +212,39 @@ def load_settings(
     Raises:
         FlowdiagError: an unknown key, a value of the wrong kind, an unreadable file.
     """
-    values = _from_file(config or environ.get(f"{PREFIX}CONFIG") or None, folder or Path())
+    file, values = _from_file(config or environ.get(f"{PREFIX}CONFIG") or None, folder or Path())
     values |= _from_environment(environ)
     for name, value in flags.items():
         if value is not None:
-            values[_key(name)] = (value, f"--{_key(name)}")
+            key = _key(name)
+            values[key] = Given(_parts(key, value), Origin.FLAG, f"--{key}", key)
     try:
-        settings = msgspec.convert({key: value for key, (value, _) in values.items()}, Settings)
+        settings = msgspec.convert({key: given.value for key, given in values.items()}, Settings)
     except msgspec.ValidationError as error:
         raise FlowdiagError(*_explain(error, values)) from None
     if settings.max_rows < 1:
-        raise FlowdiagError(f"{values['max-rows'][1]} must be at least 1")
+        raise FlowdiagError(f"{values['max-rows'].place} must be at least 1")
     if settings.show_tz is not None:
         from flowdiag.cli.zones import shown_zone
 
         shown_zone(settings.show_tz)  # now, and not when the report is shown
     if settings.java_heap is not None:
-        parse_heap(settings.java_heap, values["java-heap"][1])
-    return settings
+        parse_heap(settings.java_heap, values["java-heap"].place)
+    return Effective(settings=settings, given=values, file=file)
+
+
+def _parts(key: str, value: Any) -> Any:
+    """A list as settings hold it, however it was given: words, or texts with commas.
+
+    >>> _parts("ignore", "CP101, RT"), _parts("select", ["CP1,CP2", "RT"]), _parts("tz", "UTC")
+    (['CP101', 'RT'], ['CP1', 'CP2', 'RT'], 'UTC')
+    """
+    if key not in _LISTS or not isinstance(value, (str, list, tuple)):
+        return value
+    texts = [value] if isinstance(value, str) else value
+    if not all(isinstance(text, str) for text in texts):
+        return value
+    return [word for text in texts for word in map(str.strip, text.split(",")) if word]
 
 
 def parse_heap(text: str, where: str = "--java-heap") -> int:
@@ -185,37 +280,37 @@ def rule_overrides(thresholds: Overrides, rules: Iterable[Rule]) -> dict[str, Ma
     for key, values in thresholds.items():
         rule = known.get(key)
         if rule is None:
-            raise FlowdiagError(f"there is no rule '{key}'", hint=_suggest(key, known))
+            raise FlowdiagError(f"there is no rule '{key}'", hint=nearest(key, known))
         names = [threshold.name for threshold in rule.thresholds]
         for name in values:
             if name not in names:
                 raise FlowdiagError(
-                    f"rule {rule.code} has no threshold '{name}'", hint=_suggest(name, names)
+                    f"rule {rule.code} has no threshold '{name}'", hint=nearest(name, names)
                 )
         checked.setdefault(rule.code, {}).update(values)
     return checked
 
 
-Layer = dict[str, tuple[Any, str]]  # value and where it stands, by key
-
-
-def _from_file(config: str | None, folder: Path) -> Layer:
+def _from_file(config: str | None, folder: Path) -> tuple[str | None, Layer]:
     path = Path(config) if config else folder / FILE
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         if config:
             raise FlowdiagError(f"there is no configuration file '{config}'") from None
-        return {}
+        return None, {}
     except (OSError, UnicodeDecodeError) as error:
         raise FlowdiagError(f"cannot read '{path}': {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise FlowdiagError(f"'{path}' is not valid TOML: {error}") from None
-    keys = _keys(_NOT_IN_FILE)
+    keys = _keys(NOT_IN_FILE)
     for key in document:
         if key not in keys:
-            raise FlowdiagError(f"unknown key '{key}' in '{path}'", hint=_suggest(key, keys))
-    return {key: (value, f"'{key}' in '{path}'") for key, value in document.items()}
+            raise FlowdiagError(f"unknown key '{key}' in '{path}'", hint=nearest(key, keys))
+    return str(path), {
+        key: Given(_parts(key, value), Origin.FILE, str(path), key)
+        for key, value in document.items()
+    }
 
 
 def _from_environment(environ: Mapping[str, str]) -> Layer:
@@ -225,7 +320,7 @@ def _from_environment(environ: Mapping[str, str]) -> Layer:
         if not name.startswith(PREFIX) or name in OTHER_VARIABLES or not text:
             continue
         if name not in keys:
-            raise FlowdiagError(f"unknown variable {name}", hint=_suggest(name, keys))
+            raise FlowdiagError(f"unknown variable {name}", hint=nearest(name, keys))
         key = keys[name]
         kind = Settings.__annotations__[key.replace("-", "_")]
         value: Any = text
@@ -237,7 +332,7 @@ def _from_environment(environ: Mapping[str, str]) -> Layer:
             if not text.strip().isdecimal():
                 raise FlowdiagError(f"{name} is '{text}'", hint="write a number")
             value = int(text)
-        layer[key] = (value, name)
+        layer[key] = Given(_parts(key, value), Origin.ENVIRONMENT, name, key)
     return layer
 
 
@@ -249,19 +344,8 @@ def _key(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _suggest(word: str, known: Iterable[str]) -> str:
-    """A near miss, or everything there is.
-
-    >>> _suggest("fail-onn", ["format", "fail-on"])
-    "did you mean 'fail-on'?"
-    """
-    known = list(known)
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known) or 'none'}"
-
-
 def _explain(error: msgspec.ValidationError, values: Layer) -> tuple[str]:
     message, _, place = str(error).partition(" - at `$.")
     key = place.strip("`").split(".")[0].split("[")[0]
-    where = values[key][1] if key in values else "the settings"
+    where = values[key].place if key in values else "the settings"
     return (f"{where} is wrong: {message[:1].lower()}{message[1:]}",)

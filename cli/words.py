@@ -497,22 +497,55 @@ def unsettled(rules: Sequence[Rule]) -> list[Rule]:
     return [rule for rule in rules if rule.status == "inconclusive"]
 
 
+def ignored(rules: Sequence[Rule]) -> str | None:
+    """How many rules nobody wanted to hear, and why; None: all were heard.
+
+    >>> one = Rule(code="CP101", name="n", title="t", status="ignored", reason="--ignore CP1")
+    >>> two = Rule(code="CP307", name="n", title="t", status="ignored", reason="--ignore slow")
+    >>> ignored([one, two])
+    '2 of 2 rules not heard: --ignore CP1,slow'
+    """
+    why = [rule.reason or "" for rule in rules if rule.status == "ignored"]
+    words: dict[str, list[str]] = {}
+    for text in dict.fromkeys(why):
+        option, _, word = text.partition(" ")
+        words.setdefault(option, []).append(word)
+    told = "; ".join(f"{option} {','.join(those)}" for option, those in words.items())
+    return f"{len(why)} of {say.plural(len(rules), 'rule')} not heard: {told}" if why else None
+
+
+def left_out(report: Report) -> str | None:
+    """The findings that `--min-severity` hides, by number; None: there are none."""
+    counts = report.summary.left_out
+    if not counts:
+        return None
+    told = []
+    for severity, count in reversed(counts.items()):
+        one = "remark" if severity == "info" else str(severity)
+        told.append(f"{count} {one}" if one == "critical" else say.plural(count, one))
+    return f"{' and '.join(told)} left out by --min-severity"
+
+
+def _number(report: Report, severity: str) -> int:
+    """How many findings there are, shown or not."""
+    hidden = sum(n for each, n in report.summary.left_out.items() if each == severity)
+    return hidden + sum(finding.severity == severity for finding in report.findings)
+
+
 def verdict_sentence(report: Report) -> str:
     """What the report comes to, in a few words."""
     summary = report.summary
     if not summary.assessed:
         return "nothing to diagnose"
-    findings = report.findings
+    remarks = sum(_number(report, severity) for severity in ("critical", "warning", "info"))
+    told = f", {say.plural(remarks, 'remark')}" if remarks else ""
     if summary.verdict == "inconclusive":
         return f"inconclusive: {say.shorten(summary.reason or 'the input does not tell', 120)}"
     if summary.verdict == "calculated":
-        return "calculated, nothing that runs was looked at" + (
-            f", {say.plural(len(findings), 'remark')}" if findings else ""
-        )
+        return f"calculated, nothing that runs was looked at{told}"
     if summary.verdict == "healthy":
-        return "healthy" + (f", {say.plural(len(findings), 'remark')}" if findings else "")
-    critical = sum(finding.severity == "critical" for finding in findings)
-    warnings = sum(finding.severity == "warning" for finding in findings)
+        return f"healthy{told}"
+    critical, warnings = (_number(report, severity) for severity in ("critical", "warning"))
     tally = [f"{critical} critical"] if critical else []
     tally += [say.plural(warnings, "warning")] if warnings else []
     return f"{summary.verdict}: {', '.join(tally)}"

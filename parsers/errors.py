@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 from typing import Final
 
 _NO_ROOM: Final = frozenset(
     {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS")} - {None}
 )
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A hint for a word that nobody knows: a near miss, or everything there is.
+
+    >>> nearest("fail-onn", ["format", "fail-on"])
+    "did you mean 'fail-on'?"
+    """
+    from difflib import get_close_matches  # only where something is wrong
+
+    known = list(known)
+    near = get_close_matches(word, known, n=1)
+    return f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known) or 'none'}"
 
 
 class FlowdiagError(Exception):

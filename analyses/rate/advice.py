@@ -6,6 +6,7 @@ instead. Several input streams are taken as one whose limits are their sum.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,8 +14,9 @@ from flowdiag.analyses import say
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.model import Job, Outcome, Settings, changed, simulate
+from flowdiag.analyses.rate.pid import Gains
 from flowdiag.analyses.rate.stability import Line
-from flowdiag.analyses.rate.state import Assessed, StreamState
+from flowdiag.analyses.rate.state import Assessed, StreamState, at_once
 
 BATCHES: Final = 60
 POOR: Final = 0.25  # of the interval: with a larger error the model predicts little
@@ -42,20 +44,59 @@ def poor(line: Line | None, interval_ms: int | None) -> str | None:
 
 def settings_of(app: ApplicationFacts) -> Settings:
     """The settings of an application in the terms of the model."""
-    streams = max(1, len({s.stream for b in app.batches for s in b.streams}))
+    return settings_from(
+        app.settings,
+        interval_ms=app.interval_ms or 1000,
+        streams=len({s.stream for b in app.batches for s in b.streams}),
+        gains=pid.gains_of(app.settings, app.traces),
+        back_pressure=pid.enabled(app) is True,
+    )
+
+
+def settings_from(
+    told: Mapping[str, str],
+    *,
+    interval_ms: int,
+    streams: int,
+    gains: Gains,
+    back_pressure: bool,
+) -> Settings:
+    """Options in the terms of the model: limits that every stream has for itself are added up.
+
+    Args:
+        told: options by key.
+        interval_ms: of the batches.
+        streams: number of input streams.
+        gains: of each estimator.
+        back_pressure: whether it is on.
+    """
+    streams = max(1, streams)
 
     def limit(option: str) -> float | None:
-        value = pid.number(app.settings.get(option))
+        value = pid.number(told.get(option))
         return value * streams if value is not None and 0 < value < 1e15 else None
 
-    gains = pid.gains_of(app.settings, app.traces)
     return Settings(
-        interval_ms=app.interval_ms or 1000,
+        interval_ms=interval_ms,
         gains=replace(gains, min_rate=gains.min_rate * streams),
         max_rate=limit(pid.MAX_RATE),
         initial_rate=limit(pid.INITIAL_RATE),
-        back_pressure=pid.enabled(app) is True,
+        back_pressure=back_pressure,
     )
+
+
+def offered_per_s(taken_per_s: float | None, sustains_per_s: float | None, *, held: bool) -> float:
+    """What the source offers: what is taken, and where something holds it back twice what fits.
+
+    Args:
+        taken_per_s: in the present, at the median.
+        sustains_per_s: the most that fits into the interval.
+        held: whether a limit or the estimator decides what is taken.
+
+    >>> offered_per_s(90.0, 100.0, held=True), offered_per_s(90.0, 100.0, held=False)
+    (200.0, 90.0)
+    """
+    return max(taken_per_s or 0.0, MORE * (sustains_per_s or 0.0) if held else 0.0)
 
 
 def predict(assessed: Assessed, state: StreamState, **changes: object) -> Prediction | None:
@@ -72,13 +113,16 @@ def predict(assessed: Assessed, state: StreamState, **changes: object) -> Predic
     line = state.line
     if line is None or poor(line, state.interval_ms) is not None:
         return None
-    job = Job(fixed_ms=line.base, per_record_ms=line.per_x, error_ms=line.error)
+    job = Job(
+        fixed_ms=line.base,
+        per_record_ms=line.per_x,
+        error_ms=line.error,
+        at_once=at_once(assessed.app.settings),
+    )
     settings = settings_of(assessed.app)
     tried = changed(settings, **changes)
-    # What comes in is known only where nothing holds it back.
-    offered = state.records_per_s or 0.0
-    if settings.back_pressure or state.caps:
-        offered = max(offered, MORE * (state.headroom_per_s or 0.0))
+    held = settings.back_pressure or bool(state.caps)
+    offered = offered_per_s(state.records_per_s, state.headroom_per_s, held=held)
     if offered <= 0:
         return None
     offers = [offered] * BATCHES

@@ -179,7 +179,8 @@ def keeping(state: StreamState) -> wire.Keeping:
         queued=state.queued,
         since_ms=state.turned_ms,
         cost_per_batch_ms=rounded(line.base) if line else None,
-        cost_per_record_ms=rounded(line.per_x, 6) if line else None,
+        # Of nine digits, not decimals: who simulates it gets the same sustainable rate.
+        cost_per_record_ms=float(f"{line.per_x:.9g}") if line else None,
         cost_error_ms=rounded(line.error) if line else None,
         sustainable_per_s=rounded(state.headroom_per_s),
         records_per_s=rounded(state.records_per_s),

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from heapq import heappop, heappush
 from statistics import median
 from typing import Final
 
@@ -21,7 +23,14 @@ _RANGE: Final = re.compile(
     r"topic: (?P<topic>[^\t\n]{1,300})\tpartition: (?P<partition>\d{1,9})"
     r"\toffsets: (?P<low>\d{1,18}) to (?P<high>\d{1,18})"
 )
-SETTLED: Final = 0.1  # of the final rate: within it a rate has settled
+SETTLED: Final = 0.1  # of the final rate, and of the final delay: within it they have settled
+RESTING: Final = 0.25  # of the interval: a delay that differs by less is the same
+BUSY: Final = 1.001  # of the interval: what takes longer piles up
+FLOORED: Final = 10  # updates at the floor, one after the other: it holds
+LEAST: Final = 60  # batches, after which a simulation is looked at
+LONGEST: Final = (
+    3_840  # batches, after which it is given up: above two hours of batches of two seconds
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +108,28 @@ def kafka_share(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What a batch costs: `fixed_ms + per_record_ms * records`."""
+    """What a batch costs: `fixed_ms + per_record_ms * records`.
+
+    `at_once` batches are processed at a time (`spark.streaming.concurrentJobs`).
+    """
 
     fixed_ms: float
     per_record_ms: float
     error_ms: float = 0.0
+    at_once: int = 1
 
     def takes(self, records: int) -> int:
         """Processing time of a batch, at least a millisecond."""
         return max(1, round(self.fixed_ms + self.per_record_ms * records))
+
+    def sustains_per_s(self, interval_ms: int) -> float:
+        """The most records per second whose batches fit into the interval.
+
+        >>> Job(fixed_ms=500, per_record_ms=5).sustains_per_s(1000)
+        100.0
+        """
+        room = self.at_once * interval_ms - self.fixed_ms
+        return max(0.0, room / self.per_record_ms) * 1000 / interval_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +149,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """One batch of a simulation; `step` is what the estimator made of it."""
+    """One batch of a simulation; `step` is what the estimator made of it, if it completed in time."""
 
     time_ms: int
     records: int
@@ -140,22 +162,46 @@ class Simulated:
         """Scheduling and processing."""
         return self.scheduling_ms + self.processing_ms
 
+    @property
+    def start_ms(self) -> int:
+        """When its processing begins."""
+        return self.time_ms + self.scheduling_ms
+
+    @property
+    def end_ms(self) -> int:
+        """When it completes."""
+        return self.time_ms + self.total_ms
+
+
+class Settling(StrEnum):
+    """Whether rate and delay come to rest."""
+
+    SETTLED = "settled"
+    GROWS = (
+        "delay-grows"  # never: batches take longer than the interval, and nothing lowers the rate
+    )
+    SWINGS = "rate-swings"  # never: up and down for ever
+    LATER = "later"  # the delay still changes after the longest simulation
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a simulation comes to.
+    """What a simulation comes to: once it has settled, or where it never does within the time asked for.
 
     Args:
-        batches: in the order of their times, those that completed within the time.
+        batches: in the order of their times, as many as were asked for.
+        settling: whether rate and delay come to rest, however long that takes.
         steady_per_s: records per second processed in the last third.
         delay_ms: median total delay of the last third.
-        settling_ms: from the start until the rate stays within a tenth of its last values; None: never.
+        settling_ms: from the start until rate and delay stay within a tenth of their last values; None:
+            they do not.
         overshoot: highest rate over the steady one, minus one.
         queued: batches left in the queue.
         waiting: records the source still held back.
     """
 
     batches: tuple[Simulated, ...]
+    settling: Settling
     steady_per_s: float
     delay_ms: float
     settling_ms: int | None
@@ -172,7 +218,7 @@ def simulate(
     batches: int | None = None,
     blocked: bool = True,
 ) -> Outcome:
-    """Run a receiver, its queue and its job through as many intervals.
+    """Run a receiver, its queue and its job through as many intervals, and on until they settle.
 
     Args:
         job: what batches cost.
@@ -182,47 +228,87 @@ def simulate(
         blocked: whether the source keeps what the receiver does not take (a socket, a topic), so that it
             comes later.
     """
-    interval = settings.interval_ms
     count = batches if batches is not None else len(offered_per_s)
-    top = settings.max_rate if settings.max_rate is not None else float(LONG_MAX)
-    first = settings.initial_rate if settings.initial_rate is not None else top
-    bucket = TokenBucket(rate=min(first, top), now_us=0, max_rate=top)
-    estimator = Estimator(batch_interval_ms=interval, gains=settings.gains)
-    held = 0.0
-    free_ms = 0  # when the job has nothing to do
-    pending: list[tuple[int, float]] = []  # (time, new rate): limits on their way
-    done: list[Simulated] = []
-    for number in range(count):
+    run = _Run(job, settings, offered_per_s, blocked=blocked)
+    played = run.until(count)
+    held = run.held
+    length = max(count, LEAST)
+    # What the source offers changes as long as it is told: nothing settles before.
+    least = length + LEAST if len(offered_per_s) > 1 else length
+    done = run.until(least)
+    while (rest := _rest(done, settings, job)) is None and len(done) < max(LONGEST, least):
+        done = run.until(2 * len(done))
+    if rest is None:
+        rest = _unsettled(done, settings.interval_ms), None
+    settling, settled_ms = rest
+    if settling is Settling.SETTLED:
+        return _outcome(done, played, settings.interval_ms, settling, settled_ms, run.held)
+    return _outcome(played, played, settings.interval_ms, settling, None, held)
+
+
+class _Run:
+    """A simulation that can be played on."""
+
+    def __init__(
+        self, job: Job, settings: Settings, offered_per_s: Sequence[float], *, blocked: bool
+    ) -> None:
+        """Begin as an application does: nothing known, nothing running; arguments as of `simulate`."""
+        top = settings.max_rate if settings.max_rate is not None else float(LONG_MAX)
+        first = settings.initial_rate if settings.initial_rate is not None else top
+        self._job, self._settings = job, settings
+        self._offered, self._blocked = offered_per_s, blocked
+        self._bucket = TokenBucket(rate=min(first, top), now_us=0, max_rate=top)
+        self._estimator = Estimator(batch_interval_ms=settings.interval_ms, gains=settings.gains)
+        self._free_ms = [0] * job.at_once  # when each worker has nothing to do: a heap
+        self._pending: list[tuple[int, float]] = []  # (time, new rate): limits on their way
+        self._running: list[tuple[int, int]] = []  # (end, number) of batches: a heap
+        self._done: list[Simulated] = []
+        self.held = 0.0
+
+    def until(self, count: int) -> tuple[Simulated, ...]:
+        """The first so many batches; `step` is None for those that have not completed by then."""
+        for number in range(len(self._done), count):
+            self._batch(number)
+        return tuple(self._done[:count])
+
+    def _batch(self, number: int) -> None:
+        interval = self._settings.interval_ms
         begin, end = number * interval, (number + 1) * interval
-        fresh = offered_per_s[min(number, len(offered_per_s) - 1)]
-        held += fresh * interval / 1000
-        records = _received(bucket, pending, (begin, end), held, fresh)
-        held = held - records if blocked else 0.0
-        start = max(end, free_ms)
-        took = job.takes(records)
-        free_ms = start + took
-        step = None
-        if settings.back_pressure:
-            step = estimator.compute(
-                Observation(
-                    time_ms=free_ms,
-                    elements=records,
-                    processing_delay_ms=took,
-                    scheduling_delay_ms=start - end,
-                )
-            )
-            if step.published is not None and step.published > 0:
-                pending.append((free_ms, float(step.published)))
-        done.append(
+        self._observe(end)
+        fresh = self._offered[min(number, len(self._offered) - 1)]
+        self.held += fresh * interval / 1000
+        records = _received(self._bucket, self._pending, (begin, end), self.held, fresh)
+        self.held = self.held - records if self._blocked else 0.0
+        start = max(end, heappop(self._free_ms))
+        took = self._job.takes(records)
+        heappush(self._free_ms, start + took)
+        heappush(self._running, (start + took, number))
+        self._done.append(
             Simulated(
                 time_ms=end,
                 records=records,
                 scheduling_ms=start - end,
                 processing_ms=took,
-                step=step,
+                step=None,
             )
         )
-    return _outcome(done, interval, count, held)
+
+    def _observe(self, now_ms: int) -> None:
+        """Let the estimator compute for what completed before, in that order."""
+        while self._settings.back_pressure and self._running and self._running[0][0] < now_ms:
+            time, number = heappop(self._running)
+            batch = self._done[number]
+            step = self._estimator.compute(
+                Observation(
+                    time_ms=time,
+                    elements=batch.records,
+                    processing_delay_ms=batch.processing_ms,
+                    scheduling_delay_ms=batch.scheduling_ms,
+                )
+            )
+            self._done[number] = replace(batch, step=step)
+            if step.published is not None and step.published > 0:
+                self._pending.append((time, float(step.published)))
 
 
 def _received(
@@ -253,27 +339,95 @@ def _received(
     return records
 
 
-def _outcome(done: list[Simulated], interval: int, count: int, held: float) -> Outcome:
-    over = count * interval
-    finished = [one for one in done if one.time_ms + one.total_ms <= over] or done[:1]
-    late = finished[-max(3, len(finished) // 3) :]
-    steady = median(one.records for one in late) * 1000 / interval
-    rates = [(one.time_ms, one.records * 1000 / interval) for one in done]
-    settled: int | None = None
-    for time, rate in reversed(rates):
-        if abs(rate - steady) > SETTLED * max(steady, 1.0):
+def _late(done: Sequence[Simulated]) -> Sequence[Simulated]:
+    return done[-max(3, len(done) // 3) :]
+
+
+def _rest(
+    done: Sequence[Simulated], settings: Settings, job: Job
+) -> tuple[Settling, int | None] | None:
+    """Whether it has come to rest, and since when; or that it never will; None: neither yet."""
+    late, interval = _late(done), settings.interval_ms
+    drift = _drift(late)
+    busy = sum(one.processing_ms for one in late) > len(late) * job.at_once * interval * BUSY
+    if busy and drift > 0 and _cannot_go_lower(done, settings):
+        return Settling.GROWS, None
+    if busy or abs(drift) > SETTLED * interval:
+        return None
+    steady = median(one.records for one in late)
+    delay = median(one.total_ms for one in late)
+    # A batch holds whole records, and a limit that changes within an interval moves one more.
+    rate_off = max(SETTLED * steady, 1.5)
+    delay_off = max(SETTLED * delay, RESTING * interval)
+    since = None
+    for one in reversed(done):
+        if abs(one.records - steady) > rate_off or abs(one.total_ms - delay) > delay_off:
             break
-        settled = time
-    top = max((rate for _, rate in rates), default=0.0)
+        since = one.time_ms
+    if since is None or since > late[0].time_ms:
+        return None
+    return Settling.SETTLED, since
+
+
+def _drift(late: Sequence[Simulated]) -> float:
+    """By how much the delay of the second half is above that of the first."""
+    half = len(late) // 2
+    first = median(one.total_ms for one in late[: half or 1])
+    return float(median(one.total_ms for one in late[half:]) - first)
+
+
+def _cannot_go_lower(done: Sequence[Simulated], settings: Settings) -> bool:
+    """Whether nothing will lower the rate: no estimator, or its floor is what comes in."""
+    if not settings.back_pressure:
+        return True
+    steps = [one.step for one in done if one.step is not None and one.step.new_rate is not None]
+    floor = settings.gains.min_rate * settings.interval_ms / 1000
+    floored = all(one.records <= floor * (1 + SETTLED) for one in _late(done))
+    return floored and bool(steps) and all(step.at_floor for step in steps[-FLOORED:])
+
+
+def _unsettled(done: Sequence[Simulated], interval_ms: int) -> Settling:
+    """What it does after the longest simulation."""
+    drifts = abs(_drift(_late(done))) > interval_ms
+    return Settling.LATER if drifts else Settling.SWINGS
+
+
+def _outcome(
+    done: Sequence[Simulated],
+    played: tuple[Simulated, ...],
+    interval: int,
+    settling: Settling,
+    settling_ms: int | None,
+    held: float,
+) -> Outcome:
+    over = len(done) * interval
+    finished = [one for one in done if one.end_ms <= over] or list(done[:1])
+    if settling is Settling.SETTLED:
+        steady = median(one.records for one in _late(done)) * 1000 / interval
+    else:
+        steady = _processed_per_s(done, over * 2 // 3, over)
+    top = max((one.records for one in played), default=0) * 1000 / interval
     return Outcome(
-        batches=tuple(done),
+        batches=played,
+        settling=settling,
         steady_per_s=steady,
-        delay_ms=float(median(one.total_ms for one in late)),
-        settling_ms=settled,
+        delay_ms=float(median(one.total_ms for one in _late(finished))),
+        settling_ms=settling_ms,
         overshoot=top / steady - 1 if steady else 0.0,
         queued=len(done) - len(finished),
         waiting=held,
     )
+
+
+def _processed_per_s(done: Sequence[Simulated], from_ms: int, to_ms: int) -> float:
+    """Records per second that were processed in a span: a batch that lies in it in part counts in part."""
+    parts = (
+        one.records
+        * max(0, min(one.end_ms, to_ms) - max(one.start_ms, from_ms))
+        / one.processing_ms
+        for one in done
+    )
+    return sum(parts) * 1000 / max(1, to_ms - from_ms)
 
 
 def changed(settings: Settings, **values: object) -> Settings:

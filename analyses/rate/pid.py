@@ -9,8 +9,12 @@ Rates are records per second, times and delays milliseconds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
+
+_LONG_MAX: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +85,13 @@ class Step:
 
     @property
     def published(self) -> int | None:
-        """The limit that receivers get: `RateController` truncates to a long."""
-        return None if self.new_rate is None else int(self.new_rate)
+        """The limit that receivers get: `RateController` truncates to a long, as the JVM does.
+
+        What is beyond a long becomes the largest one, what is no number 0.
+        """
+        if self.new_rate is None or math.isnan(self.new_rate):
+            return None if self.new_rate is None else 0
+        return int(min(self.new_rate, _LONG_MAX))
 
 
 class Estimator:

@@ -7,6 +7,7 @@ for every bit of it; REST answers tell no times, which only the derivative term 
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -86,13 +87,14 @@ def gains_of(settings: Mapping[str, str], traces: Iterable[Record] = ()) -> Gain
 def number(text: str | None) -> float | None:
     """A number of a setting; None if it is none.
 
-    >>> number("0.2"), number(None), number("many")
-    (0.2, None, None)
+    >>> number("0.2"), number(None), number("many"), number("nan")
+    (0.2, None, None, None)
     """
     try:
-        return None if text is None else float(text.strip().replace(",", "."))
+        value = math.nan if text is None else float(text.strip().replace(",", "."))
     except ValueError:
         return None
+    return value if math.isfinite(value) else None
 
 
 def replays(app: ApplicationFacts) -> tuple[Replay, ...]:

@@ -7,7 +7,7 @@ are cold and are left out. Rules and the report read the same `StreamState`, so 
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
@@ -180,9 +180,9 @@ def cost_line(batches: Sequence[Batch]) -> Line | None:
     return fit([x for x, _ in points], [y for _, y in points])
 
 
-def concurrent(app: ApplicationFacts) -> int:
+def at_once(settings: Mapping[str, str]) -> int:
     """How many batches may be processed at once: `spark.streaming.concurrentJobs`, one by default."""
-    text = app.settings.get("spark.streaming.concurrentJobs", "1").strip()
+    text = settings.get("spark.streaming.concurrentJobs", "1").strip()
     return max(1, int(text)) if text.isdecimal() and len(text) < 6 else 1
 
 
@@ -192,7 +192,7 @@ def unfinished(app: ApplicationFacts) -> tuple[Batch, ...]:
     Batches are processed in their order: what has no end, and more completed batches behind it than may
     run at once, never gets one. A restart, or lost events, leave such batches behind.
     """
-    slots, behind, found = concurrent(app), 0, []
+    slots, behind, found = at_once(app.settings), 0, []
     for batch in reversed(app.batches):
         if batch.state == "completed":
             behind += 1
@@ -214,7 +214,7 @@ def dstream_state(
 ) -> StreamState:
     """Judge the batches of an application."""
     interval = app.interval_ms
-    slots = concurrent(app)
+    slots = at_once(app.settings)
     done = app.completed
     waiting = unfinished(app)
     if interval is None or (len(done) < FEW and len(waiting) < 3):

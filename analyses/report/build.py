@@ -150,7 +150,7 @@ def _untold(outcomes: Sequence[RuleOutcome], *, assessed: bool) -> bool:
     serious = any(
         found.severity is not f.Severity.INFO for outcome in outcomes for found in outcome.findings
     )
-    unsure = any(outcome.core and outcome.inconclusive for outcome in outcomes)
+    unsure = any(o.core and o.inconclusive for o in outcomes if o.ignored is None)
     # Beside the time that was asked for no other command finds more.
     elsewhere = any((o.lacking or "").startswith("nothing of the input lies") for o in outcomes)
     return not serious and not elsewhere and (unsure or not assessed)
@@ -290,9 +290,11 @@ def _summary(
             cause=next((story.cause for story in stories if story.cause), None),
             culprits=_culprits(accused),
         )
-    untold = [item.reason for o in outcomes if o.core for item in o.inconclusive]
+    heard = [outcome for outcome in outcomes if outcome.ignored is None]
+    untold = [item.reason for o in heard if o.core for item in o.inconclusive]
     lacking = [outcome.lacking for outcome in outcomes if outcome.lacking]
-    reasons = [*doubts, *untold, *(() if assessed else lacking)]
+    ignored = [item.reason for o in outcomes if o.ignored for item in o.inconclusive]
+    reasons = [*doubts, *untold, *(() if assessed else lacking), *ignored]
     verdict = whole.verdict
     if verdict is f.Verdict.HEALTHY and (doubts or not assessed):
         verdict = f.Verdict.INCONCLUSIVE
@@ -478,7 +480,8 @@ def _rule(outcome: f.RuleOutcome) -> Rule:
         name=outcome.name,
         title=outcome.title,
         status=outcome.status,
-        reason=" · ".join(map(clean, reasons))
+        reason=outcome.ignored
+        or " · ".join(map(clean, reasons))
         or (clean(outcome.lacking) if outcome.lacking and not outcome.findings else None),
     )
 

@@ -7,6 +7,8 @@ indexes 0-based. Nothing depends on the wall clock, and the order of every list 
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
@@ -213,7 +215,8 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The answer. `assessed` is false where there was nothing to diagnose.
 
-    `reason` says why the verdict is inconclusive, where it is.
+    `reason` says why the verdict is inconclusive, where it is. `left_out` counts the findings below
+    `--min-severity`, by severity: they are not among `findings`, and count for everything else.
     """
 
     verdict: f.Verdict
@@ -223,6 +226,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     understood: list[Understood] = []
     suggestions: list[Suggestion] = []
+    left_out: dict[f.Severity, int] = {}
 
 
 class Consequence(msgspec.Struct, frozen=True, kw_only=True):
@@ -562,6 +566,43 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     errors: list[Note]
 
 
+def at_least(report: Report, severity: f.Severity) -> Report:
+    """The report without the findings below a severity, which are counted, nor the stories that begin with one."""
+    below = [found.severity for found in report.findings if found.severity.weight < severity.weight]
+    if not below:
+        return report
+    counts = Counter(report.summary.left_out) + Counter(below)
+    return msgspec.structs.replace(
+        report,
+        summary=msgspec.structs.replace(
+            report.summary, left_out={each: counts[each] for each in f.Severity if counts[each]}
+        ),
+        stories=_of_those(
+            report, [found.severity.weight >= severity.weight for found in report.findings]
+        ),
+        findings=[found for found in report.findings if found.severity.weight >= severity.weight],
+    )
+
+
+def _of_those(report: Report, stays: list[bool]) -> list[Story]:
+    """The stories of the findings that stay, by their new places."""
+    place = {old: new for new, old in enumerate(n for n, stay in enumerate(stays) if stay)}
+    return [
+        msgspec.structs.replace(
+            story,
+            root=place[story.root],
+            consequences=[
+                Consequence(finding=place[one.finding], of=place[one.of], says=one.says)
+                for one in story.consequences
+                if one.finding in place and one.of in place
+            ],
+            competing=[place[other] for other in story.competing if other in place],
+        )
+        for story in report.stories
+        if story.root in place
+    ]
+
+
 def iso(us: int | None) -> str | None:
     """Microseconds since the epoch as ISO-8601 UTC; None where no calendar reaches.
 
@@ -615,3 +656,8 @@ def json_schema() -> dict[str, Any]:
     """The JSON Schema of the document, generated from the types of this module."""
     schema = msgspec.json.schema(Report)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def schema_text() -> str:
+    """The same as indented JSON: docs/report.schema.json."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False, sort_keys=True) + "\n"

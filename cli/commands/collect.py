@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from flowdiag.cli.help import HelpfulCommand, HelpfulGroup
+from flowdiag.cli.help import DEBUG, HelpfulCommand, HelpfulGroup
 from flowdiag.cli.process import instead
 from flowdiag.cli.signature import Options, taking
 
@@ -127,7 +127,7 @@ Timeout = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, and nothing on stdout.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of a bug.")]
+Debug = Annotated[bool, typer.Option("--debug", help=DEBUG)]
 
 
 _HOW_LONG: Final[Options] = {"every": (Every, "15s"), "duration": (For, "5m")}

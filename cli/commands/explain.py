@@ -6,9 +6,16 @@ from typing import Annotated
 
 import typer
 
+from flowdiag.cli import options as o
+from flowdiag.cli.completion import rule_word
+
 
 def explain(
-    rule: Annotated[str, typer.Argument(metavar="RULE", help="Its code or its name.")],
+    rule: Annotated[
+        str,
+        typer.Argument(metavar="RULE", help="Its code or its name.", autocompletion=rule_word),
+    ],
+    output: o.Output = None,
 ) -> int:
     """Explain a rule: what it means, how it decides, what to do.
 
@@ -19,5 +26,5 @@ def explain(
     """
     from flowdiag.cli.manual import find_rule, rule_page, show
 
-    show(rule_page(find_rule(rule)))
+    show(rule_page(find_rule(rule)), output)
     return 0

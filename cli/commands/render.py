@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from flowdiag.cli import options as o
-from flowdiag.cli.settings import load_settings
+from flowdiag.cli.settings import effective
 
 
 def render(
@@ -16,11 +16,13 @@ def render(
     ],
     format: o.OutputFormat = None,
     output: o.Output = None,
+    min_severity: o.MinSeverityOption = None,
     redact: o.Redact = None,
     color: o.ColorOption = None,
     no_color: o.NoColor = None,
     show_tz: o.ShowTz = None,
     config: o.Config = None,
+    show_config: o.ShowConfig = False,
     verbose: o.Verbose = None,
     debug: o.Debug = None,
 ) -> int:
@@ -30,6 +32,7 @@ def render(
     Examples:
       flowdiag checkpoints logs/ --format json --output report.json
       flowdiag render report.json
+      flowdiag render report.json --min-severity warning
       flowdiag render report.json --format markdown >> "$GITHUB_STEP_SUMMARY"
 
     The exit code is 0, whatever the report says.
@@ -37,6 +40,7 @@ def render(
     flags = {
         "format": format,
         "output": output,
+        "min_severity": min_severity,
         "redact": redact,
         "color": color,
         "no_color": no_color,
@@ -44,15 +48,21 @@ def render(
         "verbose": verbose or None,
         "debug": debug,
     }
-    settings = load_settings(flags, config=config)
+    found = effective(flags, config=config)
+    if show_config:
+        from flowdiag.cli.diagnosing import show_config as show
+
+        return show(found)
+    settings = found.settings
 
     from flowdiag.analyses.report.wire import redacted
     from flowdiag.cli.console import check_output, write_report
-    from flowdiag.cli.output import render_report
+    from flowdiag.cli.output import render_report, shown_of
     from flowdiag.cli.reading import read_report
 
     check_output(settings.output)
     saved = read_report(report)
     shown = redacted(saved) if settings.redact else saved
-    write_report(render_report(shown, settings), settings.output)
+    text = render_report(shown_of(shown, settings), settings)
+    write_report(text, settings.output)
     return 0

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Annotated
 
-def rules() -> int:
+import typer
+
+from flowdiag.cli import options as o
+from flowdiag.cli.settings import Listing
+
+
+def rules(
+    format: Annotated[
+        Listing,
+        typer.Option(
+            "--format", "-f", metavar="FORMAT", help="table or json.", rich_help_panel="Output"
+        ),
+    ] = Listing.TABLE,
+    output: o.Output = None,
+) -> int:
     """List every rule.
 
     \b
     Examples:
       flowdiag rules
+      flowdiag rules --format json | jq '.[] | select(.core) | .code'
       flowdiag explain CP101
-    """
-    from flowdiag.cli.manual import list_of_rules, show
 
-    show(list_of_rules())
+    As JSON with its command, limits, votes and causes: what `flowdiag explain` shows of each.
+    """
+    from flowdiag.cli.manual import list_of_rules, rules_as_json, show
+
+    show(rules_as_json() if format is Listing.JSON else list_of_rules(), output)
     return 0

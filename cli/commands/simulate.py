@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any, Final
 
 import typer
 
+from flowdiag.cli import options as o
 from flowdiag.cli.help import HelpfulCommand, HelpfulGroup
+from flowdiag.cli.settings import Listing
 from flowdiag.cli.signature import Options, taking
 
 simulate = typer.Typer(
@@ -24,12 +25,18 @@ simulate = typer.Typer(
 )
 
 
-class Shape(StrEnum):
-    """How the outcome is written."""
-
-    TABLE = "table"
-    JSON = "json"
-
+_WRITTEN: Final[Options] = {
+    "shape": (
+        Annotated[
+            Listing,
+            typer.Option(
+                "--format", "-f", metavar="FORMAT", help="table or json.", rich_help_panel="Output"
+            ),
+        ],
+        Listing.TABLE,
+    ),
+    "output": (o.Output, None),
+}
 
 _WORKLOAD = "Workload"
 _SETTINGS = "Settings to try"
@@ -50,7 +57,7 @@ _PID: Final[Options] = {
         Annotated[
             str | None,
             typer.Option(
-                "--interval", metavar="TIME", help="Batch interval.", rich_help_panel=_WORKLOAD
+                "--interval", metavar="TIME", help="Batch interval: 2s.", rich_help_panel=_WORKLOAD
             ),
         ],
         None,
@@ -86,7 +93,7 @@ _PID: Final[Options] = {
                 "--offered",
                 metavar="RATE",
                 help="Records per second that come in; 60x400,30x20 is 400 for 60 batches, then 20 for"
-                " 30. Without it the source always has more.",
+                " 30. Without it as the report has it, or twice what fits.",
                 rich_help_panel=_WORKLOAD,
             ),
         ],
@@ -139,17 +146,18 @@ _PID: Final[Options] = {
         ],
         None,
     ),
-    "no_back_pressure": (
+    "back_pressure": (
         Annotated[
-            bool,
-            typer.Option("--no-back-pressure", help="No estimator.", rich_help_panel=_SETTINGS),
+            bool | None,
+            typer.Option(
+                "--back-pressure/--no-back-pressure",
+                help="With the estimator, or without (default: as the report has it, else with).",
+                rich_help_panel=_SETTINGS,
+            ),
         ],
-        False,
+        None,
     ),
-    "shape": (
-        Annotated[Shape, typer.Option("--format", "-f", metavar="FORMAT", help="table or json.")],
-        Shape.TABLE,
-    ),
+    **_WRITTEN,
 }
 
 
@@ -169,9 +177,8 @@ def pid(**given: Any) -> int:
     """
     from flowdiag.cli.simulations.pid import Wanted, run_pid
 
-    as_json = given.pop("shape") is Shape.JSON
-    back_pressure = not given.pop("no_back_pressure")
-    return run_pid(Wanted(**given, back_pressure=back_pressure, as_json=as_json))
+    as_json = given.pop("shape") is Listing.JSON
+    return run_pid(Wanted(**given, as_json=as_json))
 
 
 _FROM = "A job that ran"
@@ -365,10 +372,7 @@ _CREDITS: Final[Options] = {
         ],
         None,
     ),
-    "shape": (
-        Annotated[Shape, typer.Option("--format", "-f", metavar="FORMAT", help="table or json.")],
-        Shape.TABLE,
-    ),
+    **_WRITTEN,
 }
 
 
@@ -390,6 +394,6 @@ def credits(**given: Any) -> int:
     """
     from flowdiag.cli.simulations.credits import Wanted, run_credits
 
-    as_json = given.pop("shape") is Shape.JSON
+    as_json = given.pop("shape") is Listing.JSON
     paths = tuple(given.pop("paths") or ())
     return run_credits(Wanted(**given, paths=paths, as_json=as_json))

@@ -25,7 +25,8 @@ def render(report: Report, page: Page) -> str:
 
 def _lines(report: Report) -> Iterator[str]:
     first = report.summary.culprits[:1]
-    verdict = ". ".join([words.verdict_sentence(report), *map(words.convicted, first)])
+    unheard = filter(None, (words.ignored(report.rules), words.left_out(report)))
+    verdict = ". ".join([words.verdict_sentence(report), *map(words.convicted, first), *unheard])
     # Not assessed is never healthy.
     of_it = report.summary.verdict if report.summary.assessed else "inconclusive"
     level = _OF_A_VERDICT.get(of_it, "warning")

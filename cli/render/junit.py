@@ -27,7 +27,8 @@ def render(report: Report, page: Page) -> str:
     others = [everything] if not jobs or any(job == everything for job, _ in found) else []
     for job in [*jobs, *others]:
         for rule in report.rules:
-            _judged(suite, job, rule, found.get((job, rule.code), []))
+            hidden = rule.status == "found" and bool(report.summary.left_out)
+            _judged(suite, job, rule, found.get((job, rule.code), []), hidden=hidden)
     for error in report.errors:
         case = _case(suite, "run", error.source or "flowdiag")
         Xml.SubElement(case, "error", message=_legal(error.message))
@@ -43,8 +44,18 @@ def render(report: Report, page: Page) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
 
 
-def _judged(suite: Xml.Element, job: str, rule: Rule, found: list[Finding]) -> None:
-    """A case has the same name whether it passes or fails: systems tell by it what is new."""
+def _judged(
+    suite: Xml.Element, job: str, rule: Rule, found: list[Finding], *, hidden: bool
+) -> None:
+    """A case has the same name whether it passes or fails: systems tell by it what is new.
+
+    Args:
+        suite: of the command.
+        job: or application.
+        rule: with what came of it.
+        found: what is shown of its findings about the job.
+        hidden: whether there may be others, which `--min-severity` left out.
+    """
     case = _case(suite, job, f"{rule.code} {rule.title}")
     serious = [finding for finding in found if finding.severity != "info"]
     remarks = [finding for finding in found if finding.severity == "info"]
@@ -55,8 +66,10 @@ def _judged(suite: Xml.Element, job: str, rule: Rule, found: list[Finding]) -> N
             case, "failure", type=worst.severity, message=_legal(worst.title + more)
         )
         failure.text = _legal("\n\n".join(map(_told, serious)))
-    elif not found and rule.status in ("inconclusive", "not-assessed"):
+    elif not found and rule.status in ("inconclusive", "not-assessed", "ignored"):
         Xml.SubElement(case, "skipped", message=_legal(rule.reason or rule.status))
+    elif not found and hidden:
+        Xml.SubElement(case, "skipped", message="findings below --min-severity are left out")
     if remarks:
         Xml.SubElement(case, "system-out").text = _legal("\n\n".join(map(_told, remarks)))
 

@@ -62,6 +62,9 @@ def _lines(report: Report, page: Page) -> Iterator[str]:
         for rule in unsettled:
             yield f"- {rule.code} {_say(rule.name)}: {_say(rule.reason or '')}"
         yield ""
+    for unheard in (words.ignored(report.rules), words.left_out(report)):
+        if unheard:
+            yield from (_say(unheard), "")
 
 
 def _inputs(report: Report, page: Page, clock: words.Clock) -> Iterator[str]:

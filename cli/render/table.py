@@ -54,6 +54,8 @@ def _whole(report: Report, page: Page, clock: words.Clock) -> str:
     parts += [findings_block(report, page, clock)] if report.findings else []
     parts += views.outlook(report, page, clock)
     parts += _rules(report.rules, page)
+    unheard = [words.ignored(report.rules), words.left_out(report)]
+    parts += [Group(*(line(text, "yellow") for text in unheard if text))] if any(unheard) else []
     parts.append(_verdict(report, page))
     text = drawn(parts, page, apart=True)
     if text.count("\n") < SCREEN:

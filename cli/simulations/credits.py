@@ -30,7 +30,7 @@ from flowdiag.analyses.queues.credits.job import (
 )
 from flowdiag.cli.console import Progress, write_report
 from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.simulations.values import length
+from flowdiag.cli.values import length
 from flowdiag.parsers.errors import FlowdiagError
 
 DEFAULT_PARALLELISM: Final = "2,4,2"
@@ -60,6 +60,7 @@ class Wanted:
     debloat: str | None
     unaligned: bool | None
     checkpoint_interval: str | None
+    output: str | None
     as_json: bool
 
 
@@ -80,7 +81,7 @@ def run_credits(wanted: Wanted) -> ExitCode:
         from flowdiag.cli.views.credit_simulation import page_of
 
         text = page_of(fitted, played, growth)
-    write_report(text, None)
+    write_report(text, wanted.output)
     return ExitCode.CLEAR
 
 
@@ -126,9 +127,17 @@ def _fitted(wanted: Wanted) -> Fit:
     from flowdiag.cli.diagnosing import find, resources_of, stages
     from flowdiag.cli.spark.starter import SparkStarter
 
-    with Progress() as progress, SparkStarter.begin() as spark, spark.explaining():
+    with Progress() as progress:
         progress("looking at the inputs")
         discovery = find(wanted.paths, strict=False, engine="flink")
+    unread = [source for source in discovery.sources if source.kind == "not-read"]
+    if len(unread) == len(discovery.sources):
+        first = f": {unread[0].name}: {unread[0].reason}" if unread else ""
+        raise FlowdiagError(
+            f"no input tells of a Flink job{first}",
+            hint="give logs with metric reports, REST answers, or what flowdiag collect wrote",
+        )
+    with Progress() as progress, SparkStarter.begin() as spark, spark.explaining():
         measured = measure(
             (QUEUES,),
             discovery,

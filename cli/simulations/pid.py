@@ -8,19 +8,19 @@ from typing import Final
 
 import msgspec
 
+from flowdiag.analyses.rate import advice, state
 from flowdiag.analyses.rate import replay as rate_pid
 from flowdiag.analyses.rate.model import Job, Outcome, Settings, simulate
 from flowdiag.analyses.report.wire import RateApplication
 from flowdiag.cli.console import write_report
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.reading import read_report
-from flowdiag.cli.simulations.values import length
+from flowdiag.cli.values import length, positive
 from flowdiag.parsers.errors import FlowdiagError
 
 DEFAULT_INTERVAL_MS: Final = 1000
 DEFAULT_BATCHES: Final = 60
 MOST_BATCHES: Final = 100_000
-ENDLESS: Final = 1e9  # records per second of a source that always has more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +39,28 @@ class Wanted:
     min_rate: float | None
     max_rate: float | None
     initial_rate: float | None
-    back_pressure: bool
+    back_pressure: bool | None
+    output: str | None
     as_json: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What is simulated.
+
+    Args:
+        job: what a batch costs.
+        settings: as they are.
+        streams: input streams, whose limits and floors add up.
+        offered_per_s: what comes in, by batch.
+        offered_from: where that was taken from: a clause for people.
+    """
+
+    job: Job
+    settings: Settings
+    streams: int
+    offered_per_s: tuple[float, ...]
+    offered_from: str
 
 
 def run_pid(wanted: Wanted) -> ExitCode:
@@ -49,99 +69,173 @@ def run_pid(wanted: Wanted) -> ExitCode:
     Raises:
         FlowdiagError: a value makes no sense, or the report holds nothing to simulate.
     """
-    job, before = workload(wanted)
-    after = tried(before, wanted)
-    offers = offered_per_s(wanted.offered, wanted.batches)
-    outcomes = {"tried": simulate(job, after, offers)}
+    load = workload(wanted)
+    before, after = load.settings, tried(load.settings, wanted, load.streams)
+    outcomes = {"tried": simulate(load.job, after, load.offered_per_s)}
     if wanted.report is not None and before != after:
-        outcomes = {"as it is": simulate(job, before, offers), **outcomes}
+        outcomes = {"as it is": simulate(load.job, before, load.offered_per_s), **outcomes}
     settings = {"as it is": before, "tried": after}
     if wanted.as_json:
-        text = _document(job, outcomes, settings)
+        text = _document(load, outcomes, settings)
     else:
         from flowdiag.cli.views.pid_simulation import page_of
 
-        text = page_of(job, outcomes, settings)
-    write_report(text, None)
+        text = page_of(load, outcomes, settings)
+    write_report(text, wanted.output)
     return ExitCode.CLEAR
 
 
-def workload(wanted: Wanted) -> tuple[Job, Settings]:
-    """What a batch costs, and the settings as they are.
+def workload(wanted: Wanted) -> Workload:
+    """What a batch costs, what comes in, and the settings as they are.
 
     Raises:
-        FlowdiagError: nothing tells the cost of a record.
+        FlowdiagError: nothing tells the cost of a record, or a value makes no sense.
     """
+    app = None if wanted.report is None else _application(wanted.report)
+    interval = _length(wanted.interval, "--interval")
+    if interval is not None and interval < 1:
+        raise FlowdiagError("--interval must be at least 1 ms")
+    interval_ms = None if interval is None else round(interval)
+    streams = 1 if app is None else max(1, len(app.streams))
+    if app is None:
+        settings = Settings(interval_ms=interval_ms or DEFAULT_INTERVAL_MS)
+    else:
+        settings = settings_of(app, interval_ms)
+    job = _job(wanted, app)
+    offers, source = _offers(wanted, app, job.sustains_per_s(settings.interval_ms), job)
+    return Workload(
+        job=job,
+        settings=settings,
+        streams=streams,
+        offered_per_s=tuple(offers),
+        offered_from=source,
+    )
+
+
+def _job(wanted: Wanted, app: RateApplication | None) -> Job:
+    """What a batch costs: as given, else as the report has it."""
     fixed = _length(wanted.cost_per_batch, "--cost-per-batch")
     each = _length(wanted.cost_per_record, "--cost-per-record")
-    error = 0.0
-    interval = _length(wanted.interval, "--interval")
-    settings = Settings(interval_ms=round(interval) if interval else DEFAULT_INTERVAL_MS)
-    if wanted.report is not None:
-        app = _application(wanted.report)
-        settings = settings_of(app, round(interval) if interval else None)
-        keeping = app.keeping
-        if keeping is not None and each is None and keeping.cost_per_record_ms is not None:
-            fixed = keeping.cost_per_batch_ms if fixed is None else fixed
-            each, error = keeping.cost_per_record_ms, keeping.cost_error_ms or 0.0
-    if each is None:
+    if each is not None and each <= 0:
+        raise FlowdiagError("--cost-per-record must be above 0")
+    keeping, error = (app.keeping, 0.0) if app is not None else (None, 0.0)
+    if keeping is not None and each is None and keeping.cost_per_record_ms is not None:
+        fixed = keeping.cost_per_batch_ms if fixed is None else fixed
+        each, error = keeping.cost_per_record_ms, keeping.cost_error_ms or 0.0
+    if each is None or each <= 0:
         raise FlowdiagError(
             "what a record costs is not known",
             hint="give --cost-per-record, or a report whose batches differ enough in size",
         )
-    if settings.interval_ms < 1:
-        raise FlowdiagError("--interval must be at least 1 ms")
-    return Job(fixed_ms=fixed or 0.0, per_record_ms=each, error_ms=error), settings
+    slots = 1 if app is None else state.at_once(app.settings)
+    return Job(fixed_ms=max(0.0, fixed or 0.0), per_record_ms=each, error_ms=error, at_once=slots)
+
+
+def _offers(
+    wanted: Wanted, app: RateApplication | None, sustains_per_s: float, job: Job
+) -> tuple[list[float], str]:
+    """What comes in, by batch, and where that is from; as the rules of `flowdiag rate` take it.
+
+    Raises:
+        FlowdiagError: `--offered` is no rate, or no number of batches.
+    """
+    if wanted.offered is not None:
+        return offered_per_s(wanted.offered, wanted.batches), "as given"
+    keeping = None if app is None else app.keeping
+    if app is None or keeping is None or not keeping.records_per_s:
+        # A fixed cost above the interval leaves no rate that fits: then by the records' cost alone.
+        fits = sustains_per_s or 1000 * job.at_once / job.per_record_ms
+        rate = advice.offered_per_s(None, fits, held=True)
+        source = "twice what fits, since --offered does not say"
+    else:
+        held = app.back_pressure is True and any(one.held_by != "source" for one in app.streams)
+        held = held or any(one.limit is not None for one in app.streams)
+        taken = keeping.records_per_s
+        rate = advice.offered_per_s(taken, keeping.sustainable_per_s, held=held)
+        source = "as the report's last batches took it"
+        if held:
+            source += ", though something held them back"
+        if rate > taken:
+            source = "twice what fits, since in the report something held it back"
+    return offered_per_s(repr(rate), wanted.batches), source
 
 
 def _application(path: str) -> RateApplication:
     report = read_report(path)
-    apps = [app for app in report.data.applications or () if app.batches]
+    if report.tool.command != "rate":
+        raise FlowdiagError(
+            f"'{path}' is a report of flowdiag {report.tool.command}, not of rate",
+            hint="make one with flowdiag rate … --format json --output report.json",
+        )
+    found = report.data.applications or []
+    apps = [app for app in found if app.batches]
+    if not apps and any(app.queries for app in found):
+        raise FlowdiagError(
+            "the report holds queries of Structured Streaming, which have no rate estimator",
+            hint="flowdiag simulate pid is about DStreams",
+        )
     if len(apps) != 1:
         raise FlowdiagError(
             f"the report holds {len(apps)} applications with batches, not one",
             hint="flowdiag rate --application APP --format json",
         )
+    interval = apps[0].batch_interval_ms
+    if interval is not None and interval < 1:
+        raise FlowdiagError(f"'{path}' has a batch interval of {interval} ms")
     return apps[0]
 
 
 def settings_of(app: RateApplication, interval_ms: int | None = None) -> Settings:
     """The settings of an application, Spark's defaults where nothing was set."""
-    told = app.settings
-    return Settings(
+    return advice.settings_from(
+        app.settings,
         interval_ms=interval_ms or app.batch_interval_ms or DEFAULT_INTERVAL_MS,
-        gains=rate_pid.gains_of(told),
-        max_rate=rate_pid.number(told.get(rate_pid.MAX_RATE)),
-        initial_rate=rate_pid.number(told.get(rate_pid.INITIAL_RATE)),
-        back_pressure=app.back_pressure is not False,
+        streams=len(app.streams),
+        gains=rate_pid.gains_of(app.settings),
+        back_pressure=app.back_pressure is True,
     )
 
 
-def tried(settings: Settings, wanted: Wanted) -> Settings:
+_GAINS: Final = ("proportional", "integral", "derived", "min_rate")
+
+
+def tried(settings: Settings, wanted: Wanted, streams: int = 1) -> Settings:
     """The settings with what was given on the command line.
 
+    Args:
+        settings: as they are.
+        wanted: the flags; floors and limits are those of each stream.
+        streams: how many there are.
+
     Raises:
-        FlowdiagError: a value that Spark refuses to start with.
+        FlowdiagError: a value that Spark refuses to start with, or gains without an estimator.
     """
-    names = ("proportional", "integral", "derived", "min_rate")
-    gains = {name: value for name in names if (value := getattr(wanted, name)) is not None}
+    gains = {name: value for name in _GAINS if (value := getattr(wanted, name)) is not None}
+    if wanted.back_pressure is False and gains:
+        option = "--" + next(iter(gains)).replace("_", "-")
+        raise FlowdiagError(f"{option} does nothing with --no-back-pressure")
+    for name, value in gains.items():
+        if not value < 1e15:
+            raise FlowdiagError(f"--{name.replace('_', '-')} must be a number below 1e15")
+    if "min_rate" in gains:
+        gains["min_rate"] *= streams
     try:
         changed = replace(settings.gains, **gains)
     except ValueError as error:
         raise FlowdiagError(f"Spark refuses to start: {error}") from None
-    for name, value in (("--max-rate", wanted.max_rate), ("--initial-rate", wanted.initial_rate)):
-        if value is not None and value <= 0:
-            raise FlowdiagError(f"{name} must be above 0")
+    most = positive(wanted.max_rate, "--max-rate")
+    first = positive(wanted.initial_rate, "--initial-rate")
+    on = settings.back_pressure or bool(gains)
     return replace(
         settings,
         gains=changed,
-        max_rate=settings.max_rate if wanted.max_rate is None else wanted.max_rate,
-        initial_rate=settings.initial_rate if wanted.initial_rate is None else wanted.initial_rate,
-        back_pressure=wanted.back_pressure and (settings.back_pressure or bool(gains)),
+        max_rate=settings.max_rate if most is None else most * streams,
+        initial_rate=settings.initial_rate if first is None else first * streams,
+        back_pressure=on if wanted.back_pressure is None else wanted.back_pressure,
     )
 
 
-def offered_per_s(text: str | None, batches: int | None) -> list[float]:
+def offered_per_s(text: str, batches: int | None) -> list[float]:
     """The rate that comes in, per batch.
 
     Raises:
@@ -152,8 +246,6 @@ def offered_per_s(text: str | None, batches: int | None) -> list[float]:
     """
     if batches is not None and not 1 <= batches <= MOST_BATCHES:
         raise FlowdiagError(f"--batches must be 1 to {MOST_BATCHES}")
-    if text is None:
-        return [ENDLESS] * (batches or DEFAULT_BATCHES)
     rates: list[float] = []
     for part in text.split(","):
         times, _, rate = part.strip().rpartition("x")
@@ -172,10 +264,16 @@ def _length(text: str | None, option: str) -> float | None:
     return None if text is None else length(text, option, below=1e12)
 
 
-def _document(job: Job, outcomes: Mapping[str, Outcome], settings: Mapping[str, Settings]) -> str:
+def _document(
+    load: Workload, outcomes: Mapping[str, Outcome], settings: Mapping[str, Settings]
+) -> str:
     document = {
         "schema": "flowdiag.simulation/1",
-        "job": msgspec.to_builtins(job),
+        "job": msgspec.to_builtins(load.job),
+        "streams": load.streams,
+        "sustainable_per_s": round(load.job.sustains_per_s(settings["tried"].interval_ms), 3),
+        "offered_per_s": load.offered_per_s[-1],
+        "offered_from": load.offered_from,
         "outcomes": [
             {"name": name, "settings": msgspec.to_builtins(settings[name]), **_wire(outcome)}
             for name, outcome in outcomes.items()
@@ -188,6 +286,7 @@ def _wire(outcome: Outcome) -> dict[str, object]:
     return {
         "steady_per_s": round(outcome.steady_per_s, 3),
         "delay_ms": outcome.delay_ms,
+        "settling": outcome.settling,
         "settling_ms": outcome.settling_ms,
         "overshoot": round(outcome.overshoot, 4),
         "queued": outcome.queued,

@@ -22,9 +22,9 @@ _YOUNG: Final = 50_000  # objects
 
 
 # Commands that always need Spark.
-_COMMANDS: Final = frozenset({"checkpoints", "queues", "rate", "startup"})
+_COMMANDS: Final = frozenset({"diagnose", "checkpoints", "queues", "rate", "startup"})
 # Options that decide how Spark is started, or that it is not.
-_DECIDING: Final = ("-h", "--help", "--master", "--java-heap", "-c", "--config")
+_DECIDING: Final = ("-h", "--help", "--show-config", "--master", "--java-heap", "-c", "--config")
 
 
 @dataclass(slots=True)

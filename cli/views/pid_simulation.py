@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from flowdiag.analyses import say
-from flowdiag.analyses.rate.model import Job, Outcome, Settings
+from flowdiag.analyses.rate.model import LONGEST, Outcome, Settings, Settling
 from flowdiag.cli.chart import labelled
 from flowdiag.cli.grid import Column, drawn, listing
 from flowdiag.cli.output import page_here
 
+if TYPE_CHECKING:
+    from flowdiag.cli.simulations.pid import Workload
+
 POOR_FIT: Final = 0.25  # of the interval: with a larger error the model predicts little
 
 
-def page_of(job: Job, outcomes: Mapping[str, Outcome], settings: Mapping[str, Settings]) -> str:
+def page_of(
+    load: Workload, outcomes: Mapping[str, Outcome], settings: Mapping[str, Settings]
+) -> str:
     """The outcomes for a terminal.
 
     Args:
-        job: what a batch costs.
+        load: what is simulated.
         outcomes: by name: as it is, tried.
         settings: of each name.
     """
-    page = page_here()
-    blocks: list[RenderableType] = [_job_line(job, settings["tried"]), _table(outcomes)]
+    page, job = page_here(), load.job
+    blocks: list[RenderableType] = [
+        _job_line(load, settings["tried"]),
+        Text(f"offered {_offered(load)} records/s, {load.offered_from}"),
+        _table(outcomes, settings),
+    ]
     for name, outcome in outcomes.items():
         values = [b.records * 1000 / settings[name].interval_ms for b in outcome.batches]
         # A first batch without a limit would flatten all others.
@@ -40,13 +49,17 @@ def page_of(job: Job, outcomes: Mapping[str, Outcome], settings: Mapping[str, Se
     return drawn(blocks, page)
 
 
-def _table(outcomes: Mapping[str, Outcome]) -> RenderableType:
+def _table(outcomes: Mapping[str, Outcome], settings: Mapping[str, Settings]) -> RenderableType:
     return listing(
         outcomes.items(),
         Column("", lambda item: item[0], "wrap"),
         Column("steady rate", lambda item: f"{_rate(item[1])}/s", "right-wrap"),
         Column("delay", lambda item: say.duration(item[1].delay_ms), "right-wrap"),
-        Column("settles after", lambda item: _settled(item[1]), "right-wrap"),
+        Column(
+            "settles after",
+            lambda item: _settled(item[1], settings[item[0]].interval_ms),
+            "right-wrap",
+        ),
         Column("overshoot", lambda item: say.share(max(0.0, item[1].overshoot)), "right-wrap"),
         Column("waiting batches", lambda item: str(item[1].queued), "right-wrap"),
     )
@@ -56,23 +69,42 @@ def _rate(outcome: Outcome) -> str:
     return say.number(round(outcome.steady_per_s, 1))
 
 
-def _settled(outcome: Outcome) -> str:
-    return "never" if outcome.settling_ms is None else say.duration(outcome.settling_ms)
+def _settled(outcome: Outcome, interval_ms: int) -> str:
+    match outcome.settling:
+        case Settling.GROWS:
+            return "never: the delay grows"
+        case Settling.SWINGS:
+            return "never: the rate swings"
+        case Settling.LATER:
+            return f"not within {say.duration(LONGEST * interval_ms)}"
+    return say.duration(outcome.settling_ms or 0)
 
 
-def _job_line(job: Job, settings: Settings) -> Text:
-    capacity = (settings.interval_ms - job.fixed_ms) / max(job.per_record_ms, 1e-9)
-    sustains = max(0.0, capacity * 1000 / settings.interval_ms)
-    gains = settings.gains
+def _offered(load: Workload) -> str:
+    """What comes in, as often as it changes."""
+    changes: list[float] = []
+    for rate in load.offered_per_s:
+        if rate not in changes[-1:]:
+            changes.append(rate)
+    told = [say.number(round(rate, 1)) for rate in changes]
+    return ", then ".join(told if len(told) <= 4 else [*told[:3], "…"])
+
+
+def _job_line(load: Workload, settings: Settings) -> Text:
+    job, gains = load.job, settings.gains
+    sustains = job.sustains_per_s(settings.interval_ms)
+    floor = f"minRate {gains.min_rate / load.streams:g}"
+    floor += f" for each of {load.streams} streams" if load.streams > 1 else ""
     estimator = (
         f"proportional {gains.proportional:g}, integral {gains.integral:g}, derived"
-        f" {gains.derived:g}, minRate {gains.min_rate:g}"
+        f" {gains.derived:g}, {floor}"
         if settings.back_pressure
         else "no back pressure"
     )
     fit = f" (batches miss that by {say.duration(job.error_ms)})" if job.error_ms else ""
+    at_once = f", {job.at_once} batches at once" if job.at_once > 1 else ""
     return Text(
-        f"{say.duration(job.fixed_ms)} per batch and {job.per_record_ms:g} ms per record{fit} every"
-        f" {say.duration(settings.interval_ms)}: at most {say.number(round(sustains, 1))}"
+        f"{say.duration(job.fixed_ms)} per batch and {job.per_record_ms:.4g} ms per record{fit} every"
+        f" {say.duration(settings.interval_ms)}{at_once}: at most {say.number(round(sustains, 1))}"
         f" records/s · {estimator}"
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.analyses.rate.model import Job, Settings, kafka_share, simulate
-from flowdiag.analyses.rate.pid import Gains
+from flowdiag.analyses.rate.model import Job, Settings, Settling, kafka_share, simulate
+from flowdiag.analyses.rate.pid import Gains, Observation, Step
 from flowdiag.analyses.rate.stability import fit, trend
 from flowdiag.analyses.rate.token_bucket import TokenBucket
 
@@ -143,3 +145,27 @@ def test_no_setting_breaks_it(
         [offered] * 15,
     )
     assert len(outcome.batches) == 15 and all(batch.records >= 0 for batch in outcome.batches)
+    assert (outcome.settling_ms is not None) == (outcome.settling is Settling.SETTLED)
+
+
+def test_a_rate_beyond_all_numbers_is_published_as_the_jvm_does() -> None:
+    gains = Gains(proportional=0.1, integral=0.0, derived=0.4915903696512761, min_rate=1)
+    job = Job(fixed_ms=0.1, per_record_ms=25.180379169258828)
+    simulate(job, Settings(interval_ms=500, gains=gains), [954.9353008498608] * 15)
+    told = Observation(time_ms=0, elements=1, processing_delay_ms=1, scheduling_delay_ms=0)
+    for rate, published in ((math.inf, 2**63 - 1), (math.nan, 0), (9.9, 9)):
+        assert Step(observation=told, outcome="new-rate", new_rate=rate).published == published
+
+
+def test_several_batches_at_once() -> None:
+    settings = Settings(interval_ms=1000, back_pressure=False)
+    one = simulate(Job(fixed_ms=500, per_record_ms=5), settings, [200.0] * 60)
+    two = simulate(Job(fixed_ms=500, per_record_ms=5, at_once=2), settings, [200.0] * 60)
+    assert (one.settling, two.settling) == (Settling.GROWS, Settling.SETTLED)
+    assert two.delay_ms == 1500 and two.steady_per_s == 200
+
+
+def test_what_takes_hours_to_settle_is_not_called_never() -> None:
+    job = Job(fixed_ms=60, per_record_ms=5)
+    outcome = simulate(job, Settings(interval_ms=1000, gains=Gains(min_rate=10)), [1e6] * 60)
+    assert outcome.settling is Settling.LATER and len(outcome.batches) == 60

@@ -47,6 +47,7 @@ def test_a_failed_run_leaves_a_valid_document() -> None:
         "reason": None,
         "understood": [],
         "suggestions": [],
+        "left_out": {},
     }
     assert document["errors"] == [{"message": "this is a bug", "hint": "report it", "source": None}]
 

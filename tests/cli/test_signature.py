@@ -27,7 +27,7 @@ def test_shared_options_stand_behind_the_own_ones() -> None:
 @pytest.mark.parametrize(
     ("command", "wanted", "renamed"),
     [
-        (simulate.pid, pid.Wanted, {"shape": "as_json", "no_back_pressure": "back_pressure"}),
+        (simulate.pid, pid.Wanted, {"shape": "as_json"}),
         (simulate.credits, credits.Wanted, {"shape": "as_json"}),
     ],
 )

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from flowdiag.analyses.rate.data import rate_data
+from flowdiag.analyses.rate.model import Job, Settings
+from flowdiag.analyses.rate.pid import Gains
 from flowdiag.analyses.report.build import build_report
 from flowdiag.analyses.report.wire import Data, encode
 from flowdiag.cli.app import main
 from tests.analyses import rate_workbench as w
 
+COSTS: Final = Job(fixed_ms=60, per_record_ms=5)
+RISING: Final = tuple([40.0 + 4 * n for n in range(40)] + [400.0] * 40)
 BASE = ["simulate", "pid", "--cost-per-batch", "60ms", "--cost-per-record", "5ms"]
 
 
@@ -40,6 +46,16 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
         (["--offered", "-3"], "'-3' is no rate"),
         (["--batches", "0"], "--batches must be 1 to 100000"),
         (["--interval", "often"], "--interval 'often' is no length of time"),
+        (["--interval", "2"], "--interval '2' has no unit"),
+        (["--interval", "0"], "--interval must be at least 1 ms"),
+        (["--interval", "0.5ms"], "--interval must be at least 1 ms"),
+        (["--cost-per-record", "0s"], "--cost-per-record must be above 0"),
+        (["--proportional", "inf"], "--proportional must be a number"),
+        (["--integral", "nan"], "--integral must be a number"),
+        (["--max-rate", "nan"], "--max-rate must be above 0"),
+        (["--initial-rate", "inf"], "--initial-rate must be above 0"),
+        (["--no-back-pressure", "--min-rate", "5"], "--min-rate does nothing with"),
+        (["--output", "nowhere/at/all.json"], "cannot write 'nowhere/at/all.json'"),
         (["--max-rate", "0"], "--max-rate must be above 0"),
         (["nowhere.json"], "nowhere.json"),
     ],
@@ -55,13 +71,15 @@ def test_costs_must_come_from_somewhere(capsys: pytest.CaptureFixture[str]) -> N
     assert "what a record costs is not known" in capsys.readouterr().err
 
 
-def test_costs_and_settings_of_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from flowdiag.analyses.rate.model import Job, Settings
-    from flowdiag.analyses.rate.pid import Gains
-
-    tried = Settings(interval_ms=1000, gains=Gains(min_rate=250), max_rate=500)
-    offered = [40.0 + 4 * n for n in range(40)] + [400.0] * 40
-    app = w.simulated(Job(fixed_ms=60, per_record_ms=5), tried, offered)
+def report_of(
+    tried: Settings,
+    offered: Sequence[float],
+    job: Job = COSTS,
+    change: Callable[[dict[str, Any]], None] = lambda document: None,
+    **values: Any,
+) -> bytes:
+    """What `flowdiag rate --format json` writes of a simulated application."""
+    app = w.simulated(job, tried, list(offered), **values)
     outcomes = w.outcomes(app)
     report = build_report(
         command="rate",
@@ -72,12 +90,219 @@ def test_costs_and_settings_of_a_report(tmp_path: Path, capsys: pytest.CaptureFi
         located={},
         assessed=True,
     )
+    document = json.loads(encode(report))
+    change(document)
+    return json.dumps(document).encode()
+
+
+def simulated(path: Path, *more: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    assert main(["simulate", "pid", str(path), *more, "-f", "json"]) == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def test_costs_and_settings_of_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tried = Settings(interval_ms=1000, gains=Gains(min_rate=250), max_rate=500)
     path = tmp_path / "report.json"
-    path.write_bytes(encode(report))
-    arguments = ["simulate", "pid", str(path), "--offered", "400", "--min-rate", "10", "-f", "json"]
-    assert main(arguments) == 0
-    document = json.loads(capsys.readouterr().out)
+    path.write_bytes(report_of(tried, RISING))
+    document = simulated(path, "--offered", "400", "--min-rate", "10", capsys=capsys)
     assert document["job"]["per_record_ms"] == pytest.approx(5, rel=0.1)
     before, after = document["outcomes"]
     assert before["settings"]["gains"]["min_rate"] == 250
     assert after["steady_per_s"] < before["steady_per_s"] and after["delay_ms"] < before["delay_ms"]
+
+
+def test_what_comes_in_is_taken_from_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The two lines of the README: without --offered, what the report's batches took."""
+    path = tmp_path / "report.json"
+    path.write_bytes(report_of(Settings(interval_ms=1000, back_pressure=False), RISING))
+    report = json.loads(path.read_bytes())["data"]["applications"][0]["keeping"]
+    document = simulated(path, "--min-rate", "10", capsys=capsys)
+    assert document["offered_per_s"] == report["records_per_s"] == 400
+    assert document["offered_from"] == "as the report's last batches took it"
+    before, after = document["outcomes"]
+    assert (before["settling"], before["settling_ms"]) == ("delay-grows", None)
+    # With an estimator it comes to what the report itself calls sustainable.
+    assert after["settling"] == "settled"
+    assert after["steady_per_s"] == pytest.approx(report["sustainable_per_s"], rel=0.02)
+    assert main(["simulate", "pid", str(path), "--min-rate", "10"]) == 0
+    out = capsys.readouterr().out
+    assert "offered 400 records/s, as the report's last batches took it" in out
+    assert "never: the delay grows" in out
+
+
+def test_a_source_that_is_held_back_has_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tried = Settings(interval_ms=1000, gains=Gains(min_rate=10), max_rate=500)
+    path = tmp_path / "report.json"
+    path.write_bytes(report_of(tried, RISING))
+    document = simulated(path, capsys=capsys)
+    assert document["offered_per_s"] == pytest.approx(2 * document["sustainable_per_s"], rel=0.001)
+    assert "held it back" in document["offered_from"]
+    (outcome,) = document["outcomes"]
+    assert outcome["name"] == "tried" and outcome["settling"] == "settled"
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+@pytest.mark.parametrize("each", [5.0, 0.00123456789])
+def test_it_agrees_with_the_sustainable_rate_of_the_report(
+    slots: int, each: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = Job(fixed_ms=60, per_record_ms=each)
+    tried = Settings(interval_ms=1000, back_pressure=False)
+    offered = [n / each for n in (200, 250, 300, 350, 400, 450, 500, 550, 600) * 6]
+
+    def with_slots(document: dict[str, Any]) -> None:
+        (app,) = document["data"]["applications"]
+        app["settings"]["spark.streaming.concurrentJobs"] = str(slots)
+        keeping = app["keeping"]
+        room = slots * 1000 - keeping["cost_per_batch_ms"]
+        keeping["sustainable_per_s"] = room / keeping["cost_per_record_ms"]
+
+    path = tmp_path / "report.json"
+    path.write_bytes(report_of(tried, offered, job, with_slots))
+    keeping = json.loads(path.read_bytes())["data"]["applications"][0]["keeping"]
+    document = simulated(path, capsys=capsys)
+    assert document["sustainable_per_s"] == pytest.approx(keeping["sustainable_per_s"], rel=1e-6)
+    # And it plays as many at once: with two, what takes 1.9 s fits into 1 s.
+    rate = 0.95 * keeping["sustainable_per_s"]
+    (outcome,) = simulated(path, "--offered", f"{rate:.3f}", capsys=capsys)["outcomes"]
+    assert outcome["settling"] == "settled"
+    assert outcome["steady_per_s"] == pytest.approx(rate, rel=0.01)
+
+
+def test_floors_are_those_of_each_stream(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def twice(document: dict[str, Any]) -> None:
+        (app,) = document["data"]["applications"]
+        app["streams"] = [{**app["streams"][0], "stream_id": n} for n in (0, 1)]
+
+    path = tmp_path / "report.json"
+    tried = Settings(interval_ms=1000, gains=Gains(min_rate=30), max_rate=500)
+    path.write_bytes(report_of(tried, RISING, COSTS, twice))
+    before, after = simulated(path, "--min-rate", "10", capsys=capsys)["outcomes"]
+    assert before["settings"]["gains"]["min_rate"] == 60
+    assert (after["settings"]["gains"]["min_rate"], after["settings"]["max_rate"]) == (20, 1000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        # A burst before the first estimate takes minutes to work off; then it does settle.
+        (["--offered", "2000", "--min-rate", "10"], "settled"),
+        (["--offered", "400", "--min-rate", "300"], "delay-grows"),
+        (["--offered", "400", "--no-back-pressure"], "delay-grows"),
+        (["--offered", "100", "--no-back-pressure"], "settled"),
+        (["--offered", "5x2000,1x20", "--no-back-pressure"], "settled"),
+        (["--offered", "190", "--no-back-pressure"], "delay-grows"),  # barely above what fits
+        (["--offered", "185", "--no-back-pressure"], "settled"),
+        (["--offered", "400", "--proportional", "2.5", "--min-rate", "10"], "rate-swings"),
+    ],
+)
+def test_never_is_what_never_settles(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*BASE, *arguments, "-f", "json"]) == 0
+    (outcome,) = json.loads(capsys.readouterr().out)["outcomes"]
+    assert outcome["settling"] == told
+    assert (outcome["settling_ms"] is not None) == (told == "settled")
+    assert main([*BASE, *arguments]) == 0
+    assert ("never" in capsys.readouterr().out) == (told != "settled")
+
+
+def test_back_pressure_beside_its_negation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "report.json"
+    path.write_bytes(report_of(Settings(interval_ms=1000, back_pressure=False), RISING))
+    before, after = simulated(path, "--back-pressure", capsys=capsys)["outcomes"]
+    assert not before["settings"]["back_pressure"] and after["settings"]["back_pressure"]
+    assert main(["simulate", "pid", "--help"]) == 0
+    assert "--back-pressure/--no-back-pressure" in capsys.readouterr().out
+
+
+def test_the_outcome_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, more in (("a.txt", []), ("a.json", ["-f", "json"])):
+        assert main([*BASE, *more, "-o", str(tmp_path / name)]) == 0
+    assert capsys.readouterr().out == ""
+    assert "steady rate" in (tmp_path / "a.txt").read_text()
+    assert json.loads((tmp_path / "a.json").read_text())["outcomes"]
+
+
+BROKEN = {
+    "an event log": b'{"Event":"SparkListenerLogStart","Spark Version":"3.5.7"}\n{"Event":"x"}\n',
+    "a picture": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
+    "nothing": b"",
+    "lists without end": b"[" * 100_000,
+    "objects without end": b'{"a":' * 100_000,
+    "UTF-16": '{"schema"'.encode("utf-16"),
+    "only a head": b'{"schema": "flowdiag.report/1"}',
+    "another schema": b'{"schema": "flowdiag.report/9"}',
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_what_is_no_report(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "report.json"
+    path.write_bytes(BROKEN[kind])
+    for command in (["simulate", "pid"], ["render"]):
+        assert main([*command, str(path)]) == 2
+        said = capsys.readouterr()
+        first, *hint = said.err.splitlines()
+        assert first.startswith(f"error: '{path}' is ") and len(hint) == 1 and not said.out
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda d: d["tool"].update(command="checkpoints"), "is a report of flowdiag checkpoints"),
+        (lambda d: d["data"].pop("applications"), "holds 0 applications"),
+        (lambda d: d["data"]["applications"][0].update(batch_interval_ms=0), "interval of 0 ms"),
+        (lambda d: d["data"]["applications"][0].update(keeping=None), "what a record costs"),
+        (
+            lambda d: d["data"]["applications"][0]["keeping"].update(cost_per_record_ms=-1),
+            "what a record costs",
+        ),
+        (lambda d: d["data"]["applications"].append(d["data"]["applications"][0]), "holds 2"),
+    ],
+)
+def test_a_report_that_cannot_be_simulated(
+    change: Any, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "report.json"
+    path.write_bytes(report_of(Settings(interval_ms=1000), RISING, COSTS, change))
+    assert main(["simulate", "pid", str(path)]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_odd_settings_of_a_report_are_those_that_spark_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def odd(document: dict[str, Any]) -> None:
+        settings = document["data"]["applications"][0]["settings"]
+        settings["spark.streaming.receiver.maxRate"] = "0"  # no limit
+        settings["spark.streaming.backpressure.pid.integral"] = "nan"
+        settings["spark.streaming.concurrentJobs"] = "many"
+
+    path = tmp_path / "report.json"
+    path.write_bytes(report_of(Settings(interval_ms=1000), RISING, COSTS, odd))
+    (outcome,) = simulated(path, capsys=capsys)["outcomes"]
+    assert outcome["settings"]["max_rate"] is None
+    assert outcome["settings"]["gains"]["integral"] == 0.2
+
+
+def test_a_bug_names_an_option_that_there_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("flowdiag.cli.simulations.pid.workload", lambda wanted: 1 / 0)
+    assert main(BASE) == 4
+    assert "--debug shows the traceback" in capsys.readouterr().err
+    assert main([*BASE, "--debug"]) == 4
+    assert "Traceback" in capsys.readouterr().err
+    for command in (["rules"], ["explain"], ["simulate", "credits"], ["warm"], ["render"]):
+        assert main([*command, "--help"]) == 0
+        assert capsys.readouterr().out.count("--debug") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -88,3 +89,34 @@ def test_wrong_usage(more: list[str], told: str, capsys: pytest.CaptureFixture[s
 def test_costs_must_come_from_somewhere(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "credits"]) == 2
     assert "give --rate and --service" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--service", "--buffer-timeout", "--debloat"])
+def test_a_length_of_time_has_a_unit(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*BASE, option, "5"]) == 2
+    assert f"{option} '5' has no unit" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["event log", "pictures", "empty folder"])
+def test_inputs_of_nothing_that_can_be_simulated(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "input"
+    if kind == "event log":
+        path.write_text('{"Event":"SparkListenerLogStart","Spark Version":"3.5.7"}\n')
+    else:
+        path.mkdir()
+    if kind == "pictures":
+        for name in "ab":
+            (path / f"{name}.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    assert main(["simulate", "credits", "--from", str(path)]) == 2
+    said = capsys.readouterr()
+    first, hint = said.err.splitlines()
+    assert first.startswith("error: no input tells of a Flink job") and not said.out
+    assert hint.startswith("  hint: give logs")
+
+
+def test_the_outcome_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "outcome.json"
+    assert main([*BASE, *SMALL, "-f", "json", "-o", str(path)]) == 0
+    assert json.loads(path.read_text())["bottleneck"] == "sink" and not capsys.readouterr().out

@@ -58,7 +58,7 @@ class Overtaken(Limits):
 
 def judge(assessed: Assessed, limits: Overtaken) -> Iterator[Finding | Inconclusive]:
     """One finding per application whose estimators miss batches."""
-    if present.concurrent(assessed.app) < 2:
+    if present.at_once(assessed.app.settings) < 2:
         return
     for estimator in assessed.estimators:
         missed, counted = overtaken(estimator)
@@ -84,7 +84,7 @@ def overtaken(estimator: Replay) -> tuple[int, int]:
 
 
 def _finding(assessed: Assessed, missed: int, counted: int, limits: Overtaken) -> Finding:
-    slots = present.concurrent(assessed.app)
+    slots = present.at_once(assessed.app.settings)
     return of_option(
         assessed,
         OPTION,

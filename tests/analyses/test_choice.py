@@ -1,0 +1,173 @@
+"""Rules that a user does not want to hear: silent, named, and never a reason to be called healthy."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowdiag.analyses.choice import Choice, chosen, means
+from flowdiag.analyses.diagnosis import Looked, Measured, judged
+from flowdiag.analyses.options import Options
+from flowdiag.analyses.rate.facts import RateFacts
+from flowdiag.analyses.rate.model import Job, Settings
+from flowdiag.analyses.rate.topic import RATE
+from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.rule import Rule
+from flowdiag.analyses.topics import all_rules
+from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.sources.discover import discover
+
+from . import rate_workbench as w
+
+RULES = all_rules()
+CODES = [rule.code for rule in RULES]
+RT101 = next(rule for rule in RULES if rule.code == "RT101")
+
+
+def rule(code: str) -> Rule:
+    return next(rule for rule in RULES if rule.code == code)
+
+
+@pytest.mark.parametrize(
+    ("select", "ignore", "why"),
+    [
+        ([], [], None),
+        (["RT101"], [], None),
+        (["rt1"], [], None),
+        (["overloaded-batches"], [], None),
+        (["Overloaded-Batches"], [], None),
+        (["CP"], [], "--select CP"),
+        (["CP", "BP101"], [], "--select CP,BP101"),
+        ([], ["RT"], "--ignore RT"),
+        ([], ["RT1"], "--ignore RT1"),
+        ([], ["overloaded-batches"], "--ignore overloaded-batches"),
+        ([], ["CP"], None),
+        # The longer beginning decides, wherever it stands; between equals, ignoring wins.
+        (["RT1"], ["RT"], None),
+        (["RT"], ["RT1"], "--ignore RT1"),
+        (["RT101"], ["RT", "RT1"], None),
+        (["overloaded-batches"], ["RT101"], "--ignore RT101"),
+        (["RT"], ["RT"], "--ignore RT"),
+    ],
+)
+def test_which_rules_are_heard(select: list[str], ignore: list[str], why: str | None) -> None:
+    assert chosen(select, ignore, RULES).ignored(RT101) == why
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("RT999", "did you mean RT"),
+        ("checkpoint-expird", "did you mean checkpoint-expired?"),
+        ("overloaded", "did you mean overloaded-"),
+        ("CX", "codes begin with BP, CP"),
+        ("wholly different words", "codes begin with"),
+        ("RT1011", "did you mean RT101?"),
+        ("*", "codes begin with"),
+    ],
+)
+def test_what_chooses_nothing_is_refused(word: str, hint: str) -> None:
+    for select, ignore in (([word], []), (["CP"], ["RT", word])):
+        with pytest.raises(FlowdiagError, match="there is no rule") as error:
+            chosen(select, ignore, RULES)
+        assert error.value.hint is not None and error.value.hint.startswith(hint)
+
+
+@given(st.sampled_from(CODES), st.integers(1, 5))
+def test_every_beginning_of_a_code_chooses_it(code: str, length: int) -> None:
+    assert means(code[:length], rule(code)) and means(code[:length].lower(), rule(code))
+
+
+JOB = Job(fixed_ms=60, per_record_ms=5)
+SICK = w.simulated(
+    Job(fixed_ms=1200, per_record_ms=5),
+    Settings(interval_ms=1000, back_pressure=False),
+    [5 * (n % 9) for n in range(60)],
+)
+WELL = w.simulated(
+    JOB, Settings(interval_ms=1000, back_pressure=False), [100 + n % 20 for n in range(40)]
+)
+SOURCES = discover([__file__]).sources  # findings cite it; none of its lines is read
+LOOKED = Looked(sources=SOURCES, to_scan=SOURCES, asides={}, notes=())
+
+
+def report(app: object, choice: Choice) -> Report:
+    measured = Measured(facts={"rate": RateFacts(applications=(app,))})  # type: ignore[arg-type]
+    return judged((RATE,), LOOKED, measured, Options(choice=choice))
+
+
+def statuses(found: Report) -> dict[str, str]:
+    return {rule.code: rule.status for rule in found.rules}
+
+
+def test_an_ignored_rule_is_silent_and_named() -> None:
+    whole = report(SICK, Choice())
+    other = next(f.code for f in whole.findings if f.code != "RT101")
+    found = report(SICK, Choice(ignore=(other,)))
+    assert [f.code for f in found.findings] == [f.code for f in whole.findings if f.code != other]
+    (said,) = [rule for rule in found.rules if rule.code == other]
+    assert (said.status, said.reason) == ("ignored", f"--ignore {other}")
+    # What is left is what it was: the verdict, and the others' statuses.
+    assert found.summary.verdict == whole.summary.verdict
+    assert {**statuses(whole), other: "ignored"} == statuses(found)
+
+
+@pytest.mark.parametrize("app", [SICK, WELL])
+@pytest.mark.parametrize(
+    "choice",
+    [
+        Choice(ignore=("RT",)),
+        Choice(select=("CP",)),
+        Choice(ignore=("RT1", "RT2", "RT3", "RT4")),
+    ],
+)
+def test_nothing_heard_is_not_healthy(app: object, choice: Choice) -> None:
+    found = report(app, choice)
+    assert found.findings == [] and set(statuses(found).values()) == {"ignored"}
+    assert found.summary.verdict == "inconclusive"
+    assert found.summary.reason == "no rule is heard"
+    assert [app.verdict for app in found.data.applications or ()] == ["inconclusive"]
+    assert found.summary.culprits == [] and found.summary.suggestions == []
+
+
+def test_a_sick_job_is_not_healthy_for_what_is_ignored() -> None:
+    """Every set of rules with which no finding is left: none of them makes it healthy."""
+    spoke = dict.fromkeys(finding.code for finding in report(SICK, Choice()).findings)
+    found = report(SICK, Choice(ignore=tuple(spoke)))
+    assert found.findings == []
+    assert found.summary.verdict == "inconclusive"
+    assert found.summary.reason is not None and "is not heard" in found.summary.reason
+    for code in spoke:
+        alone = report(
+            SICK, Choice(select=tuple(c for c in CODES if c not in spoke), ignore=(code,))
+        )
+        assert alone.summary.verdict == "inconclusive"
+
+
+def test_a_core_rule_that_is_ignored_leaves_a_doubt() -> None:
+    found = report(WELL, Choice(ignore=("RT101",)))
+    assert found.summary.verdict == "inconclusive"
+    assert found.summary.reason == "RT101 overloaded-batches is not heard (--ignore RT101)"
+
+
+def test_a_healthy_one_stays_so_without_rules_that_had_nothing_to_say() -> None:
+    whole = report(WELL, Choice())
+    assert whole.summary.verdict == "healthy"
+    quiet = [rule.code for rule in RATE.rules if not rule.core]
+    found = report(WELL, Choice(ignore=tuple(quiet)))
+    assert found.summary.verdict == "healthy"
+    assert [code for code, status in statuses(found).items() if status != "ignored"] == [
+        rule.code for rule in RATE.rules if rule.core
+    ]
+
+
+def test_where_nothing_was_there_that_is_said_first() -> None:
+    found = judged(
+        (RATE,),
+        LOOKED,
+        Measured(facts={"rate": RateFacts(applications=())}),
+        Options(choice=Choice(ignore=("RT",))),
+    )
+    assert not found.summary.assessed and found.summary.verdict == "inconclusive"
+    assert found.summary.reason is not None and found.summary.reason.startswith("no input holds")
