@@ -18,17 +18,18 @@ from flowdiag.analyses.finding import RuleOutcome
 from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
+from flowdiag.analyses.report.advice import action_of, each_once, first_action
 from flowdiag.analyses.report.evidence import Located
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.wire import (
     DOCUMENTS,
     SCHEMA,
-    Action,
     Culprit,
     Data,
     Evidence,
     Finding,
+    FirstAction,
     Input,
     Measurement,
     Note,
@@ -84,6 +85,7 @@ def report_of(
         asides: warnings about single inputs, by index.
         say: told the name of the stage, for progress.
     """
+    from flowdiag.analyses.report.fitting import typed
     from flowdiag.analyses.report.inputs import describe_inputs, input_problems, unknown_days
 
     untold, named = _untold(outcomes, assessed=assessed), options.named
@@ -107,6 +109,7 @@ def report_of(
             *[*input_problems(inputs), *unknown_days(inputs, processes)],
             *_of_inputs([*asides, *problems], inputs),
         ],
+        paths=typed(named) if not options.privacy.redact else "PATH…",
         privacy=options.privacy,
     )
 
@@ -219,6 +222,7 @@ def build_report(
     suggestions: Sequence[Suggestion] = (),
     warnings: Sequence[Note] = (),
     errors: Sequence[Note] = (),
+    paths: str = "PATH…",
     privacy: Privacy = LOCAL_USE,
 ) -> Report:
     """Put everything that a run found into one document.
@@ -237,6 +241,7 @@ def build_report(
         understood: kinds of records.
         suggestions: what would tell more; left out where the verdict needs none.
         warnings, errors: about the run itself.
+        paths: the inputs, as one types them for the next command.
         privacy: what log text to keep.
     """
     report = Report(
@@ -250,11 +255,14 @@ def build_report(
             calculated=calculated,
             understood=[_understood(kind, located, privacy) for kind in understood],
             suggestions=suggestions,
+            first=first_action(_ranked(_pairs(outcomes)), command, paths),
         ),
         rules=[_rule(outcome) for outcome in outcomes],
         findings=[
-            _finding(outcome, finding, inputs, names, located, privacy)
-            for outcome, finding in sorted(_pairs(outcomes), key=_report_order)
+            _finding(outcome, finding, elsewhere, inputs, names, located, privacy)
+            for (outcome, finding), elsewhere in each_once(
+                sorted(_pairs(outcomes), key=_report_order)
+            )
         ],
         data=data,
         warnings=list(warnings),
@@ -271,6 +279,7 @@ def _summary(
     calculated: bool,
     understood: list[Understood],
     suggestions: Sequence[Suggestion],
+    first: FirstAction | None,
 ) -> Summary:
     """The answer: healthy only what was assessed, runs, and leaves no doubt."""
     whole = judge(outcomes)
@@ -285,6 +294,7 @@ def _summary(
     inconclusive = verdict is f.Verdict.INCONCLUSIVE
     return Summary(
         verdict=verdict,
+        first_action=first,
         cause=whole.cause,
         culprits=list(whole.culprits),
         assessed=assessed or any(outcome.findings for outcome in outcomes),
@@ -365,21 +375,26 @@ def judge_each(
 
 
 def _judgement(pairs: Iterable[Pair], cannot_tell: bool) -> Judgement:
-    serious = [(o, x) for o, x in pairs if x.severity is not f.Severity.INFO]
-    if any(x.severity is f.Severity.CRITICAL and x.state is f.State.ONGOING for _, x in serious):
+    ranked = _ranked(pairs)
+    if any(x.severity is f.Severity.CRITICAL and x.state is f.State.ONGOING for _, x in ranked):
         verdict = f.Verdict.FAILING
-    elif serious:
+    elif ranked:
         verdict = f.Verdict.DEGRADED
     elif cannot_tell:
         verdict = f.Verdict.INCONCLUSIVE
     else:
         verdict = f.Verdict.HEALTHY
-    ranked = sorted(serious, key=_culprit_order)
     return Judgement(
         verdict=verdict,
         cause=next((x.cause for _, x in ranked if x.cause), None),
         culprits=_culprits(ranked),
     )
+
+
+def _ranked(pairs: Iterable[Pair]) -> list[Pair]:
+    """The findings that count, the nearest to the root first."""
+    serious = [(o, x) for o, x in pairs if x.severity is not f.Severity.INFO]
+    return sorted(serious, key=_culprit_order)
 
 
 def _cannot_tell(outcome: f.RuleOutcome, job: JobKey | None) -> bool:
@@ -459,6 +474,7 @@ def _rule(outcome: f.RuleOutcome) -> Rule:
 def _finding(
     outcome: f.RuleOutcome,
     finding: f.Finding,
+    elsewhere: list[str],
     inputs: Sequence[Input],
     names: Mapping[JobKey, str | None],
     located: Mapping[tuple[int, int], Located],
@@ -496,7 +512,8 @@ def _finding(
         ],
         evidence=[_evidence(item, inputs, located, privacy) for item in finding.shown],
         evidence_total=finding.cited,
-        actions=[_action(action) for action in finding.actions],
+        actions=[action_of(action) for action in finding.actions],
+        see=elsewhere,
     )
 
 
@@ -521,18 +538,6 @@ def _evidence(
         offset=item.offset,
         timestamp=iso(time_us),
         excerpt=excerpt if privacy.excerpts else None,
-    )
-
-
-def _action(action: f.Action) -> Action:
-    return Action(
-        text=action.text,
-        option=action.option,
-        current=clean(action.current) if action.current else None,
-        proposed=action.proposed,
-        risk=action.risk,
-        restart_needed=action.restart_needed,
-        verify=action.verify,
     )
 
 

@@ -34,6 +34,8 @@ def _lines(report: Report, page: Page) -> Iterator[str]:
         yield f"{number}. {mark}{said}{mark} — {culprit.code}, {culprit.confidence} confidence"
     if report.summary.culprits:
         yield ""
+    for step in words.first_steps(report):
+        yield from (_say(step), "")
     read = [item for item in report.inputs if item.kind != "not-read"]
     yield _say(f"{say.plural(len(read), 'input')}, {words.span(report, clock)}")
     yield ""
@@ -119,7 +121,9 @@ def _finding(finding: Finding, page: Page, clock: words.Clock) -> Iterator[str]:
         text, details = words.action(action)
         yield f"{number}. {_say(text)}"
         yield from (f"   - {_say(detail)}" for detail in details)
-    if finding.actions:
+    if finding.see:
+        yield f"To do: see {_say(', '.join(finding.see))}"
+    if finding.actions or finding.see:
         yield ""
     shown = finding.evidence if page.verbose else finding.evidence[:3]
     for record in shown:

@@ -211,6 +211,7 @@ def _details(
         for number, (text, details) in enumerate(map(words.action, finding.actions), 1)
     )
     yield "to do", [steps] if finding.actions else []
+    yield "see", [line(", ".join(finding.see))] if finding.see else []
 
 
 def _vote(weight: int, signal: str, says: str) -> Text:
@@ -276,6 +277,10 @@ def _verdict(report: Report, page: Page) -> RenderableType:
             for number, culprit in enumerate(culprits, 1)
         )
         blocks.append(under(ranked))
+    blocks += [
+        under(line(step, "bold" if not n else ""))
+        for n, step in enumerate(words.first_steps(report))
+    ]
     return Group(*blocks)
 
 

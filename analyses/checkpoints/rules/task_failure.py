@@ -240,7 +240,11 @@ def _actions(job: Job, crisis: Crisis, said: Classified | None) -> tuple[Action,
     return (
         *known,
         *(
-            Action(text="An option that the exception itself names", option=key)
+            Action(
+                text=f"Look at {key}: the exception itself names it",
+                option=key,
+                measure="what the exception says of it",
+            )
             for key in named
             if key not in options
         ),
@@ -249,7 +253,7 @@ def _actions(job: Job, crisis: Crisis, said: Classified | None) -> tuple[Action,
 
 # Of the remedies of a cause those that fit a failure.
 _REMEDIES: Final = {
-    "insufficient-network-buffers": ("larger-fraction", "larger-maximum"),
+    "insufficient-network-buffers": ("count",),
     "not-enough-slots": ("more-slots",),
 }
 

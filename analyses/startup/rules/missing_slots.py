@@ -83,7 +83,7 @@ def _finding(job: JobStarting, short: list[Start], refusals: list[Incident]) -> 
     numbers = (
         f"{required or '?'} required, {acquired if acquired is not None else 'fewer'} acquired"
     )
-    per = str(-(-required // taskmanagers)) if required and taskmanagers else None
+    per = -(-required // taskmanagers) if required and taskmanagers else None
     numbered = [(start.slots.ref, None) for start in short if start.slots]
     refused = [(i.ref, i.time_us) for i in refusals]
     return of_start(
