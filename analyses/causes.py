@@ -7,7 +7,7 @@ about a cause; rules fill in places, values and the option's key for the version
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from flowdiag.analyses.option_types import Value
 
@@ -21,6 +21,7 @@ class Remedy:
         option: name of an option in `flink.options` (its key depends on the version), or a key of
             Spark's; None where it is no matter of an option.
         shows_current: whether the value that the option has now stands beside the advice.
+        only: `more` or `less`: the value that is proposed only helps who has less, or more, now.
         proposed: the value to try, where it does not depend on the job; milliseconds, bytes, …
         unset: whether the option is to be taken out of the configuration.
         measure: what to measure first, where no input tells what value would do.
@@ -34,6 +35,7 @@ class Remedy:
     text: str
     option: str | None = None
     shows_current: bool = True
+    only: Literal["more", "less"] | None = None
     proposed: Value | None = None
     unset: bool = False
     measure: str | None = None
@@ -80,12 +82,12 @@ CAUSE_OF_FAILURE: Final = {
 """The word for a kind of failure (`flink.crises.kind_of`)."""
 
 CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
-    "metaspace-full": ("out-of-memory", ("spark-overhead",)),
-    "direct-memory-full": ("out-of-memory", ("spark-overhead",)),
-    "threads-used-up": ("out-of-memory", ("spark-overhead",)),
-    "heap-full": ("out-of-memory", ("spark-heap",)),
-    "container-killed": ("out-of-memory", ("spark-overhead",)),
-    "memory-full": ("out-of-memory", ("spark-heap",)),
+    "metaspace-full": ("out-of-memory", ("more", "spark-overhead")),
+    "direct-memory-full": ("out-of-memory", ("more", "spark-overhead")),
+    "threads-used-up": ("out-of-memory", ("more", "spark-overhead")),
+    "heap-full": ("out-of-memory", ("more", "spark-heap")),
+    "container-killed": ("out-of-memory", ("more", "spark-overhead")),
+    "memory-full": ("out-of-memory", ("more", "spark-heap")),
     "network-buffers": ("insufficient-network-buffers", ("count",)),
     "not-enough-slots": ("not-enough-slots", ("more-slots",)),
     "jobmanager-lost": ("jobmanager-lost", ("pause",)),
@@ -113,7 +115,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "schema-changed": ("schema-changed", ()),
     "checkpoint-changed": ("query-changed", ()),
     "frame-too-large": ("frame-too-large", ()),
-    "class-loading": ("class-loading", ("missing", "conflict")),
+    "class-loading": ("class-loading", ("missing", "conflict")),  # `flink.linkage` tells which
     "invalid-sql": ("invalid-sql", ()),
     "invalid-options": ("invalid-options", ()),
     "not-serializable": ("not-serializable", ()),
@@ -147,6 +149,14 @@ SHARED: Final[dict[str, Remedy]] = {
         restart_needed=True,
         verify="checkpoints complete while the subtask stays busy",
     ),
+    "overtake-if-it-works": Remedy(
+        text="If what the barriers wait for goes on taking records in, let them overtake the data before it",
+        option="unaligned",
+        proposed=True,
+        risk="checkpoints carry in-flight data; no help against slow snapshots and hangs",
+        restart_needed=True,
+        verify="checkpoints complete under back pressure",
+    ),
     "debloat": Remedy(
         text="Or keep less data in flight: let Flink shrink the buffers to what is consumed in a second",
         option="debloat",
@@ -166,6 +176,7 @@ SHARED: Final[dict[str, Remedy]] = {
     ),
     "more-time": Remedy(
         text="Raise the time-out only if what is slow is slow for a good reason",
+        only="more",
         option="timeout",
         risk="a failure throws the job back further",
         measure="how long the slowest subtask takes until it acknowledges",
@@ -174,6 +185,7 @@ SHARED: Final[dict[str, Remedy]] = {
     ),
     "pause": Remedy(
         text="Guarantee time for work between checkpoints",
+        only="more",
         option="min-pause",
         measure="how long the job needs to catch up after a checkpoint",
         restart_needed=True,
@@ -181,6 +193,7 @@ SHARED: Final[dict[str, Remedy]] = {
     ),
     "tolerate": Remedy(
         text="Let single checkpoints fail without failing the job",
+        only="more",
         option="tolerable",
         proposed=3,
         risk="a job that completes no checkpoint goes unnoticed for longer",
@@ -576,6 +589,7 @@ CAUSES: Final[dict[str, Cause]] = {
             ),
             "fewer-files": Remedy(
                 text="Write fewer, larger files",
+                only="more",
                 option="inline-threshold",
                 proposed=102_400,
                 risk="larger checkpoint metadata",
@@ -709,6 +723,7 @@ CAUSES: Final[dict[str, Cause]] = {
             ),
             "longer-heartbeat": Remedy(
                 text="Only if the pauses cannot be avoided: a longer heartbeat time-out",
+                only="more",
                 option="heartbeat-timeout",
                 measure="the longest pause, in the garbage collection log of the JobManager",
                 risk="a TaskManager that is really lost is noticed later",
@@ -817,6 +832,7 @@ CAUSES: Final[dict[str, Cause]] = {
             ),
             "slots": Remedy(
                 text="More slots on each TaskManager (they share its memory)",
+                only="more",
                 option="slots",
                 measure="slots of the TaskManagers that register, against the largest parallelism",
                 restart_needed=True,
@@ -864,6 +880,7 @@ CAUSES: Final[dict[str, Cause]] = {
             ),
             "min-rate": Remedy(
                 text="Let the rate go low enough: Spark's floor is 100 records per second",
+                only="less",
                 option="spark.streaming.backpressure.pid.minRate",
                 measure="records per second of a batch that keeps up",
                 restart_needed=True,
@@ -1105,6 +1122,7 @@ CAUSES: Final[dict[str, Cause]] = {
         remedies={
             "retention": Remedy(
                 text="Keep the topic's records for longer than the delay grows",
+                only="more",
                 option="retention.ms",
                 measure="how late batches are, or how long the job may be down",
                 risk="more disk on the brokers",
@@ -1124,6 +1142,7 @@ CAUSES: Final[dict[str, Cause]] = {
             ),
             "less-in-line": Remedy(
                 text="Keep less state in the metadata itself",
+                only="less",
                 option="inline-threshold",
                 proposed=20_480,
                 needs=("much-in-metadata",),

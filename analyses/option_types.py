@@ -403,6 +403,47 @@ def shown(option: str | None, text: str, version: Version | None = None) -> str:
     return f"{text} {kind.unit}" if bare else said
 
 
+def number_of(option: str, text: str, version: Version | None = None) -> float | None:
+    """The number that a value stands for: milliseconds, bytes, a count; None for words.
+
+    >>> number_of("execution.checkpointing.timeout", "10 min"), number_of("restart-strategy", "none")
+    (600000.0, None)
+    """
+    kind = type_of(option, version)
+    if kind is None:
+        return None
+    if kind.shown is _as_time:
+        return duration_ms(text)
+    if kind.shown in (_as_size, _as_mebibytes):
+        return size_bytes(f"{text}m" if kind.shown is _as_mebibytes and text.isdecimal() else text)
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def helps(only: str | None, option: str, now: str, wanted: str, version: Version | None) -> bool:
+    """Whether a value would change anything, for the better: it is another one, and not on the wrong side.
+
+    Args:
+        only: `more`, `less`, or None: any other value.
+        option: its key.
+        now, wanted: as configured, and as proposed.
+        version: of the engine.
+
+    >>> helps("more", "execution.checkpointing.tolerable-failed-checkpoints", "1000", "3", None)
+    False
+    >>> helps(None, "execution.checkpointing.unaligned", "True ", "true", None)
+    False
+    """
+    before, after = (number_of(option, text.strip(), version) for text in (now, wanted))
+    if before is None or after is None:
+        return now.strip().lower() != wanted.lower()
+    return (
+        after > before if only == "more" else after < before if only == "less" else after != before
+    )
+
+
 def unit_of(option: str | None, text: str) -> str:
     """The unit of a proposed number that is typed in without one; empty where it has its own.
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from flowdiag.analyses import say
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.episodes import Episode, all_spells
-from flowdiag.analyses.flink.job import JobFacts
+from flowdiag.analyses.flink.job import (
+    JobFacts,
+    Status,
+)
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.flink.pressure import overall, unseen_end
 from flowdiag.analyses.flink.suspects import Conviction, convict
@@ -72,6 +76,16 @@ def hot_spot(job: JobFacts) -> Answer | None:
         )
     found = convict(Case(job, episode, view, end=view.ends[0]))
     return None if found is None else Answer(episode=episode, conviction=found)
+
+
+_LOOKED_AT: Final = 40  # spells: CP201 looks at as many
+
+
+@once
+def names_somebody(job: JobFacts) -> bool:
+    """Whether CP201 names a culprit for checkpoints that expired, with the cure for his cause."""
+    sick = [n for n, e in enumerate(all_spells(job)) if e.count(Status.EXPIRED)]
+    return any(answer_of(job, number).conviction is not None for number in sick[-_LOOKED_AT:])
 
 
 @once

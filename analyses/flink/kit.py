@@ -67,7 +67,7 @@ from flowdiag.analyses.flink.judging import (
     name_of,
 )
 from flowdiag.analyses.flink.options import names_of, option, version_of
-from flowdiag.analyses.option_types import Value, shown, write
+from flowdiag.analyses.option_types import Value, helps, write
 from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 
 __all__ = [
@@ -480,6 +480,8 @@ def advice_for(remedy: Remedy, version: str | None, setup: Setup) -> Action | No
         return None
     key = None
     if remedy.option is not None:
+        if remedy.option.startswith("spark."):
+            return None
         # A key with dots is the same in all versions, or not Flink's own.
         key = remedy.option if "." in remedy.option else option(remedy.option, version)
         if key is None:
@@ -518,13 +520,15 @@ def _action(
     now = None
     if action.option is not None and remedy.shows_current and remedy.option is not None:
         own = "." in remedy.option
-        now = judging.configured(job, action.option, *(() if own else names_of(remedy.option)))
-        if now is not None and action.proposed is not None and now.value == _shown(action, job):
+        names = () if own else names_of(remedy.option)
+        now = judging.configured(job, action.option, *names)
+        raw = judging.setting(job, action.option, *names)
+        version = version_of(job.version)
+        if (
+            raw is not None
+            and action.proposed is not None
+            and not helps(remedy.only, action.option, raw.value, action.proposed, version)
+        ):
             return None
     text = action.text.format(**fill) if fill else action.text
     return replace(action, text=text, current=now if now is not None else current)
-
-
-def _shown(action: Action, job: JobFacts) -> str:
-    """The proposed value as the present one is shown."""
-    return shown(action.option, action.proposed or "", version_of(job.version))

@@ -34,7 +34,7 @@ from flowdiag.analyses.option_types import (
     BATCH_INTERVAL,
     TRIGGER_INTERVAL,
     Value,
-    shown,
+    helps,
     write,
 )
 from flowdiag.analyses.rate import judging
@@ -352,11 +352,12 @@ def _action(
     remedy: Remedy, app: ApplicationFacts, proposed: Value | None, fill: Mapping[str, str]
 ) -> Action | None:
     key, value = remedy.option, remedy.proposed if proposed is None else proposed
-    if key is not None and "." not in key:
-        return None  # options of Flink have names here, no keys
+    if remedy.command is not None or (key is not None and "." not in key):
+        return None  # of Flink, whose options have names here, no keys
     wanted = write(key, value) if key is not None and value is not None else None
     now = setting(app, key) if key is not None else None
-    if wanted is not None and now is not None and now.value == shown(key, wanted):
+    known = (app.settings.get(key) or (now.value if now else None)) if key is not None else None
+    if wanted and known and key and not helps(remedy.only, key, known, wanted, None):
         return None
     return Action(
         text=remedy.text.format(**fill) if fill else remedy.text,

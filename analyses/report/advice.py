@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from flowdiag.analyses import finding as f
@@ -16,25 +16,36 @@ Pair = tuple[f.RuleOutcome, f.Finding]
 def each_once(pairs: Iterable[Pair]) -> list[tuple[Pair, list[str]]]:
     """The findings of a report, in order, a remedy only at the first that has it.
 
+    Two values for one option of a job are no advice: that of the first finding stands.
+
     Returns:
         with each finding the codes of those before it at which its other remedies stand.
     """
-    first: dict[tuple[str | None, ...], str] = {}
+    first: dict[object, str] = {}
     found: list[tuple[Pair, list[str]]] = []
     for outcome, finding in pairs:
-        own = {_same(action): action for action in reversed(finding.actions)}
-        kept = [action for action in reversed(own.values()) if _same(action) not in first]
-        elsewhere = dict.fromkeys(first[key] for key in reversed(own) if key in first)
-        first.update((_same(action), outcome.code) for action in kept)
+        kept: list[f.Action] = []
+        elsewhere: dict[str, None] = {}
+        mine: set[object] = set()
+        for action in finding.actions:
+            keys = [*_same(action, finding)]
+            known = next((first[key] for key in keys if key in first), None)
+            if known is not None:
+                elsewhere[known] = None
+            elif mine.isdisjoint(keys):
+                kept.append(action)
+                mine.update(keys)
+        first.update(dict.fromkeys(mine, outcome.code))
         found.append(((outcome, replace(finding, actions=tuple(kept))), [*elsewhere]))
     return found
 
 
-def _same(action: f.Action) -> tuple[str | None, ...]:
-    """What makes two actions the same remedy: the option and its value, else the words."""
-    if action.option is None or action.proposed is None:
-        return (action.text,)
-    return (action.option, action.proposed, *(c.option for c in action.together))
+def _same(action: f.Action, finding: f.Finding) -> Iterator[object]:
+    """What makes two actions the same remedy: the words, or the option with its value or in one job."""
+    yield action.text, action.option
+    if action.option is not None and action.proposed is not None:
+        yield action.option, action.proposed
+        yield action.option, finding.job
 
 
 def first_action(ranked: Sequence[Pair], command: str, paths: str) -> FirstAction | None:

@@ -37,8 +37,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from flowdiag.analyses.checkpoints.culprit import answer_of
-from flowdiag.analyses.flink.episodes import all_spells
+from flowdiag.analyses.checkpoints.culprit import (
+    names_somebody,
+)
 from flowdiag.analyses.flink.kit import (
     AT_THE_END,
     Action,
@@ -149,7 +150,6 @@ def _none_since(job: Job, last: int) -> str:
 
 
 _DAY_US: Final = 86_400_000_000
-_LOOKED_AT: Final = 40  # spells: CP201 looks at as many
 _MANY: Final = 6  # fewer expiries keep to a time of day by chance
 _DAYS: Final = 3
 _HOURS: Final = 3  # an eighth of the day; three quarters of the expiries in it are no chance
@@ -176,15 +176,9 @@ def _within(hours: Counter[int], begin: int) -> int:
     return sum(hours[(begin + offset) % 24] for offset in range(_HOURS))
 
 
-def _named(job: Job) -> bool:
-    """Whether CP201 names somebody."""
-    sick = [n for n, e in enumerate(all_spells(job)) if e.count(Status.EXPIRED)]
-    return any(answer_of(job, number).conviction is not None for number in sick[-_LOOKED_AT:])
-
-
 def _actions(job: Job) -> tuple[Action, ...]:
     """Whoever is named has his cure at CP201; without a name no option is known to help."""
-    if _named(job):
+    if names_somebody(job):
         return (
             Action(
                 text="Look at the culprit that CP201 names before touching any option",

@@ -37,7 +37,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final, NamedTuple
 
-from flowdiag.analyses.checkpoints.culprit import answer_of
+from flowdiag.analyses.checkpoints.culprit import (
+    answer_of,
+    names_somebody,
+)
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import RULE as SLOW
 from flowdiag.analyses.flink.episodes import all_spells
 from flowdiag.analyses.flink.kit import (
@@ -246,11 +249,15 @@ _ADVICE: Final = {
 
 
 def _actions(job: Job, half: str) -> tuple[Action, ...]:
+    if names_somebody(job):
+        return (Action(text="Cure the culprit: CP201 names it, and what to do about its cause"),)
     if half == "barrier":
         back = Action(
-            text="Remove the back pressure: see CP201 for where it ends", command="queues"
+            text="Find out where the barriers wait: flowdiag queues shows where back pressure begins",
+            command="queues",
+            verify="start delay and alignment fall",
         )
-        return (back, *shared(job, "overtake"))
+        return (back, *shared(job, "overtake-if-it-works"))
     cause, name = _ADVICE["sync" if half == "sync" else "async"]
     return (*remedies(cause, job, name), *(shared(job, "incremental") if half != "sync" else ()))
 

@@ -32,7 +32,6 @@ from typing import Final
 
 from flowdiag.analyses.flink.crises import crises
 from flowdiag.analyses.startup.kit import (
-    UNKNOWN_JOB,
     Finding,
     Incident,
     Iterator,
@@ -108,7 +107,7 @@ def _finding(job: JobStarting, short: list[Start], refusals: list[Incident]) -> 
         evidence=cite([*numbered[:2], *refused[:6]]),
         evidence_total=len(cite([*numbered, *refused])),
         actions=remedies(
-            "not-enough-slots", UNKNOWN_JOB, "slots", "taskmanagers", proposed={"slots": per}
+            "not-enough-slots", job.job, "slots", "taskmanagers", proposed={"slots": per}
         ),
     )
 
