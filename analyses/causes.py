@@ -158,7 +158,7 @@ SHARED: Final[dict[str, Remedy]] = {
         verify="checkpoints complete under back pressure",
     ),
     "debloat": Remedy(
-        text="Or keep less data in flight: let Flink shrink the buffers to what is consumed in a second",
+        text="Keep less data in flight: let Flink shrink the buffers to what is consumed in a second",
         option="debloat",
         proposed=True,
         risk="no more throughput; tune the floating buffers above a parallelism of 200",
@@ -837,7 +837,7 @@ CAUSES: Final[dict[str, Cause]] = {
                 measure="slots of the TaskManagers that register, against the largest parallelism",
                 restart_needed=True,
             ),
-            "taskmanagers": Remedy(text="Or more TaskManagers, or less parallelism"),
+            "taskmanagers": Remedy(text="More TaskManagers, or less parallelism"),
         },
     ),
     "finished-tasks": Cause(

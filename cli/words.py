@@ -236,12 +236,14 @@ def first_steps(report: Report) -> list[str]:
     first = report.summary.first_action
     if first is None:
         return []
-    change = setting(first.action)
-    more = [setting(each) for each in first.action.together]
-    lines = [f"first: {first.action.text}"]
-    lines += (
-        ["set " + ", and ".join(filter(None, [change, *more]))] if first.action.proposed else []
-    )
+    text = first.action.text.partition(". ")[0]  # what a model says of it stands at the finding
+    changes = [first.action, *first.action.together]
+    typed = [
+        f"{each.option} to {each.proposed}" + (f" (now {each.current})" if each.current else "")
+        for each in changes
+        if each.option and each.proposed
+    ]
+    lines = [f"first: {text}", *([f"set {' and '.join(typed)}"] if typed else [])]
     return [*lines, f"then run: {first.run}"]
 
 

@@ -20,6 +20,7 @@ from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.advice import action_of, each_once, first_action
 from flowdiag.analyses.report.evidence import Located
+from flowdiag.analyses.report.fitting import typed
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.wire import (
@@ -85,8 +86,7 @@ def report_of(
         asides: warnings about single inputs, by index.
         say: told the name of the stage, for progress.
     """
-    from flowdiag.analyses.report.fitting import typed
-    from flowdiag.analyses.report.inputs import describe_inputs, input_problems, unknown_days
+    from flowdiag.analyses.report.inputs import describe_inputs
 
     untold, named = _untold(outcomes, assessed=assessed), options.named
     say("citing the evidence")
@@ -104,12 +104,8 @@ def report_of(
         understood=understood,
         suggestions=_commands(command, sources, named) if untold else (),
         doubts=[f"{name}: nothing in it was understood" for name in unrecognised(inputs, named)],
-        warnings=[
-            *[Note(message=clean(text)) for text in notes],
-            *[*input_problems(inputs), *unknown_days(inputs, processes)],
-            *_of_inputs([*asides, *problems], inputs),
-        ],
-        paths=typed(named) if not options.privacy.redact else "PATH…",
+        warnings=_warnings(inputs, processes, notes, [*asides, *problems]),
+        paths=typed(() if options.privacy.redact else named),
         privacy=options.privacy,
     )
 
@@ -139,9 +135,20 @@ def _commands(command: str, sources: Sequence[Source], named: Sequence[str]) -> 
     ]
 
 
-def _of_inputs(told: Iterable[tuple[int, str]], inputs: Sequence[Input]) -> list[Note]:
-    """Warnings about single inputs, by index."""
-    return [Note(message=clean(text), source=inputs[source].source) for source, text in told]
+def _warnings(
+    inputs: Sequence[Input],
+    processes: Sequence[Process],
+    notes: Iterable[str],
+    asides: Iterable[tuple[int, str]],
+) -> list[Note]:
+    """Warnings about the input as a whole, then about single inputs, by index."""
+    from flowdiag.analyses.report.inputs import input_problems, unknown_days
+
+    return [
+        *[Note(message=clean(text)) for text in notes],
+        *[*input_problems(inputs), *unknown_days(inputs, processes)],
+        *[Note(message=clean(text), source=inputs[source].source) for source, text in asides],
+    ]
 
 
 def _untold(outcomes: Sequence[RuleOutcome], *, assessed: bool) -> bool:
@@ -258,12 +265,7 @@ def build_report(
             first=first_action(_ranked(_pairs(outcomes)), command, paths),
         ),
         rules=[_rule(outcome) for outcome in outcomes],
-        findings=[
-            _finding(outcome, finding, elsewhere, inputs, names, located, privacy)
-            for (outcome, finding), elsewhere in each_once(
-                sorted(_pairs(outcomes), key=_report_order)
-            )
-        ],
+        findings=_findings(outcomes, inputs, names, located, privacy),
         data=data,
         warnings=list(warnings),
         errors=list(errors),
@@ -469,6 +471,21 @@ def _rule(outcome: f.RuleOutcome) -> Rule:
         reason=" · ".join(map(clean, reasons))
         or (clean(outcome.lacking) if outcome.lacking and not outcome.findings else None),
     )
+
+
+def _findings(
+    outcomes: Iterable[f.RuleOutcome],
+    inputs: Sequence[Input],
+    names: Mapping[JobKey, str | None],
+    located: Mapping[tuple[int, int], Located],
+    privacy: Privacy,
+) -> list[Finding]:
+    """The findings in the order of the report, each remedy at the first that has it."""
+    ordered = sorted(_pairs(outcomes), key=_report_order)
+    return [
+        _finding(outcome, finding, elsewhere, inputs, names, located, privacy)
+        for (outcome, finding), elsewhere in each_once(ordered)
+    ]
 
 
 def _finding(
