@@ -44,10 +44,15 @@ class OptionType:
     unit: str = ""
 
 
+_MOST: Final = 10.0**14  # of any number: fits 64 bits, whatever the unit
+_MOST_INT: Final = 10.0**9 - 1  # fits 32 bits
+
+
 def _number(value: Value) -> float:
+    """A number that is not negative and no larger than engines take: what comes out of arithmetic may be."""
     if isinstance(value, str):
         raise TypeError(value)
-    return float(value)
+    return min(max(0.0, float(value)), _MOST)
 
 
 _LONGER: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
@@ -63,10 +68,14 @@ def _duration(value: Value) -> str:
 
 
 def _whole(value: Value) -> str:
-    return str(max(0, round(_number(value))))
+    return str(round(min(_number(value), _MOST_INT)))
 
 
 def _count(value: Value) -> str:
+    return str(max(1, round(min(_number(value), _MOST_INT))))
+
+
+def _long(value: Value) -> str:
     return str(max(1, round(_number(value))))
 
 
@@ -121,6 +130,7 @@ def _text(pattern: str) -> re.Pattern[str]:
 
 
 _LONG: Final = _text(r"[0-9]{1,18}")
+_INT: Final = _text(r"[0-9]{1,9}")  # of 32 bits
 _REAL: Final = _text(r"[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?")
 
 DURATION: Final = OptionType(
@@ -132,7 +142,10 @@ DURATION: Final = OptionType(
     shown=_as_time,
 )
 MILLIS: Final = OptionType(
-    name="Long, milliseconds", accepts=_LONG, write=_count, shown=_as_time, unit="ms"
+    name="Long, milliseconds", accepts=_LONG, write=_long, shown=_as_time, unit="ms"
+)
+MILLIS_INT: Final = OptionType(
+    name="Integer, milliseconds", accepts=_INT, write=_count, shown=_as_time, unit="ms"
 )
 MEMORY: Final = OptionType(
     name="MemorySize",
@@ -143,16 +156,14 @@ MEMORY: Final = OptionType(
     shown=_as_size,
 )
 BYTES: Final = OptionType(
-    name="Integer, bytes", accepts=_LONG, write=_whole, shown=_as_size, unit="bytes"
+    name="Integer, bytes", accepts=_INT, write=_whole, shown=_as_size, unit="bytes"
 )
 MEGABYTES: Final = OptionType(
-    name="Integer, megabytes", accepts=_LONG, write=_count, shown=_as_mebibytes, unit="MiB"
+    name="Integer, megabytes", accepts=_INT, write=_count, shown=_as_mebibytes, unit="MiB"
 )
-INTEGER: Final = OptionType(name="Integer", accepts=_LONG, write=_whole)
+INTEGER: Final = OptionType(name="Integer", accepts=_INT, write=_whole)
 COUNT: Final = OptionType(name="Integer above 0", accepts=_text(r"[1-9][0-9]{0,8}"), write=_count)
-SHARE: Final = OptionType(
-    name="Float from 0 to 1", accepts=_text(r"0?\.[0-9]+|[01](?:\.0+)?"), write=_decimal
-)
+SHARE: Final = OptionType(name="Float below 1", accepts=_text(r"0|0?\.[0-9]{1,15}"), write=_decimal)
 BOOLEAN: Final = OptionType(name="Boolean", accepts=_text(r"true|false"), write=_switch)
 FAILS: Final = OptionType(  # a number of tolerated failures, to a version that knows all or none
     name="Boolean",
@@ -174,7 +185,7 @@ SPARK_MEMORY: Final = OptionType(
 RATE: Final = OptionType(
     name="Long, records per second",
     accepts=_text(r"[1-9][0-9]{0,17}"),
-    write=_count,
+    write=_long,
     unit="records/s",
 )
 RATE_REAL: Final = OptionType(
@@ -304,7 +315,7 @@ TYPES: Final[dict[str, OptionType]] = {
     "jobmanager.memory.jvm-overhead.fraction": SHARE,
     "state.backend.rocksdb.memory.managed": BOOLEAN,
     # Kafka.
-    "transaction.timeout.ms": MILLIS,
+    "transaction.timeout.ms": MILLIS_INT,
     "retention.ms": MILLIS,
     # Spark.
     BATCH_INTERVAL: BATCH_DURATION,

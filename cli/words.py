@@ -237,7 +237,7 @@ def first_steps(report: Report) -> list[str]:
     if first is None:
         return []
     text = first.action.text.partition(". ")[0]  # what a model says of it stands at the finding
-    changes = [first.action, *first.action.together]
+    changes: list[Action | Change] = [first.action, *first.action.together]
     typed = [
         f"{each.option} to {each.proposed}" + (f" (now {each.current})" if each.current else "")
         for each in changes
