@@ -7,7 +7,9 @@ about a cause; rules fill in places, values and the option's key for the version
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
+
+from flowdiag.analyses.option_types import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +21,12 @@ class Remedy:
         option: name of an option in `flink.options` (its key depends on the version), or a key of
             Spark's; None where it is no matter of an option.
         shows_current: whether the value that the option has now stands beside the advice.
-        proposed: the value to try, where it does not depend on the job.
+        only: `more` or `less`: the value that is proposed only helps who has less, or more, now.
+        proposed: the value to try, where it does not depend on the job; milliseconds, bytes, …
+        unset: whether the option is to be taken out of the configuration.
+        measure: what to measure first, where no input tells what value would do.
+        needs: names of `conditions.CONDITIONS`: where one does not hold, this is no remedy.
+        command: of flowdiag, that sees more of this fault in the same inputs.
         risk: what it may cost.
         restart_needed: whether it takes effect only after a restart; None: nothing to restart.
         verify: how to see that it helped.
@@ -28,7 +35,12 @@ class Remedy:
     text: str
     option: str | None = None
     shows_current: bool = True
-    proposed: str | None = None
+    only: Literal["more", "less"] | None = None
+    proposed: Value | None = None
+    unset: bool = False
+    measure: str | None = None
+    needs: tuple[str, ...] = ()
+    command: str | None = None
     risk: str | None = None
     restart_needed: bool | None = None
     verify: str | None = None
@@ -70,14 +82,14 @@ CAUSE_OF_FAILURE: Final = {
 """The word for a kind of failure (`flink.crises.kind_of`)."""
 
 CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
-    "metaspace-full": ("out-of-memory", ("spark-overhead",)),
-    "direct-memory-full": ("out-of-memory", ("spark-overhead",)),
-    "threads-used-up": ("out-of-memory", ("spark-overhead",)),
-    "heap-full": ("out-of-memory", ("spark-heap",)),
-    "container-killed": ("out-of-memory", ("spark-overhead",)),
-    "memory-full": ("out-of-memory", ("spark-heap",)),
-    "network-buffers": ("insufficient-network-buffers", ()),
-    "not-enough-slots": ("not-enough-slots", ()),
+    "metaspace-full": ("out-of-memory", ("more", "spark-overhead")),
+    "direct-memory-full": ("out-of-memory", ("more", "spark-overhead")),
+    "threads-used-up": ("out-of-memory", ("more", "spark-overhead")),
+    "heap-full": ("out-of-memory", ("more", "spark-heap")),
+    "container-killed": ("out-of-memory", ("more", "spark-overhead")),
+    "memory-full": ("out-of-memory", ("more", "spark-heap")),
+    "network-buffers": ("insufficient-network-buffers", ("count",)),
+    "not-enough-slots": ("not-enough-slots", ("more-slots",)),
     "jobmanager-lost": ("jobmanager-lost", ("pause",)),
     "leadership-lost": ("leadership-lost", ()),
     "taskmanager-lost": ("taskmanager-lost", ()),
@@ -103,7 +115,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "schema-changed": ("schema-changed", ()),
     "checkpoint-changed": ("query-changed", ()),
     "frame-too-large": ("frame-too-large", ()),
-    "class-loading": ("class-loading", ("missing", "conflict")),
+    "class-loading": ("class-loading", ("missing", "conflict")),  # `flink.linkage` tells which
     "invalid-sql": ("invalid-sql", ()),
     "invalid-options": ("invalid-options", ()),
     "not-serializable": ("not-serializable", ()),
@@ -128,33 +140,99 @@ def cause_of_class(name: str | None, otherwise: str) -> tuple[str, tuple[str, ..
     return CAUSE_OF_CLASS.get(name or "", (otherwise, ()))
 
 
-_OVERTAKE: Final = Remedy(
-    text="Meanwhile, let barriers overtake the data that waits before it",
-    option="unaligned",
-    proposed="true",
-    risk="checkpoints carry in-flight data; no help against slow snapshots",
-    restart_needed=True,
-    verify="checkpoints complete while the subtask stays busy",
-)
-_DEBLOAT: Final = Remedy(
-    text="Or keep less data in flight: let Flink shrink the buffers to what is consumed in a second",
-    option="debloat",
-    proposed="true",
-    risk="no more throughput; tune the floating buffers above a parallelism of 200",
-    restart_needed=True,
-    verify="alignment and start delay fall, busy times stay",
-)
+SHARED: Final[dict[str, Remedy]] = {
+    "overtake": Remedy(
+        text="Meanwhile, let barriers overtake the data that waits before it",
+        option="unaligned",
+        proposed=True,
+        risk="checkpoints carry in-flight data; no help against slow snapshots",
+        restart_needed=True,
+        verify="checkpoints complete while the subtask stays busy",
+    ),
+    "overtake-if-it-works": Remedy(
+        text="If what the barriers wait for goes on taking records in, let them overtake the data before it",
+        option="unaligned",
+        proposed=True,
+        risk="checkpoints carry in-flight data; no help against slow snapshots and hangs",
+        restart_needed=True,
+        verify="checkpoints complete under back pressure",
+    ),
+    "debloat": Remedy(
+        text="Keep less data in flight: let Flink shrink the buffers to what is consumed in a second",
+        option="debloat",
+        proposed=True,
+        risk="no more throughput; tune the floating buffers above a parallelism of 200",
+        restart_needed=True,
+        verify="alignment and start delay fall, busy times stay",
+    ),
+    "incremental": Remedy(
+        text="Write only what changed since the checkpoint before",
+        option="incremental",
+        proposed=True,
+        needs=("incremental-backend", "much-state"),
+        risk="restoring takes longer",
+        restart_needed=True,
+        verify="checkpointed bytes fall well below the full size",
+    ),
+    "more-time": Remedy(
+        text="Raise the time-out only if what is slow is slow for a good reason",
+        only="more",
+        option="timeout",
+        risk="a failure throws the job back further",
+        measure="how long the slowest subtask takes until it acknowledges",
+        restart_needed=True,
+        verify="checkpoints complete, however late",
+    ),
+    "pause": Remedy(
+        text="Guarantee time for work between checkpoints",
+        only="more",
+        option="min-pause",
+        measure="how long the job needs to catch up after a checkpoint",
+        restart_needed=True,
+        verify="gaps between the end of a checkpoint and the next trigger",
+    ),
+    "tolerate": Remedy(
+        text="Let single checkpoints fail without failing the job",
+        only="more",
+        option="tolerable",
+        proposed=3,
+        risk="a job that completes no checkpoint goes unnoticed for longer",
+        restart_needed=True,
+        verify="the job survives a failed checkpoint",
+    ),
+    "switch-on": Remedy(
+        text="Switch periodic checkpoints on, if the job has state",
+        option="interval",
+        proposed=60_000,
+        restart_needed=True,
+        verify="the JobManager logs 'Triggering checkpoint'",
+    ),
+    "back-off": Remedy(
+        text="Wait longer between restarts while failures last",
+        option="restart-strategy",
+        proposed="exponential-delay",
+        restart_needed=True,
+        verify="fewer failures per hour",
+    ),
+    "count-buffers": Remedy(
+        text="Give the network the buffers that the job needs: flowdiag memory counts them",
+        command="memory",
+        restart_needed=True,
+        verify="no task fails for want of buffers",
+    ),
+    "size-memory": Remedy(
+        text="Give that kind of memory more room: flowdiag memory says which option, how much, and what "
+        "it takes from the other pools",
+        command="memory",
+        restart_needed=True,
+        verify="Status.JVM.Memory metrics stay below their maximum",
+    ),
+}
+"""Remedies that several causes, or symptoms of any cause, have in common: one wording in every command."""
+
 _THREAD_DUMP: Final = Remedy(
     text="Take a thread dump of the TaskManager ({place}) and look for this task's thread",
     verify="the thread is no longer in the same method every time",
-)
-_INCREMENTAL: Final = Remedy(
-    text="Write only what changed (RocksDB and other incremental backends)",
-    option="incremental",
-    proposed="true",
-    risk="restoring takes longer",
-    restart_needed=True,
-    verify="checkpointed bytes fall well below the full size",
 )
 
 
@@ -195,6 +273,7 @@ CAUSES: Final[dict[str, Cause]] = {
                 "the producer and at the broker (transaction.max.timeout.ms)",
                 option="transaction.timeout.ms",
                 shows_current=False,
+                measure="the longest time without a completed checkpoint that has to be survived",
                 restart_needed=True,
             ),
         },
@@ -238,7 +317,7 @@ CAUSES: Final[dict[str, Cause]] = {
             "uids": Remedy(
                 text="Give operators the uid that they had, or allow state to be left behind",
                 option="savepoint-ignore-unclaimed",
-                proposed="true",
+                proposed=True,
                 risk="the state of operators that are gone is lost",
             ),
         },
@@ -354,11 +433,7 @@ CAUSES: Final[dict[str, Cause]] = {
                 text="Read the failures before it (the Exceptions tab, the JobManager's log): they name "
                 "the cause"
             ),
-            "strategy": Remedy(
-                text="Allow more restarts, further apart, where failures pass by themselves",
-                option="restart-strategy",
-                restart_needed=True,
-            ),
+            "strategy": SHARED["back-off"],
         },
     ),
     "result-too-large": Cause(
@@ -384,8 +459,8 @@ CAUSES: Final[dict[str, Cause]] = {
                 "in two steps",
                 verify="records in of this subtask come near those of its siblings",
             ),
-            "overtake": _OVERTAKE,
-            "debloat": _DEBLOAT,
+            "overtake": SHARED["overtake"],
+            "debloat": SHARED["debloat"],
         },
     ),
     "slow-taskmanager": Cause(
@@ -418,7 +493,7 @@ CAUSES: Final[dict[str, Cause]] = {
             "flame-graph": Remedy(
                 text="See what its threads do: the flame graph of this task in the web interface",
                 option="flame-graph",
-                proposed="true",
+                proposed=True,
                 restart_needed=True,
             ),
             "parallelism": Remedy(
@@ -432,8 +507,8 @@ CAUSES: Final[dict[str, Cause]] = {
                 "break the chain (disableChaining) for a while to see which one is slow",
                 restart_needed=True,
             ),
-            "overtake": _OVERTAKE,
-            "debloat": _DEBLOAT,
+            "overtake": SHARED["overtake"],
+            "debloat": SHARED["debloat"],
         },
     ),
     "slow-subtask": Cause(
@@ -449,8 +524,8 @@ CAUSES: Final[dict[str, Cause]] = {
                 "calls; give blocking calls a time-out",
                 verify="a record takes it as long as its siblings",
             ),
-            "overtake": _OVERTAKE,
-            "debloat": _DEBLOAT,
+            "overtake": SHARED["overtake"],
+            "debloat": SHARED["debloat"],
         },
     ),
     "task-hangs": Cause(
@@ -468,8 +543,10 @@ CAUSES: Final[dict[str, Cause]] = {
                 verify="the task is CANCELED within seconds",
             ),
             "kill-sooner": Remedy(
-                text="How long Flink waits before it kills the TaskManager",
+                text="Only if its longest call ends by itself: let Flink wait longer for it before it kills "
+                "the TaskManager",
                 option="cancellation-timeout",
+                measure="how long that call takes",
                 restart_needed=True,
             ),
         },
@@ -486,7 +563,6 @@ CAUSES: Final[dict[str, Cause]] = {
                 "preCommit, timers on the heap, many small states, a pause of the JVM",
                 verify="its synchronous duration falls to its siblings'",
             ),
-            "incremental": _INCREMENTAL,
         },
     ),
     "slow-async-snapshot": Cause(
@@ -501,7 +577,7 @@ CAUSES: Final[dict[str, Cause]] = {
                 "machine, size of its state compared with its siblings'",
                 verify="its asynchronous duration falls to its siblings'",
             ),
-            "incremental": _INCREMENTAL,
+            "incremental": SHARED["incremental"],
         },
     ),
     "slow-checkpoint-storage": Cause(
@@ -513,9 +589,9 @@ CAUSES: Final[dict[str, Cause]] = {
             ),
             "fewer-files": Remedy(
                 text="Write fewer, larger files",
+                only="more",
                 option="inline-threshold",
-                shows_current=False,
-                proposed="100kb",
+                proposed=102_400,
                 risk="larger checkpoint metadata",
                 restart_needed=True,
             ),
@@ -543,11 +619,7 @@ CAUSES: Final[dict[str, Cause]] = {
                 "lock, or wait for its end",
                 verify="the first checkpoint after the snapshot phase completes",
             ),
-            "more-time": Remedy(
-                text="Meanwhile, give checkpoints more time and tolerate failed ones",
-                option="timeout",
-                restart_needed=True,
-            ),
+            "tolerate": SHARED["tolerate"],
             "thread-dump": Remedy(
                 text="Otherwise take a thread dump of a source's TaskManager",
             ),
@@ -608,10 +680,8 @@ CAUSES: Final[dict[str, Cause]] = {
                 verify="no further loss",
             ),
             "spare-slots": Remedy(
-                text="Keep spare slots, so that the job restarts at once",
-                option="slots",
-                restart_needed=True,
-                verify="free slots in the overview",
+                text="Run one TaskManager more than the job needs, so that it restarts at once",
+                verify="free slots in the overview: as many as one TaskManager has",
             ),
             "how-it-ended": Remedy(
                 text="See how its process or container ended: exit code, OOMKilled, preemption, a crash "
@@ -633,6 +703,7 @@ CAUSES: Final[dict[str, Cause]] = {
                 "the producer and at the broker (transaction.max.timeout.ms)",
                 option="transaction.timeout.ms",
                 shows_current=False,
+                measure="the longest time without a completed checkpoint that has to be survived",
                 risk="consumers that read committed data wait longer for aborted transactions",
                 restart_needed=True,
                 verify="no fenced producer after a restore",
@@ -648,13 +719,13 @@ CAUSES: Final[dict[str, Cause]] = {
             "look-at-pauses": Remedy(
                 text="Look at the JobManager's pauses: garbage collection log, memory, host, "
                 "storage of the high-availability service",
-                option="jobmanager-memory",
-                shows_current=False,
                 verify="no pause near the heartbeat time-out",
             ),
             "longer-heartbeat": Remedy(
                 text="Only if the pauses cannot be avoided: a longer heartbeat time-out",
+                only="more",
                 option="heartbeat-timeout",
+                measure="the longest pause, in the garbage collection log of the JobManager",
                 risk="a TaskManager that is really lost is noticed later",
                 restart_needed=True,
             ),
@@ -667,6 +738,7 @@ CAUSES: Final[dict[str, Cause]] = {
                 text="Give executors more heap, or each task less: more partitions, fewer cores per "
                 "executor",
                 option="spark.executor.memory",
+                measure="how much of the heap is in use after full collections",
                 restart_needed=True,
                 verify="no further OutOfMemoryError",
             ),
@@ -674,43 +746,11 @@ CAUSES: Final[dict[str, Cause]] = {
                 text="Give executors more room outside of the heap (Python workers, native memory, "
                 "buffers)",
                 option="spark.executor.memoryOverhead",
+                measure="the resident size of the executors' processes less their heap",
                 restart_needed=True,
                 verify="no executor killed for its memory",
             ),
-            "more-task-heap": Remedy(
-                text="Give that kind of memory more room",
-                option="task-heap",
-                risk="the process gets larger, or another pool smaller",
-                restart_needed=True,
-                verify="Status.JVM.Memory metrics stay below their maximum",
-            ),
-            "more-metaspace": Remedy(
-                text="Give that kind of memory more room",
-                option="metaspace",
-                risk="the process gets larger, or another pool smaller",
-                restart_needed=True,
-                verify="Status.JVM.Memory metrics stay below their maximum",
-            ),
-            "more-direct": Remedy(
-                text="Give that kind of memory more room",
-                option="direct",
-                risk="the process gets larger, or another pool smaller",
-                restart_needed=True,
-                verify="Status.JVM.Memory metrics stay below their maximum",
-            ),
-            "more-overhead": Remedy(
-                text="Give that kind of memory more room",
-                option="overhead",
-                risk="the process gets larger, or another pool smaller",
-                restart_needed=True,
-                verify="Status.JVM.Memory metrics stay below their maximum",
-            ),
-            "more": Remedy(
-                text="Give that kind of memory more room",
-                risk="the process gets larger, or another pool smaller",
-                restart_needed=True,
-                verify="Status.JVM.Memory metrics stay below their maximum",
-            ),
+            "more": SHARED["size-memory"],
             "find-growth": Remedy(
                 text="Look for what grows: a heap dump for the heap, the number of loaded classes "
                 "for metaspace, RocksDB's block cache and iterators for the container",
@@ -722,22 +762,9 @@ CAUSES: Final[dict[str, Cause]] = {
         explanation="The task that fails is arbitrary: whoever asks for buffers last gets none. "
         "Count gates and result partitions per TaskManager, not tasks.",
         remedies={
-            "larger-fraction": Remedy(
-                text="Give the network more memory",
-                option="network-fraction",
-                proposed="0.2",
-                risk="less managed or heap memory at the same process size",
-                restart_needed=True,
-                verify="the number of memory segments in 'Allocated … MB for network buffer pool'",
-            ),
-            "larger-maximum": Remedy(
-                text="Raise its upper bound too, if it is the one that holds",
-                option="network-max",
-                shows_current=False,
-                restart_needed=True,
-            ),
+            "count": SHARED["count-buffers"],
             "enough": Remedy(
-                text="The smallest network memory that is enough for any placement of this job{also}",
+                text="The smallest network memory that is enough for any placement of this job",
                 restart_needed=True,
             ),
             "fewer": Remedy(
@@ -747,6 +774,7 @@ CAUSES: Final[dict[str, Cause]] = {
             "at-least": Remedy(
                 text="Raise the network memory; at least this much, since tasks that come later are not "
                 "counted yet (give the plan, /jobs/:id/plan, for the exact number)",
+                measure="the job's plan (/jobs/:id/plan): flowdiag memory counts the buffers in it",
                 restart_needed=True,
             ),
         },
@@ -757,8 +785,8 @@ CAUSES: Final[dict[str, Cause]] = {
         "makes its task wait for as long as one buffer takes.",
         remedies={
             "more": Remedy(
-                text="Give TaskManagers more network memory; `flowdiag memory` counts what the job needs",
-                option="network-max",
+                text="Give TaskManagers more network memory: flowdiag memory counts what the job needs",
+                command="memory",
                 restart_needed=True,
                 verify="RequestedMemoryUsage below 100 %",
             ),
@@ -784,13 +812,11 @@ CAUSES: Final[dict[str, Cause]] = {
         "be this.",
         remedies={
             "heap": Remedy(
-                text="Give its tasks more heap, keep less state on it (RocksDB), or run fewer slots in it",
-                option="task-heap",
+                text="Give its tasks more heap, keep less state on it (RocksDB), or run fewer slots in it: "
+                "flowdiag memory says what the heap has and what it can get",
+                command="memory",
                 restart_needed=True,
                 verify="GarbageCollector Time grows by less than 100 ms per second",
-            ),
-            "memory": Remedy(
-                text="flowdiag memory with the same inputs: give the heap more room, or hold less in it"
             ),
         },
     ),
@@ -800,17 +826,18 @@ CAUSES: Final[dict[str, Cause]] = {
         "explains why.",
         remedies={
             "more-slots": Remedy(
-                text="Start more TaskManagers, or more slots on each",
-                option="slots",
-                restart_needed=True,
+                text="Start more TaskManagers, or more slots on each: flowdiag startup counts what is missing",
+                command="startup",
                 verify="free slots at least the largest parallelism of a slot sharing group",
             ),
             "slots": Remedy(
                 text="More slots on each TaskManager (they share its memory)",
+                only="more",
                 option="slots",
+                measure="slots of the TaskManagers that register, against the largest parallelism",
                 restart_needed=True,
             ),
-            "taskmanagers": Remedy(text="Or more TaskManagers, or less parallelism"),
+            "taskmanagers": Remedy(text="More TaskManagers, or less parallelism"),
         },
     ),
     "finished-tasks": Cause(
@@ -821,7 +848,7 @@ CAUSES: Final[dict[str, Cause]] = {
             "let-them-finish": Remedy(
                 text="Let checkpoints go on when tasks have finished",
                 option="after-finish",
-                proposed="true",
+                proposed=True,
                 restart_needed=True,
                 verify="'Triggering checkpoint' follows",
             ),
@@ -839,7 +866,7 @@ CAUSES: Final[dict[str, Cause]] = {
             "back-pressure": Remedy(
                 text="Let Spark hold the source back to what is processed. {model}",
                 option="spark.streaming.backpressure.enabled",
-                proposed="true",
+                proposed=True,
                 risk="the source keeps the rest: it needs room for it",
                 restart_needed=True,
                 verify="scheduling delay below an interval",
@@ -847,19 +874,20 @@ CAUSES: Final[dict[str, Cause]] = {
             "initial-rate": Remedy(
                 text="Begin with what can be processed: the first batches have no estimate",
                 option="spark.streaming.backpressure.initialRate",
+                measure="records per second of a batch that keeps up",
                 restart_needed=True,
                 verify="records of the first batches",
             ),
             "min-rate": Remedy(
                 text="Let the rate go low enough: Spark's floor is 100 records per second",
+                only="less",
                 option="spark.streaming.backpressure.pid.minRate",
+                measure="records per second of a batch that keeps up",
                 restart_needed=True,
                 verify="scheduling delay below an interval",
             ),
             "cores": Remedy(
                 text="More cores, and at least as many blocks or partitions per batch as cores{now}",
-                option="spark.streaming.blockInterval",
-                restart_needed=True,
                 verify="tasks of the slow stage against cores",
             ),
             "source": Remedy(
@@ -880,8 +908,6 @@ CAUSES: Final[dict[str, Cause]] = {
             ),
             "partitions": Remedy(
                 text="More cores, and as many partitions of source and shuffle as cores{now}",
-                option="spark.sql.shuffle.partitions",
-                restart_needed=True,
                 verify="triggerExecution against the trigger interval",
             ),
         },
@@ -894,13 +920,12 @@ CAUSES: Final[dict[str, Cause]] = {
             "initial-rate": Remedy(
                 text="Begin with what can be processed. {model}",
                 option="spark.streaming.backpressure.initialRate",
+                measure="records per second of a batch that keeps up",
                 restart_needed=True,
                 verify="scheduling delay of the first batches",
             ),
             "cores": Remedy(
                 text="More cores, and at least as many blocks or partitions per batch as cores{now}",
-                option="spark.streaming.blockInterval",
-                restart_needed=True,
                 verify="published rate",
             ),
         },
@@ -914,6 +939,7 @@ CAUSES: Final[dict[str, Cause]] = {
             "min-rate": Remedy(
                 text="Let the rate go as low as the job needs. {model}",
                 option="spark.streaming.backpressure.pid.minRate",
+                measure="records per second of a batch that keeps up",
                 restart_needed=True,
                 verify="scheduling delay falls below an interval",
             ),
@@ -941,14 +967,14 @@ CAUSES: Final[dict[str, Cause]] = {
             "proportional": Remedy(
                 text="Go back to the default. {model}",
                 option="spark.streaming.backpressure.pid.proportional",
-                proposed="1.0",
+                proposed=1.0,
                 restart_needed=True,
                 verify="published rates; flowdiag simulate pid tries other gains",
             ),
             "derived": Remedy(
                 text="Go back to the default. {model}",
                 option="spark.streaming.backpressure.pid.derived",
-                proposed="0.0",
+                proposed=0.0,
                 restart_needed=True,
                 verify="published rates; flowdiag simulate pid tries other gains",
             ),
@@ -960,7 +986,6 @@ CAUSES: Final[dict[str, Cause]] = {
         remedies={
             "one-by-one": Remedy(
                 text="Store records one by one, or limit what the source brings per batch",
-                option="spark.streaming.backpressure.enabled",
                 verify="records per batch against the published rate",
             ),
         },
@@ -972,12 +997,14 @@ CAUSES: Final[dict[str, Cause]] = {
             "initial-rate": Remedy(
                 text="Limit what a batch may take before the first estimate",
                 option="spark.streaming.backpressure.initialRate",
+                measure="records per second of a batch that keeps up",
                 restart_needed=True,
                 verify="records of the first batch after a restart",
             ),
             "max-per-partition": Remedy(
                 text="Limit what a batch may take before the first estimate",
                 option="spark.streaming.kafka.maxRatePerPartition",
+                measure="records per second of a batch that keeps up",
                 restart_needed=True,
                 verify="records of the first batch after a restart",
             ),
@@ -1001,7 +1028,6 @@ CAUSES: Final[dict[str, Cause]] = {
         remedies={
             "reconnect": Remedy(
                 text="See why it stops, and reconnect inside the receiver",
-                option="spark.streaming.receiverRestartDelay",
                 verify="one start per stream",
             ),
         },
@@ -1048,9 +1074,9 @@ CAUSES: Final[dict[str, Cause]] = {
         explanation="Each batch waits for its tasks there.",
         remedies={
             "speculation": Remedy(
-                text="See what else runs on that machine, and run slow tasks twice",
+                text="See what else runs on that machine; run slow tasks twice where they may run twice",
                 option="spark.speculation",
-                proposed="true",
+                proposed=True,
                 restart_needed=True,
                 verify="mean task durations by executor",
             ),
@@ -1061,8 +1087,9 @@ CAUSES: Final[dict[str, Cause]] = {
         explanation="It has no more to do than they: it is the place, not the data.",
         remedies={
             "speculation": Remedy(
-                text="See RT304; run slow tasks twice where they may run twice",
+                text="See what else runs on that machine; run slow tasks twice where they may run twice",
                 option="spark.speculation",
+                proposed=True,
                 restart_needed=True,
                 verify="longest task against the others of its stage",
             ),
@@ -1083,14 +1110,8 @@ CAUSES: Final[dict[str, Cause]] = {
         meaning="polls of Kafka time out",
         explanation="The task waits for the time-out, fails, and is tried again.",
         remedies={
-            "dstream": Remedy(
+            "brokers": Remedy(
                 text="See what the brokers are busy with; a longer time-out only waits longer",
-                option="spark.streaming.kafka.consumer.poll.ms",
-                verify="no poll that times out",
-            ),
-            "structured": Remedy(
-                text="See what the brokers are busy with; a longer time-out only waits longer",
-                option="kafkaConsumer.pollTimeoutMs",
                 verify="no poll that times out",
             ),
         },
@@ -1101,7 +1122,9 @@ CAUSES: Final[dict[str, Cause]] = {
         remedies={
             "retention": Remedy(
                 text="Keep the topic's records for longer than the delay grows",
+                only="more",
                 option="retention.ms",
+                measure="how late batches are, or how long the job may be down",
                 risk="more disk on the brokers",
                 verify="no offset out of range",
             ),
@@ -1119,8 +1142,10 @@ CAUSES: Final[dict[str, Cause]] = {
             ),
             "less-in-line": Remedy(
                 text="Keep less state in the metadata itself",
+                only="less",
                 option="inline-threshold",
-                shows_current=False,
+                proposed=20_480,
+                needs=("much-in-metadata",),
                 risk="more small files",
                 restart_needed=True,
             ),
@@ -1133,7 +1158,7 @@ CAUSES: Final[dict[str, Cause]] = {
             "write-ahead-log": Remedy(
                 text="Write what comes in to a log before it is processed",
                 option="spark.streaming.receiver.writeAheadLog.enable",
-                proposed="true",
+                proposed=True,
                 risk="each block is written once more",
                 restart_needed=True,
                 verify="no block that is not found",
@@ -1148,7 +1173,7 @@ CAUSES: Final[dict[str, Cause]] = {
             "one-by-one": Remedy(
                 text="Process one batch after the other",
                 option="spark.streaming.concurrentJobs",
-                proposed="1",
+                proposed=1,
                 risk="what ran beside each other runs one after the other",
                 restart_needed=True,
                 verify="batches end in the order of their times",
@@ -1172,6 +1197,7 @@ CAUSES: Final[dict[str, Cause]] = {
             "blocks": Remedy(
                 text="Make blocks shorter, so that a batch has {cores} of them",
                 option="spark.streaming.blockInterval",
+                measure="blocks per batch: the interval through this option, for each receiver",
                 restart_needed=True,
                 verify="tasks of the longest stage",
             ),
@@ -1180,9 +1206,16 @@ CAUSES: Final[dict[str, Cause]] = {
                 restart_needed=True,
                 verify="tasks of the longest stage",
             ),
-            "partitions": Remedy(
-                text="At least {cores} partitions: minPartitions at the source, or repartition",
+            "shuffle": Remedy(
+                text="As many shuffle partitions as cores; a query with state keeps the number that it began "
+                "with: it needs a new checkpoint location",
                 option="spark.sql.shuffle.partitions",
+                measure="free cores: as many partitions, or twice as many",
+                restart_needed=True,
+                verify="tasks of the longest stage",
+            ),
+            "partitions": Remedy(
+                text="At least {cores} partitions: minPartitions at the source, or repartition({cores})",
                 restart_needed=True,
                 verify="tasks of the longest stage",
             ),
@@ -1222,7 +1255,7 @@ CAUSES: Final[dict[str, Cause]] = {
             "changelog": Remedy(
                 text="Write changes instead of whole snapshots",
                 option="spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
-                proposed="true",
+                proposed=True,
                 restart_needed=True,
                 verify="stateOperators.commitTimeMs",
             ),
@@ -1281,11 +1314,12 @@ CAUSES: Final[dict[str, Cause]] = {
                 text="Name a savepoint or checkpoint that exists, with its _metadata, readable by the "
                 "JobManager",
                 option="savepoint-path",
+                measure="which checkpoints and savepoints are there, and hold a _metadata",
             ),
             "uids": Remedy(
                 text="Give operators the uid that they had, or allow state to be left behind",
                 option="savepoint-ignore-unclaimed",
-                proposed="true",
+                proposed=True,
                 risk="the state of operators that are gone is lost",
             ),
             "reason": Remedy(text="Mend what the deepest cause says, then submit again"),
@@ -1315,9 +1349,7 @@ CAUSES: Final[dict[str, Cause]] = {
         meaning="the Kubernetes Operator could not bring a deployment up",
         explanation="These are the operator's own audit lines.",
         remedies={
-            "memory": Remedy(
-                text="flowdiag memory with the same inputs says which pool, and how much more"
-            ),
+            "memory": SHARED["size-memory"],
             "image": Remedy(text="Look at the image's name and at the secret that pulls it"),
             "quota": Remedy(text="Ask for less, or raise the quota of the namespace"),
             "high-availability": Remedy(
@@ -1387,6 +1419,7 @@ CAUSES: Final[dict[str, Cause]] = {
             "smaller": Remedy(
                 text="Ask for smaller workers, or for fewer",
                 option="process-size",
+                measure="the largest container that the cluster grants",
                 restart_needed=True,
             ),
         },
@@ -1397,7 +1430,8 @@ CAUSES: Final[dict[str, Cause]] = {
         remedies={
             "log": Remedy(text="Read the worker's own log (yarn logs, kubectl logs --previous)"),
             "memory": Remedy(
-                text="Exit code 137 or 'physical memory': flowdiag memory with the same inputs"
+                text="Exit code 137 or 'physical memory': flowdiag memory says which pool is too small",
+                command="memory",
             ),
         },
     ),
@@ -1426,7 +1460,7 @@ CAUSES: Final[dict[str, Cause]] = {
                 text="Look at the state of that subtask and at the storage it comes from; turn on local "
                 "recovery",
                 option="local-recovery",
-                proposed="true",
+                proposed=True,
                 restart_needed=True,
             ),
         },
@@ -1481,23 +1515,29 @@ CAUSES: Final[dict[str, Cause]] = {
     "wrong-memory-options": Cause(
         meaning="memory options that contradict each other or are not in effect",
         remedies={
-            "one-line": Remedy(text="Keep one line"),
+            "one-line": Remedy(text="Keep one line", measure="which of the values was meant"),
             "blank": Remedy(text="Write key: value, with a blank behind the colon"),
-            "replace": Remedy(text="Replace it", restart_needed=True),
+            "replace": Remedy(
+                text="Set {key} instead: it took the place of {old}",
+                measure="what the pools come to: flowdiag memory --set derives them",
+                restart_needed=True,
+            ),
+            "remove": Remedy(text="Take {key} out: {why}", unset=True, restart_needed=True),
             "mend": Remedy(text="Mend the file, then start again", restart_needed=True),
             "unit": Remedy(
                 text="Write a whole number with a unit: b, k, m, g or t, without quotes in "
                 "flink-conf.yaml",
+                measure="which size was meant",
                 restart_needed=True,
             ),
             "leave-out": Remedy(
                 text="Leave {key} out: Flink derives it",
-                proposed="(not set)",
+                unset=True,
                 restart_needed=True,
             ),
             "one-total": Remedy(
                 text="Keep one total only: leave {key} out",
-                proposed="(not set)",
+                unset=True,
                 restart_needed=True,
             ),
             "total": Remedy(
@@ -1521,6 +1561,7 @@ CAUSES: Final[dict[str, Cause]] = {
         remedies={
             "heap": Remedy(
                 text="Give it to the heap{gain}",
+                measure="how much heap the tasks use",
                 risk="batch jobs and Python functions in the same cluster need managed memory",
                 restart_needed=True,
             ),
@@ -1530,11 +1571,11 @@ CAUSES: Final[dict[str, Cause]] = {
         meaning="RocksDB uses native memory without a bound, or has none to use",
         explanation="Its block cache and write buffers lie outside of the JVM and of every pool.",
         remedies={
-            "bound": Remedy(
-                text="Let managed memory bound it", proposed="true", restart_needed=True
-            ),
+            "bound": Remedy(text="Let managed memory bound it", proposed=True, restart_needed=True),
             "share": Remedy(
-                text="Give managed memory its share", proposed="0.4", restart_needed=True
+                text="Give managed memory its share",
+                measure="the block cache and write buffers of RocksDB: they should fit into it",
+                restart_needed=True,
             ),
         },
     ),
@@ -1545,6 +1586,7 @@ CAUSES: Final[dict[str, Cause]] = {
             "memory": Remedy(
                 text="More memory per core: larger executors, or fewer cores in each",
                 option="spark.executor.memory",
+                measure="how much of the heap is in use after full collections",
                 restart_needed=True,
                 verify="JVM GC Time of the tasks over their run time",
             ),
@@ -1556,7 +1598,6 @@ CAUSES: Final[dict[str, Cause]] = {
         remedies={
             "serving": Remedy(
                 text="See which executors serve the blocks: their disks, network and garbage collection",
-                option="spark.reducer.maxSizeInFlight",
                 verify="Fetch Wait Time of the tasks",
             ),
         },
@@ -1567,10 +1608,23 @@ CAUSES: Final[dict[str, Cause]] = {
         remedies={
             "partitions": Remedy(
                 text="More partitions, so that each fits into memory",
-                option="spark.sql.shuffle.partitions",
                 restart_needed=True,
                 verify="Disk Bytes Spilled of the tasks",
             ),
         },
     ),
 }
+
+
+CHECKED_BY: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        ("data-skew", "slow-taskmanager", "slow-operator", "slow-subtask", "task-hangs"), "queues"
+    ),
+    **dict.fromkeys(("slow-sync-snapshot", "slow-async-snapshot"), "checkpoints"),
+    **dict.fromkeys(
+        ("out-of-memory", "insufficient-network-buffers", "garbage-collection", "network-memory"),
+        "memory",
+    ),
+    **dict.fromkeys(("not-enough-slots", "no-container", "worker-failed"), "startup"),
+}
+"""The command of a Flink job that shows best whether a remedy helped; for other causes the one that found it."""

@@ -16,6 +16,7 @@ from enum import IntEnum, StrEnum
 from typing import Final
 
 from flowdiag.analyses.keys import JobKey, Ref
+from flowdiag.analyses.option_types import Proposed
 
 
 class Severity(StrEnum):
@@ -197,21 +198,63 @@ def spread(items: Sequence[Evidence], most: int = MAX_CITED) -> tuple[Evidence, 
     return (*items[:head], *items[len(items) - most // 2 :])
 
 
+class Origin(StrEnum):
+    """Where the value of an option is known from."""
+
+    CONFIGURED = "configured"
+    OBSERVED = "observed"  # inferred from what happens: no input prints it
+    DEFAULT = "default"  # the configuration is known, and does not name it
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The value that an option has now, for people: with its unit, and where it is known from."""
+
+    value: str
+    origin: Origin = Origin.CONFIGURED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """An option that has to be set together with the one that an action is about."""
+
+    option: str
+    proposed: Proposed
+    current: Present | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """One thing to do. Several stand in the order in which to try them.
 
-    `option` is a real configuration key of the version seen; `current` its value where the input
-    tells; `verify` how to see that it helped.
+    An action with an `option` says what to make of it: it has a value to try, or takes the option
+    away, or says what has to be measured before anyone can name a value.
+
+    Args:
+        text: what to do.
+        option: a real configuration key of the version seen.
+        current: its value where the input tells.
+        proposed: the value to try, as the engine reads it.
+        unset: whether the option is to be taken out of the configuration.
+        measure: what to measure first, where the input does not tell what value would do.
+        together: what has to be set with it, for the engine to accept it.
+        risk: what it may cost.
+        restart_needed: whether it takes effect only after a restart; None: nothing to restart.
+        verify: how to see that it helped.
+        command: of flowdiag, that sees more of this fault in the same inputs.
     """
 
     text: str
     option: str | None = None
-    current: str | None = None
-    proposed: str | None = None
+    current: Present | None = None
+    proposed: Proposed | None = None
+    unset: bool = False
+    measure: str | None = None
+    together: tuple[Change, ...] = ()
     risk: str | None = None
     restart_needed: bool | None = None
     verify: str | None = None
+    command: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 def rule_word(incomplete: str) -> list[tuple[str, str]]:
     """Codes and names that begin as what was typed.
 
-    >>> rule_word("cp20")
+    >>> rule_word("cp201")
     [('CP201', 'One subtask, task or TaskManager holds the checkpoints up')]
     """
     from flowdiag.analyses.topics import all_rules  # of all commands: many imports
@@ -21,7 +21,7 @@ def rule_word(incomplete: str) -> list[tuple[str, str]]:
 def rule_words(incomplete: str) -> list[tuple[str, str]]:
     """The same behind the last comma of a list.
 
-    >>> [word for word, _ in rule_words("RT1,cp20")]
+    >>> [word for word, _ in rule_words("RT1,cp201")]
     ['RT1,CP201']
     """
     before, comma, word = incomplete.rpartition(",")

@@ -10,9 +10,11 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Final
 
 from flowdiag.analyses import say
+from flowdiag.analyses.option_types import unit_of
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import (
     Action,
+    Change,
     CheckpointJob,
     Culprit,
     Evidence,
@@ -307,18 +309,51 @@ def sick_first(verdict: str) -> int:
 
 def action(item: Action) -> tuple[str, list[str]]:
     """What to do, and below it everything that a careful person asks before doing it."""
-    values = [f"now {item.current}"] if item.current else []
-    values += [f"try {item.proposed}"] if item.proposed else []
-    change = f"{item.option}: {', '.join(values)}" if item.option and values else item.option
+    change = setting(item)
     if item.restart_needed is not None:
         effort = "needs a restart" if item.restart_needed else "no restart needed"
         change = f"{change} ({effort})" if change else effort
     details = [
         change,
+        *(f"together with {setting(each)}" for each in item.together),
+        f"measure first: {item.measure}" if item.measure else None,
         f"risk: {item.risk}" if item.risk else None,
         f"check: {item.verify}" if item.verify else None,
     ]
     return item.text, [detail for detail in details if detail]
+
+
+def setting(item: Action | Change) -> str | None:
+    """An option, its value now and the value to try; None where an action is about none."""
+    if item.option is None:
+        return None
+    values = []
+    if item.current:
+        values.append(
+            f"now {item.current}" + (f" ({item.current_from})" if item.current_from else "")
+        )
+    if item.proposed:
+        unit = unit_of(item.option, item.proposed)
+        values.append(f"try {item.proposed}" + (f" ({unit})" if unit else ""))
+    if isinstance(item, Action) and item.unset:
+        values.append("take it out")
+    return f"{item.option}: {', '.join(values)}" if values else item.option
+
+
+def first_steps(report: Report) -> list[str]:
+    """What to do first, how, and the command that checks it; nothing where there is nothing to do."""
+    first = report.summary.first_action
+    if first is None:
+        return []
+    text = first.action.text.partition(". ")[0]  # what a model says of it stands at the finding
+    changes: list[Action | Change] = [first.action, *first.action.together]
+    typed = [
+        f"{each.option} to {each.proposed}" + (f" (now {each.current})" if each.current else "")
+        for each in changes
+        if each.option and each.proposed
+    ]
+    lines = [f"first: {text}", *([f"set {' and '.join(typed)}"] if typed else [])]
+    return [*lines, f"then run: {first.run}"]
 
 
 def seen(finding: Finding, clock: Clock, *, date: bool = True) -> str:

@@ -13,6 +13,8 @@ from flowdiag.analyses.report.wire import Report
 from flowdiag.analyses.topics import topic
 from flowdiag.parsers.sources.discover import discover
 
+from .proposals import wrong
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -40,5 +42,7 @@ class Recorded:
 
     @cache  # noqa: B019 - a test run keeps all of them
     def report(self, name: str) -> Report:
-        """The report of a command."""
-        return judged((topic(name),), self.looked, self.measured)
+        """The report of a command, whose advice can be typed in: that is checked of each."""
+        report = judged((topic(name),), self.looked, self.measured)
+        assert not wrong(report, self.facts(name) if name == "memory" else None)
+        return report

@@ -227,6 +227,12 @@ def hot_spot(job: JobFacts) -> Answer | None:
 
 
 @once
+def names_somebody(job: JobFacts) -> bool:
+    """Whether CP201 names a culprit for checkpoints that expired, with the cure for his cause."""
+    return any(answer.conviction is not None for answer in answers(job))
+
+
+@once
 def _nameless(job: JobFacts) -> bool:
     """Whether any attempt that was late has no name."""
     return any(late.attempt.task is None for late in job.late)

@@ -8,8 +8,18 @@ from itertools import pairwise
 from typing import Final
 
 from flowdiag.analyses import say
+from flowdiag.analyses.conditions import Setup, backend_of
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.finding import Evidence, Severity, State, Subject, cite, grade
+from flowdiag.analyses.finding import (
+    Evidence,
+    Origin,
+    Present,
+    Severity,
+    State,
+    Subject,
+    cite,
+    grade,
+)
 from flowdiag.analyses.flink.episodes import Episode, finished_us
 from flowdiag.analyses.flink.job import (
     Attempt,
@@ -19,7 +29,9 @@ from flowdiag.analyses.flink.job import (
     Setting,
     Status,
 )
-from flowdiag.analyses.flink.options import at_least
+from flowdiag.analyses.flink.options import at_least, names_of, version_of
+from flowdiag.analyses.option_types import shown
+from flowdiag.parsers.units import size_bytes
 
 # One failed checkpoint costs one interval and happens; only when a second one follows without a
 # completed one between is "completes no checkpoint at the end" more than the last line of the log.
@@ -252,12 +264,33 @@ def unaligned(job: JobFacts, checkpoints: Iterable[Checkpoint] = ()) -> bool:
     )
 
 
-def configured(job: JobFacts, name: str, *keys: str) -> str | None:
-    """The value of an option as an action shows it: with a word when it was only inferred."""
-    known = setting(job, name, *keys)
+def configured(job: JobFacts, option: str, *names: str) -> Present | None:
+    """The value of an option as an action shows it: with its unit, and where it is known from.
+
+    Args:
+        job: its settings.
+        option: the key by which its values are read.
+        names: other keys that it may stand under, such as those of what was observed.
+    """
+    known = setting(job, option, *names)
     if known is None:
         return None
-    return f"{known.value} (observed)" if known.source == "observed" else known.value
+    origin = Origin.OBSERVED if known.source == "observed" else Origin.CONFIGURED
+    return Present(shown(option, known.value, version_of(job.version)), origin)
+
+
+@once
+def setup_of(job: JobFacts) -> Setup:
+    """What the input shows of the job that advice depends on."""
+    sizes = [c.bytes for c in job.checkpoints if c.status is Status.COMPLETED and c.bytes]
+    backend = setting(job, "state.backend", "state.backend.type")
+    inlined = setting(job, *names_of("inline-threshold"))
+    size = size_bytes(inlined.value) if inlined is not None else None
+    return Setup(
+        backend=backend_of(backend.value) if backend is not None else None,
+        state_bytes=max(sizes, default=None),
+        inlined_bytes=int(size) if size is not None else None,
+    )
 
 
 def knows_exponential(version: str | None) -> bool:

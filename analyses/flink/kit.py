@@ -7,11 +7,12 @@ it is and whether it lasts, its times, its count and its records. What a rule kn
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from flowdiag.analyses import say
-from flowdiag.analyses.causes import CAUSES, Remedy
+from flowdiag.analyses.causes import CAUSES, SHARED, Remedy
+from flowdiag.analyses.conditions import Setup, conditional, fitting
 from flowdiag.analyses.finding import (
     Action,
     Confidence,
@@ -19,6 +20,8 @@ from flowdiag.analyses.finding import (
     Finding,
     Inconclusive,
     Measurement,
+    Origin,
+    Present,
     Rank,
     Severity,
     State,
@@ -63,7 +66,8 @@ from flowdiag.analyses.flink.judging import (
     lasted_ms,
     name_of,
 )
-from flowdiag.analyses.flink.options import names_of, option
+from flowdiag.analyses.flink.options import names_of, option, version_of
+from flowdiag.analyses.option_types import Value, helps, write
 from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 
 __all__ = [
@@ -89,6 +93,8 @@ __all__ = [
     "LateAcknowledgement",
     "Limits",
     "Measurement",
+    "Origin",
+    "Present",
     "Rank",
     "Rule",
     "Sequence",
@@ -129,9 +135,9 @@ __all__ = [
     "remedies",
     "say",
     "settled",
+    "shared",
     "subtask_subject",
     "taskmanager_subject",
-    "tuned",
     "votes_for",
     "weigh",
 ]
@@ -408,36 +414,20 @@ def records_of(incidents: Iterable[Incident]) -> tuple[Evidence, ...]:
     return cite((incident.ref, incident.time_us) for incident in incidents)
 
 
-def tuned(
-    job: JobFacts,
-    name: str,
-    text: str,
-    *,
-    proposed: str | None = None,
-    risk: str | None = None,
-    restart_needed: bool | None = True,
-    verify: str | None = None,
-    current: str | None = None,
+def shared(
+    job: JobFacts, *names: str, proposed: Value | None = None, current: Present | None = None
 ) -> tuple[Action, ...]:
-    """The advice to change an option, with its present value; none where the version lacks it.
+    """Remedies that symptoms have in common (`causes.SHARED`); those that do not fit this job are left out.
 
     Args:
-        job: its version and settings.
-        name: of the option, as `options.option` knows it.
-        text: what to do.
-        proposed, risk, restart_needed, verify: as in `Action`.
-        current: its value where no input prints it.
+        job: its version, its settings, its state.
+        names: of the remedies.
+        proposed: a value to try that depends on the job.
+        current: the value that holds now, where no input prints it.
     """
-    remedy = Remedy(
-        text=text,
-        option=name,
-        proposed=proposed,
-        risk=risk,
-        restart_needed=restart_needed,
-        verify=verify,
-    )
-    action = _action(remedy, job, None, current, {})
-    return (action,) if action is not None else ()
+    setup = judging.setup_of(job)
+    advice = [_action(SHARED[name], job, setup, proposed, current, {}) for name in names]
+    return tuple(action for action in advice if action is not None)
 
 
 def explained(cause: str, **fill: str) -> str:
@@ -450,51 +440,95 @@ def remedies(
     cause: str,
     job: JobFacts,
     *names: str,
-    proposed: Mapping[str, str | None] | None = None,
-    current: Mapping[str, str] | None = None,
+    proposed: Mapping[str, Value | None] | None = None,
+    current: Mapping[str, Present] | None = None,
     **fill: str,
 ) -> tuple[Action, ...]:
     """What to do about a cause, in this job: options by its version, with the values they have now.
 
-    Remedies whose option the version does not have are left out.
+    Left out are remedies whose option the version does not have or that has this value already, and
+    those whose conditions do not hold.
 
     Args:
         cause: a word of `causes.CAUSES`.
-        job: its version and settings.
+        job: its version, its settings, its state.
         names: which remedies; none: all.
         proposed: values to try, by remedy, where they depend on the job.
         current: values that hold now, by remedy, where no input prints them.
         fill: what stands for the names in braces.
     """
-    table = CAUSES[cause].remedies or {}
+    table, setup = CAUSES[cause].remedies or {}, judging.setup_of(job)
     advice = [
-        _action(table[name], job, (proposed or {}).get(name), (current or {}).get(name), fill)
+        _action(
+            table[name], job, setup, (proposed or {}).get(name), (current or {}).get(name), fill
+        )
         for name in names or table
     ]
     return tuple(action for action in advice if action is not None)
 
 
-def _action(
-    remedy: Remedy,
-    job: JobFacts,
-    proposed: str | None,
-    current: str | None,
-    fill: Mapping[str, str],
-) -> Action | None:
-    key, now = None, None
+def advice_for(remedy: Remedy, version: str | None, setup: Setup) -> Action | None:
+    """What a remedy comes to in a version and with such a configuration; None where it is none.
+
+    Args:
+        remedy: a row of `causes`.
+        version: of Flink; None: the newest.
+        setup: what is known of the configuration.
+    """
+    unknown = fitting(remedy.needs, setup)
+    if unknown is None:
+        return None
+    key = None
     if remedy.option is not None:
-        own = "." in remedy.option  # a key that is the same in all versions, or not Flink's own
-        key = remedy.option if own else option(remedy.option, job.version)
+        if remedy.option.startswith("spark."):
+            return None
+        # A key with dots is the same in all versions, or not Flink's own.
+        key = remedy.option if "." in remedy.option else option(remedy.option, version)
         if key is None:
             return None
-        if remedy.shows_current:
-            now = judging.configured(job, *((key,) if own else names_of(remedy.option)))
+    value = remedy.proposed
+    if value == "exponential-delay" and not judging.knows_exponential(version):
+        value = "failure-rate"
+    wanted = write(key, value, version_of(version)) if key and value is not None else None
     return Action(
-        text=remedy.text.format(**fill) if fill else remedy.text,
+        text=conditional(remedy.text, unknown),
         option=key,
-        current=now if now is not None else current,
-        proposed=remedy.proposed if proposed is None else proposed,
+        proposed=wanted,
+        unset=remedy.unset,
+        measure=None if wanted else remedy.measure,
         risk=remedy.risk,
         restart_needed=remedy.restart_needed,
         verify=remedy.verify,
+        command=remedy.command,
     )
+
+
+def _action(
+    remedy: Remedy,
+    job: JobFacts,
+    setup: Setup,
+    proposed: Value | None,
+    current: Present | None,
+    fill: Mapping[str, str],
+) -> Action | None:
+    """A remedy in this job; none where its option has the value that is proposed."""
+    if proposed is not None:
+        remedy = replace(remedy, proposed=proposed)
+    action = advice_for(remedy, job.version, setup)
+    if action is None:
+        return None
+    now = None
+    if action.option is not None and remedy.shows_current and remedy.option is not None:
+        own = "." in remedy.option
+        names = () if own else names_of(remedy.option)
+        now = judging.configured(job, action.option, *names)
+        raw = judging.setting(job, action.option, *names)
+        version = version_of(job.version)
+        if (
+            raw is not None
+            and action.proposed is not None
+            and not helps(remedy.only, action.option, raw.value, action.proposed, version)
+        ):
+            return None
+    text = action.text.format(**fill) if fill else action.text
+    return replace(action, text=text, current=now if now is not None else current)

@@ -15,7 +15,6 @@ from flowdiag.analyses.flink.episodes import beginnings
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
 from flowdiag.analyses.flink.judging import interval_ms
 from flowdiag.analyses.report.wire import iso
-from flowdiag.parsers.flink.marks import joined
 
 # Checkpoints that are due and not logged: pauses stretch the time between two of them to two intervals.
 _MISSED = 3
@@ -82,6 +81,10 @@ _DRIFT_US = 1_000_000
 @once
 def _heard(facts: ClusterFacts) -> dict[str, list[Span]]:
     """When each TaskManager's log has records, by its name (`?` where it has none), and all JobManagers' as ``."""
+    from flowdiag.parsers.flink.marks import (
+        joined,
+    )  # imports Arrow, which who only lists rules does not need
+
     spans: dict[str, list[Span]] = {}
     for process in facts.processes:
         if process.first_us is not None and process.last_us is not None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from flowdiag.analyses import say
+from flowdiag.analyses.finding import Action
 from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.facts import BufferNeeds, MemoryProcess
+from flowdiag.analyses.memory.kit import changes, present
 from flowdiag.analyses.memory.options import derive
+from flowdiag.analyses.option_types import write
 
 _STEP = 64 * m.MIB
 _MOST_STEPS = 4096
@@ -60,39 +64,64 @@ def tried(process: MemoryProcess, options: Mapping[str, str]) -> m.TaskManagerMe
     return derived.memory
 
 
+def network_keys(version: str | None) -> tuple[str, str]:
+    """The lower and the upper bound of the network memory, as the version calls them.
+
+    >>> network_keys("1.9.3"), network_keys(None)[0]
+    (('taskmanager.network.memory.min', 'taskmanager.network.memory.max'), 'taskmanager.memory.network.min')
+    """
+    if (version_of(version) or m.LATEST) < (1, 10):
+        return "taskmanager.network.memory.min", "taskmanager.network.memory.max"
+    return m.NETWORK_MIN, m.NETWORK_MAX
+
+
+def enough_network(process: MemoryProcess, size: int) -> Proposal | None:
+    """The fewest options with which the network memory has a size, and Flink takes all of them.
+
+    One bound alone where the other one permits it, then both, then a larger process, too.
+
+    Returns:
+        None before 1.10, of which the model knows too little, or where no options would do.
+    """
+    now = current(process)
+    if now is None or (version_of(process.version) or m.LATEST) < (1, 10):
+        return None
+    low, high = network_keys(process.version)
+    text = m.as_option(size)
+    both = {low: text, high: text}
+    for options in ({low: text}, {high: text}, both):
+        memory = tried(process, options)
+        if memory is not None and memory.network >= size:
+            return Proposal(
+                options=options, memory=memory, keeps_total=memory.process <= now.process
+            )
+    return _larger_process(process, now, both, lambda made: made.network >= size)
+
+
 def enough_buffers(needs: BufferNeeds) -> tuple[dict[str, str], m.TaskManagerMemory | None] | None:
     """The smallest setting of the network memory with which all pools fit, and its result.
 
     Returns:
-        options and the pools with them (None before 1.10, or where Flink would refuse); None where
-        nothing is known of the process.
+        options and the pools with them (None before 1.10); None where nothing is known of the
+        process, or Flink would refuse whatever is set.
     """
     process = needs.process
     if process is None:
         return None
-    version = version_of(process.version) or m.LATEST
     size = needs.smallest
-    if version < (1, 10):
-        prefix = "taskmanager.network.memory."
-        return {f"{prefix}min": f"{size}", **_max(process, f"{prefix}max", size)}, None
-    if m.BUFFERS in process.configured and version < (2, 0):
-        counted = not any(k in process.configured for k in (m.NETWORK_MIN, m.NETWORK_MAX))
-        if counted:
+    if (version_of(process.version) or m.LATEST) < (1, 10):
+        text = m.as_option(size)
+        return dict.fromkeys(network_keys(process.version), text), None
+    known = process.configured
+    if m.BUFFERS in known and (version_of(process.version) or m.LATEST) < (2, 0):
+        newer = (m.NETWORK_MIN, m.NETWORK_MAX, m.NETWORK_FRACTION)
+        if not any(key in known for key in newer):
             options = {m.BUFFERS: str(max(needs.required, needs.any_placement))}
-            return options, tried(process, options)
-    options = {m.NETWORK_MIN: m.as_option(size), **_max(process, m.NETWORK_MAX, size)}
-    memory = tried(process, options)
-    return options, memory
-
-
-def _max(process: MemoryProcess, key: str, size: int) -> dict[str, str]:
-    """The upper bound too, where it would be below."""
-    text = process.configured.get(key)
-    try:
-        bound = m.parse_size(text) if text else 1024 * m.MIB
-    except m.MemoryOptionError:
-        bound = 0
-    return {key: m.as_option(size)} if bound < size else {}
+            memory = tried(process, options)
+            if memory is not None:
+                return options, memory
+    found = enough_network(process, size)
+    return (dict(found.options), found.memory) if found is not None else None
 
 
 def more_heap(process: MemoryProcess, share: float, *, managed_is_free: bool) -> Proposal | None:
@@ -173,3 +202,31 @@ def _larger_process(
         if memory is not None and enough(memory):
             return Proposal(options={**options, key: total}, memory=memory, keeps_total=False)
     return None
+
+
+def setting_of(process: MemoryProcess, proposal: Proposal, text: str) -> Action:
+    """A proposal as one thing to do: what goes together is set together.
+
+    Args:
+        process: whose options they are.
+        proposal: what the model accepts.
+        text: what to do.
+    """
+    memory = proposal.memory
+    heap, managed, total = map(say.size, (memory.heap, memory.managed, memory.process))
+    key, *others = proposal.options
+    version = version_of(process.version)
+    return Action(
+        text=text,
+        option=key,
+        current=present(key, process.configured.get(key), process.version),
+        proposed=write(key, proposal.options[key], version),
+        together=changes(
+            {other: proposal.options[other] for other in others},
+            process.configured,
+            process.version,
+        ),
+        risk=f"heap {heap}, managed {managed}, process {total} afterwards",
+        restart_needed=True,
+        verify="Status.JVM.Memory metrics stay below their maximum",
+    )

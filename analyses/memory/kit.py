@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flowdiag.analyses import say
 from flowdiag.analyses.causes import CAUSES
 from flowdiag.analyses.finding import (
     Action,
+    Change,
     Confidence,
     Evidence,
     Finding,
     Measurement,
+    Present,
     Rank,
     Severity,
     State,
@@ -33,6 +35,7 @@ from flowdiag.analyses.memory.facts import (
     MemoryProcess,
     Usage,
 )
+from flowdiag.analyses.option_types import Value, accepted, shown, write
 from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 
 __all__ = [
@@ -58,18 +61,22 @@ __all__ = [
     "Signal",
     "State",
     "Usage",
+    "accepted",
     "advised",
+    "changes",
     "cite",
     "limit",
     "measured",
     "model",
     "of_place",
     "of_process",
+    "present",
     "process_text",
     "say",
     "version_of",
     "votes_for",
     "weigh",
+    "write",
 ]
 
 
@@ -145,7 +152,10 @@ def advised(
     *,
     option: str | None = None,
     current: str | None = None,
-    proposed: str | None = None,
+    proposed: Value | None = None,
+    version: str | None = None,
+    together: Mapping[str, Value] | None = None,
+    configured: Mapping[str, str] | None = None,
     **fill: str,
 ) -> Action:
     """What to do about a cause, where the options are those of a process.
@@ -153,15 +163,50 @@ def advised(
     Args:
         cause, name: a word of `causes.CAUSES`, and which of its remedies.
         option, current, proposed: the key to set, its value now and the value to try.
+        version: of Flink.
+        together: what has to be set with it.
+        configured: values of all options now.
         fill: what stands for the names in braces.
     """
     remedy = CAUSES[cause].remedy(name)
+    seen = version_of(version)
+    value = proposed if proposed is not None else remedy.proposed
+    wanted = write(option, value, seen) if option is not None and value is not None else None
     return Action(
         text=remedy.text.format(**fill) if fill else remedy.text,
         option=option,
-        current=current,
-        proposed=proposed if proposed is not None else remedy.proposed,
+        current=present(option, current, version),
+        proposed=wanted,
+        unset=remedy.unset,
+        measure=None if wanted else remedy.measure,
+        together=changes(together or {}, configured or {}, version),
         risk=remedy.risk,
         restart_needed=remedy.restart_needed,
         verify=remedy.verify,
+        command=remedy.command,
+    )
+
+
+def present(option: str | None, text: str | None, version: str | None = None) -> Present | None:
+    """The configured value of an option; None where it is not configured."""
+    return Present(shown(option, text, version_of(version))) if text is not None else None
+
+
+def changes(
+    options: Mapping[str, Value], configured: Mapping[str, str], version: str | None = None
+) -> tuple[Change, ...]:
+    """Options that have to be set together with another one.
+
+    Args:
+        options: with the values to try.
+        configured: values of all options now.
+        version: of Flink.
+    """
+    return tuple(
+        Change(
+            option=key,
+            proposed=write(key, value, version_of(version)),
+            current=present(key, configured.get(key), version),
+        )
+        for key, value in options.items()
     )

@@ -24,6 +24,7 @@ from flowdiag.analyses.flink import judging
 from flowdiag.analyses.flink.kit import explained, measured, remedies, votes_for
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import Load, by_task, median
+from flowdiag.analyses.option_types import write
 from flowdiag.analyses.queues.facts import GateQueue, JobQueues, Machine, Sample, joined
 from flowdiag.analyses.queues.judging import (
     host_of,
@@ -96,6 +97,7 @@ __all__ = [
     "waiting_tasks",
     "weigh",
     "who",
+    "write",
 ]
 
 

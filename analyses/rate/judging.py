@@ -7,7 +7,8 @@ from statistics import median
 from typing import Final, TypeVar
 
 from flowdiag.analyses import say
-from flowdiag.analyses.finding import Evidence, Subject, cite
+from flowdiag.analyses.finding import Evidence, Origin, Present, Subject, cite
+from flowdiag.analyses.option_types import shown
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, Record, Trigger
 from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import Stability
@@ -84,13 +85,15 @@ def receiver_name(app: ApplicationFacts, stream: int | None) -> str | None:
     return receiver_subject(app, stream).receiver
 
 
-def setting(app: ApplicationFacts, option: str) -> str | None:
-    """The value of an option as an action shows it: with a word where it is Spark's default."""
+def setting(app: ApplicationFacts, option: str) -> Present | None:
+    """The value of an option as an action shows it: with its unit, and whether it is Spark's default."""
     value = app.settings.get(option)
     if value is not None:
-        return value
+        return Present(shown(option, value))
     default = DEFAULTS.get(option)
-    return f"{default} (default)" if default is not None and app.settings_known else None
+    if default is None or not app.settings_known:
+        return None
+    return Present(shown(option, default), Origin.DEFAULT)
 
 
 def records_of(told: Iterable[Told]) -> tuple[Evidence, ...]:

@@ -20,6 +20,8 @@ from flowdiag.analyses.finding import (
     Finding,
     Inconclusive,
     Measurement,
+    Origin,
+    Present,
     Rank,
     Severity,
     State,
@@ -28,6 +30,13 @@ from flowdiag.analyses.finding import (
     grade,
 )
 from flowdiag.analyses.flink.judging import milliseconds
+from flowdiag.analyses.option_types import (
+    BATCH_INTERVAL,
+    TRIGGER_INTERVAL,
+    Value,
+    helps,
+    write,
+)
 from flowdiag.analyses.rate import judging
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate import state as present
@@ -53,6 +62,8 @@ from flowdiag.analyses.rate.state import Assessed, StreamState, late_triggers, l
 from flowdiag.analyses.rule import Limits, Rule, limit
 
 __all__ = [
+    "BATCH_INTERVAL",
+    "TRIGGER_INTERVAL",
     "Action",
     "ApplicationFacts",
     "Assessed",
@@ -65,6 +76,8 @@ __all__ = [
     "Iterator",
     "Limits",
     "Measurement",
+    "Origin",
+    "Present",
     "QueryFacts",
     "Rank",
     "Record",
@@ -87,6 +100,7 @@ __all__ = [
     "late_window",
     "limit",
     "limited",
+    "longer_interval",
     "measured",
     "milliseconds",
     "of_application",
@@ -106,6 +120,7 @@ __all__ = [
     "setting",
     "short_of_time",
     "slowest",
+    "write",
 ]
 
 
@@ -312,10 +327,12 @@ def remedies(
     cause: str,
     app: ApplicationFacts,
     *names: str,
-    proposed: Mapping[str, str | None] | None = None,
+    proposed: Mapping[str, Value | None] | None = None,
     **fill: str,
 ) -> tuple[Action, ...]:
     """What to do about a cause, in this application: options with the values they have now.
+
+    Left out is what the configuration has already.
 
     Args:
         cause: a word of `causes.CAUSES`.
@@ -325,20 +342,54 @@ def remedies(
         fill: what stands for the names in braces.
     """
     table = CAUSES[cause].remedies or {}
-    return tuple(
+    advice = [
         _action(table[name], app, (proposed or {}).get(name), fill) for name in names or table
-    )
+    ]
+    return tuple(action for action in advice if action is not None)
 
 
 def _action(
-    remedy: Remedy, app: ApplicationFacts, proposed: str | None, fill: Mapping[str, str]
-) -> Action:
+    remedy: Remedy, app: ApplicationFacts, proposed: Value | None, fill: Mapping[str, str]
+) -> Action | None:
+    key, value = remedy.option, remedy.proposed if proposed is None else proposed
+    if remedy.command is not None or (key is not None and "." not in key):
+        return None  # of Flink, whose options have names here, no keys
+    wanted = write(key, value) if key is not None and value is not None else None
+    now = setting(app, key) if key is not None else None
+    known = (app.settings.get(key) or (now.value if now else None)) if key is not None else None
+    if wanted and known and key and not helps(remedy.only, key, known, wanted, None):
+        return None
     return Action(
         text=remedy.text.format(**fill) if fill else remedy.text,
-        option=remedy.option,
-        current=setting(app, remedy.option) if remedy.option else None,
-        proposed=proposed or remedy.proposed,
+        option=key,
+        current=now,
+        proposed=wanted,
+        measure=None if wanted else remedy.measure,
         risk=remedy.risk,
         restart_needed=remedy.restart_needed,
         verify=remedy.verify,
+        command=remedy.command,
+    )
+
+
+def longer_interval(
+    option: str, now_ms: float, wanted_ms: float, text: str, *, verify: str
+) -> Action:
+    """The advice to have batches or triggers less often.
+
+    Args:
+        option: `BATCH_INTERVAL` or `TRIGGER_INTERVAL`.
+        now_ms, wanted_ms: the interval; a longer one than a second is proposed in whole seconds.
+        text: what to do, and why.
+        verify: how to see that it helped.
+    """
+    wanted = -(-wanted_ms // 1000) * 1000 if wanted_ms >= 1000 else wanted_ms
+    return Action(
+        text=text,
+        option=option,
+        current=Present(say.duration(now_ms), Origin.OBSERVED),
+        proposed=write(option, wanted),
+        risk="results come later",
+        restart_needed=True,
+        verify=verify,
     )

@@ -18,18 +18,20 @@ from flowdiag.analyses.finding import RuleOutcome
 from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
+from flowdiag.analyses.report.advice import action_of, each_once, first_action
 from flowdiag.analyses.report.evidence import Located
+from flowdiag.analyses.report.fitting import typed
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.stories import stories_of
 from flowdiag.analyses.report.wire import (
     DOCUMENTS,
     SCHEMA,
-    Action,
     Culprit,
     Data,
     Evidence,
     Finding,
+    FirstAction,
     Input,
     Measurement,
     Note,
@@ -88,7 +90,7 @@ def report_of(
         asides: warnings about single inputs, by index.
         say: told the name of the stage, for progress.
     """
-    from flowdiag.analyses.report.inputs import describe_inputs, input_problems, unknown_days
+    from flowdiag.analyses.report.inputs import describe_inputs
 
     untold, named = _untold(outcomes, assessed=assessed), options.named
     say("citing the evidence")
@@ -106,11 +108,8 @@ def report_of(
         understood=understood,
         suggestions=_commands(command, sources, named) if untold else (),
         doubts=[f"{name}: nothing in it was understood" for name in unrecognised(inputs, named)],
-        warnings=[
-            *[Note(message=clean(text)) for text in notes],
-            *[*input_problems(inputs), *unknown_days(inputs, processes)],
-            *_of_inputs([*asides, *problems], inputs),
-        ],
+        warnings=_warnings(inputs, processes, notes, [*asides, *problems]),
+        paths=typed(() if options.privacy.redact else named),
         privacy=options.privacy,
     )
 
@@ -140,9 +139,20 @@ def _commands(command: str, sources: Sequence[Source], named: Sequence[str]) -> 
     ]
 
 
-def _of_inputs(told: Iterable[tuple[int, str]], inputs: Sequence[Input]) -> list[Note]:
-    """Warnings about single inputs, by index."""
-    return [Note(message=clean(text), source=inputs[source].source) for source, text in told]
+def _warnings(
+    inputs: Sequence[Input],
+    processes: Sequence[Process],
+    notes: Iterable[str],
+    asides: Iterable[tuple[int, str]],
+) -> list[Note]:
+    """Warnings about the input as a whole, then about single inputs, by index."""
+    from flowdiag.analyses.report.inputs import input_problems, unknown_days
+
+    return [
+        *[Note(message=clean(text)) for text in notes],
+        *[*input_problems(inputs), *unknown_days(inputs, processes)],
+        *[Note(message=clean(text), source=inputs[source].source) for source, text in asides],
+    ]
 
 
 def _untold(outcomes: Sequence[RuleOutcome], *, assessed: bool) -> bool:
@@ -223,6 +233,7 @@ def build_report(
     suggestions: Sequence[Suggestion] = (),
     warnings: Sequence[Note] = (),
     errors: Sequence[Note] = (),
+    paths: str = "PATH…",
     privacy: Privacy = LOCAL_USE,
 ) -> Report:
     """Put everything that a run found into one document.
@@ -238,9 +249,9 @@ def build_report(
             inconclusive whatever the rules said, unless one of them found something that counts.
         calculated: whether everything is arithmetic about what somebody wants to configure.
         doubts: why it cannot be called healthy, though no rule found anything: what was not read.
-        understood: kinds of records.
-        suggestions: what would tell more; left out where the verdict needs none.
+        understood, suggestions: kinds of records; what would tell more, where the verdict needs it.
         warnings, errors: about the run itself.
+        paths: the inputs, as one types them for the next command.
         privacy: what log text to keep.
     """
     ordered = sorted(_pairs(outcomes), key=_report_order)
@@ -257,10 +268,11 @@ def build_report(
             calculated=calculated,
             understood=[_understood(kind, located, privacy) for kind in understood],
             suggestions=suggestions,
+            first=first_action(_nearest(told, command), command, paths),
         ),
         stories=stories_of(told, [finding for _, finding in ordered], subject_of),
         rules=list(map(_rule, outcomes)),
-        findings=[_finding(o, x, inputs, names, located, privacy) for o, x in ordered],
+        findings=_findings(ordered, inputs, names, located, privacy),
         data=data,
         warnings=list(warnings),
         errors=list(errors),
@@ -277,6 +289,7 @@ def _summary(
     calculated: bool,
     understood: list[Understood],
     suggestions: Sequence[Suggestion],
+    first: FirstAction | None,
 ) -> Summary:
     """The answer: healthy only what was assessed, runs, and leaves no doubt.
 
@@ -303,6 +316,7 @@ def _summary(
     inconclusive = verdict is f.Verdict.INCONCLUSIVE
     return Summary(
         verdict=verdict,
+        first_action=first,
         cause=whole.cause,
         culprits=list(whole.culprits),
         assessed=assessed or any(outcome.findings for outcome in outcomes),
@@ -383,21 +397,25 @@ def judge_each(
 
 
 def _judgement(pairs: Iterable[Pair], cannot_tell: bool) -> Judgement:
-    serious = _serious(pairs)
-    if any(x.severity is f.Severity.CRITICAL and x.state is f.State.ONGOING for _, x in serious):
+    ranked = _ranked(pairs)
+    if any(x.severity is f.Severity.CRITICAL and x.state is f.State.ONGOING for _, x in ranked):
         verdict = f.Verdict.FAILING
-    elif serious:
+    elif ranked:
         verdict = f.Verdict.DEGRADED
     elif cannot_tell:
         verdict = f.Verdict.INCONCLUSIVE
     else:
         verdict = f.Verdict.HEALTHY
-    ranked = sorted(serious, key=_culprit_order)
     return Judgement(
         verdict=verdict,
         cause=next((x.cause for _, x in ranked if x.cause), None),
         culprits=_culprits(ranked),
     )
+
+
+def _ranked(pairs: Iterable[Pair]) -> list[Pair]:
+    """The findings that count, the nearest to the root first."""
+    return sorted(_serious(pairs), key=_culprit_order)
 
 
 def _cannot_tell(outcome: f.RuleOutcome, job: JobKey | None) -> bool:
@@ -415,6 +433,12 @@ def _pairs(outcomes: Iterable[f.RuleOutcome]) -> list[Pair]:
 
 def _serious(pairs: Iterable[Pair]) -> list[Pair]:
     return [(o, x) for o, x in pairs if x.severity is not f.Severity.INFO]
+
+
+def _nearest(told: Iterable[Told], command: str) -> list[Pair]:
+    """The findings that count, the nearest to the root first; with several topics story by story."""
+    pairs = [pair for story in told for pair in story.pairs]
+    return pairs if command == EVERYTHING else _ranked(pairs)
 
 
 def _culprits(ranked: Iterable[Pair]) -> tuple[Culprit, ...]:
@@ -486,9 +510,24 @@ def _rule(outcome: f.RuleOutcome) -> Rule:
     )
 
 
+def _findings(
+    ordered: Sequence[Pair],
+    inputs: Sequence[Input],
+    names: Mapping[JobKey, str | None],
+    located: Mapping[tuple[int, int], Located],
+    privacy: Privacy,
+) -> list[Finding]:
+    """The findings, each remedy at the first that has it."""
+    return [
+        _finding(outcome, finding, elsewhere, inputs, names, located, privacy)
+        for (outcome, finding), elsewhere in each_once(ordered)
+    ]
+
+
 def _finding(
     outcome: f.RuleOutcome,
     finding: f.Finding,
+    elsewhere: list[str],
     inputs: Sequence[Input],
     names: Mapping[JobKey, str | None],
     located: Mapping[tuple[int, int], Located],
@@ -526,7 +565,8 @@ def _finding(
         ],
         evidence=[_evidence(item, inputs, located, privacy) for item in finding.shown],
         evidence_total=finding.cited,
-        actions=[_action(action) for action in finding.actions],
+        actions=[action_of(action) for action in finding.actions],
+        see=elsewhere,
     )
 
 
@@ -551,18 +591,6 @@ def _evidence(
         offset=item.offset,
         timestamp=iso(time_us),
         excerpt=excerpt if privacy.excerpts else None,
-    )
-
-
-def _action(action: f.Action) -> Action:
-    return Action(
-        text=action.text,
-        option=action.option,
-        current=clean(action.current) if action.current else None,
-        proposed=action.proposed,
-        risk=action.risk,
-        restart_needed=action.restart_needed,
-        verify=action.verify,
     )
 
 

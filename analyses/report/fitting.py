@@ -154,7 +154,7 @@ def suggested(
     """
     if command == EVERYTHING:
         return []  # it ran them all
-    paths = " ".join(_quoted(name) for name in named) or "PATH…"
+    paths = typed(named)
     ranked = fits(sources)
     best = ranked[0].score if ranked else 0
     return [
@@ -162,6 +162,15 @@ def suggested(
         for fit in ranked
         if fit.topic != command and fit.score * 10 >= best
     ][:2]
+
+
+def typed(named: Sequence[str]) -> str:
+    """The inputs of a command line, as a shell takes them.
+
+    >>> typed(["logs/", "my job.log"]), typed([])
+    ("logs/ 'my job.log'", 'PATH…')
+    """
+    return " ".join(_quoted(name) for name in named) or "PATH…"
 
 
 def _quoted(name: str) -> str:

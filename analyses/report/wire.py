@@ -128,16 +128,44 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     excerpt: str | None
 
 
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """An option that has to be set together with that of an action."""
+
+    option: str
+    current: str | None
+    current_from: str | None
+    proposed: str
+
+
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to do; `option` is a configuration key of the version seen."""
+    """One thing to do; `option` is a configuration key of the version seen.
+
+    `current` is for people, and `current_from` says where it is known from: configured, observed,
+    default. `proposed` is typed in as it is; `unset` takes the option away; else `measure` says what
+    to find out before a value can be named. `together` is set in the same step. `command` of flowdiag
+    sees more of the fault.
+    """
 
     text: str
     option: str | None
     current: str | None
+    current_from: str | None = None
     proposed: str | None
+    unset: bool = False
+    measure: str | None = None
+    together: list[Change] = []
     risk: str | None
     restart_needed: bool | None
     verify: str | None
+    command: str | None = None
+
+
+class FirstAction(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do first, for which finding, and the command that shows whether it helped."""
+
+    code: str
+    action: Action
+    run: str
 
 
 class Vote(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,7 +177,7 @@ class Vote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One episode per (code, job, subject)."""
+    """One episode per (code, job, subject); other remedies of it stand at the findings that `see` names."""
 
     code: str
     name: str
@@ -170,6 +198,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     evidence: list[Evidence]
     evidence_total: int
     actions: list[Action]
+    see: list[str] = []
 
 
 class Culprit(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,11 +244,13 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The answer. `assessed` is false where there was nothing to diagnose.
 
-    `reason` says why the verdict is inconclusive, where it is. `left_out` counts the findings below
-    `--min-severity`, by severity: they are not among `findings`, and count for everything else.
+    `first_action` is that of the finding nearest to the root. `reason` says why the verdict is
+    inconclusive, where it is. `left_out` counts the findings below `--min-severity`, by severity: they
+    are not among `findings`, and count for everything else.
     """
 
     verdict: f.Verdict
+    first_action: FirstAction | None = None
     cause: str | None
     culprits: list[Culprit]
     assessed: bool

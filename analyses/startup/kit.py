@@ -9,6 +9,7 @@ from flowdiag.analyses import say
 from flowdiag.analyses.finding import (
     Action,
     Finding,
+    Present,
     Rank,
     Severity,
     State,
@@ -20,6 +21,7 @@ from flowdiag.analyses.finding import (
 from flowdiag.analyses.flink.job import UNKNOWN_JOB, Incident
 from flowdiag.analyses.flink.kit import explained, measured, remedies, votes_for
 from flowdiag.analyses.keys import JobKey, Ref
+from flowdiag.analyses.option_types import shown, write
 from flowdiag.analyses.rule import Limits, Rule, Signal, limit
 from flowdiag.analyses.startup.facts import (
     JobStarting,
@@ -45,6 +47,7 @@ __all__ = [
     "JobStarting",
     "JobStarts",
     "Limits",
+    "Present",
     "Rank",
     "Ref",
     "Rule",
@@ -75,8 +78,10 @@ __all__ = [
     "ran_after",
     "remedies",
     "say",
+    "shown",
     "votes_for",
     "weigh",
+    "write",
 ]
 
 Cited = list[tuple[Ref | None, int | None]]

@@ -50,6 +50,8 @@ def _lines(report: Report, page: Page) -> Iterator[str]:
         yield f"{number}. {mark}{said}{mark} — {culprit.code}, {culprit.confidence} confidence"
     if ranked:
         yield ""
+    for step in words.first_steps(report):
+        yield from (_say(step), "")
     if not report.summary.assessed:
         yield from (f"{_say(words.lacking(report))} Not assessed is not healthy.", "")
     yield from _inputs(report, page, clock)
@@ -215,7 +217,9 @@ def _finding(finding: Finding, page: Page, clock: words.Clock) -> Iterator[str]:
         text, details = words.action(action)
         yield f"{number}. {_say(text)}"
         yield from (f"   - {_say(detail)}" for detail in details)
-    if finding.actions:
+    if finding.see:
+        yield f"To do: see {_say(', '.join(finding.see))}"
+    if finding.actions or finding.see:
         yield ""
     shown = finding.evidence if page.verbose else finding.evidence[:3]
     if shown:

@@ -144,6 +144,10 @@ def _verdict(report: Report, page: Page) -> RenderableType:
             for number, (culprit, jobs) in reversed(shown)
         ]
         blocks.append(under(aligned(rows)))
+    blocks += [
+        under(line(step, "bold" if not n else ""))
+        for n, step in enumerate(words.first_steps(report))
+    ]
     return Group(*blocks)
 
 

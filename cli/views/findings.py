@@ -95,6 +95,7 @@ def _details(finding: Finding, page: Page, paths: words.Paths, several: bool) ->
         for number, (text, details) in enumerate(map(words.action, finding.actions), 1)
     )
     yield "to do", [steps] if finding.actions else []
+    yield "see", [line(", ".join(finding.see))] if finding.see else []
 
 
 def _essentials(finding: Finding, page: Page, paths: words.Paths, several: bool) -> Said:
@@ -114,6 +115,7 @@ def _essentials(finding: Finding, page: Page, paths: words.Paths, several: bool)
     shown = _EVIDENCE[page.terse]
     yield "evidence", list(_evidence(finding, paths, shown, _EXCERPT[page.terse]))
     yield "to do", list(_to_do(finding.actions, page))
+    yield "see", [line(", ".join(finding.see))] if finding.see else []
 
 
 def _vote(weight: int, signal: str, says: str) -> Text:

@@ -10,8 +10,10 @@ from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.kit import jobs_of
 from flowdiag.analyses.queues.facts import QueueFacts
 from flowdiag.analyses.rate.state import Assessment
+from flowdiag.analyses.report.advice import action_of
 from flowdiag.analyses.rule import Rule, apply
 from flowdiag.analyses.startup.facts import JobStarting, StartupFacts
+from tests.proposals import wrong_with
 
 
 def cases_of(facts: Any) -> Sequence[Any]:
@@ -27,10 +29,26 @@ def cases_of(facts: Any) -> Sequence[Any]:
 
 def outcomes_of(rules: Iterable[Rule], facts: Any) -> tuple[RuleOutcome, ...]:
     """What rules say, with their own limits."""
-    return apply(rules, facts, cases_of(facts))
+    return checked(apply(rules, facts, cases_of(facts)))
 
 
 def said_by(rule: Rule, facts: Any) -> list[Finding | Inconclusive]:
     """What one rule says, case by case, with its own limits."""
     cases = (facts,) if rule.whole else cases_of(facts)
-    return [item for case in cases for item in rule.judge(case, rule.limits())]
+    said = [item for case in cases for item in rule.judge(case, rule.limits())]
+    for item in said:
+        _check(rule.code, item)
+    return said
+
+
+def checked(outcomes: tuple[RuleOutcome, ...]) -> tuple[RuleOutcome, ...]:
+    """The same outcomes: whatever a test is about, no finding proposes what its engine refuses."""
+    for outcome in outcomes:
+        for finding in outcome.findings:
+            _check(outcome.code, finding)
+    return outcomes
+
+
+def _check(code: str, item: Finding | Inconclusive) -> None:
+    if isinstance(item, Finding):
+        assert not [*wrong_with(code, item.cause, map(action_of, item.actions))]

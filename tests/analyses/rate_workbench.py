@@ -22,6 +22,8 @@ from flowdiag.analyses.rate.state import Assessment, assess
 from flowdiag.analyses.report.build import judge
 from flowdiag.analyses.rule import Thresholds, apply
 
+from .judged import checked
+
 T0 = 1_700_000_000_000
 KEY = JobKey("", "app-1")
 BACK_PRESSURE = {"spark.streaming.backpressure.enabled": "true"}
@@ -161,7 +163,7 @@ def outcomes(
 ) -> tuple[RuleOutcome, ...]:
     """What the rules say; with other limits where some are wanted, by code and name."""
     facts = assessed(*apps)
-    return apply(RATE_RULES, facts, facts.applications, wanted)
+    return checked(apply(RATE_RULES, facts, facts.applications, wanted))
 
 
 def codes(*apps: ApplicationFacts, wanted: Mapping[str, Thresholds] | None = None) -> list[str]:

@@ -58,10 +58,8 @@ def test_the_numbers_of_an_exception_are_measurements() -> None:
     values = {one.name: (one.value, one.unit) for one in finding.measurements}
     assert values["needed"] == (17, "buffers")
     assert values["available"] == (9, "buffers")
-    # What the exception itself recommends is among the remedies, once.
-    options = [action.option for action in finding.actions]
-    assert options.count("taskmanager.memory.network.min") == 1
-    assert options.count("taskmanager.memory.network.fraction") == 1
+    # The exception names three options; the command that counts the buffers knows which, and how much.
+    assert [(action.option, action.command) for action in finding.actions] == [(None, "memory")]
 
 
 def test_an_undated_failure_stands_where_it_is_written() -> None:

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from flowdiag.analyses.causes import CAUSES
-from flowdiag.analyses.finding import Rank, Severity, State, Vote
+from flowdiag.analyses.causes import CAUSES, SHARED
+from flowdiag.analyses.finding import Origin, Present, Rank, Severity, State, Vote
 from flowdiag.analyses.flink.episodes import episodes
 from flowdiag.analyses.flink.kit import (
     Job,
@@ -20,7 +20,7 @@ from flowdiag.analyses.flink.kit import (
     of_taskmanager,
     outcome_text,
     remedies,
-    tuned,
+    shared,
     votes_for,
 )
 from flowdiag.analyses.flink.options import names_of
@@ -129,17 +129,20 @@ def test_remedies_know_the_version_and_the_value_that_holds() -> None:
     assert remedies("finished-tasks", job_of(old), "let-them-finish") == ()
     (advice,) = remedies("slow-taskmanager", job_of(new), "look-at-machine", place="tm-2")
     assert advice.text.startswith("Look at the machine (tm-2): ")
-    (given,) = tuned(job_of(new), "slots", "More slots", current="4")
-    assert (given.option, given.current) == ("taskmanager.numberOfTaskSlots", "4")
-    (timeout,) = tuned(job_of(new), "timeout", "Longer")
-    assert timeout.current == job_of(new).setting("execution.checkpointing.timeout")
+    told = Present("10 min", Origin.DEFAULT)
+    (given,) = shared(job_of(new), "more-time", current=told)
+    # What is configured wins over what the rule knows.
+    assert (given.option, given.current) == ("execution.checkpointing.timeout", Present("10 min"))
+    assert given.proposed is None and given.measure
 
 
 def test_every_option_of_a_remedy_is_known() -> None:
     options = {
         remedy.option
-        for cause in CAUSES.values()
-        for remedy in (cause.remedies or {}).values()
+        for remedy in (
+            *SHARED.values(),
+            *(each for cause in CAUSES.values() for each in (cause.remedies or {}).values()),
+        )
         if remedy.option is not None and "." not in remedy.option
     }
     assert options and all(names_of(option) for option in options)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.finding import Finding, Severity
+from flowdiag.analyses.finding import Finding, Present, Severity
 from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.rate.cores import cores_of, free_cores
 from flowdiag.analyses.rate.facts import (
@@ -258,7 +258,7 @@ def test_blocks_become_shorter_until_there_are_as_many_as_cores() -> None:
     )
     assert free_cores(app) == 8
     ((action,),) = [x.actions for x in found(app, "RT306")]
-    assert (action.current, action.proposed) == ("500ms", "125ms")
+    assert (action.current, action.proposed) == (Present("500 ms"), "125ms")
 
 
 def test_cores_of_the_configuration_where_no_executor_is_told() -> None:
@@ -683,7 +683,7 @@ def test_a_longer_interval_is_recommended_where_batches_cost_much_by_themselves(
         (finding,) = found(app, "RT203")
         return [action.proposed for action in finding.actions]
 
-    assert "2 s" in actions(500) and "2 s" not in actions(20)
+    assert "Seconds(2)" in actions(500) and "Seconds(2)" not in actions(20)
 
 
 def test_a_limit_is_raised_by_what_is_left_of_the_interval() -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from flowdiag.analyses.finding import Severity, State
 from flowdiag.analyses.flink.job import Incident
+from flowdiag.analyses.flink.linkage import linkage
 from flowdiag.analyses.startup.facts import Collecting, Restore, Trouble
 from flowdiag.analyses.startup.rules.class_loading_failed import RULE as CLASSES
-from flowdiag.analyses.startup.rules.class_loading_failed import linkage
 from flowdiag.analyses.startup.rules.frame_too_large import RULE as FRAMES
 from flowdiag.analyses.startup.rules.missed_heartbeats import RULE as HEARTBEATS
 from flowdiag.analyses.startup.rules.missing_workers import RULE as WORKERS

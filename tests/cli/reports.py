@@ -8,6 +8,7 @@ from flowdiag.analyses import finding as f
 from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.flink import job as x
 from flowdiag.analyses.keys import JobKey, Ref
+from flowdiag.analyses.option_types import write
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.build import build_report
 from flowdiag.analyses.report.evidence import Located
@@ -171,8 +172,8 @@ def expired(**changes: object) -> f.Finding:
             f.Action(
                 text="Raise the time-out if the slow part is slow for a good reason",
                 option="execution.checkpointing.timeout",
-                current="10 min",
-                proposed="20 min",
+                current=f.Present("10 min"),
+                proposed=write("execution.checkpointing.timeout", 1_200_000),
                 risk="a failure throws the job back further",
                 restart_needed=True,
                 verify="checkpoints complete",

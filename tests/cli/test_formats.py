@@ -41,6 +41,7 @@ def test_a_failed_run_leaves_a_valid_document() -> None:
     jsonschema.validate(document, json_schema())
     assert document["summary"] == {
         "verdict": "inconclusive",
+        "first_action": None,
         "cause": None,
         "culprits": [],
         "assessed": False,
@@ -103,6 +104,12 @@ def test_markdown() -> None:
 1. **TaskManager tm-3 \\@ worker-3.example: 4 of its 4 subtasks acknowledged too late, 1.7 \
 expected by placement** — CP201, high confidence
 
+first: Raise the time-out if the slow part is slow for a good reason
+
+set execution.checkpointing.timeout to 20 min \\(now 10 min\\)
+
+then run: flowdiag checkpoints PATH…
+
 2 inputs, 2018-11-29 18:30:00 to 19:02:11 UTC+08:00
 
 - not read: `logs/core.4711`: binary data
@@ -163,7 +170,7 @@ A checkpoint expires when one subtask has not acknowledged it in time.
 **To do**
 
 1. Raise the time-out if the slow part is slow for a good reason
-   - execution.checkpointing.timeout: now 10 min, try 20 min \\(needs a restart\\)
+   - execution.checkpointing.timeout: now 10 min \\(configured\\), try 20 min \\(needs a restart\\)
    - risk: a failure throws the job back further
    - check: checkpoints complete
 
@@ -213,7 +220,9 @@ def test_junit() -> None:
         "type": "warning",
         "message": "4 of 31 checkpoints expired, up to 4 in a row",
     }
-    assert "execution.checkpointing.timeout: now 10 min, try 20 min" in (failure.text or "")
+    assert "execution.checkpointing.timeout: now 10 min (configured), try 20 min" in (
+        failure.text or ""
+    )
 
 
 def test_junit_skips_what_was_not_assessed_and_fails_on_nothing() -> None:

@@ -55,7 +55,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
         (["--max-rate", "nan"], "--max-rate must be above 0"),
         (["--initial-rate", "inf"], "--initial-rate must be above 0"),
         (["--no-back-pressure", "--min-rate", "5"], "--min-rate does nothing with"),
-        (["--output", "nowhere/at/all.json"], "cannot write 'nowhere/at/all.json'"),
+        (["--output", "nowhere/at/all.json"], "nowhere/at/all.json': No such file or directory"),
         (["--max-rate", "0"], "--max-rate must be above 0"),
         (["nowhere.json"], "nowhere.json"),
     ],

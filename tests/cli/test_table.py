@@ -49,6 +49,9 @@ VERDICT = """
 Verdict  failing: 1 critical, 1 warning · slow-taskmanager
   1.  TaskManager tm-3 @ worker-3.example: 4 of its 4 subtasks acknowledged too late, 1.7 expected
       by placement  CP201, high confidence
+  first: Raise the time-out if the slow part is slow for a good reason
+  set execution.checkpointing.timeout to 20 min (now 10 min)
+  then run: flowdiag checkpoints PATH…
 """
 
 
@@ -105,7 +108,8 @@ Findings  2
                 Checkpoint 225 of job a1b2 expired before completing.
               … 2 more
     to do     1.  Raise the time-out if the slow part is slow for a good reason
-                  execution.checkpointing.timeout: now 10 min, try 20 min (needs a restart)
+                  execution.checkpointing.timeout: now 10 min (configured), try 20 min (needs a
+                  restart)
                   risk: a failure throws the job back further
                   check: checkpoints complete
 

@@ -58,7 +58,7 @@ from flowdiag.analyses.flink.kit import (
     name_of,
     of_episodes,
     say,
-    tuned,
+    shared,
 )
 
 _FAILED: Final = (Status.DECLINED, Status.FAILED)
@@ -133,13 +133,7 @@ def _actions(job: Job) -> tuple[Action, ...]:
             text="Mend what the deepest cause names; it is the last 'Caused by' of the cited record",
             verify="the subtasks named here acknowledge",
         ),
-        *tuned(
-            job,
-            "tolerable",
-            "Let single checkpoints fail without failing the job",
-            risk="a job that never completes a checkpoint goes unnoticed",
-            verify="the job survives a failed checkpoint",
-        ),
+        *shared(job, "tolerate"),
     )
 
 

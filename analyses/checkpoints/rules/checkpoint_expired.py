@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from flowdiag.analyses.checkpoints.culprit import answers
+from flowdiag.analyses.checkpoints.culprit import names_somebody
 from flowdiag.analyses.flink.kit import (
     AT_THE_END,
     Action,
@@ -48,6 +48,8 @@ from flowdiag.analyses.flink.kit import (
     Iterator,
     Job,
     Limits,
+    Origin,
+    Present,
     Rank,
     Rule,
     Status,
@@ -59,7 +61,7 @@ from flowdiag.analyses.flink.kit import (
     measured,
     of_episodes,
     say,
-    tuned,
+    shared,
 )
 
 
@@ -172,44 +174,24 @@ def _within(hours: Counter[int], begin: int) -> int:
     return sum(hours[(begin + offset) % 24] for offset in range(_HOURS))
 
 
-def _named(job: Job) -> bool:
-    """Whether CP201 names somebody."""
-    return any(answer.conviction is not None for answer in answers(job))
-
-
 def _actions(job: Job) -> tuple[Action, ...]:
+    """Whoever is named has his cure at CP201; without a name no option is known to help."""
+    if names_somebody(job):
+        return (
+            Action(
+                text="Look at the culprit that CP201 names before touching any option",
+                verify="acknowledgements of all subtasks arrive within the time-out",
+            ),
+        )
+    now = job.timeout_ms
     return (
         Action(
-            text="Look at the culprit that CP201 names before touching any option"
-            if _named(job)
-            else "Find out which subtask holds the barrier up before touching any option: CP201 says "
+            text="Find out which subtask holds the barrier up before touching any option: CP201 says "
             "what would tell",
             verify="acknowledgements of all subtasks arrive within the time-out",
         ),
-        *tuned(
-            job,
-            "unaligned",
-            "Let barriers overtake the data that waits in front of slow subtasks",
-            proposed="true",
-            risk="checkpoints carry in-flight data: more to store and to restore; "
-            "no help against slow snapshots",
-            verify="start delay and alignment duration per subtask fall",
-        ),
-        *tuned(
-            job,
-            "debloat",
-            "Keep less data in flight, so that barriers queue for a shorter time",
-            proposed="true",
-            risk="smaller buffers cost some throughput",
-            verify="start delay per subtask falls",
-        ),
-        *tuned(
-            job,
-            "timeout",
-            "Raise the time-out only if the slow part is slow for a good reason",
-            current=say.duration(job.timeout_ms) if job.timeout_ms else None,
-            risk="a failure throws the job back further",
-            verify="checkpoints complete, however late",
+        *shared(
+            job, "more-time", current=Present(say.duration(now), Origin.OBSERVED) if now else None
         ),
     )
 

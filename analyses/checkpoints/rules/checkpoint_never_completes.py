@@ -54,7 +54,7 @@ from flowdiag.analyses.flink.kit import (
     measured,
     of_job,
     say,
-    tuned,
+    shared,
 )
 from flowdiag.analyses.flink.silences import heard_until
 
@@ -194,13 +194,7 @@ def _off(job: Job, hours: float, limits: NeverCompletes) -> Finding:
         last_us=job.last_us,
         measurements=(measured("hours-running", hours, "hours", limits.hours_without),),
         evidence=cite(deployed),
-        actions=tuned(
-            job,
-            "interval",
-            "Switch periodic checkpoints on, if the job has state",
-            proposed="1 min",
-            verify="the JobManager logs 'Triggering checkpoint'",
-        ),
+        actions=shared(job, "switch-on"),
     )
 
 

@@ -45,7 +45,7 @@ from flowdiag.analyses.flink.kit import (
     of_crises,
     option,
     records_of,
-    tuned,
+    shared,
 )
 
 
@@ -89,14 +89,7 @@ def judge(job: Job, limits: Exceeded) -> Iterator[Finding]:
             Action(
                 text="Mend what fails the checkpoints: CP201 for expired, CP301 for declined ones"
             ),
-            *tuned(
-                job,
-                "tolerable",
-                "Tolerate some failed checkpoints",
-                proposed="3",
-                risk="a job without checkpoints goes unnoticed for longer",
-                verify="the job survives single failed checkpoints",
-            ),
+            *shared(job, "tolerate"),
         ),
     )
 

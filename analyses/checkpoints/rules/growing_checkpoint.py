@@ -52,7 +52,7 @@ from flowdiag.analyses.flink.kit import (
     of_checkpoints,
     say,
     settled,
-    tuned,
+    shared,
 )
 
 _SAMPLE: Final = 200
@@ -201,19 +201,13 @@ def _finding(job: Job, grown: Growth, what: str, unit: str, limits: Growing) -> 
             Action(
                 text="Find the state that never ends: set a time-to-live, close windows, bound "
                 "joins",
-                option="table.exec.state.ttl (SQL) or StateTtlConfig (DataStream)",
+                option="table.exec.state.ttl",
+                measure="for how long results need old state; in the DataStream API it is StateTtlConfig",
                 risk="results that need older state change",
                 restart_needed=True,
                 verify="the full size levels off",
             ),
-            *tuned(
-                job,
-                "incremental",
-                "Write only what changed",
-                proposed="true",
-                risk="restoring takes longer",
-                verify="checkpointed bytes fall well below the full size",
-            ),
+            *shared(job, "incremental"),
         ),
     )
 

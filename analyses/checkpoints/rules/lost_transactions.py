@@ -43,6 +43,8 @@ from flowdiag.analyses.flink.kit import (
     Iterator,
     Job,
     Limits,
+    Origin,
+    Present,
     Rank,
     Rule,
     Severity,
@@ -133,7 +135,12 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
         ),
         evidence=records_of((*sure, *hit)),
         ranked=True,
-        actions=remedies("lost-transactions", job, current={"longer-timeout": f"{timeout:.0f}"}),
+        actions=remedies(
+            "lost-transactions",
+            job,
+            proposed={"longer-timeout": 2 * gap if gap > timeout else None},
+            current={"longer-timeout": Present(say.duration(timeout), Origin.OBSERVED)},
+        ),
         votes=votes,
     )
 

@@ -108,13 +108,7 @@ def _finding(job: Job, kind: str, group: list[Crisis], *, known: bool) -> Findin
         option=option(name, job.version),
         explain=f"This memory serves {use}. What failed after it is a consequence.",
         measurements=(measured("memory-errors", len(group), "times", over=kind),),
-        actions=(
-            *(
-                remedies("out-of-memory", job, f"more-{name}")
-                or remedies("out-of-memory", job, "more")
-            ),
-            *remedies("out-of-memory", job, "find-growth"),
-        ),
+        actions=remedies("out-of-memory", job, "more", "find-growth"),
         votes=votes,
     )
 

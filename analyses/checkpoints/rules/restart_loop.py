@@ -28,7 +28,6 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.crises import LOOP
-from flowdiag.analyses.flink.judging import knows_exponential
 from flowdiag.analyses.flink.kit import (
     Action,
     Finding,
@@ -45,7 +44,7 @@ from flowdiag.analyses.flink.kit import (
     name_of,
     of_crises,
     say,
-    tuned,
+    shared,
 )
 
 
@@ -91,13 +90,7 @@ def judge(job: Job, limits: Loop) -> Iterator[Finding]:
         ),
         actions=(
             Action(text="Mend the first cause (CP301, CP302, CP303)"),
-            *tuned(
-                job,
-                "restart-strategy",
-                "Wait longer between restarts while that lasts",
-                proposed="exponential-delay" if knows_exponential(job.version) else "failure-rate",
-                verify="fewer failures per hour",
-            ),
+            *shared(job, "back-off"),
         ),
     )
 

@@ -55,7 +55,7 @@ from flowdiag.analyses.flink.kit import (
     of_checkpoints,
     say,
     settled,
-    tuned,
+    shared,
 )
 
 
@@ -170,21 +170,8 @@ def _actions(job: Job, interval: float | None) -> tuple[Action, ...]:
             text="See which half is slow (CP203): waiting for barriers, or taking the snapshot",
             verify="start delay, alignment, synchronous and asynchronous durations per subtask",
         ),
-        *tuned(
-            job,
-            "min-pause",
-            "Guarantee time for work between checkpoints",
-            proposed=say.duration(interval / 2) if interval else None,
-            verify="gaps between the end of a checkpoint and the next trigger",
-        ),
-        *tuned(
-            job,
-            "incremental",
-            "Write only what changed (RocksDB and other incremental backends)",
-            proposed="true",
-            risk="restoring takes longer",
-            verify="checkpointed bytes fall well below the full size",
-        ),
+        *shared(job, "pause", proposed=interval / 2 if interval else None),
+        *shared(job, "incremental"),
     )
 
 

@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final, NamedTuple
 
-from flowdiag.analyses.checkpoints.culprit import answers
+from flowdiag.analyses.checkpoints.culprit import answers, names_somebody
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import RULE as SLOW
 from flowdiag.analyses.flink.kit import (
     WARM_UP,
@@ -64,9 +64,10 @@ from flowdiag.analyses.flink.kit import (
     of_checkpoints,
     of_episodes,
     records_of,
+    remedies,
     say,
     settled,
-    tuned,
+    shared,
 )
 from flowdiag.analyses.flink.topology import topology_of
 
@@ -234,34 +235,25 @@ def _by_warnings(job: Job, sick: list[Checkpoint]) -> Told | None:
     )
 
 
+# What the cause would be, were anybody convicted; its first remedy names nobody.
+_ADVICE: Final = {
+    "sync": ("slow-sync-snapshot", "thread"),
+    "async": ("slow-async-snapshot", "storage"),
+}
+
+
 def _actions(job: Job, half: str) -> tuple[Action, ...]:
+    if names_somebody(job):
+        return (Action(text="Cure the culprit: CP201 names it, and what to do about its cause"),)
     if half == "barrier":
-        return (
-            Action(text="Remove the back pressure: see CP201 for where it ends"),
-            *tuned(
-                job,
-                "unaligned",
-                "Let barriers overtake the data that waits",
-                proposed="true",
-                risk="checkpoints carry in-flight data",
-                verify="checkpoints complete under back pressure",
-            ),
+        back = Action(
+            text="Find out where the barriers wait: flowdiag queues shows where back pressure begins",
+            command="queues",
+            verify="start delay and alignment fall",
         )
-    if half == "sync":
-        return (
-            Action(
-                text="Look at what runs in the task's thread at a snapshot: flushing in "
-                "snapshotState or preCommit, timers on the heap, many small states",
-                verify="the synchronous duration falls below a second",
-            ),
-        )
-    return tuned(
-        job,
-        "incremental",
-        "Look at the storage of checkpoints and at the state's size; write only what changed",
-        proposed="true",
-        verify="the asynchronous duration falls",
-    )
+        return (back, *shared(job, "overtake-if-it-works"))
+    cause, name = _ADVICE["sync" if half == "sync" else "async"]
+    return (*remedies(cause, job, name), *(shared(job, "incremental") if half != "sync" else ()))
 
 
 RULE: Final = Rule("CP203", judge, SlowHalf)

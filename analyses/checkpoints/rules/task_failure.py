@@ -85,6 +85,7 @@ from flowdiag.analyses.flink.kit import (
     votes_for,
     weigh,
 )
+from flowdiag.analyses.flink.linkage import linkage
 from flowdiag.parsers.exceptions import Classified
 from flowdiag.parsers.flink.failures import failure_kind
 
@@ -149,6 +150,9 @@ def _cause_of(crisis: Crisis) -> tuple[str | None, tuple[str, ...]]:
     if word in _NOBODYS or word is None:
         return word, _REMEDIES.get(word or "", ())
     said = said_of(crisis.root.incident)
+    if said is not None and said.name == "class-loading":
+        found = linkage(crisis.root.incident.cause or "")
+        return "class-loading", (found[0],) if found is not None else ()
     return cause_of_class(said.name if said is not None else None, word)
 
 
@@ -238,11 +242,17 @@ def _actions(job: Job, crisis: Crisis, said: Classified | None) -> tuple[Action,
     cause, names = _cause_of(crisis)
     known = remedies(cause, job, *names) if cause is not None else ()
     options = {action.option for action in known}
-    named = said.options if said is not None else ()
+    # A command that counts what is needed knows more than the options that the exception names.
+    counted = any(action.command for action in known)
+    named = said.options if said is not None and not counted else ()
     return (
         *known,
         *(
-            Action(text="An option that the exception itself names", option=key)
+            Action(
+                text=f"Look at {key}: the exception itself names it",
+                option=key,
+                measure="what the exception says of it",
+            )
             for key in named
             if key not in options
         ),
@@ -251,7 +261,7 @@ def _actions(job: Job, crisis: Crisis, said: Classified | None) -> tuple[Action,
 
 # Of the remedies of a cause those that fit a failure.
 _REMEDIES: Final = {
-    "insufficient-network-buffers": ("larger-fraction", "larger-maximum"),
+    "insufficient-network-buffers": ("count",),
     "not-enough-slots": ("more-slots",),
 }
 

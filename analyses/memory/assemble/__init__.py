@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flowdiag.analyses.conditions import backend_of
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.memory import model as m
@@ -146,21 +147,12 @@ def _backends(
     found: dict[str, str] = {}
     for job in jobs:
         text = job.setting("state.backend")
-        if text and (kind := _backend(text)):
+        if text and (kind := backend_of(text)):
             found[job.key.job_id] = kind
     for process in processes:
         text = process.configured.get("state.backend.type") or process.configured.get(
             "state.backend"
         )
-        if text and (kind := _backend(text)):
+        if text and (kind := backend_of(text)):
             found.setdefault("", kind)
     return found
-
-
-def _backend(text: str) -> str | None:
-    lower = text.lower()
-    if "rocks" in lower or "forst" in lower:
-        return "rocksdb"
-    if any(word in lower for word in ("hashmap", "filesystem", "fsstate", "memory", "jobmanager")):
-        return "heap"
-    return None

@@ -27,9 +27,13 @@ A job that has just begun still fills its state; half an hour is not a trend.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
-from typing import Final
+from typing import (
+    Final,
+)
 
+from flowdiag.analyses.memory.advice import more_heap, setting_of
 from flowdiag.analyses.memory.kit import (
     Action,
     Confidence,
@@ -71,10 +75,13 @@ def judge(facts: MemoryFacts, limits: Filling) -> Iterator[Finding]:
         growth = (usage.floors[-1] - usage.floors[0]) / usage.heap_max
         rising = all(a <= b for a, b in pairwise(usage.floors)) and growth >= limits.growth
         if rising or left >= limits.full:
-            yield _finding(process, usage, left, limits.full)
+            yield _finding(facts, process, usage, left, limits)
 
 
-def _finding(process: MemoryProcess, usage: Usage, left: float, most: float) -> Finding:
+def _finding(
+    facts: MemoryFacts, process: MemoryProcess, usage: Usage, left: float, limits: Filling
+) -> Finding:
+    most = limits.full
     full = left >= most
     worker = process.role == "taskmanager"
     before, now, maximum = map(say.size, (usage.floors[0], usage.floors[-1], usage.heap_max or 0))
@@ -105,13 +112,29 @@ def _finding(process: MemoryProcess, usage: Usage, left: float, most: float) -> 
         evidence=cite([(usage.ref, None)]),
         actions=(
             Action(text="Take a heap dump and look at what holds most"),
-            Action(
-                text="Give the heap more room, or the state to RocksDB",
-                option=model.PROCESS if worker else "jobmanager.memory.process.size",
-                restart_needed=True,
-            ),
+            _room(facts, process) if worker else _JOBMANAGER,
         ),
     )
+
+
+_MORE: Final = 0.25  # a quarter more heap, then measure again
+
+_JOBMANAGER: Final = Action(
+    text="Give the heap more room",
+    option="jobmanager.memory.process.size",
+    measure="the heap that is in use after full collections: half as much again is enough",
+    restart_needed=True,
+)
+
+
+def _room(facts: MemoryFacts, process: MemoryProcess) -> Action:
+    """More heap, as for one that ran out."""
+    text = "Give the heap more room, or the state to RocksDB"
+    free = set(facts.backends.values()) == {"heap"}
+    found = more_heap(process, _MORE, managed_is_free=free)
+    if found is not None:
+        return setting_of(process, found, text)
+    return replace(_JOBMANAGER, text=text, option=model.PROCESS)
 
 
 RULE: Final = Rule("MM304", judge, Filling, whole=True, causes=("out-of-memory",))

@@ -39,6 +39,7 @@ from flowdiag.analyses.memory.advice import (
     more_heap,
     more_metaspace,
     more_overhead,
+    setting_of,
 )
 from flowdiag.analyses.memory.kit import (
     Action,
@@ -203,25 +204,14 @@ def _actions(
     process: MemoryProcess | None, kind: str, proposal: Proposal | None
 ) -> Iterator[Action]:
     if proposal is not None and process is not None:
-        yield from _settings(process, proposal)
-    yield Action(text=_HINTS[kind])
-
-
-def _settings(process: MemoryProcess, proposal: Proposal) -> Iterator[Action]:
-    memory = proposal.memory
-    heap, managed, total = map(say.size, (memory.heap, memory.managed, memory.process))
-    for key, text in proposal.options.items():
-        yield Action(
-            text="Give it more, keeping the size of the process"
+        yield setting_of(
+            process,
+            proposal,
+            "Give it more, keeping the size of the process"
             if proposal.keeps_total
             else "Give it more; the process has to grow",
-            option=key,
-            current=process.configured.get(key),
-            proposed=text,
-            risk=f"heap {heap}, managed {managed}, process {total} afterwards",
-            restart_needed=True,
-            verify="Status.JVM.Memory metrics stay below their maximum",
         )
+    yield Action(text=_HINTS[kind])
 
 
 RULE: Final = Rule("MM301", judge, RanOut, whole=True, causes=("out-of-memory",))

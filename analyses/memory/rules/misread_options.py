@@ -28,21 +28,27 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.memory.advice import tried
 from flowdiag.analyses.memory.kit import (
+    Action,
     ConfigFile,
     Finding,
     Iterator,
     Limits,
     MemoryFacts,
+    MemoryProcess,
     Rank,
     Ref,
     Rule,
+    accepted,
     advised,
     cite,
     of_process,
     say,
     version_of,
 )
+
+_NOT_SET: Final = "(not set)"
 
 # Removed in 2.0: key and what took its place (catalogue 7.1, 8.1).
 _REMOVED: Final = {
@@ -60,7 +66,7 @@ _REMOVED: Final = {
 _IGNORED: Final = {
     "taskmanager.memory.fraction": "taskmanager.memory.managed.fraction",
     "taskmanager.memory.off-heap": "(managed memory is always off-heap)",
-    "taskmanager.memory.preallocate": "(not set)",
+    "taskmanager.memory.preallocate": _NOT_SET,
     # Variables of the start scripts of 1.9.
     "FLINK_TM_HEAP": "taskmanager.memory.process.size",
     "FLINK_TM_NET_BUF_MIN": "taskmanager.memory.network.min",
@@ -97,7 +103,7 @@ def _twice(file: ConfigFile) -> Iterator[Finding]:
                     "one-line",
                     option=duplicate.key,
                     current=" / ".join(duplicate.values),
-                    proposed=used,
+                    proposed=accepted(duplicate.key, used),
                 ),
             ),
         )
@@ -142,16 +148,30 @@ def _removed(facts: MemoryFacts) -> Iterator[Finding]:
                 option=key,
                 explain="The option was removed; Flink ignores it without a word.",
                 evidence=cite([(process.refs.get(key), None)]),
-                actions=(
-                    advised(
-                        "wrong-memory-options",
-                        "replace",
-                        option=gone[key] if renamed else key,
-                        current=process.configured[key],
-                        proposed=None if renamed else gone[key],
-                    ),
-                ),
+                actions=(_instead(process, key, gone[key], renamed=renamed),),
             )
+
+
+def _instead(process: MemoryProcess, key: str, place: str, *, renamed: bool) -> Action:
+    """The option that took its place with the same value, if Flink takes it; else away with it."""
+    value = process.configured[key]
+    if not renamed:
+        why = place.strip("()") if place != _NOT_SET else "nothing took its place"
+        return advised(
+            "wrong-memory-options", "remove", option=key, current=value, key=key, why=why
+        )
+    fits = accepted(place, value, version_of(process.version))
+    takes = fits is not None and tried(process, {place: fits}) is not None
+    return advised(
+        "wrong-memory-options",
+        "replace",
+        option=place,
+        current=process.configured.get(place),
+        proposed=fits if takes else None,
+        version=process.version,
+        key=place,
+        old=f"{key} ({value})",
+    )
 
 
 RULE: Final = Rule("MM102", judge, whole=True, causes=("wrong-memory-options",))

@@ -44,6 +44,7 @@ from flowdiag.analyses.memory.kit import (
     Ref,
     Rule,
     Severity,
+    accepted,
     advised,
     cite,
     measured,
@@ -51,8 +52,10 @@ from flowdiag.analyses.memory.kit import (
     of_process,
     process_text,
     say,
+    version_of,
 )
 from flowdiag.analyses.memory.options import derive
+from flowdiag.parsers.units import size_bytes
 
 _STEP: Final = 64 * model.MIB
 _MOST_STEPS: Final = 1024
@@ -127,8 +130,15 @@ def _fixes(process: MemoryProcess, said: str) -> Iterator[Action]:
     totals = [key for key in (total, f"{process.role}.memory.flink.size") if key in known]
     if any(words in said for words in _UNREADABLE):
         option = _option_in(said)
+        text = known.get(option or "")
+        size = size_bytes(text)
         yield advised(
-            "wrong-memory-options", "unit", option=option, current=known.get(option or "")
+            "wrong-memory-options",
+            "unit",
+            option=option,
+            current=text,
+            proposed=model.as_option(int(size)) if size and _whole(option, process) else None,
+            version=process.version,
         )
         return
     yield from _without_one(process, known, "leave-out", [k for k in known if k not in totals])
@@ -138,6 +148,11 @@ def _fixes(process: MemoryProcess, said: str) -> Iterator[Action]:
         if one_total:
             return
     yield from _larger(process, known, totals[0] if totals else total)
+
+
+def _whole(option: str | None, process: MemoryProcess) -> bool:
+    """Whether the option takes a size with a unit."""
+    return option is not None and accepted(option, "1m", version_of(process.version)) is not None
 
 
 def _without_one(
@@ -162,6 +177,7 @@ def _larger(process: MemoryProcess, known: dict[str, str], key: str) -> Iterator
                 option=key,
                 current=known.get(key),
                 proposed=size,
+                version=process.version,
                 change="Raise" if key in known else "Set",
                 note="" if process.version else " (computed for the newest version)",
             )

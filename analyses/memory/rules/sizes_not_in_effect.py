@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.memory.advice import tried
 from flowdiag.analyses.memory.kit import (
     Finding,
     Iterator,
@@ -106,6 +107,7 @@ def _container(facts: MemoryFacts, most: int | None, pod: str | None) -> Iterato
     total = process.observed.get(model.PROCESS) or derived
     if total is None or total <= most:
         return
+    fits = tried(process, {model.PROCESS: model.as_option(most)}) is not None
     yield of_process(
         process,
         title=f"{process_text(process)} is configured for {say.size(total)}, "
@@ -120,9 +122,10 @@ def _container(facts: MemoryFacts, most: int | None, pod: str | None) -> Iterato
             advised(
                 "wrong-memory-options",
                 "container",
-                option=model.PROCESS,
+                option=model.PROCESS if fits else None,
                 current=model.as_option(total),
-                proposed=model.as_option(most),
+                proposed=model.as_option(most) if fits else None,
+                version=process.version,
             ),
         ),
     )

@@ -27,6 +27,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.options import option
+from flowdiag.analyses.memory.advice import enough_network, network_keys, setting_of
 from flowdiag.analyses.memory.kit import (
     Action,
     Finding,
@@ -38,12 +39,15 @@ from flowdiag.analyses.memory.kit import (
     Rank,
     Rule,
     Severity,
+    changes,
     cite,
     limit,
     measured,
     model,
     of_place,
     say,
+    version_of,
+    write,
 )
 
 _FLINK_WARNS: Final = 100  # %
@@ -62,14 +66,14 @@ def judge(facts: MemoryFacts, limits: Tight) -> Iterator[Finding]:
     for job in facts.jobs:
         warned = [incident for incident in job.incidents if incident.kind == "network-memory"]
         if warned:
-            yield _finding(job, warned, limits.usage)
+            yield _finding(facts, job, warned, limits.usage)
 
 
 def _usage(incident: Incident) -> int:
     return int(incident.text.get("usage") or 0)
 
 
-def _finding(job: JobFacts, warned: list[Incident], serious: float) -> Finding:
+def _finding(facts: MemoryFacts, job: JobFacts, warned: list[Incident], serious: float) -> Finding:
     worst = max(warned, key=_usage)
     usage = _usage(worst)
     wanted = worst.text.get("requested", "")
@@ -91,15 +95,29 @@ def _finding(job: JobFacts, warned: list[Incident], serious: float) -> Finding:
         explain="Each pool gets its required buffers and a share of the rest.",
         measurements=(measured("network-usage", usage, "%", _FLINK_WARNS),),
         evidence=cite((i.ref, i.time_us) for i in warned),
-        actions=(
-            Action(
-                text="Raise the network memory to what the pools want",
-                option=key,
-                proposed=model.as_option(int(size)) if size.isdecimal() else None,
-                restart_needed=True,
-            ),
-        ),
+        actions=(_raise(facts, worst, job, key, int(size) if size.isdecimal() else None),),
     )
+
+
+def _raise(
+    facts: MemoryFacts, worst: Incident, job: JobFacts, key: str, size: int | None
+) -> Action:
+    """Room for what the pools want: checked by the model where the process is known."""
+    text = "Raise the network memory to what the pools want"
+    process = next((p for p in facts.processes if p.taskmanager == worst.taskmanager), None)
+    found = enough_network(process, size) if process is not None and size else None
+    if process is None or found is None:
+        low, high = network_keys(job.version)
+        return Action(
+            text=text,
+            option=high,
+            proposed=write(high, size, version_of(job.version)) if size else None,
+            measure=None if size else "RequestedMemoryUsage of the TaskManager",
+            # A bound that is not known may lie beside it: both together are always accepted.
+            together=changes({low: size}, {}, job.version) if size else (),
+            restart_needed=True,
+        )
+    return setting_of(process, found, text)
 
 
 RULE: Final = Rule("MM202", judge, Tight, whole=True)

@@ -35,7 +35,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from flowdiag.analyses.memory.advice import enough_buffers
+from flowdiag.analyses.memory.advice import current, enough_buffers, network_keys
 from flowdiag.analyses.memory.kit import (
     Action,
     BufferNeeds,
@@ -46,6 +46,7 @@ from flowdiag.analyses.memory.kit import (
     Limits,
     Measurement,
     MemoryFacts,
+    MemoryProcess,
     Rank,
     Rule,
     Severity,
@@ -184,7 +185,9 @@ def _measured(worst: BufferNeeds | None) -> Iterator[Measurement]:
 
 
 def _actions(worst: BufferNeeds | None, errors: _Errors) -> Iterator[Action]:
-    if worst is not None and worst.required and (found := enough_buffers(worst)) is not None:
+    process = worst.process if worst is not None else None
+    found = enough_buffers(worst) if worst is not None and worst.required else None
+    if worst is not None and process is not None and found is not None:
         options, memory = found
         key, *others = options
         yield replace(
@@ -192,13 +195,13 @@ def _actions(worst: BufferNeeds | None, errors: _Errors) -> Iterator[Action]:
                 "insufficient-network-buffers",
                 "enough",
                 option=key,
-                current=worst.process.configured.get(key) if worst.process else None,
+                current=process.configured.get(key),
                 proposed=options[key],
-                also=f" (set also {', '.join(others)})" if others else "",
+                version=process.version,
+                together={other: options[other] for other in others},
+                configured=process.configured,
             ),
-            risk=f"the heap becomes {say.size(memory.heap)}, the process stays as large"
-            if memory is not None
-            else None,
+            risk=_cost(process, memory),
             verify="the pool's line 'Allocated … number of memory segments' shows "
             f"{worst.smallest // worst.segment_bytes} or more",
         )
@@ -208,12 +211,28 @@ def _actions(worst: BufferNeeds | None, errors: _Errors) -> Iterator[Action]:
     least = None
     if said and said[3] and said[4]:
         least = (int(said[3]) - int(said[2]) + int(said[1])) * int(said[4])
+    size = model.as_option(least) if least else None
+    version = errors[-1][0].version if errors else None
+    names = network_keys(version)
     yield advised(
         "insufficient-network-buffers",
         "at-least",
-        option=model.NETWORK_MIN,
-        proposed=model.as_option(least) if least else None,
+        option=names[0],
+        proposed=size,
+        version=version,
+        # The upper bound is not known: a lower one above it keeps the TaskManager from starting.
+        together={names[1]: size} if size else {},
     )
+
+
+def _cost(process: MemoryProcess, memory: model.TaskManagerMemory | None) -> str | None:
+    """What becomes of the other pools, as far as the model knows them."""
+    if memory is None:
+        return None
+    now = current(process)
+    keeps = now is not None and memory.process <= now.process
+    size = "stays as large" if keeps else f"takes {say.size(memory.process)}"
+    return f"the heap becomes {say.size(memory.heap)}, the process {size}"
 
 
 RULE: Final = Rule(

@@ -28,7 +28,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.memory.advice import current
+from flowdiag.analyses.memory.advice import (
+    current,
+    tried,
+)
 from flowdiag.analyses.memory.kit import (
     Finding,
     Iterator,
@@ -51,6 +54,7 @@ _FIXED: Final = (
     "state.backend.rocksdb.memory.fixed-per-slot",
     "state.backend.rocksdb.memory.fixed-per-tm",
 )
+_DEFAULT_SHARE: Final = 0.4
 
 
 class Unmanaged(Limits):
@@ -82,7 +86,9 @@ def _slots(process: MemoryProcess) -> int:
 
 def _finding(process: MemoryProcess, managed: int | None, slots: int, *, off: bool) -> Finding:
     set_to = process.configured.get(model.MANAGED) or process.configured.get(model.MANAGED_FRACTION)
-    option = _SWITCH if off else model.MANAGED_FRACTION
+    # A size that is set wins over the fraction.
+    sized = model.MANAGED in process.configured
+    option = _SWITCH if off else model.MANAGED if sized else model.MANAGED_FRACTION
     return of_process(
         process,
         title="RocksDB is not bound by managed memory"
@@ -99,9 +105,22 @@ def _finding(process: MemoryProcess, managed: int | None, slots: int, *, off: bo
                 "bound" if off else "share",
                 option=option,
                 current="false" if off else set_to,
+                proposed=None if off else _share(process, option),
+                version=process.version,
             ),
         ),
     )
+
+
+def _share(process: MemoryProcess, option: str) -> str | None:
+    """Flink's default share, as the option wants it; None where Flink would refuse it."""
+    memory = current(process)
+    if memory is None:
+        return None
+    share = f"{_DEFAULT_SHARE}"
+    size = int(_DEFAULT_SHARE * memory.flink) // model.MIB * model.MIB
+    wanted = share if option == model.MANAGED_FRACTION else model.as_option(size)
+    return wanted if tried(process, {option: wanted}) is not None else None
 
 
 RULE: Final = Rule("MM303", judge, Unmanaged, whole=True, causes=("unmanaged-rocksdb",))

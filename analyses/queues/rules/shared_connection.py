@@ -43,7 +43,10 @@ from flowdiag.analyses.queues.kit import (
     of_job,
     serious,
     who,
+    write,
 )
+
+_SWITCH: Final = "taskmanager.network.credit-model"
 
 
 def judge(job: JobQueues, limits: Limits) -> Iterator[Finding]:
@@ -55,8 +58,8 @@ def judge(job: JobQueues, limits: Limits) -> Iterator[Finding]:
         return
     switch = Action(
         text="Turn credit-based flow control on",
-        option="taskmanager.network.credit-model",
-        proposed="true",
+        option=_SWITCH,
+        proposed=write(_SWITCH, True),
         restart_needed=True,
     )
     move = Action(text="Move to a version with credit-based flow control (1.5 and later)")

@@ -48,7 +48,10 @@ from flowdiag.analyses.queues.kit import (
     place_of,
     records_of,
     tasks_wait,
+    write,
 )
+
+_SPREAD: Final = "cluster.evenly-spread-out-slots"
 
 
 class Uneven(Limits):
@@ -116,8 +119,8 @@ def _finding(
         actions=(
             Action(
                 text="Spread slots evenly over the TaskManagers",
-                option="cluster.evenly-spread-out-slots" if spread else None,
-                proposed="true" if spread else None,
+                option=_SPREAD if spread else None,
+                proposed=write(_SPREAD, True) if spread else None,
                 restart_needed=True,
             ),
         ),

@@ -35,6 +35,7 @@ from flowdiag.analyses.rate.kit import (
     Inconclusive,
     Iterator,
     Limits,
+    Present,
     QueryFacts,
     Rank,
     Rule,
@@ -46,6 +47,7 @@ from flowdiag.analyses.rate.kit import (
     of_triggers,
     present,
     rounded,
+    write,
 )
 
 
@@ -92,11 +94,11 @@ def _finding(
     app, option = assessed.app, _option(query, cap.kind)
     late = late_triggers(query.triggers)
     use = f"{state.use:.0%}" if state.use is not None else "an unknown part"
-    current = proposed = None
+    current, more = None, None
     if cap.kind == "files":
         current = str(query.file_limit)
         if query.file_limit and state.use:
-            proposed = str(max(query.file_limit + 1, int(query.file_limit * 0.6 / state.use)))
+            more = max(query.file_limit + 1, int(query.file_limit * 0.6 / state.use))
     told = (option or "a limit per trigger") + (f" = {current}" if current else "")
     return of_triggers(
         assessed,
@@ -119,8 +121,9 @@ def _finding(
             Action(
                 text="Raise the limit until triggers take about half of their interval",
                 option=option,
-                current=current,
-                proposed=proposed,
+                current=Present(current) if current else None,
+                proposed=write(option, more) if option and more else None,
+                measure=None if more else "rows per second of a trigger: half of what is possible",
                 restart_needed=True,
                 verify="rows per trigger, and triggerExecution against the interval",
             ),

@@ -49,6 +49,7 @@ from flowdiag.analyses.rate.kit import (
     records_of,
     rounded,
     setting,
+    write,
 )
 
 _OPTIONS: Final = {"max-rate": pid.MAX_RATE, "max-per-partition": pid.MAX_PER_PARTITION}
@@ -102,21 +103,24 @@ def _finding(assessed: Assessed, state: StreamState, cap: present.Cap, limits: C
 def _raise(assessed: Assessed, state: StreamState, cap: present.Cap) -> Action:
     app, option, line = assessed.app, _OPTIONS[cap.kind], state.line
     streams = max(1, len({s.stream for b in app.batches for s in b.streams}))
-    proposed = None
+    wanted = None
     if state.headroom_per_s is not None and line is not None and line.spread > 0.2:
         # The headroom is that of all streams together, the limit one stream's.
-        proposed = f"{0.8 * state.headroom_per_s / streams:.0f}"
+        wanted = 0.8 * state.headroom_per_s / streams
     elif state.use is not None and 0 < state.use < 0.5:
         # A batch of so many times the records takes so many times as long at most.
-        proposed = f"{cap.per_s * 0.6 / state.use:.0f}"
+        wanted = cap.per_s * 0.6 / state.use
+    if wanted is not None and wanted < cap.per_s + 1:
+        wanted = None  # there is nothing to be had
     model = ""
-    if proposed and cap.kind == "max-rate" and line is not None:
-        model = " " + what_if(assessed, state, max_rate=float(proposed) * streams)
+    if wanted and cap.kind == "max-rate" and line is not None:
+        model = " " + what_if(assessed, state, max_rate=round(wanted) * streams)
     return Action(
         text=f"Raise the limit, or leave it to back pressure.{model}",
         option=option,
         current=setting(app, option),
-        proposed=proposed,
+        proposed=write(option, wanted) if wanted else None,
+        measure=None if wanted else "processing time of batches of different sizes",
         risk="more load on what the job writes to",
         restart_needed=True,
         verify="records per batch, and processing time over interval",

@@ -37,7 +37,6 @@ from typing import Final
 from flowdiag.analyses.rate.facts import Executor
 from flowdiag.analyses.rate.judging import receiver_subject
 from flowdiag.analyses.rate.kit import (
-    Action,
     Assessed,
     Finding,
     Inconclusive,
@@ -55,7 +54,6 @@ from flowdiag.analyses.rate.kit import (
     of_application,
     remedies,
     say,
-    setting,
 )
 from flowdiag.analyses.rate.troubles import BLOCK, Trouble, troubles
 
@@ -226,18 +224,9 @@ def _gone(assessed: Assessed, lost: list[Executor], gone: list[Trouble], limits:
         # Some of both kinds.
         evidence=(*executors[-6:], *missing[:4]),
         evidence_total=len({*executors, *missing}),
-        actions=(_more_memory(assessed),) if memory else remedies("executor-lost", app),
-    )
-
-
-def _more_memory(assessed: Assessed) -> Action:
-    option = "spark.executor.memoryOverhead"
-    return Action(
-        text="Give executors more memory beside the heap",
-        option=option,
-        current=setting(assessed.app, option),
-        restart_needed=True,
-        verify="no executor removed",
+        actions=remedies("out-of-memory", app, "spark-overhead")
+        if memory
+        else remedies("executor-lost", app),
     )
 
 

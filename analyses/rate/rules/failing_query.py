@@ -169,16 +169,16 @@ def _actions(
     """What to do about the cause, and the options that the exception itself names."""
     if cause == "failing-batches":
         names = ("tolerate",)
-    known = [
-        action
-        for action in remedies(cause, assessed.app, *names)
-        if action.option is None or "." in action.option  # those of Flink have names, no keys
-    ]
+    known = remedies(cause, assessed.app, *names)
     told = {action.option for action in known}
     return (
         *known,
         *(
-            Action(text="An option that the exception itself names", option=key)
+            Action(
+                text=f"Look at {key}: the exception itself names it",
+                option=key,
+                measure="what the exception says of it",
+            )
             for key in (found.options if found is not None else ())
             if key not in told
         ),

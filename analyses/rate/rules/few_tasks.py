@@ -127,12 +127,23 @@ def _finding(flow: Flow, few: list[Unit], count: int, cores: int, limits: Few) -
 def _actions(flow: Flow, cores: int) -> tuple[Action, ...]:
     app = flow.assessed.app
     if flow.query is not None:
+        # The option only counts where the tasks are those of a shuffle.
+        now = app.settings.get(SHUFFLE_PARTITIONS)
+        tasks = {unit.stage.tasks for unit in flow.units if unit.stage is not None}
+        if now is not None and tasks == {_number(now)}:
+            return remedies(
+                "few-tasks", app, "shuffle", proposed={"shuffle": cores}, cores=str(cores)
+            )
         return remedies("few-tasks", app, "partitions", cores=str(cores))
     wanted = _block_interval_ms(app, cores)
     if wanted is None:
         return remedies("few-tasks", app, "repartition", cores=str(cores))
-    proposed = {"blocks": f"{wanted:.0f}ms"}
+    proposed = {"blocks": wanted}
     return remedies("few-tasks", app, "blocks", proposed=proposed, cores=str(cores))
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) < 10 else None
 
 
 def _block_interval_ms(app: ApplicationFacts, cores: int) -> float | None:
@@ -142,5 +153,7 @@ def _block_interval_ms(app: ApplicationFacts, cores: int) -> float | None:
     wanted = max(float(SHORTEST_MS), (app.interval_ms or 0) * max(1, len(streams)) / cores)
     return wanted if app.receivers and wanted < now else None
 
+
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
 RULE = Rule("RT306", judge, Few, causes=("few-tasks",))

@@ -31,7 +31,7 @@ from __future__ import annotations
 from flowdiag.analyses.rate import judging
 from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.kit import (
-    Action,
+    BATCH_INTERVAL,
     Assessed,
     Finding,
     Inconclusive,
@@ -43,6 +43,7 @@ from flowdiag.analyses.rate.kit import (
     StreamState,
     explained,
     limit,
+    longer_interval,
     measured,
     of_application,
     present,
@@ -101,13 +102,12 @@ def _finding(assessed: Assessed, state: StreamState, cost: float, limits: Fixed)
         evidence=records_of(sorted(counted, key=lambda b: (b.records or 0, b.time_ms))),
         ranked=True,
         actions=(
-            Action(
-                text="Make the interval longer than what a batch costs by itself. "
+            longer_interval(
+                BATCH_INTERVAL,
+                interval,
+                longer,
+                "Make the interval longer than what a batch costs by itself. "
                 + what_if(assessed, state, interval_ms=round(longer)),
-                current=say.duration(interval),
-                proposed=say.duration(longer),
-                risk="results come later",
-                restart_needed=True,
                 verify="processing time over interval",
             ),
             *remedies("fixed-cost", app, "once"),

@@ -38,6 +38,7 @@ from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.cores import free_cores
 from flowdiag.analyses.rate.judging import time_to
 from flowdiag.analyses.rate.kit import (
+    BATCH_INTERVAL,
     Action,
     Assessed,
     Finding,
@@ -52,6 +53,7 @@ from flowdiag.analyses.rate.kit import (
     StreamState,
     late_window,
     limit,
+    longer_interval,
     measured,
     of_application,
     pid,
@@ -157,11 +159,12 @@ def _actions(assessed: Assessed, state: StreamState) -> Iterator[Action]:
     if pid.enabled(app) is not True:
         yield from _hold_back(assessed, state)
     if line is not None and state.interval_ms and line.base >= 0.5 * state.interval_ms:
-        yield Action(
-            text=f"A batch costs {say.duration(line.base)} by itself: make the interval longer",
-            current=say.duration(state.interval_ms),
-            proposed=say.duration(2 * state.interval_ms),
-            restart_needed=True,
+        yield longer_interval(
+            BATCH_INTERVAL,
+            state.interval_ms,
+            # No shorter than what RT202 proposes for a job of which this is the cause.
+            max(2 * state.interval_ms, 2 * line.base),
+            f"A batch costs {say.duration(line.base)} by itself: make the interval longer",
             verify="processing time over interval",
         )
     cores = free_cores(app)
@@ -183,7 +186,7 @@ def _hold_back(assessed: Assessed, state: StreamState) -> tuple[Action, ...]:
         "overloaded",
         assessed.app,
         *names,
-        proposed={"initial-rate": f"{first:.0f}", "min-rate": f"{floor:.0f}"},
+        proposed={"initial-rate": first, "min-rate": floor},
         model=what_if(assessed, state, back_pressure=True, min_rate=floor, initial_rate=first),
     )
 

@@ -38,6 +38,7 @@ from typing import Final
 
 from flowdiag.analyses.rate.cores import cores_of
 from flowdiag.analyses.rate.kit import (
+    TRIGGER_INTERVAL,
     Action,
     Assessed,
     Finding,
@@ -55,6 +56,7 @@ from flowdiag.analyses.rate.kit import (
     Trigger,
     late_triggers,
     limit,
+    longer_interval,
     measured,
     of_triggers,
     present,
@@ -190,11 +192,11 @@ def _actions(
     now = f"; now {max(tasks)} tasks for {cores} cores" if tasks and cores else ""
     yield from remedies("overloaded", app, "partitions", now=now)
     if line is not None and state.interval_ms and line.base >= 0.5 * state.interval_ms:
-        yield Action(
-            text=f"A trigger costs {say.duration(line.base)} by itself: make the interval longer",
-            current=say.duration(state.interval_ms),
-            proposed=say.duration(2 * line.base),
-            restart_needed=True,
+        yield longer_interval(
+            TRIGGER_INTERVAL,
+            state.interval_ms,
+            2 * line.base,
+            f"A trigger costs {say.duration(line.base)} by itself: make the interval longer",
             verify="triggerExecution against the trigger interval",
         )
 

@@ -122,8 +122,6 @@ def _finding(
         actions=(
             Action(
                 text="Nothing to do while they are in time; merge less often if they grow",
-                option=option,
-                current=(app.settings.get(option) or f"{_DEFAULT} (default)") if option else None,
                 verify="duration of these batches",
             ),
         ),

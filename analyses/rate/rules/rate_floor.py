@@ -116,7 +116,7 @@ def _finding(assessed: Assessed, state: StreamState, held: list[Replay]) -> Find
             measured("updates-at-floor", round(floor_share(held[0]), 3), "share"),
         ),
         evidence=records_of(late_window(app.completed)),
-        actions=remedies("rate-floor", app, proposed={"min-rate": f"{proposed:.0f}"}, model=model),
+        actions=remedies("rate-floor", app, proposed={"min-rate": proposed}, model=model),
     )
 
 

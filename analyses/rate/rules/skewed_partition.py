@@ -51,6 +51,7 @@ from flowdiag.analyses.rate.kit import (
     present,
     records_of,
     short_of_time,
+    write,
 )
 from flowdiag.analyses.rate.partitions import (
     Least,
@@ -145,6 +146,7 @@ def _finding(
             Action(
                 text="Split what one partition brings over several tasks",
                 option="minPartitions" if query else None,
+                proposed=write("minPartitions", 2 * found.partitions) if query else None,
                 restart_needed=True,
                 verify="tasks of the first stage",
             ),

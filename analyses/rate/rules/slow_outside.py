@@ -102,7 +102,7 @@ def _polls(assessed: Assessed, polls: list[Trouble], limits: Outside) -> Finding
         cause="slow-kafka",
         partition=partition,
         title=f"{say.plural(len(polls), 'poll')} of Kafka timed out{told}",
-        action=remedies("slow-kafka", assessed.app, assessed.app.kind)[0],
+        action=remedies("slow-kafka", assessed.app)[0],
     )
 
 
@@ -112,7 +112,7 @@ def _gone(assessed: Assessed, gone: list[Trouble], limits: Outside) -> Finding:
     explain, proposed = explained("offsets-out-of-range"), None
     if late is not None and late > 60_000:
         explain += f" Batches were {say.duration(late)} late: the delay beat the retention."
-        proposed = say.duration(max(float(RETENTION_MS), 2 * late))
+        proposed = max(float(RETENTION_MS), 2 * late)
     return _finding(
         assessed,
         gone,

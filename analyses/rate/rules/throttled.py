@@ -31,6 +31,7 @@ from flowdiag.analyses.rate.advice import poor, predict, what_if
 from flowdiag.analyses.rate.cores import free_cores
 from flowdiag.analyses.rate.holding import term
 from flowdiag.analyses.rate.kit import (
+    BATCH_INTERVAL,
     Action,
     Assessed,
     Finding,
@@ -44,6 +45,7 @@ from flowdiag.analyses.rate.kit import (
     explained,
     late_window,
     limit,
+    longer_interval,
     measured,
     of_application,
     pid,
@@ -127,7 +129,7 @@ def _actions(assessed: Assessed, state: StreamState, held: str) -> Iterator[Acti
                 "throttled",
                 app,
                 "initial-rate",
-                proposed={"initial-rate": f"{initial:.0f}"},
+                proposed={"initial-rate": initial},
                 model=what_if(assessed, state, initial_rate=initial),
             )
     yield from _longer(assessed, state)
@@ -155,13 +157,12 @@ def _longer(assessed: Assessed, state: StreamState) -> Iterator[Action]:
         and found.after.steady_per_s >= 1.1 * found.before.steady_per_s
         and found.after.queued <= max(1, found.before.queued)
     ):
-        yield Action(
-            text=f"A batch costs {say.duration(line.base)} by itself: make the interval longer. "
+        yield longer_interval(
+            BATCH_INTERVAL,
+            interval,
+            longer,
+            f"A batch costs {say.duration(line.base)} by itself: make the interval longer. "
             f"{found.text}",
-            current=say.duration(interval),
-            proposed=say.duration(longer),
-            risk="results come later",
-            restart_needed=True,
             verify="records per second of the batches",
         )
 

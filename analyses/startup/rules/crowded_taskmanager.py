@@ -42,6 +42,7 @@ from flowdiag.analyses.startup.kit import (
     limit,
     measured,
     of_start,
+    write,
 )
 
 
@@ -86,7 +87,7 @@ def judge(job: JobStarting, limits: Crowded) -> Iterator[Finding]:
             Action(
                 text="Spread tasks over all TaskManagers",
                 option=option,
-                proposed="SLOTS" if balanced else "true",
+                proposed=write(option, "SLOTS" if balanced else True),
                 restart_needed=True,
             ),
         ),

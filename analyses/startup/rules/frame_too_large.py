@@ -35,6 +35,7 @@ from flowdiag.analyses.startup.kit import (
     Finding,
     Iterator,
     Limits,
+    Present,
     Rank,
     Rule,
     StartupFacts,
@@ -45,6 +46,7 @@ from flowdiag.analyses.startup.kit import (
     oversized,
     remedies,
     say,
+    write,
 )
 
 # What is proposed: Flink's default, doubled until it is enough, up to what fits a frame.
@@ -78,8 +80,9 @@ def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding]:
             Action(
                 text="Raise the frame size, the same on all processes and on clients",
                 option=option,
-                current=f"{most}b" if most is not None else None,
-                proposed=f"{proposed}b" if proposed is not None else None,
+                current=Present(say.size(most)) if most is not None else None,
+                proposed=write(option, proposed) if proposed is not None else None,
+                measure=None if proposed is not None else "the size of the largest message",
                 restart_needed=True,
             ),
             *remedies("frame-too-large", UNKNOWN_JOB),

@@ -80,7 +80,7 @@ class _Why(NamedTuple):
 _WHY: Final = {
     "gone": _Why("its process was gone", "taskmanager-lost", "how-it-ended"),
     "stood-still": _Why("it stood still", "process-paused", "pause"),
-    "garbage": _Why("it collected garbage", "garbage-collection", "memory"),
+    "garbage": _Why("it collected garbage", "garbage-collection", "heap"),
     "network": _Why("the network between it and the JobManager failed", "network", "between"),
     "": _Why("its logs do not say why", "taskmanager-lost", "its-log"),
 }

@@ -31,8 +31,8 @@ from bisect import bisect_left
 from typing import Final
 
 from flowdiag.analyses.flink.crises import crises
+from flowdiag.analyses.flink.judging import setting
 from flowdiag.analyses.startup.kit import (
-    UNKNOWN_JOB,
     Finding,
     Incident,
     Iterator,
@@ -83,7 +83,11 @@ def _finding(job: JobStarting, short: list[Start], refusals: list[Incident]) -> 
     numbers = (
         f"{required or '?'} required, {acquired if acquired is not None else 'fewer'} acquired"
     )
-    per = str(-(-required // taskmanagers)) if required and taskmanagers else None
+    # Those that offer slots, where the slots of each are known: others may have gone since.
+    each = setting(job.job, "taskmanager.numberOfTaskSlots")
+    slots = int(each.value) if each is not None and each.value.isdecimal() else None
+    offering = (acquired // slots if slots and acquired else None) or taskmanagers
+    per = -(-required // offering) if required and offering else None
     numbered = [(start.slots.ref, None) for start in short if start.slots]
     refused = [(i.ref, i.time_us) for i in refusals]
     return of_start(
@@ -108,7 +112,7 @@ def _finding(job: JobStarting, short: list[Start], refusals: list[Incident]) -> 
         evidence=cite([*numbered[:2], *refused[:6]]),
         evidence_total=len(cite([*numbered, *refused])),
         actions=remedies(
-            "not-enough-slots", UNKNOWN_JOB, "slots", "taskmanagers", proposed={"slots": per}
+            "not-enough-slots", job.job, "slots", "taskmanagers", proposed={"slots": per}
         ),
     )
 

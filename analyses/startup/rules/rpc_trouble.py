@@ -37,6 +37,7 @@ from flowdiag.analyses.startup.kit import (
     Finding,
     Iterator,
     Limits,
+    Present,
     Rank,
     Rule,
     Severity,
@@ -49,6 +50,8 @@ from flowdiag.analyses.startup.kit import (
     oversized,
     remedies,
     say,
+    shown,
+    write,
 )
 
 _QUARANTINES: Final = ("remote-quarantined", "rpc-quarantined-by-peer", "rpc-unreachable")
@@ -135,12 +138,15 @@ def _timed_out(facts: StartupFacts, troubles: list[Trouble], most: float) -> Fin
             Action(
                 text="Wait longer, where the other side is only slow (large jobs, many deployments)",
                 option=option,
-                current=f"{timeout} ms" if timeout else None,
-                proposed="60 s",
+                current=Present(shown(option, str(timeout))) if timeout else None,
+                proposed=write(option, _LONGER_MS),
                 restart_needed=True,
             ),
         ),
     )
+
+
+_LONGER_MS: Final = 60_000  # six times Flink's default
 
 
 def _peer(troubles: list[Trouble]) -> tuple[str | None, int]:

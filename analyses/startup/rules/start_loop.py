@@ -103,7 +103,7 @@ def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
         measurements=(measured("restarts", restarts, "restarts"),),
         evidence=cite(crisis.refs),
         ranked=True,
-        actions=(Action(text="Mend the first failure; what comes after it will not come"),),
+        actions=(Action(text="Mend the first failure: the later ones follow from it"),),
     )
 
 

@@ -1,0 +1,30 @@
+"""Which kind of linkage error a text names: a class that is missing, of two versions, or for a newer Java."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_MISSING: Final = re.compile(
+    r"(?:ClassNotFoundException|NoClassDefFoundError|Cannot load user class)(?:: (?P<name>[\w.$/\[;-]{1,300}))?"
+)
+_CONFLICT: Final = re.compile(
+    r"(?:NoSuchMethodError|NoSuchFieldError|AbstractMethodError|IncompatibleClassChangeError"
+    r"|InvalidClassException|loader constraint violation|local class incompatible"
+    r"|ClassCastException: cannot assign instance)(?:: (?P<name>[^\n]{1,300}))?"
+)
+_JAVA: Final = re.compile(r"UnsupportedClassVersionError(?:: (?P<name>[^\n]{1,300}))?")
+
+
+def linkage(text: str) -> tuple[str, str] | None:
+    """The kind of linkage error that a text names, and of what; None for any other text.
+
+    >>> linkage("java.lang.NoClassDefFoundError: com/acme/Price")
+    ('missing', 'com/acme/Price')
+    >>> linkage("java.lang.IllegalStateException: price is negative")
+    """
+    for kind, pattern in (("java", _JAVA), ("missing", _MISSING), ("conflict", _CONFLICT)):
+        found = pattern.search(text[:16_384])
+        if found is not None:
+            return kind, found["name"] or found[0]
+    return None

@@ -1,0 +1,100 @@
+"""What a report says to do: each remedy once, and the first of them with the command that checks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from flowdiag.analyses import finding as f
+from flowdiag.analyses.causes import CHECKED_BY
+from flowdiag.analyses.report.redact import clean
+from flowdiag.analyses.report.wire import Action, Change, FirstAction
+
+Pair = tuple[f.RuleOutcome, f.Finding]
+
+
+def each_once(pairs: Iterable[Pair]) -> list[tuple[Pair, list[str]]]:
+    """The findings of a report, in order, a remedy only at the first that has it.
+
+    Two values for one option of a job are no advice: that of the first finding stands.
+
+    Returns:
+        with each finding the codes of those before it at which its other remedies stand.
+    """
+    first: dict[object, str] = {}
+    found: list[tuple[Pair, list[str]]] = []
+    for outcome, finding in pairs:
+        kept: list[f.Action] = []
+        elsewhere: dict[str, None] = {}
+        mine: set[object] = set()
+        for action in finding.actions:
+            keys = [*_same(action, finding)]
+            known = next((first[key] for key in keys if key in first), None)
+            if known is not None:
+                elsewhere[known] = None
+            elif mine.isdisjoint(keys):
+                kept.append(action)
+                mine.update(keys)
+        first.update(dict.fromkeys(mine, outcome.code))
+        found.append(((outcome, replace(finding, actions=tuple(kept))), [*elsewhere]))
+    return found
+
+
+def _same(action: f.Action, finding: f.Finding) -> Iterator[object]:
+    """What makes two actions the same remedy: the words, or the option with its value or in one job."""
+    yield action.text, action.option
+    if action.option is not None and action.proposed is not None:
+        yield action.option, action.proposed
+        yield action.option, finding.job
+
+
+def first_action(ranked: Sequence[Pair], command: str, paths: str) -> FirstAction | None:
+    """What to do first: the first remedy of the finding that is nearest to the root and has one.
+
+    Args:
+        ranked: the findings that count, the nearest to the root first.
+        command: that made the report.
+        paths: the inputs, as one types them.
+    """
+    for outcome, finding in ranked:
+        if finding.actions:
+            action = finding.actions[0]
+            # The causes of Spark have one command.
+            best = CHECKED_BY.get(finding.cause or "") if command != "rate" else None
+            run = f"flowdiag {action.command or best or command} {paths}"
+            return FirstAction(code=outcome.code, action=action_of(action), run=run)
+    return None
+
+
+def action_of(action: f.Action) -> Action:
+    """An action as other programs read it."""
+    return Action(
+        text=action.text,
+        option=action.option,
+        current=_value(action.current),
+        current_from=_origin(action.current),
+        proposed=action.proposed,
+        unset=action.unset,
+        measure=action.measure,
+        together=[
+            Change(
+                option=change.option,
+                current=_value(change.current),
+                current_from=_origin(change.current),
+                proposed=change.proposed,
+            )
+            for change in action.together
+        ],
+        risk=action.risk,
+        restart_needed=action.restart_needed,
+        verify=action.verify,
+        command=action.command,
+    )
+
+
+def _value(present: f.Present | None) -> str | None:
+    return clean(present.value) if present is not None else None
+
+
+def _origin(present: f.Present | None) -> str | None:
+    return present.origin.value if present is not None else None

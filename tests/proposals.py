@@ -1,0 +1,248 @@
+"""What is wrong with the advice of a report: values that the engine refuses, contradictions, repetitions.
+
+The grammars are written from the engines' sources and not taken from the product: `TimeUtils.parseDuration`
+and `MemorySize.parse` of Flink, `JavaUtils.timeStringAs` and `byteStringAs` of Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from flowdiag.analyses.memory.advice import tried
+from flowdiag.analyses.memory.model import MEMORY_KEYS, MemoryOptionError, parse_size
+from flowdiag.analyses.report.wire import Action, Report
+from flowdiag.analyses.topics import ENGINES
+
+_FLINK_UNITS: Final = frozenset(
+    [
+        "d",
+        "day",
+        "days",
+        "h",
+        "hour",
+        "hours",
+        "min",
+        "minute",
+        "minutes",
+        "s",
+        "sec",
+        "secs",
+        "second",
+        "seconds",
+        "ms",
+        "milli",
+        "millis",
+        "millisecond",
+        "milliseconds",
+    ]
+)
+
+
+def _flink_duration(text: str) -> bool:
+    digits = re.match("[0-9]+", text.strip())
+    if digits is None or int(digits[0]) >= 2**63:
+        return False
+    unit = text.strip()[digits.end() :].strip().lower()
+    return not unit or unit in _FLINK_UNITS
+
+
+def _flink_size(text: str) -> bool:
+    try:
+        return parse_size(text) >= 0
+    except MemoryOptionError:
+        return False
+
+
+def _whole(least: int = 0) -> Callable[[str], bool]:
+    return lambda text: text.isdecimal() and least <= int(text) < 2**31
+
+
+def _long(text: str) -> bool:
+    return text.isdecimal() and 0 < int(text) < 2**63
+
+
+def _boolean(text: str) -> bool:
+    return text in ("true", "false")
+
+
+def _real(text: str) -> bool:
+    return float(text) >= 0
+
+
+def _share(text: str) -> bool:
+    return 0 <= float(text) < 1
+
+
+def _spark_time(text: str) -> bool:
+    return re.fullmatch("[0-9]+(us|ms|s|m|min|h|d)?", text) is not None
+
+
+def _spark_size(text: str) -> bool:
+    return re.fullmatch("[1-9][0-9]*(b|kb?|mb?|gb?|tb?|pb?)?", text) is not None
+
+
+def _words(*words: str) -> Callable[[str], bool]:
+    return lambda text: text in words
+
+
+def _pattern(pattern: str) -> Callable[[str], bool]:
+    return lambda text: re.fullmatch(pattern, text) is not None
+
+
+_STRATEGIES: Final = ("none", "fixed-delay", "failure-rate", "exponential-delay")
+
+# The first pattern that fits a key says how its engine reads it.
+GRAMMARS: Final[tuple[tuple[str, Callable[[str], bool]], ...]] = (
+    (r"taskmanager\.memory\..*fraction|.*jvm-overhead\.fraction", _share),
+    (r"taskmanager\.network\.memory\.fraction", _share),
+    (r".*\.network\.memory\.(buffer-debloat\.enabled)", _boolean),
+    (r"taskmanager\.network\.numberOfBuffers|taskmanager\.numberOfTaskSlots", _whole(1)),
+    (r"(task|job)manager\.heap\.mb", _whole(1)),
+    (r"(task|job)manager\.(memory|heap|network\.memory)\..*", _flink_size),
+    (r"taskmanager\.network\.credit-model|cluster\.evenly-spread-out-slots", _boolean),
+    (r"taskmanager\.load-balance\.mode", _words("NONE", "SLOTS", "TASKS", "MIN_RESOURCES")),
+    (r"execution\.checkpointing\.(interval|timeout|min-pause)", _flink_duration),
+    (r"execution\.checkpointing\.tolerable-failed-checkpoints", _whole()),
+    (r"execution\.checkpointing\.(unaligned(\.enabled)?|incremental)", _boolean),
+    (r"execution\.checkpointing\.checkpoints-after-tasks-finish\.enabled", _boolean),
+    (r"execution\.checkpointing\.data-inline-threshold", _flink_size),
+    (r"state\.(backend|storage)\.fs\.memory-threshold", _flink_size),
+    (r"state\.backend\.(incremental|local-recovery|rocksdb\.memory\.managed)", _boolean),
+    (r"execution\.savepoint\.ignore-unclaimed-state|rest\.flamegraph\.enabled", _boolean),
+    (r"restart-strategy(\.type)?", _words(*_STRATEGIES)),
+    (r"(akka|pekko)\.ask\.timeout", _flink_duration),
+    (r"(akka|pekko)\.framesize", _pattern("[1-9][0-9]*b")),
+    (r"heartbeat\.timeout|task\.cancellation\.timeout", _flink_duration),
+    (r"CheckpointConfig\.setTolerable.*", _whole()),
+    (r"CheckpointConfig\.setFailOn.*", _boolean),
+    (r"(CheckpointConfig|StreamExecutionEnvironment)\..*", _long),
+    (r"transaction\.timeout\.ms", _whole(1)),
+    (r"retention\.ms", _long),
+    (r"StreamingContext\(.*", _pattern(r"(Milliseconds|Seconds)\([1-9][0-9]*\)")),
+    (r"Trigger\.ProcessingTime\(.*", _pattern("[1-9][0-9]* (milliseconds|seconds)")),
+    (r"spark\.executor\.memory(Overhead)?", _spark_size),
+    (r"spark\.streaming\.blockInterval", _spark_time),
+    (r"spark\.streaming\.backpressure\.pid\..*", _real),
+    (r"spark\.streaming\.(backpressure\.initialRate|receiver\.maxRate|kafka\.maxRate.*)", _long),
+    (r"spark\.sql\.shuffle\.partitions|spark\.streaming\.concurrentJobs", _whole(1)),
+    (r"maxFilesPerTrigger|maxOffsetsPerTrigger|minPartitions", _whole(1)),
+    (r"spark\.sql\.streaming\.multipleWatermarkPolicy", _words("min", "max")),
+    (r"spark\.sql\.streaming\.stateStore\.providerClass", _pattern(r"(\w+\.)+[A-Z]\w+")),
+    (r"spark\..*\.enabled?|spark\.speculation", _boolean),
+)
+
+
+def is_taken(option: str, value: str) -> bool:
+    """Whether the engine reads the value of an option.
+
+    Raises:
+        KeyError: how it is read is not known here.
+    """
+    for pattern, accepts in GRAMMARS:
+        if re.fullmatch(pattern, option):
+            return accepts(value)
+    raise KeyError(option)
+
+
+# Where barriers do not wait behind data, nothing is won by letting them overtake.
+_NO_OVERTAKING: Final = ("task-hangs", "slow-sync-snapshot", "slow-async-snapshot")
+
+
+def wrong(report: Report, facts: Any = None) -> list[str]:
+    """What is wrong with what a report says to do.
+
+    Args:
+        report: of any command.
+        facts: of `memory`, whose configuration proposals have to fit; None: of another command.
+    """
+    found = [problem for x in report.findings for problem in wrong_with(x.code, x.cause, x.actions)]
+    found += _repeated(report)
+    found += _contradicting(report)
+    found += _not_starting(report, facts)
+    found += _first(report)
+    return [f"{report.tool.command}: {problem}" for problem in found]
+
+
+def wrong_with(code: str, cause: str | None, actions: Iterable[Action]) -> Iterator[str]:
+    """What is wrong with the actions of one finding, as far as they tell by themselves."""
+    for action in actions:
+        text = f"{code}: {action.text[:60]}: {action.option}"
+        ways = sum([action.proposed is not None, action.unset, action.measure is not None])
+        if action.option is not None and ways != 1:
+            yield f"{text} has {ways} of a value, a removal, something to measure"
+        if action.option is None and (action.proposed is not None or action.together):
+            yield f"{text} has a value of nothing"
+        if action.proposed is not None and action.proposed == action.current:
+            yield f"{text} is {action.current} already"
+        for option, value in _values(action):
+            if not is_taken(option, value):
+                yield f"{text}: {value!r} is refused"
+        if re.search(r"\{\w+\}", action.text):
+            yield f"{text}: a name in braces is left"
+        if cause in _NO_OVERTAKING and action.option and "unaligned" in action.option:
+            yield f"{text} does not help against {cause}"
+
+
+def _values(action: Action) -> Iterator[tuple[str, str]]:
+    if action.option is not None and action.proposed is not None:
+        yield action.option, action.proposed
+    yield from ((each.option, each.proposed) for each in action.together)
+
+
+def _repeated(report: Report) -> Iterator[str]:
+    texts = Counter((a.text, a.option) for x in report.findings for a in x.actions)
+    yield from (f"{text} stands {n} times" for (text, _), n in texts.items() if n > 1)
+
+
+def _contradicting(report: Report) -> Iterator[str]:
+    values: dict[tuple[str | None, str], set[str]] = {}
+    for finding in report.findings:
+        for action in finding.actions:
+            for option, value in _values(action):
+                values.setdefault((finding.subject.job_id, option), set()).add(value)
+    yield from (f"{key[1]}: {sorted(v)}" for key, v in values.items() if len(v) > 1)
+
+
+def _not_starting(report: Report, facts: Any) -> Iterator[str]:
+    """Memory proposals that no TaskManager would start with: each by itself, then all of them."""
+    sets = [
+        (finding.subject.taskmanager, dict(_values(action)))
+        for finding in report.findings
+        for action in finding.actions
+        if any(option in MEMORY_KEYS for option, _ in _values(action))
+    ]
+    if sets and facts is None:
+        yield "memory options are proposed by a command that cannot check them"
+        return
+    together: dict[str, str] = {}
+    for _, options in sets:
+        together |= options
+    workers = [p for p in (facts.processes if facts else ()) if p.role == "taskmanager"]
+    for process in workers:
+        if process.version is not None and process.version.startswith(("1.8", "1.9")):
+            continue  # their arithmetic refuses nothing that is a size
+        mine = [o for name, o in sets if name in (None, process.taskmanager)]
+        for options in [*mine, *([together] if mine else [])]:
+            sizes = {key: value for key, value in options.items() if key in MEMORY_KEYS}
+            ours = any(key.startswith("taskmanager") for key in sizes)
+            if ours and tried(process, sizes) is None:
+                yield f"no TaskManager starts with {options} beside {dict(process.configured)}"
+
+
+def _first(report: Report) -> Iterator[str]:
+    first = report.summary.first_action
+    serious = [x for x in report.findings if x.severity != "info"]
+    if first is None:
+        if any(x.actions for x in serious):
+            yield "there are remedies, and none is the first"
+        return
+    program, command, *_ = first.run.split(" ")
+    if program != "flowdiag" or command not in ENGINES:
+        yield f"there is no command {first.run}"
+    elif ENGINES[command] != ENGINES[report.tool.command]:
+        yield f"{first.run} does not read such inputs"
+    if not any(first.action in x.actions and x.code == first.code for x in serious):
+        yield f"the first action stands at no finding: {first.action.text}"

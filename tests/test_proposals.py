@@ -1,0 +1,331 @@
+"""Advice can be typed in: what is proposed is taken by the engine, alone and together, and helps."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from flowdiag import analyses
+from flowdiag.analyses.causes import CAUSES, CHECKED_BY, SHARED, Remedy
+from flowdiag.analyses.conditions import CONDITIONS, Setup
+from flowdiag.analyses.finding import (
+    Action,
+    Finding,
+    Origin,
+    Present,
+    RuleOutcome,
+    Severity,
+    State,
+    Subject,
+)
+from flowdiag.analyses.flink.job import JobFacts, Setting
+from flowdiag.analyses.flink.kit import advice_for, shared
+from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess
+from flowdiag.analyses.option_types import TYPES, accepted, write
+from flowdiag.analyses.rate.facts import ApplicationFacts
+from flowdiag.analyses.rate.kit import remedies as spark_remedies
+from flowdiag.analyses.report.advice import action_of
+from flowdiag.analyses.report.build import build_report
+from flowdiag.analyses.report.wire import Data, Report
+from flowdiag.analyses.topics import ENGINES
+from flowdiag.cli import words
+
+from .proposals import is_taken, wrong, wrong_with
+from .recordings import is_rare
+
+if TYPE_CHECKING:
+    from .measured import Recorded
+
+HOME = Path(analyses.__file__).parent
+TOP = Path(__file__).parents[1] / "fixtures" / "recordings"
+FLINK_VERSIONS = (None, "1.4.2", "1.9.3", "1.10.3", "1.14.6", "1.17.2", "1.20.5", "2.3.0")
+REMEDIES: list[tuple[str, str, Remedy]] = [
+    *(("shared", name, remedy) for name, remedy in SHARED.items()),
+    *((w, name, r) for w, cause in CAUSES.items() for name, r in (cause.remedies or {}).items()),
+]
+
+
+# --- the grammar ---------------------------------------------------------------------------------
+
+
+NUMBERS = (0, 1, 3, 0.4, 59_999.6, 2400, 60_000, 163_840, 10_485_761, 604_800_000, 1 << 33, 1e30)
+
+
+@pytest.mark.parametrize("option", TYPES)
+def test_whatever_is_written_is_taken_by_the_engine(option: str) -> None:
+    written = 0
+    for value in (True, False, *NUMBERS):
+        for version in (None, (1, 9), (1, 14), (1, 20), (2, 3)):
+            try:
+                text = write(option, value, version)
+            except ValueError:
+                continue  # no value of this option: that is said, and not printed
+            assert is_taken(option, text), text
+            written += 1
+    words_of = TYPES[option].name.split(" | ")
+    for word in words_of if len(words_of) > 1 else ():
+        assert is_taken(option, write(option, word, (2, 3)))
+        written += 1
+    assert written or TYPES[option].name == "class"
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("execution.checkpointing.min-pause", "2.4 s"),
+        ("execution.checkpointing.timeout", "1 min 30 s"),
+        ("taskmanager.memory.network.max", "0.5g"),
+        ("taskmanager.memory.network.max", "160 KiB"),
+        ("taskmanager.memory.managed.size", "(not set)"),
+        ("spark.streaming.blockInterval", "125 ms"),
+        ("retention.ms", "7 d"),
+        ("restart-strategy.type", "exponential"),
+    ],
+)
+def test_what_the_engine_refuses_is_no_value(option: str, text: str) -> None:
+    assert not is_taken(option, text)
+    assert accepted(option, text) is None
+    with pytest.raises(ValueError, match="does not take"):
+        write(option, text)
+
+
+def test_versions_have_their_own_grammar() -> None:
+    assert write("heartbeat.timeout", 60_000, (1, 18)) == "60000"
+    assert write("heartbeat.timeout", 60_000, (2, 0)) == "1 min"
+    assert write("state.backend.fs.memory-threshold", 102_400, (1, 9)) == "102400"
+
+
+# --- remedies ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb", None])
+@pytest.mark.parametrize("version", FLINK_VERSIONS)
+def test_every_remedy_of_flink_can_be_followed(version: str | None, backend: str | None) -> None:
+    setup = Setup(backend=backend)
+    for word, _, remedy in REMEDIES:
+        unfilled = replace(remedy, text=remedy.text.translate({ord("{"): "", ord("}"): ""}))
+        action = advice_for(unfilled, version, setup)
+        if action is not None:
+            assert not [*wrong_with(word, word, [action_of(action)])]
+
+
+def test_every_remedy_of_spark_can_be_followed() -> None:
+    app = ApplicationFacts(key=JobKey(cluster="", job_id="app"), application="app", name=None)
+    for word, name, remedy in REMEDIES:
+        if word == "shared":
+            continue
+        fill: dict[str, Any] = {
+            each: "…" for each in ("model", "now", "cores", "part", "place", "task", "than")
+        }
+        fill |= {each: "…" for each in ("key", "old", "why", "change", "note", "gain", "method")}
+        for action in spark_remedies(word, app, name, **fill):
+            assert not [*wrong_with(word, word, [action_of(action)])], remedy
+
+
+def test_remedies_name_what_is_there() -> None:
+    for _, _, remedy in REMEDIES:
+        assert set(remedy.needs) <= set(CONDITIONS)
+        assert remedy.command is None or remedy.command in ENGINES
+    assert set(CHECKED_BY) <= set(CAUSES) and set(CHECKED_BY.values()) <= set(ENGINES)
+
+
+def _calls(name: str) -> Iterator[tuple[str, ast.Call]]:
+    for path in sorted(HOME.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == name:
+                yield f"{path.name}:{node.lineno}", node
+
+
+def test_whoever_names_an_option_says_what_to_make_of_it() -> None:
+    known = 0
+    for place, call in _calls("Action"):
+        given = {word.arg for word in call.keywords}
+        if "option" in given:
+            assert given & {"proposed", "unset", "measure"}, place
+            known += 1
+    assert known > 5
+
+
+# --- conditions ----------------------------------------------------------------------------------
+
+
+def job(version: str = "1.20.5", **settings: str) -> JobFacts:
+    key = JobKey(cluster="c", job_id="j")
+    told = tuple(
+        Setting(job=key, key=name.replace("__", "-").replace("_", "."), value=value, source="log")
+        for name, value in settings.items()
+    )
+    return JobFacts(key=key, name="orders", version=version, settings=told)
+
+
+def options_of(actions: tuple[Action, ...]) -> list[str | None]:
+    return [action.option for action in actions]
+
+
+def test_what_is_on_already_is_not_advised() -> None:
+    assert options_of(shared(job(), "overtake", "debloat")) == [
+        "execution.checkpointing.unaligned.enabled",
+        "taskmanager.network.memory.buffer-debloat.enabled",
+    ]
+    on = job(execution_checkpointing_unaligned="true")
+    assert options_of(shared(on, "overtake", "debloat")) == [
+        "taskmanager.network.memory.buffer-debloat.enabled"
+    ]
+
+
+def test_a_backend_that_is_not_incremental_is_not_told_to_be() -> None:
+    assert shared(job(state_backend="hashmap"), "incremental") == ()
+    (known,) = shared(job(state_backend="rocksdb"), "incremental")
+    (unknown,) = shared(job(), "incremental")
+    assert known.proposed == unknown.proposed == "true"
+    assert unknown.text.startswith("If the state backend is RocksDB or ForSt and ")
+
+
+def test_what_is_tolerated_already_is_not_lowered() -> None:
+    key = "execution_checkpointing_tolerable__failed__checkpoints"
+    assert shared(job(**{key: "1000"}), "tolerate") == ()
+    (action,) = shared(job(**{key: "0"}), "tolerate")
+    assert (action.current, action.proposed) == (Present("0"), "3")
+
+
+def test_settings_and_observations_are_told_apart() -> None:
+    key = JobKey(cluster="c", job_id="j")
+    seen = Setting(job=key, key="observed.timeout_ms", value="8002", source="observed")
+    (action,) = shared(replace(job(), settings=(seen,)), "more-time")
+    assert action.current == Present("8 s", Origin.OBSERVED)
+    told = words.action(action_of(action))[1][0]
+    assert told.startswith("execution.checkpointing.timeout: now 8 s (observed)")
+
+
+# --- reports -------------------------------------------------------------------------------------
+
+
+def finding(code: str, *actions: Action, **changes: Any) -> tuple[RuleOutcome, Finding]:
+    given: dict[str, Any] = {
+        "job": JobKey(cluster="c", job_id="j"),
+        "severity": Severity.WARNING,
+        "state": State.ONGOING,
+        "subject": Subject(kind="job", job_id="j"),
+        "title": "t",
+        "explain": "e",
+        "actions": actions,
+    }
+    found = Finding(**(given | changes))
+    return RuleOutcome(code=code, name="n", title="t", core=False, findings=(found,)), found
+
+
+def report(*found: tuple[RuleOutcome, Finding], command: str = "checkpoints") -> Report:
+    return build_report(
+        command=command,
+        inputs=(),
+        outcomes=[outcome for outcome, _ in found],
+        names={},
+        data=Data(),
+        located={},
+        assessed=True,
+        paths="logs/",
+    )
+
+
+UNALIGNED = "execution.checkpointing.unaligned.enabled"
+
+
+def overtake(text: str) -> Action:
+    return Action(text=text, option=UNALIGNED, proposed=write(UNALIGNED, True))
+
+
+def test_a_remedy_stands_once_and_the_others_point_to_it() -> None:
+    made = report(
+        finding("CP201", overtake("Let barriers overtake"), rank=10),
+        finding("CP203", overtake("Barriers may overtake"), Action(text="Look"), rank=30),
+    )
+    told = {x.code: ([a.text for a in x.actions], x.see) for x in made.findings}
+    assert told == {"CP201": (["Let barriers overtake"], []), "CP203": (["Look"], ["CP201"])}
+    assert not wrong(made)
+
+
+def test_the_value_of_the_root_stands() -> None:
+    pause = "execution.checkpointing.min-pause"
+    made = report(
+        finding("CP104", Action(text="a", option=pause, proposed=write(pause, 1500)), rank=30),
+        finding("CP201", Action(text="b", option=pause, proposed=write(pause, 2000)), rank=10),
+    )
+    (action,) = [a for x in made.findings for a in x.actions]
+    assert action.proposed == "2 s" and not wrong(made)
+
+
+def test_the_first_action_is_that_of_the_root_and_names_the_command_that_checks_it() -> None:
+    made = report(
+        finding("CP101", Action(text="Look at CP201"), rank=30, severity=Severity.CRITICAL),
+        finding("CP201", Action(text="Find the hot key"), rank=10, cause="data-skew"),
+    )
+    first = made.summary.first_action
+    assert first is not None and (first.code, first.run) == ("CP201", "flowdiag queues logs/")
+    assert words.first_steps(made) == ["first: Find the hot key", "then run: flowdiag queues logs/"]
+    own = report(finding("RT101", Action(text="x"), cause="data-skew"), command="rate")
+    assert own.summary.first_action is not None
+    assert own.summary.first_action.run == "flowdiag rate logs/"
+    remark = report(finding("CP104", Action(text="x"), severity=Severity.INFO))
+    assert remark.summary.first_action is None and words.first_steps(remark) == []
+
+
+def test_what_is_wrong_is_seen() -> None:
+    made = report(finding("CP104", overtake("a"), cause="slow-sync-snapshot"))
+    (found,) = made.findings
+    (action,) = found.actions
+    broken: dict[str, dict[str, Any]] = {
+        "is refused": {"option": "execution.checkpointing.min-pause", "proposed": "2.4 s"},
+        "of a value": {"proposed": None},
+        "is true already": {"current": "true"},
+        "in braces": {"text": "Give {task} more"},
+        "does not help": {},
+    }
+    for words_of, changes in broken.items():
+        bad = msgspec.structs.replace(action, **changes)
+        seen = wrong(msgspec.structs.replace(made, findings=[_with(found, bad)]))
+        assert any(words_of in problem for problem in seen), (words_of, seen)
+
+
+def _with(found: Any, action: Any) -> Any:
+    return msgspec.structs.replace(found, actions=[action])
+
+
+def test_a_taskmanager_that_would_not_start_is_seen() -> None:
+    low, high = "taskmanager.memory.network.min", "taskmanager.memory.network.max"
+    known = {"taskmanager.memory.process.size": "1g", low: "160k", high: "160k"}
+    worker = MemoryProcess(role="taskmanager", version="1.20.5", configured=known)
+    facts = MemoryFacts(processes=(worker,))
+    torn = Action(text="More", option=low, proposed=write(low, "168k"))
+    made = report(finding("MM201", torn), command="memory")
+    assert any("no TaskManager starts" in problem for problem in wrong(made, facts))
+    assert any("cannot check" in problem for problem in wrong(report(finding("CP301", torn))))
+
+
+# --- recordings ----------------------------------------------------------------------------------
+
+
+def _recordings() -> Iterator[Any]:
+    few = ("flink/1.20.5/hot-key", "startup/1.20.5/too-few-buffers", "spark/4.3.0/fixed-cost")
+    for truth in sorted(TOP.rglob("truth.json")):
+        name = str(truth.parent.relative_to(TOP))
+        marks = [] if name in few and not is_rare(name) else [pytest.mark.full]
+        yield pytest.param(truth.parent, id=name, marks=marks)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("folder", [*_recordings()])
+def test_the_advice_of_every_recording(folder: Path, recorded: Callable[..., Recorded]) -> None:
+    from .archives import unpacked
+
+    engine = "spark" if "spark" in folder.parts else "flink"
+    topics = tuple(name for name, wanted in ENGINES.items() if wanted == engine)
+    measured = recorded(unpacked(folder), topics=topics)
+    for name in topics:
+        measured.report(name)  # `Recorded` looks at what each report says to do
