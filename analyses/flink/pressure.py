@@ -369,14 +369,15 @@ def bytes_ratio(load: Load, members: Sequence[Load], parallelism: int) -> float 
 def _comparable(load: Load, members: Sequence[Load]) -> list[Load]:
     """The siblings that were looked at for half of the time and more: who reports less counts less.
 
-    Totals (no samples) cover the whole life: nothing shorter is compared with one, and it is no less
+    Of few samples one more is twice the time. Totals (no samples) cover the whole life: nothing shorter is compared with one, and it is no less
     than what a sibling took in meanwhile.
     """
+    least = load.samples if load.samples < ENOUGH_SAMPLES else load.samples / 2
     return [
         other
         for other in members
         if other is not load
-        and (other.samples == 0 or (load.samples > 0 and other.samples * 2 >= load.samples))
+        and (other.samples == 0 or (load.samples > 0 and other.samples >= least))
     ]
 
 

@@ -41,8 +41,8 @@ from flowdiag.analyses.flink.suspects.case import Case, Suspect, sync_share
 from flowdiag.analyses.flink.suspects.signals import SNAPSHOT_SHARE
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, joined
 
-ENOUGH_TIMES: Final = 3
-"""Busy and back-pressured times are means over seconds already."""
+ENOUGH_TIMES: Final = 2
+"""Busy and back-pressured times are means over seconds already: one may be a burst, two are evidence where others wait."""
 BRIDGE: Final = 1
 """Windows without the root that a spell may have in its middle."""
 FEW_SAMPLES: Final = 3
@@ -496,7 +496,8 @@ def _spell(
         if only is not None and root.task != only:
             continue
         samples = _samples_of(job, windows, [load.key for load in root.subtasks])
-        if sampled(job) and samples < (ENOUGH_TIMES if root.measured else ENOUGH_SAMPLES):
+        enough = ENOUGH_TIMES if root.awaited else FEW_SAMPLES
+        if sampled(job) and samples < (enough if root.measured else ENOUGH_SAMPLES):
             continue
         spell = _judged(job, windows, loads, root, samples)
         if spell is not None:

@@ -46,6 +46,8 @@ PERIODIC: Final = 1.5  # times the usual length, for a batch that is long at reg
 LONGER_MS: Final = 200.0  # and so much longer at least
 TIMES: Final = 3  # so often at least: two are at some distance in any case
 REAL_TIME_MS: Final = 5000  # spark.sql.streaming.realTimeMode.minBatchDuration
+PAUSE_MS: Final = 100.0  # what lies between two triggers that follow each other at once
+LONG_MS: Final = 1000.0  # of a trigger: less is what one costs that has next to nothing to do
 FAILED_SHARE: Final = 0.05
 FAILED_LAST: Final = 3  # failed batches at the end: it does not work any more
 WORKED: Final = 3  # triggers behind an exception: it works again
@@ -603,8 +605,52 @@ def _query_word(
         return Stability.THROTTLED, _capped(state.caps[0])
     if state.use is not None and state.use >= NARROW:
         return Stability.BORDERLINE, f"triggers take {state.use:.0%} of the interval"
+    unknown = state.interval_ms is None and state.backlog is None
+    if unknown and breathless(late) and not drained(query):
+        because = (
+            f"triggers take {(state.processing_ms or 0.0) / 1000:.1f} s and follow each other "
+        )
+        because += "without a pause, and no input tells the trigger interval or the backlog"
+        return Stability.INCONCLUSIVE, because
     part = f"{state.use:.0%} of the interval" if state.use is not None else "their time"
     return Stability.STABLE, f"triggers take {part}"
+
+
+def drained(query: QueryFacts) -> bool:
+    """Whether a query ended by itself once everything was read, as those that read what is there do.
+
+    It ends right behind its last trigger, which found less than others: who is stopped is stopped in the
+    middle of one, and who falls behind reads more each time.
+    """
+    last = query.triggers[-1]
+    end_us = last.time_us + (last.duration_ms or 0) * 1000
+    soon_us = min(1000, (last.duration_ms or 0) / 2) * 1000
+    ends = (
+        record.time_us - end_us
+        for record in query.events
+        if record.what == "terminated" and not record.cause and record.time_us is not None
+    )
+    most = max(t.rows or 0 for t in query.triggers)
+    return (last.rows or 0) < most and any(0 <= after <= soon_us for after in ends)
+
+
+def breathless(
+    late: Sequence[Trigger], *, pause_ms: float = PAUSE_MS, long_ms: float = LONG_MS
+) -> bool:
+    """Whether triggers follow each other at once and take seconds: keeping up, or falling behind.
+
+    Args:
+        late: the triggers of the present.
+        pause_ms: between the end of one and the beginning of the next, in the median.
+        long_ms: that they take, in the median: what takes less is as fast as Spark gets.
+    """
+    gaps = [
+        (b.time_us - a.time_us) / 1000 - (a.duration_ms or 0)
+        for a, b in pairwise(late)
+        if a.run_id == b.run_id
+    ]
+    lasted = [t.duration_ms or 0 for t in late]
+    return bool(gaps) and median(gaps) <= pause_ms and median(lasted) >= long_ms
 
 
 def _piling(state: StreamState) -> bool:

@@ -474,6 +474,7 @@ def _culprit_order(pair: Pair) -> tuple[Any, ...]:
         x.confidence is f.Confidence.LOW,
         -x.severity.weight,
         -x.confidence.weight,
+        x.cause is None,
         -x.count,
         *_tie(outcome, x),
     )

@@ -10,6 +10,7 @@ import pytest
 from flowdiag.analyses.diagnosis import selected
 from flowdiag.analyses.finding import Confidence, Severity, State, Verdict
 from flowdiag.analyses.flink.job import SubtaskLoad
+from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.queues import judging
@@ -478,3 +479,21 @@ def test_nobody_has_room_for_whom_others_wait() -> None:
     for samples in (1, 2, 3, 6):
         job = hot_key(Queues(minutes=1, per_minute=samples)).job()
         assert not [f for f in findings(job).values() if "it has room" in f.explain]
+
+
+def test_two_samples_of_who_works_while_others_wait_are_evidence() -> None:
+    found = judged(hot_key(Queues(minutes=1, per_minute=2)).job())
+    assert [(c.subject.task, c.subject.subtask_index) for c in found.culprits] == [("enrich", 2)]
+    assert found.culprits[0].confidence is not Confidence.LOW
+
+
+def test_one_sample_more_is_no_more_data_where_there_are_few() -> None:
+    """Of counters two samples show one interval, three show two."""
+    bench = Queues(minutes=1, per_minute=2).says("Source: orders", **WAITS)
+    bench.says("enrich", **WORKS, **FULL, records_in=1000.0)
+    job = bench.job()
+    key = SubtaskKey("enrich", 1)
+    (sample,) = job.samples[key]
+    more = replace(sample, samples=3, increases={**sample.increases, "records_in": 2000.0})
+    job = replace(job, samples={**job.samples, key: (more,)})
+    assert judged(job).cause != "data-skew"

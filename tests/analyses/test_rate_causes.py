@@ -469,7 +469,7 @@ def test_batches_that_fail_for_lack_of_blocks_are_a_symptom() -> None:
         )
         return w.application(batches, outputs=outputs, executors=(crashed,))
 
-    assert w.cause(app(BLOCK)) == "out-of-memory"
+    assert w.cause(app(BLOCK)) == "executor-lost"
     assert w.cause(app("ValueError: no number")) == "failing-batches"
 
 
@@ -708,3 +708,32 @@ def test_back_pressure_is_recommended_with_numbers() -> None:
     assert 120 <= float(options["spark.streaming.backpressure.initialRate"] or 0) <= 190
     assert 10 <= float(options["spark.streaming.backpressure.pid.minRate"] or 0) <= 25
     assert "By the model" in finding.actions[0].text
+
+
+# -- triggers of an unknown interval ---------------------------------------------------------------
+
+
+def breathless(rows: list[int], *, pause_ms: int = 20, took_ms: int = 3000, **more: Any) -> Any:
+    """Triggers one behind the other, whose interval nobody told."""
+    triggers = [
+        w.trigger(n, took_ms, time_us=(w.T0 + n * (took_ms + pause_ms)) * 1000, rows=count)
+        for n, count in enumerate(rows)
+    ]
+    return w.application(queries=(w.query(triggers, trigger_interval_ms=None, **more),))
+
+
+def test_triggers_of_seconds_without_a_pause_are_not_healthy() -> None:
+    assert w.verdict(breathless([20] * 12)) == "inconclusive"
+
+
+def test_short_triggers_and_those_that_wait_are_healthy() -> None:
+    assert w.verdict(breathless([20] * 12, took_ms=300)) == "healthy"
+    assert w.verdict(breathless([20] * 12, pause_ms=2000)) == "healthy"
+
+
+def test_a_query_that_ends_by_itself_once_all_is_read_is_healthy() -> None:
+    end_ms = 11 * 3020 + 3000
+    over = w.record(kind="spark_query", what="terminated", run_id="r", at=end_ms + 300)
+    assert w.verdict(breathless([20] * 11 + [5], events=(over,))) == "healthy"
+    stopped = w.record(kind="spark_query", what="terminated", run_id="r", at=end_ms + 2500)
+    assert w.verdict(breathless([20] * 11 + [5], events=(stopped,))) == "inconclusive"

@@ -21,7 +21,7 @@ def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -
         if name
     }
     found: list[SubtaskLoad] = []
-    windows: dict[int, int] = {}
+    windows: dict[int, int | None] = {}
     for row in rows:
         ref = row["ref"]
         taskmanager, host, task = (
@@ -55,7 +55,7 @@ def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -
                 last_us=row["last_us"],
             )
         )
-        windows[id(found[-1])] = row["window"]
+        windows[id(found[-1])] = row.get("window")
     # A log that was given twice, once of another cluster by its folder, gives two loads of a subtask
     # in each window.
     fullest: dict[tuple[object, ...], SubtaskLoad] = {}

@@ -21,8 +21,8 @@ without it where nothing tells of one. It is over when `quiet` has passed since.
 
 What to do
 ----------
-Slow: look at the machine: other work, throttled CPU, disks. Lost: 137 and memory limits want more
-memory overhead; preemption another queue. With receivers: replicate their blocks (`_2`), or write-
+Slow: look at the machine: other work, throttled CPU, disks. Lost: memory limits want more memory
+overhead, 137 alone is a SIGKILL whose sender the node knows; preemption wants another queue. With receivers: replicate their blocks (`_2`), or write-
 ahead log.
 
 False alarms
@@ -32,6 +32,7 @@ An executor that is started late reads its classes first: its first stages are f
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from flowdiag.analyses.rate.facts import Executor
@@ -199,7 +200,8 @@ def _gone(assessed: Assessed, lost: list[Executor], gone: list[Trouble], limits:
     blocks = [one for one in gone if one.time_us is None or one.time_us >= first - 1_000_000]
     recent = (app.last_us or 0) - (last.removed_us or 0) < limits.quiet * 1000
     reason = say.shorten((last.reason or "").splitlines()[0] if last.reason else "", 160)
-    memory = "137" in reason or "memory" in reason.lower()
+    memory = "memory" in reason.lower() or "oomkilled" in reason.lower()
+    killed = not memory and _KILLED.search(reason) is not None
     were = "executors were" if len(lost) > 1 else "executor was"
     executors = cite((one.ref, one.removed_us) for one in lost)
     missing = cite((one.ref, one.time_us) for one in blocks)
@@ -210,7 +212,8 @@ def _gone(assessed: Assessed, lost: list[Executor], gone: list[Trouble], limits:
         state=State.ONGOING if recent else State.RECOVERED,
         title=f"{len(lost)} {were} lost: {reason}"
         + (f", and {_named(blocks)} with them" if blocks else ""),
-        explain=explained("blocks-lost" if blocks else "executor-lost"),
+        explain=explained("blocks-lost" if blocks else "executor-lost")
+        + (_BY_WHOM if killed else ""),
         why=f"lost: {reason}",
         cause="out-of-memory" if memory else "executor-lost",
         rank=Rank.ROOT_CAUSE,
@@ -228,6 +231,16 @@ def _gone(assessed: Assessed, lost: list[Executor], gone: list[Trouble], limits:
         if memory
         else remedies("executor-lost", app),
     )
+
+
+# A signal's number above 128: 9 is SIGKILL.
+_KILLED: Final = re.compile(
+    r"\b(?:exit(?:ed)? ?(?:with)? ?(?:code|status)|code|status)\D{0,3}137\b", re.IGNORECASE
+)
+_BY_WHOM: Final = (
+    " Exit code 137 is a SIGKILL: somebody or the node killed it. For want of memory only if the events of the "
+    "container or the node's log (dmesg) say so."
+)
 
 
 RULE = Rule(
