@@ -11,6 +11,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -65,6 +66,30 @@ def test_the_model_of_credits_is_interrupted_as_well(tmp_path: Path) -> None:
     nothing_is_left(ended, signal.SIGTERM)
 
 
+@linux_only
+@pytest.mark.command
+def test_on_a_terminal_nothing_of_the_progress_stays(tmp_path: Path) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*FLOWDIAG, "checkpoints", FLINK],
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+        env={**os.environ, "TMPDIR": str(tmp_path), "TERM": "xterm"},
+    ) as process:
+        os.close(theirs)
+        shown = os.read(ours, 1000)  # the first stage
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
+    with suppress(OSError):  # the other side is closed
+        while more := os.read(ours, 1000):
+            shown += more
+    os.close(ours)
+    assert b"looking at the inputs" in shown
+    assert shown.endswith(b"\r\x1b[2K")
+
+
 @pytest.fixture(scope="module")
 def large_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Enough that processes of their own parse it, into files."""
@@ -88,7 +113,9 @@ COMMANDS = {
 @linux_only
 @pytest.mark.full
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda each: each.name
+)
 @pytest.mark.parametrize("name", [*COMMANDS, "large", "warm"])
 def test_every_moment_of_every_command(
     name: str,
