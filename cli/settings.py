@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FILE: Final = "flowdiag.toml"
 PREFIX: Final = "FLOWDIAG_"
-_LEAST_HEAP: Final = 128 << 20  # with less Spark does not even start
+_LEAST_HEAP: Final = 512 << 20  # with 450 MB or less Spark does not even start
 
 
 class Format(StrEnum):

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flowdiag.analyses.engine.reading import (
     ORDINARY,
@@ -132,17 +133,25 @@ def _survey_of(events: DataFrame) -> Survey:
 
 def rare_of(found: Read) -> tuple[list[dict[str, Any]], list[Marks]]:
     """What `survey` wants, of events that were parsed here."""
-    from flowdiag.analyses.flink.clocks.survey import RARE, RARE_COLUMNS
+    from flowdiag.analyses.flink.clocks.survey import RARE
 
     kinds = {kind.value for kind in RARE}
     if found.metrics is None and found.table is not None:
-        rare = found.of_kinds(kinds).select(RARE_COLUMNS)
-        return dictionaries(rare), marks_of(found.table)
+        return dictionaries(_told(found, kinds)), marks_of(found.table)
     # Parsed in pieces, each of which was added up by itself.
-    told = found.of_kinds(kinds | {Event.MARKS.value}).select(RARE_COLUMNS)
-    rows = dictionaries(told)
+    rows = dictionaries(_told(found, kinds | {Event.MARKS.value}))
     marks = [decode(row["fields"]["marks"]) for row in rows if row["event"] == Event.MARKS]
     return [row for row in rows if row["event"] != Event.MARKS], marks
+
+
+def _told(found: Read, kinds: Collection[str]) -> pa.Table:
+    """The rows of some kinds that are looked at one by one; of options those that name a cluster."""
+    from flowdiag.analyses.flink.clocks.survey import CLUSTER_KEYS, RARE_COLUMNS
+
+    rows = found.of_kinds(kinds).select(RARE_COLUMNS)
+    key = pc.map_lookup(rows["fields"], "key", "first")
+    other = pc.not_equal(rows["event"], Event.CONFIGURATION.value)
+    return rows.filter(pc.or_(other, pc.is_in(key, value_set=pa.array(CLUSTER_KEYS))))
 
 
 def rows_of(frame: DataFrame) -> list[dict[str, Any]]:

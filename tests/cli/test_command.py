@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import jsonschema
@@ -36,22 +34,3 @@ def test_a_sick_recording(tmp_path: Path) -> None:
     cited = next(item for finding in report["findings"] for item in finding["evidence"])
     assert cited["line"] > 1 and cited["excerpt"]
     assert list(tmp_path.iterdir()) == []
-
-
-def test_interrupted(tmp_path: Path) -> None:
-    running = subprocess.Popen(
-        [*COMMAND, str(RECORDING / "hot-key.tar.zst")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-    )
-    children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
-    give_up = time.monotonic() + 30
-    # Not before main() runs: the JVM's process shows that it does.
-    while children.exists() and not children.read_text() and time.monotonic() < give_up:
-        time.sleep(0.1)
-    time.sleep(1)
-    running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
-    assert (running.returncode, out, err) == (130, "", "")

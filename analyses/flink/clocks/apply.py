@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from flowdiag.analyses.engine.sql import Queries, words
 from flowdiag.analyses.flink.clocks.settle import Writer
-from flowdiag.analyses.flink.clocks.survey import RARE, RARE_COLUMNS, Survey
+from flowdiag.analyses.flink.clocks.survey import CLUSTER_KEYS, RARE, RARE_COLUMNS, Survey
 from flowdiag.parsers.flink.marks import (
     DAY_US,
     JOBMANAGER_LOGGERS,
@@ -25,6 +25,7 @@ SQL: Final = Queries(
     "flowdiag.analyses.flink",
     {
         "rare": words(*RARE, Event.MARKS),
+        "cluster_keys": words(*CLUSTER_KEYS),
         "rare_columns": ", ".join(RARE_COLUMNS),
         "jobmanager_loggers": words(*JOBMANAGER_LOGGERS),
         "taskmanager_loggers": words(*TASKMANAGER_LOGGERS),

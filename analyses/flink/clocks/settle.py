@@ -26,7 +26,7 @@ from itertools import takewhile
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from flowdiag.analyses.flink.clocks.survey import Stream
+from flowdiag.analyses.flink.clocks.survey import CLUSTER_KEYS, Stream
 from flowdiag.parsers.flink.marks import QUARTER_MS, TIME_OF_DAY, joined
 from flowdiag.parsers.rows import Event
 
@@ -485,11 +485,7 @@ def _writer(
         elif record["event"] == Event.PROCESS_IDENTITY:
             taskmanager = taskmanager or record["taskmanager"]
             host = host or record["host"]
-        elif record["event"] == Event.CONFIGURATION and fields.get("key") in (
-            "kubernetes.cluster-id",
-            "high-availability.cluster-id",
-            "yarn.application.id",
-        ):
+        elif record["event"] == Event.CONFIGURATION and fields.get("key") in CLUSTER_KEYS:
             value = fields.get("value", "")
             cluster = cluster or (value if value not in ("", "/default") else None)
     scopes = row["scopes"] or []

@@ -35,6 +35,12 @@ RARE: Final = (
     Event.PROCESS_IDENTITY,
     Event.CONFIGURATION,
 )
+CLUSTER_KEYS: Final = (
+    "kubernetes.cluster-id",
+    "high-availability.cluster-id",
+    "yarn.application.id",
+)
+"""The options among them: a process prints all it has at each start, which may be millions."""
 RARE_COLUMNS: Final = ("source", "process", "offset", "event", "taskmanager", "host", "fields")
 
 

@@ -1,11 +1,14 @@
--- One row per distinct record: the first by place of those that say the same at the same instant.
+-- One row per distinct record: the first by place of those that say the same at the same instant; of
+-- options, which a process prints anew at each start, at any instant.
 -- {events}: resolved events. {settled}: their columns but those that told time and owner.
 SELECT row.* FROM (
   SELECT min_by(struct({settled}), struct(source, offset)) AS row
   FROM {events}
   WHERE event NOT IN ('metric', 'split', 'known')
   GROUP BY event, xxhash64(
-    time_us, shown_us, job_id, checkpoint, attempt_id, task, vertex_id, subtask_index, epoch_ms,
+    IF(event = 'configuration', NULL, time_us), IF(event = 'configuration', NULL, shown_us),
+    job_id, checkpoint, attempt_id, task, vertex_id, subtask_index, epoch_ms,
     from_state, to_state, taskmanager, host, duration_ms, bytes, cause, map_entries(fields),
-    IF(role = 'taskmanager', coalesce(writer_taskmanager, concat_ws(':', source, owner)), NULL))
+    CASE WHEN event = 'configuration' THEN concat_ws(':', source, owner)
+      WHEN role = 'taskmanager' THEN coalesce(writer_taskmanager, concat_ws(':', source, owner)) END)
 )
