@@ -14,7 +14,7 @@ def schema(output: o.Output = None) -> int:
       flowdiag schema --output report.schema.json
 
     It is made from the types that write the reports of this version; the installed package holds it
-    as flowdiag/docs/report.schema.json.
+    as flowdiag/report.schema.json.
     """
     from flowdiag.analyses.report.wire import schema_text
     from flowdiag.cli.console import write_report

@@ -5,18 +5,20 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
+import flowdiag
 import flowdiag.parsers
 
 
 def pack_parsers(folder: Path) -> Path:
     """`flowdiag.parsers` as a zip that executors can import, without a wheel.
 
-    The entries for folders matter: Python finds a namespace package inside a zip only by them.
+    With `flowdiag` itself, so that it comes before another version that an executor may have installed.
     """
     package = Path(flowdiag.parsers.__path__[0])
     target = folder / "flowdiag-parsers.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.mkdir("flowdiag")
+        archive.write(str(flowdiag.__file__), "flowdiag/__init__.py")
         for path in [package, *sorted(package.rglob("*"))]:
             if "__pycache__" in path.parts:
                 continue
