@@ -402,15 +402,14 @@ def _other_culprits(
             return
 
 
-def outcome(run: Run, report: Report, topic: str) -> str:
+def outcome(run: Run, report: Report) -> str:
     """`right`, `inconclusive`, `silent` or `wrong (confidence)`: the worst over the jobs of a recording.
 
     Args:
         run: of the recording.
         report: of one topic, on any part of it.
-        topic: its name.
     """
-    if topic != "checkpoints":
+    if report.tool.command != "checkpoints":
         expected = run.jobs[0]["expected"]
         return _outcome(expected, report, report.summary.culprits, report.summary.cause)
     jobs = {job.job_id: job for job in report.data.jobs or ()}
