@@ -1,83 +1,224 @@
-"""How often the verdict on a recording is right, inconclusive or wrong, by what files are there.
+"""How often the verdict on a recording is right, inconclusive, silent or wrong, by what of it is there.
 
 Run from a checkout with the development extras:
 
-    python -m benchmarks.accuracy            # prints the table
+    python -m benchmarks.accuracy            # prints the page
     python -m benchmarks.accuracy --write    # and writes docs/accuracy.md
+    python -m benchmarks.accuracy --keep kept.json --seconds 170     # a part of it; again: the next one
 
-Every recording under `fixtures/recordings` is diagnosed with all of its files and with parts of them
-missing (`tests/recordings.py` says how), and held against the truth that the job itself wrote.
+Every recording under `fixtures/recordings` is diagnosed with all of its files, with parts of them missing
+(`tests/recordings.py` says how) and in windows of its logs (`tests/windows.py`), and held against the truth
+that the job itself wrote.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections import defaultdict
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from flowdiag.analyses.diagnosis import judged, look, measure
+from flowdiag.analyses.options import Options
+from flowdiag.analyses.topics import topic
+from flowdiag.cli.diagnosing import find
 from flowdiag.cli.spark.starter import SparkStarter
-from tests.recordings import VARIANTS, outcome, recordings
+from tests import windows
+from tests.recordings import VARIANTS, Recording, variant
+from tests.windows import Run, Window, runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PAGE = Path(__file__).parents[1] / "docs" / "accuracy.md"
+PAGE: Final = Path(__file__).parents[1] / "docs" / "accuracy.md"
+RANDOM: Final = 2  # random windows per recording
+WINDOWS: Final[dict[str, Callable[[Run], Window]]] = {
+    "last 40 lines": windows.at_its_end,
+    "40 lines around the first trouble": windows.around_trouble,
+    "70 s around the first trouble": windows.sick_time,
+    **{f"random window {n + 1}": partial(windows.draw, number=1000 + n) for n in range(RANDOM)},
+}
+SPARK_PARTS: Final = {
+    "everything": ("driver", "listener", "eventlog", "rest"),
+    "driver log": ("driver",),
+    "event log": ("eventlog",),
+    "listener": ("listener",),
+}
+TOPICS: Final = {"flink": "checkpoints", "queues": "queues", "spark": "rate"}  # by folder
+ORDER: Final = ("right", "inconclusive", "silent", "wrong (low)", "wrong (medium)", "wrong (high)")
+
+Kept = dict[str, dict[str, str]]
+"""By topic, then by recording and what is there of it: what the report comes to."""
 
 
-def table(spark: SparkSession) -> str:
-    """The page, as Markdown."""
-    rows = ["| recording | " + " | ".join(VARIANTS) + " |", "|---" * (len(VARIANTS) + 1) + "|"]
-    totals: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for recording in recordings():
-        cells = []
-        for name in VARIANTS:
-            said = outcome(recording, name, spark)
-            cells.append(said or "–")
-            if said:
-                totals[name][said.split(" ")[0]] += 1
-                totals[name]["wrong at high confidence"] += said in ("wrong (high)", "wrong")
-        rows.append(f"| {recording.name} | " + " | ".join(cells) + " |")
-        print(rows[-1], file=sys.stderr, flush=True)
-    summary = [
-        "| files | right | inconclusive | wrong | of these at high confidence |",
-        "|---|---|---|---|---|",
-        *(
-            f"| {name} | {count['right']} | {count['inconclusive']} | {count['wrong']} | "
-            f"{count['wrong at high confidence']} |"
-            for name, count in totals.items()
-        ),
+def cases() -> Iterator[tuple[Run, str]]:
+    """Every recording with every part of it that is looked at."""
+    looked_at = [run for run in runs() if run.name.partition("/")[0] in TOPICS]
+    for name in dict.fromkeys((*WINDOWS, *SPARK_PARTS, *VARIANTS)):
+        for run in looked_at:
+            parts = SPARK_PARTS if run.engine == "spark" else VARIANTS
+            if name in WINDOWS or (name in parts and run.name.startswith(("flink/", "spark/"))):
+                yield run, name
+
+
+def laid_out(run: Run, name: str, folder: Path) -> list[str] | None:
+    """Lay out the files of a case; None where the recording has no such part.
+
+    Args:
+        run: the recording.
+        name: one of `WINDOWS`, `VARIANTS` or `SPARK_PARTS`.
+        folder: an empty one, for what has to be written.
+    """
+    if name in WINDOWS:
+        return WINDOWS[name](run).write(folder)
+    whole = windows.files_of(run.name)
+    if run.engine == "spark":
+        return [str(whole / part) for part in SPARK_PARTS[name] if (whole / part).is_dir()] or None
+    return variant(Recording(windows.ROOT / run.name, run.truth), name, folder)
+
+
+def topic_of(run: Run) -> str:
+    """The topic that a recording was made for."""
+    return TOPICS[run.name.partition("/")[0]]
+
+
+def outcome(run: Run, name: str, spark: SparkSession) -> str | None:
+    """What is said of a case: one of `ORDER`; None where the recording has no such part."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = laid_out(run, name, Path(folder))
+        if not paths:
+            return None
+        topics = (topic(topic_of(run)),)
+        looked = look(topics, find(paths, strict=False, engine=run.engine), Options())
+        report = judged(topics, looked, measure(topics, looked, lambda: spark))
+    return windows.outcome(run, report)
+
+
+def measured_into(kept: Kept, spark: SparkSession, seconds: float) -> bool:
+    """Diagnose what is not kept yet, for so long; whether all of it is."""
+    ends = time.monotonic() + seconds
+    for run, name in cases():
+        key = f"{run.name} {name}"
+        if key in kept.setdefault("done", {}):
+            continue
+        if time.monotonic() > ends:
+            return False
+        said = outcome(run, name, spark)
+        kept["done"][key] = said or ""
+        if said is not None:
+            kept.setdefault(topic_of(run), {})[key] = said
+            if said.startswith("wrong"):
+                print(f"{key}: {said}", file=sys.stderr)
+    return True
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+TITLES: Final = {
+    "checkpoints": "Checkpoints: who makes them fail",
+    "queues": "Queues: where back pressure begins",
+    "rate": "Rate: why a Spark stream does not keep up",
+}
+
+
+def page(kept: Kept) -> str:
+    """The document, as Markdown."""
+    lines = [
+        "# How often the culprit is right",
+        "",
+        "Generated by `python -m benchmarks.accuracy --write` from the recordings of real clusters",
+        "(`fixtures/README.md`): whole, with files missing, and in windows of their logs, dressed as people",
+        f"paste them (`tests/windows.py`; {RANDOM} random ones of 1 to 400 lines each). *Right*: the first",
+        "culprit is who the job itself says it is, the cause where it names nobody, and a healthy job accuses",
+        "nobody. *Inconclusive*: nobody is accused. *Silent*: the window holds nothing to diagnose, and the",
+        "report says so. *Wrong*: somebody else is accused, or a healthy job is called sick.",
+        "",
     ]
-    return "\n".join(
-        [
-            "# How often the culprit is right",
-            "",
-            "Generated by `python -m benchmarks.accuracy --write` from the recordings of real clusters",
-            "(`fixtures/README.md`). *Right*: the first culprit is who the job itself says it is, and a",
-            "healthy job accuses nobody. *Inconclusive*: nobody is accused, and the report says which file",
-            "or setting would tell.",
-            "",
-            *summary,
-            "",
-            *rows,
-            "",
+    for each, title in TITLES.items():
+        lines += [f"## {title}", "", *_summary(kept.get(each, {})), ""]
+    lines += ["## Each recording", "", *_each(kept)]
+    return "\n".join(lines) + "\n"
+
+
+def _place(key: str) -> tuple[str, str]:
+    recording, _, name = key.partition(" ")
+    return recording, name
+
+
+def _column(name: str) -> str:
+    return "random windows" if name.startswith("random window") else name
+
+
+def _summary(said: Mapping[str, str]) -> Iterator[str]:
+    counts: dict[str, Counter[str]] = {}
+    for key, word in said.items():
+        counts.setdefault(_column(_place(key)[1]), Counter())[word] += 1
+    yield "| what is there | " + " | ".join(ORDER) + " |"
+    yield "|---" * (len(ORDER) + 1) + "|"
+    for name in dict.fromkeys(map(_column, (*VARIANTS, *SPARK_PARTS, *WINDOWS))):
+        if name in counts:
+            numbers = (str(counts[name][word]) for word in ORDER)
+            yield f"| {name} | " + " | ".join(numbers) + " |"
+
+
+def _each(kept: Kept) -> Iterator[str]:
+    """A table per topic: a row per recording, a column per part; of random windows the worst."""
+    for each, title in TITLES.items():
+        said = kept.get(each, {})
+        names = [
+            name
+            for name in dict.fromkeys(map(_column, (*VARIANTS, *SPARK_PARTS, *WINDOWS)))
+            if any(_column(_place(key)[1]) == name for key in said)
         ]
-    )
+        rows: dict[str, dict[str, str]] = {}
+        for key, word in said.items():
+            recording, name = _place(key)
+            cell = rows.setdefault(recording, {})
+            worst = max(cell.get(_column(name), ORDER[0]), word, key=ORDER.index)
+            cell[_column(name)] = worst
+        yield f"### {title.partition(':')[0]}"
+        yield ""
+        yield f"| recording | {' | '.join(names)} |"
+        yield "|---" * (len(names) + 1) + "|"
+        for recording, cell in sorted(rows.items()):
+            yield f"| {recording} | {' | '.join(cell.get(name, '–') for name in names)} |"
+        yield ""
 
 
-def main() -> None:
-    """Print the page, write it if asked."""
+def main() -> int:
+    """Print the page, or measure a part of it; 1 where something is left to be measured."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--write", action="store_true", help="write docs/accuracy.md")
-    with SparkStarter.begin() as starter:
-        spark = starter.session()
-        starter.tune(0)
-        page = table(spark)
-    print(page)
-    if options.parse_args().write:
-        PAGE.write_text(page.rstrip() + "\n")
+    options.add_argument("--keep", type=Path, help="a file for what was measured, to go on from")
+    options.add_argument("--seconds", type=float, default=1e9, help="measure no longer than that")
+    given = options.parse_args()
+    kept: Kept = {}
+    if given.keep and given.keep.exists():
+        kept = json.loads(given.keep.read_text())
+    if any(f"{run.name} {name}" not in kept.get("done", {}) for run, name in cases()):
+        with SparkStarter.begin() as starter:
+            session = starter.session()
+            starter.tune(0)
+            try:
+                whole = measured_into(kept, session, given.seconds)
+            finally:
+                if given.keep:
+                    given.keep.write_text(json.dumps(kept, indent=0))
+        if not whole:
+            print(f"{len(kept['done'])} of {len(list(cases()))} are measured", file=sys.stderr)
+            return 1
+    text = page(kept)
+    print(text)
+    if given.write:
+        PAGE.write_text(text.rstrip() + "\n")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

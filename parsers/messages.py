@@ -260,6 +260,15 @@ def _text_column(name: str) -> Callable[[Values, str], None]:
     return put
 
 
+_CUT_ID = re.compile(r"[0-9a-f]{1,31}\Z")
+
+
+def _put_job_id(values: Values, text: str) -> None:
+    """An id of Flink's has 32 digits: with fewer the line was cut, and any other text is a pseudonym."""
+    if _CUT_ID.match(text) is None:
+        values["job_id"] = text
+
+
 # What a named group of a template does to the row. Any name that is not here is a field.
 _PUT: Final[dict[str, Callable[[Values, str], None]]] = {
     **{name: _integer_column(name, INT64_MAX) for name in _INT64_COLUMNS},
@@ -268,6 +277,7 @@ _PUT: Final[dict[str, Callable[[Values, str], None]]] = {
     **{name: _integer_column(name, INT32_MAX) for name in _INT32_COLUMNS},
     **{name: _text_column(name) for name in _TEXT_COLUMNS},
     "task": _put_task,
+    "job_id": _put_job_id,
     "attempt_id": _put_attempt_id,
     "execution_vertex": _put_execution_vertex,
     "location": _put_location,

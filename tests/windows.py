@@ -13,6 +13,7 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +28,8 @@ from .recordings import REPORTS
 ROOT: Final = Path(__file__).parents[1] / "fixtures" / "recordings"
 MOST_LINES: Final = 400
 ENGINES: Final = {"flink": "flink", "queues": "flink", "startup": "flink", "spark": "spark"}
+
+PACKED: Final = (".zstd", ".lz4", ".lzf", ".snappy", ".gz")
 
 Lines = list[str]
 
@@ -101,9 +104,14 @@ def runs() -> tuple[Run, ...]:
     return tuple(found)
 
 
+def files_of(name: str) -> Path:
+    """The folder with all files of a recording."""
+    return unpacked(ROOT / name)
+
+
 @cache
 def _logs(name: str) -> list[Path]:
-    folder = unpacked(ROOT / name)
+    folder = files_of(name)
     parts = ("logs", "driver", "listener", "eventlog")
     return [
         path
@@ -138,18 +146,46 @@ def said_in(path: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Part:
-    """Some lines of one file, from 0; `reports` is whether its metrics reports count as lines."""
+    """Some lines of one file, from 0.
+
+    Args:
+        path: of the file.
+        start, count: which lines.
+        reports: whether its metrics reports count as lines.
+        later: days that are added to every time in them.
+    """
 
     path: Path
     start: int
     count: int
     reports: bool = True
+    later: int = 0
 
     @property
     def lines(self) -> list[str]:
         """The lines."""
         among = lines_of(self.path) if self.reports else said_in(self.path)
-        return among[self.start : self.start + self.count]
+        lines = among[self.start : self.start + self.count]
+        return [moved(line, self.later) for line in lines] if self.later else lines
+
+    def __str__(self) -> str:
+        name = f"{self.path.name} {self.start + 1}+{self.count}"
+        name += "" if self.reports else " of what is said"
+        return name + (f" {self.later} days later" if self.later else "")
+
+
+_DATE = re.compile(
+    r"\b(?P<year>(?:20)?26)(?P<by>[-/])(?P<month>11)(?P=by)(?P<day>[12][0-9])(?=[T ])"
+)
+_EPOCH_MS = re.compile(r"(?<![0-9a-f-])179[0-9]{10}(?![0-9a-f])")
+
+
+def moved(line: str, days: int) -> str:
+    """A line whose times are some days later."""
+    line = _DATE.sub(
+        lambda m: f"{m['year']}{m['by']}{m['month']}{m['by']}{int(m['day']) + days:02}", line
+    )
+    return _EPOCH_MS.sub(lambda m: str(int(m[0]) + days * 86_400_000), line)
 
 
 @dataclass(frozen=True)
@@ -182,11 +218,14 @@ class Window:
 
     def write(self, folder: Path) -> list[str]:
         """Lay out the files; their paths."""
+        lines: dict[Path, Lines] = {}
+        for part in self.parts:
+            lines.setdefault(part.path, []).extend(part.lines)
         paths = []
-        for number, part in enumerate(self.parts):
-            name = part.path.name if self.named else f"paste{number}.txt"
+        for number, (source, said) in enumerate(lines.items()):
+            name = source.name if self.named else f"paste{number}.txt"
             path = folder / re.sub(r"\.(?:zstd|lz4|lzf|snappy|gz)$", "", name)
-            path.write_bytes(self._bytes(part.lines))
+            path.write_bytes(self._bytes(said))
             paths.append(str(path))
         return paths
 
@@ -215,12 +254,86 @@ def draw(run: Run, number: int) -> Window:
     return Window(run, tuple(parts), dress, dice.random() < 0.5)
 
 
-def tail(run: Run, count: int = 40) -> Window:
+def torn(run: Run, number: int) -> Window:
+    """A log with a hole of days: the lines before some place, and those from a later one on."""
+    dice = random.Random(f"torn {run.name} {number}")
+    path = dice.choice([path for path in run.logs if not path.name.endswith(PACKED)])
+    length = len(said_in(path))
+    before, after = sorted(dice.sample(range(1, length), 2))
+    return Window(
+        run,
+        (
+            Part(path, 0, before, reports=False),
+            Part(path, after, length - after, reports=False, later=dice.randint(1, 5)),
+        ),
+        named=dice.random() < 0.5,
+    )
+
+
+def at_its_end(run: Run, count: int = 40) -> Window:
     """The last lines of every log."""
     parts = []
     for path in run.logs:
         length = len(lines_of(path))
         parts.append(Part(path, max(0, length - count), min(count, length)))
+    return Window(run, tuple(parts))
+
+
+# What somebody who looks for the trouble stops at first.
+_TROUBLE: Final = re.compile(
+    r"expired before completing|Decline checkpoint|declined by task| to FAILED|failed with an exception"
+    r"|\sERROR\s|Current batch is falling behind|was lost|no longer reachable"
+)
+_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\d\d/\d\d/\d\d \d\d:\d\d:\d\d)")
+_SICK_S: Final = (10, 60)  # seconds before the first trouble, and after it
+
+
+def first_trouble(run: Run) -> tuple[Path, int] | None:
+    """The log and the line, from 0, where trouble is first said; the JobManager's log before the others."""
+    for _, path in _read_first(run):
+        for number, line in enumerate(said_in(path)):
+            if _TROUBLE.search(line):
+                return path, number
+    return None
+
+
+def around_trouble(run: Run, count: int = 40) -> Window:
+    """The lines around the first trouble, of the log that tells of it; where nobody does, of the middle."""
+    path, number = first_trouble(run) or _middle(run)
+    start = max(0, number - count // 2)
+    return Window(run, (Part(path, start, count, reports=False),))
+
+
+def _middle(run: Run) -> tuple[Path, int]:
+    """The line in the middle of the first log."""
+    _, path = _read_first(run)[0]
+    return path, len(said_in(path)) // 2
+
+
+def _read_first(run: Run) -> list[tuple[bool, Path]]:
+    """The logs that can be read as they are, the JobManager's first."""
+    logs = [path for path in run.logs if path.suffix == ".log"]
+    return sorted(("standalonesession" not in path.name, path) for path in logs)
+
+
+def sick_time(run: Run) -> Window:
+    """What every log says, metrics too, around the time of the first trouble; else around the middle."""
+    path, number = first_trouble(run) or _middle(run)
+    at = next(filter(None, map(_TIME.match, said_in(path)[number:])), None)
+    if at is None:  # each line is JSON
+        return around_trouble(run, MOST_LINES)
+    form = "%Y-%m-%d %H:%M:%S" if "-" in at[0] else "%y/%m/%d %H:%M:%S"
+    moment = datetime.strptime(at[0], form)
+    low, high = ((moment + timedelta(seconds=s)).strftime(form) for s in (-_SICK_S[0], _SICK_S[1]))
+    parts = []
+    for path in run.logs:
+        inside = [
+            number
+            for number, line in enumerate(lines_of(path))
+            if (time := _TIME.match(line)) and low <= time[0] <= high
+        ]
+        if inside:
+            parts.append(Part(path, inside[0], inside[-1] - inside[0] + 1))
     return Window(run, tuple(parts))
 
 
@@ -272,18 +385,88 @@ def _accused(window: Window, report: Report) -> Iterator[str]:
             yield from min(said, key=len)
 
 
-def _other_culprits(expected: dict[str, Any], culprits: list[Culprit]) -> Iterator[str]:
+def _other_culprits(
+    expected: dict[str, Any], culprits: list[Culprit], *, sure: bool = True
+) -> Iterator[str]:
+    """What is said of the first culprit that the truth contradicts; `sure`: not at low confidence."""
     if not culprits or expected["verdict"] == "healthy":
         return
     first = culprits[0]
     truth = expected["culprit"] or {}
-    for name in ("task", "subtask_index", "taskmanager", "host", "stream_id", "output_operation"):
+    for name in _NAMES:
         said, known = getattr(first.subject, name), truth.get(name)
         if said is None or known is None or said == known or str(known).startswith(f"{said}."):
             continue
-        if first.confidence != "low":
+        if first.confidence != "low" or not sure:
             yield f"wrong ({first.confidence}): {first.code} {first.why}"
             return
+
+
+def outcome(run: Run, report: Report) -> str:
+    """`right`, `inconclusive`, `silent` or `wrong (confidence)`: the worst over the jobs of a recording.
+
+    Args:
+        run: of the recording.
+        report: of one topic, on any part of it.
+    """
+    if report.tool.command != "checkpoints":
+        expected = run.jobs[0]["expected"]
+        return _outcome(expected, report, report.summary.culprits, report.summary.cause)
+    jobs = {job.job_id: job for job in report.data.jobs or ()}
+    said = []
+    for truth in run.jobs:
+        # A fragment without job ids: what was found for the nameless job counts.
+        job = jobs.get(truth["job"]["job_id"]) or next(iter(jobs.values()), None)
+        if job is None:
+            said.append("inconclusive" if report.summary.assessed else "silent")
+        else:
+            said.append(_outcome(truth["expected"], report, job.culprits, job.cause))
+    return max(said, key=ORDER.index)
+
+
+ORDER: Final = ("right", "inconclusive", "silent", "wrong (low)", "wrong (medium)", "wrong (high)")
+
+
+def _outcome(
+    expected: dict[str, Any], report: Report, culprits: list[Culprit], cause: str | None
+) -> str:
+    alarms = [finding for finding in report.findings if finding.severity != "info"]
+    if expected["verdict"] == "healthy":
+        if alarms:
+            return f"wrong ({max(alarms, key=lambda f: f.confidence.weight).confidence})"
+        return "right" if report.summary.verdict == "healthy" else _unsaid(report)
+    if any(_other_culprits(expected, culprits, sure=False)):
+        return f"wrong ({culprits[0].confidence})"
+    if _names(expected, culprits) or (cause is not None and cause == expected["cause"]):
+        return "right"
+    if report.tool.command == "rate" and cause is not None:
+        said = next(finding for finding in report.findings if finding.cause == cause)
+        return f"wrong ({said.confidence})"
+    return _unsaid(report)
+
+
+def _unsaid(report: Report) -> str:
+    return "inconclusive" if report.summary.assessed else "silent"
+
+
+_NAMES: Final = (
+    "task",
+    "subtask_index",
+    "taskmanager",
+    "host",
+    "stream_id",
+    "output_operation",
+    "option",
+)
+
+
+def _names(expected: dict[str, Any], culprits: list[Culprit]) -> bool:
+    """Whether the first culprit is named by something that the truth names as well."""
+    truth = expected["culprit"] or {}
+    return bool(culprits) and any(
+        truth.get(name) is not None and getattr(culprits[0].subject, name, None) is not None
+        for name in _NAMES
+    )
 
 
 def _healthy_unseen(report: Report) -> Iterator[str]:

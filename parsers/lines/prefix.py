@@ -725,6 +725,24 @@ def _search(head: Prefix, position: int, layouts: Layouts) -> None:
         _set_time(head, first, None)
 
 
+def forget_time_within(head: Prefix, start: int, end: int) -> None:
+    """Take the time from a line without a header if it stands in the message: who is cut off dates nothing.
+
+    Flink names its build's date where it starts, and exceptions name leases and deadlines.
+
+    Args:
+        head: of the line.
+        start, end: of the message.
+    """
+    if head.dated or head.local_us is None:
+        return
+    for found in load_layouts().stampish.finditer(head.text, start, end):
+        stamp = read_stamp(head.text, found.start())
+        if stamp is not None and stamp.local_us == head.local_us:
+            head.local_us = head.utc_us = head.clock = None
+            return
+
+
 def message_first(head: Prefix) -> Prefix | None:
     """The other reading of a line that has a header *and* ends like a message-first layout.
 

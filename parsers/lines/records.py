@@ -298,6 +298,7 @@ class Recogniser:
                 best = found
         if best is not None and not head.complete:
             _describe(head, text[begin : best.start], logger, best)
+            prefix.forget_time_within(head, best.start, best.end)
         return best
 
     @staticmethod

@@ -1,0 +1,179 @@
+"""A hole in a log is a hole: nobody waited there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from flowdiag.analyses.checkpoints.rules import RULES
+from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
+from flowdiag.analyses.engine.reading import ORDINARY, read
+from flowdiag.analyses.flink.assemble import assemble
+from flowdiag.analyses.flink.clocks.settle import Writer, settle
+from flowdiag.analyses.flink.clocks.survey import survey
+from flowdiag.analyses.flink.job import ClusterFacts, Incident
+from flowdiag.analyses.flink.settled import rare_of
+from flowdiag.analyses.flink.silences import heard_until, silence_notes, told_until
+from flowdiag.analyses.keys import Process
+from flowdiag.analyses.options import Options
+from flowdiag.analyses.rule import apply
+from flowdiag.parsers.sources.discover import discover
+
+from .workbench import SECOND, Bench
+
+HOUR = 3600
+DAY_S = 86_400
+
+
+def silent(bench: Bench, since_s: float, until_s: float, **more: str | None) -> Incident:
+    return Incident(
+        kind="silent",
+        time_us=bench.at(since_s),
+        duration_ms=round((until_s - since_s) * 1000),
+        text={"role": "jobmanager"},
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def with_hole(facts: ClusterFacts, *holes: Incident) -> ClusterFacts:
+    return replace(facts, incidents=(*facts.incidents, *holes), has_jobmanager_log=True)
+
+
+def codes(facts: ClusterFacts) -> set[str]:
+    outcomes = apply(RULES, facts, CHECKPOINTS.cases(facts), {})
+    return {o.code for o in outcomes for f in o.findings if f.severity != "info"}
+
+
+def a_record(bench: Bench, at_s: float) -> None:
+    """Something that nobody has to look at, and that says that the log goes on."""
+    bench.incidents.append(
+        Incident(kind="checkpoint-counts", time_us=bench.at(at_s), job=bench.key, ref=bench.ref())
+    )
+
+
+def test_checkpoints_that_are_missing_were_not_missed() -> None:
+    bench = Bench()
+    bench.completes(10)
+    a_record(bench, 3 * DAY_S)
+    facts = bench.facts()
+    assert "CP107" in codes(facts)
+    assert "CP107" not in codes(with_hole(facts, silent(bench, bench.now_s, 3 * DAY_S)))
+
+
+def test_a_checkpoint_whose_end_is_missing_does_not_last_for_days() -> None:
+    bench = Bench()
+    bench.completes(3)
+    bench.in_flight()
+    a_record(bench, 3 * DAY_S)
+    facts = bench.facts()
+    assert "CP106" in codes(facts)
+    assert "CP106" not in codes(with_hole(facts, silent(bench, bench.now_s, 3 * DAY_S)))
+
+
+def test_the_silence_itself_is_mentioned_where_checkpoints_were_due() -> None:
+    bench = Bench()
+    bench.completes(5)
+    begun = bench.now_s
+    bench.now_s += 5 * HOUR
+    bench.completes(5)
+    hole = silent(bench, begun, begun + 5 * HOUR)
+    facts = with_hole(bench.facts(), hole)
+    (note,) = CHECKPOINTS.notes(facts, facts, Options())
+    assert "silent from" in note
+    assert "5 h" in note
+    rare = with_hole(Bench(interval_s=4 * HOUR).facts(), hole)
+    assert not list(silence_notes(rare))
+
+
+def test_who_would_tell_of_a_task() -> None:
+    """The JobManager's log ends soon, the one of TaskManager 1 goes on, that of 2 has a hole."""
+
+    def process(role: str, name: str | None, first: int, last: int) -> Process:
+        return Process(
+            source=0,
+            label=None,
+            role=role,
+            cluster="",
+            taskmanager=name,
+            first_us=first * SECOND,
+            last_us=last * SECOND,
+        )
+
+    facts = ClusterFacts(
+        jobs=(),
+        processes=(
+            process("jobmanager", None, 0, 30),
+            process("taskmanager", "tm-1", 10, 500),
+            process("taskmanager", "tm-2", 10, 9000),
+        ),
+        incidents=(
+            Incident(
+                kind="silent",
+                time_us=100 * SECOND,
+                duration_ms=8_000_000,
+                taskmanager="tm-2",
+                text={"role": "taskmanager"},
+            ),
+        ),
+    )
+
+    def told(name: str | None, since: int, until: int = 9000) -> int:
+        return told_until(facts, name, since * SECOND, until * SECOND) // SECOND
+
+    assert told(None, 20) == 30
+    assert told("tm-1", 20) == 500
+    assert told("tm-1", 20, until=40) == 40
+    assert told("tm-2", 20) == 100
+    assert told("tm-2", 8200) == 9000
+    assert told("tm-3", 20) == 30
+    assert told("tm-3", 400) == 400  # nobody would tell
+    assert told_until(ClusterFacts(jobs=(), processes=()), "tm-1", 0, 7) == 7  # no logs: REST
+
+
+def writers_of(*paths: Path) -> tuple[Writer, ...]:
+    sources = discover([str(path) for path in paths]).sources
+    rows = survey(*rare_of(read(sources, ORDINARY))).rows
+    return settle(rows, {source.index: source.group for source in sources})
+
+
+def written(path: Path, *minutes: float) -> Path:
+    """A JobManager's log with a completed checkpoint at each of these minutes."""
+    begun = datetime(2026, 11, 21, 12)
+    lines = []
+    for number, minute in enumerate(minutes, 1):
+        at = begun + timedelta(minutes=minute)
+        head = f"{at:%Y-%m-%d %H:%M:%S},000 INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] - "
+        epoch = int((at - datetime(1970, 1, 1)).total_seconds() * 1000)
+        lines.append(
+            f"{head}Triggering checkpoint {number} (type=CHECKPOINT) @ {epoch} for job {'a' * 32}."
+        )
+        lines.append(f"{head}Completed checkpoint {number} for job {'a' * 32} (10 bytes in 5 ms).")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("until_minute", [9, 11, 60 * 30])
+def test_a_silence_is_measured_from_what_logs_hold(tmp_path: Path, until_minute: int) -> None:
+    log = written(tmp_path / "jobmanager.log", 0, 1, 2, 2 + until_minute, 3 + until_minute)
+    facts = assemble([], [], writers_of(log))
+    found = [i.duration_ms for i in facts.incidents if i.kind == "silent"]
+    assert found == ([] if until_minute < 10 else [until_minute * 60_000])
+
+
+def test_parts_of_one_log_fill_each_others_holes(tmp_path: Path) -> None:
+    first = written(tmp_path / "jobmanager.log.1", 0, 5, 30)
+    second = written(tmp_path / "jobmanager.log", 10, 15, 20, 25)
+    assert not [i for i in assemble([], [], writers_of(first, second)).incidents]
+
+
+def test_until_when_a_log_tells() -> None:
+    bench = Bench()
+    facts = with_hole(bench.facts(), silent(bench, 100, 200))
+    at = bench.at
+    assert heard_until(facts, at(50), at(90)) == at(90)
+    assert heard_until(facts, at(50), at(300)) == at(100)
+    assert heard_until(facts, at(150), at(300)) == at(150)
+    assert heard_until(facts, at(250), at(300)) == at(300)

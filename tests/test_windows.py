@@ -1,0 +1,142 @@
+"""Any cut of any log: a subset of the facts, and never another culprit, health unseen, or a false alarm.
+
+A few windows in every run, several hundred in `.ci/full`; `docs/accuracy.md` counts what becomes of others.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from flowdiag.analyses.diagnosis import judged, look, measure
+from flowdiag.analyses.options import Options
+from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.topics import topic
+from flowdiag.cli.diagnosing import find
+from flowdiag.parsers.rows import Event
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.split import parse_split, plan_splits
+
+from .windows import PASTES, Run, Window, complaints, draw, lines_of, runs, torn
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TOPICS: Final = {"flink": ("checkpoints", "queues", "startup", "memory"), "spark": ("rate",)}
+BY_NAME: Final = {run.name: run for run in runs()}
+
+
+def reports(window: Window, folder: Path, spark: SparkSession) -> list[Report]:
+    """What every command that fits says of a window."""
+    topics = tuple(topic(name) for name in TOPICS[window.run.engine])
+    found = find(window.write(folder), strict=False, engine=window.run.engine)
+    looked = look(topics, found, Options())
+    measured = measure(topics, looked, lambda: spark)
+    return [judged((each,), looked, measured) for each in topics]
+
+
+# Windows that once were judged wrongly, one of each kind.
+LESSONS: Final = (
+    ("flink/2.3.0/savepoint-rescale", 0),  # two deployments, and no word of the JobManager between
+    ("flink/1.14.6/healthy", 1),  # one log ends while tasks start, another one goes on
+    ("flink/1.9.3/healthy", 1),  # the list of options begins in its middle
+    ("flink/1.14.6/stop-with-savepoint", 4),  # the last line ends within the job's id
+)
+
+
+def _windows() -> list[Any]:
+    shown = [pytest.param(draw(BY_NAME[name], n), id=f"{name} {n}") for name, n in LESSONS]
+    for run in runs():
+        for number in range(3):
+            for how in (draw, torn):
+                name = f"{how.__name__} {run.name} {number}"
+                shown.append(pytest.param((how, run, number), id=name, marks=[pytest.mark.full]))
+    return shown
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("window", _windows())
+def test_a_window_tells_nothing_but_the_truth(
+    window: Window | tuple[Callable[[Run, int], Window], Run, int],
+    tmp_path: Path,
+    spark: SparkSession,
+) -> None:
+    if not isinstance(window, Window):  # drawn here: to draw all of them unpacks all recordings
+        how, run, number = window
+        window = how(run, number)
+    found = reports(window, tmp_path, spark)
+    assert [each for report in found for each in complaints(window, report)] == [], str(window)
+
+
+# --- what is read --------------------------------------------------------------------------------
+
+# What a record is about. Its text and its trace may be cut, its writer be unknown.
+IDENTITY: Final = (
+    "event",
+    "checkpoint",
+    "job_id",
+    "attempt_id",
+    "task",
+    "subtask_index",
+    "taskmanager",
+    "epoch_ms",
+    "local_us",
+    "to_state",
+)
+# Sums over several records: of fewer in a window.
+SUMS: Final = (Event.SPLIT, Event.METRIC, Event.KNOWN, Event.SPARK_TASKS)
+# What a trace is without the line above it.
+CUT_TRACES: Final = (Event.EXCEPTION, Event.SPARK_QUERY)
+
+
+def identities(path: Path) -> set[tuple[Any, ...]]:
+    """What each record of a file is about."""
+    return {
+        tuple(row[name] for name in IDENTITY)
+        for task in plan_splits(discover([str(path)]).sources)
+        for split in task
+        for batch in parse_split(split)
+        for row in batch.select(IDENTITY).to_pylist()
+        if row["event"] not in SUMS
+    }
+
+
+@cache
+def _whole(path: Path) -> set[tuple[Any, ...]]:
+    return identities(path)
+
+
+def _cuts() -> list[Any]:
+    often = [run for run in runs() if "/2.3.0/" in run.name or "/4.3.0/" in run.name][::6]
+    return [
+        pytest.param(run, id=run.name, marks=() if run in often else [pytest.mark.full])
+        for run in runs()
+    ]
+
+
+@pytest.mark.parametrize("run", _cuts())
+def test_a_cut_holds_a_subset_of_the_records(run: Run, tmp_path: Path) -> None:
+    """However a log is cut, in the middle of lines too, each record is one of the log's."""
+    path = next(path for path in run.logs if path.suffix == ".log")
+    lines = lines_of(path)
+    cut = tmp_path / path.name
+    for number in range(6):
+        dice = random.Random(f"{run.name} {number}")
+        count = min(len(lines), dice.randint(1, 400))
+        start = dice.randint(0, len(lines) - count)
+        dress = dice.choice(["as it is", "cut in the first and the last line"])
+        cut.write_text(PASTES[dress](lines[start : start + count]))
+        for one in identities(cut) - _whole(path):
+            if one[0] in CUT_TRACES:
+                continue
+            assert any(_agree(one, other) for other in _whole(path)), (start, count, dress, one)
+
+
+def _agree(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether a record tells nothing that the other one contradicts; what is cut off it does not tell."""
+    return all(mine is None or mine == theirs for mine, theirs in zip(one, other, strict=True))
