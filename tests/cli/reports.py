@@ -216,13 +216,13 @@ def slow_taskmanager(**changes: object) -> f.Finding:
 
 
 LOCATED = {
-    (0, 1000): Located(
+    (0, 1000, None): Located(
         8812,
         "2018-11-29 18:43:04,123 INFO  o.a.f.r.checkpoint.CheckpointCoordinator - "
         "Checkpoint 224 of job a1b2 expired before completing.",
     ),
-    (0, 2000): Located(8990, "Checkpoint 225 of job a1b2 expired before completing."),
-    (0, 3000): Located(8991, "Late message for now expired checkpoint 224 from Map-2"),
+    (0, 2000, None): Located(8990, "Checkpoint 225 of job a1b2 expired before completing."),
+    (0, 3000, None): Located(8991, "Late message for now expired checkpoint 224 from Map-2"),
 }
 
 
@@ -308,7 +308,7 @@ def hostile() -> wire.Report:
     evil = "[red]\x1b[31m</script><script>alert(1)</script>\u202e`|@all\n::error::x"
     facts = job_facts(sick=True)
     subject = f.Subject(kind="task", task=f"Map {evil}", job_id=JOB.job_id)
-    located = {(0, 1000): Located(1, f.Evidence.__name__ + evil)}
+    located = {(0, 1000, None): Located(1, f.Evidence.__name__ + evil)}
     return build(
         facts,
         outcome(
