@@ -20,7 +20,9 @@ from flowdiag.parsers.flink.rest_shapes import Kind, kind_of
 from flowdiag.parsers.focus import Focus
 from flowdiag.parsers.json_values import completed, object_at, objects_at
 
-MAX_LINE: Final = 8192  # a sample's line is far shorter; only the beginning of a longer one is quoted
+MAX_LINE: Final = (
+    8192  # a sample's line is far shorter; only the beginning of a longer one is quoted
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,10 @@ def samples_in(block: bytes, focus: Focus) -> Iterator[Sample]:
     """
     for metric, near in focus.metrics:
         found = list(_lines_of(block, metric, near, focus))
-        # Names of tasks are shortened and mangled in many ways: the number of the subtask must do.
-        named = [sample for sample, by_name in found if by_name] or [one for one, _ in found]
+        named = [sample for sample, by_name in found if by_name]
+        if not named and len({sample.text.rpartition(" ")[0] for sample, _ in found}) == 1:
+            # Names of tasks are shortened and mangled in many ways: the number of the subtask must do.
+            named = [sample for sample, _ in found]
         if named:
             yield from named
             return
@@ -70,7 +74,11 @@ def _lines_of(
         end = block.find(b"\n", start)
         text = block[start : end if end >= 0 else len(block)][:MAX_LINE].decode("utf-8", "replace")
         text = text.rstrip()
-        told = _by_labels(text, metric, focus) if "{" in text else _by_scope(text, pattern, focus)
+        series = _series_in(text) if "{" in text else None
+        if series is not None:
+            told, text = _by_series(*series, metric, focus), _series_text(*series)
+        else:
+            told = _by_scope(text, pattern, focus)
         if told is None:
             continue
         lines += block.count(b"\n", at, start)
@@ -110,17 +118,25 @@ def _by_scope(text: str, pattern: re.Pattern[str], focus: Focus) -> tuple[float,
     )
 
 
-def _by_labels(text: str, metric: str, focus: Focus) -> tuple[float, bool] | None:
-    """The same of a line of Prometheus."""
-    if not FLINK_METRIC.match(text.encode().lstrip(b'{"')):
-        return None
-    series = series_of(text.encode())
-    return None if series is None else _by_series(series[0], series[1], series[2], metric, focus)
+def _series_in(text: str) -> tuple[str, dict[str, str], float] | None:
+    """The series of a line of Prometheus, and its value; None of other lines."""
+    return series_of(text.encode()) if FLINK_METRIC.match(text.encode().lstrip(b'{"')) else None
+
+
+_LABELS: Final = ("tm_id", "task_name", "operator_name", "subtask_index")
+
+
+def _series_text(name: str, labels: Mapping[str, str], value: float) -> str:
+    """A series by the labels that tell who it is; the others are ids that fill lines."""
+    told = {key.removeprefix("exported_"): text for key, text in labels.items()}
+    shown = ",".join(f'{key}="{told[key]}"' for key in _LABELS if told.get(key))
+    return f"{name}{{{shown}}} {value:.15g}"
 
 
 def _by_series(
     name: str, labels: Mapping[str, str], value: float, metric: str, focus: Focus
 ) -> tuple[float, bool] | None:
+    """The same of a series of Prometheus."""
     tail = re.escape(metric.replace(".", "_")).replace(r"\*", r"\w+?").replace(r"\#", r"\d+")
     if not re.search(rf"_{tail}(?:_total)?$", name.replace(".", "_")) or not math.isfinite(value):
         return None
@@ -223,15 +239,10 @@ def _range_series(body: Mapping[str, Any], focus: Focus) -> str | None:
             labels = {k: v for k, v in object_at(item, "metric").items() if isinstance(v, str)}
             name = labels.get("__name__", "")
             values = [v for v in _values(item) if v is not None]
-            told = (
-                _by_series(name, labels, values[0], metric, focus) if values and name else None
-            )
+            told = _by_series(name, labels, values[0], metric, focus) if values and name else None
             if told is None or not told[1]:
                 continue
-            value = _nearest(values, near)
-            kept = ("tm_id", "task_name", "subtask_index")
-            shown = ",".join(f'{key}="{labels[key]}"' for key in kept if key in labels)
-            return f"{name}{{{shown}}} {value:.15g}"
+            return _series_text(name, labels, _nearest(values, near))
     return None
 
 
@@ -242,7 +253,9 @@ def _values(item: Mapping[str, Any]) -> Iterator[float | None]:
 
 
 def _nearest(values: Iterable[float], near: float | None) -> float:
-    return min(values, key=lambda value: abs(value - near)) if near is not None else next(iter(values))
+    return (
+        min(values, key=lambda value: abs(value - near)) if near is not None else next(iter(values))
+    )
 
 
 def _listed_metric(items: list[Any], focus: Focus) -> str | None:
@@ -290,7 +303,7 @@ def _said_of_subtask(*groups: tuple[str, tuple[str, ...], str]) -> Callable[...,
         if one is None:
             return None
         told = [
-            text
+            f"{below}.{text}" if below else text
             for below, names, unit in groups
             for text in _with(object_at(one, below) if below else one, names, unit)
         ]
@@ -318,14 +331,12 @@ def _exception(body: Mapping[str, Any], focus: Focus) -> str | None:
         text = entries[0].get("stacktrace") if entries else None
     if not isinstance(text, str) or not text.strip():
         return None
-    lines = text.strip().splitlines()
-    deepest = [line.strip() for line in lines if line.startswith("Caused by: ")]
-    return " … ".join(dict.fromkeys([lines[0].strip(), *deepest[-1:]]))
+    return _first_and_last(text)
 
 
 _SAID: Final[Mapping[str, Callable[[Mapping[str, Any], Focus], str | None]]] = {
     Kind.BACKPRESSURE: _said_of_subtask(
-        ("", ("busyRatio", "ratio", "idleRatio", "backpressureLevel", "backpressure-level"), "")
+        ("", ("busyRatio", "ratio", "idleRatio", "backpressure-level"), "")
     ),
     Kind.VERTEX: _said_of_subtask(
         ("", ("status",), ""),
@@ -357,7 +368,10 @@ def event_of(line: bytes) -> str | None:
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):
-        return None
+        try:  # an event of many kilobytes is cut
+            event = json.loads(completed(line))
+        except (ValueError, RecursionError):
+            return None
     if not isinstance(event, Mapping):
         return None
     name = event.get("Event") or event.get("event")
@@ -387,7 +401,9 @@ def _of_event(event: Mapping[str, Any]) -> Iterator[str]:
     yield from _with(event, ("Executor ID", "executor_id", "location"))
     yield from _with(event, ("Removed Reason", "last_error_message"))
     for one in objects_at(event, "output_operations"):
-        yield from (f"failed: {_first_and_last(x)}" for x in (one.get("failure_reason"),) if x)
+        reason = one.get("failure_reason")
+        if isinstance(reason, str) and reason.strip():
+            yield f"failed: {_first_and_last(reason)}"
     result = object_at(event, "Job Result")
     yield from _with(result, ("Result",))
     for text in (object_at(result, "Exception").get("Message"), event.get("exception")):
@@ -395,13 +411,21 @@ def _of_event(event: Mapping[str, Any]) -> Iterator[str]:
             yield _first_and_last(text)
 
 
+_THROWN = re.compile(r"(?:Caused by: )?(?:[\w$]+\.)*[A-Z][\w$]*(?:Error|Exception)\b")
+_TRACEBACK: Final = "Traceback (most recent call last):"
+
+
 def _first_and_last(text: str) -> str:
-    """The first line of an exception, and its deepest cause."""
-    lines = [line.strip() for line in str(text).strip().splitlines() if line.strip()]
-    deepest = [line for line in lines if line.startswith("Caused by: ")][-1:]
-    if not deepest and "Traceback" in text:
-        deepest = [line for line in lines if re.match(r"[\w.]+(?:Error|Exception)\b", line)][-1:]
-    return " … ".join(dict.fromkeys([*lines[:1], *deepest]))
+    """The first line of an exception, and its deepest cause: of Java, or of Python inside it.
+
+    >>> _first_and_last("a.B: no\\n\\tat c.D\\nCaused by: e.FException: Traceback (most recent call last):"
+    ...     "\\n  File x\\nValueError: bad\\n\\tat g.H")
+    'a.B: no … ValueError: bad'
+    """
+    lines = [line.strip().removesuffix(_TRACEBACK).rstrip(" :") for line in text.splitlines()]
+    lines = [line for line in lines if line]
+    thrown = [line for line in lines if _THROWN.match(line)]
+    return " … ".join(dict.fromkeys([*lines[:1], *thrown[-1:]]))
 
 
 _PARTITION = re.compile(r"partition: (\d+)\s+offsets: \d+ to \d+\s+count: (\d+)")
@@ -432,7 +456,8 @@ def _of_progress(progress: Mapping[str, Any]) -> list[str]:
     for one in sources:
         told += _largest_partition(one)
     for one in objects_at(progress, "stateOperators"):
-        told += _with(one, ("numRowsTotal", "numRowsDroppedByWatermark"))
+        dropped = one.get("numRowsDroppedByWatermark")
+        told += _with(one, ("numRowsTotal", *(["numRowsDroppedByWatermark"] if dropped else ())))
         told += _with(one, ("memoryUsedBytes",), " B") + _with(one, ("commitTimeMs",), " ms")
     told += _with(object_at(progress, "eventTime"), ("watermark",))
     return told

@@ -18,6 +18,7 @@ from flowdiag.analyses.finding import (
     State,
     Subject,
     cite,
+    focused,
     weigh,
 )
 from flowdiag.analyses.flink import judging
@@ -34,6 +35,7 @@ from flowdiag.analyses.queues.judging import (
     waiting_tasks,
     who,
 )
+from flowdiag.analyses.queues.proof import GC_TIME, WAITING, strongest, told_in
 from flowdiag.analyses.queues.root import (
     find_spells,
     linked,
@@ -44,11 +46,16 @@ from flowdiag.analyses.queues.root import (
     samples_in,
 )
 from flowdiag.analyses.rule import Limits, Rule, Signal, limit
+from flowdiag.parsers.focus import Focus
 
 __all__ = [
+    "GC_TIME",
+    "WAITING",
     "Action",
     "Confidence",
+    "Evidence",
     "Finding",
+    "Focus",
     "GateQueue",
     "Inconclusive",
     "Iterator",
@@ -67,6 +74,7 @@ __all__ = [
     "by_task",
     "cite",
     "find_spells",
+    "focused",
     "joined",
     "limit",
     "linked",
@@ -87,6 +95,7 @@ __all__ = [
     "samples_in",
     "say",
     "serious",
+    "strongest",
     "tasks_wait",
     "votes_for",
     "waiting_tasks",
@@ -131,9 +140,17 @@ def place_of(job: JobQueues, taskmanager: str) -> str:
     return say.place(taskmanager, host_of(job, taskmanager))
 
 
-def records_of(reports: Sequence[Sample | Machine]) -> tuple[Evidence, ...]:
-    """Where the reports of a subtask or of a TaskManager are written."""
-    return cite((report.ref, report.first_us) for report in reports)
+def records_of(
+    reports: Sequence[Sample | Machine], *gauges: str, key: SubtaskKey | None = None
+) -> tuple[Evidence, ...]:
+    """Where the reports of a subtask or of a TaskManager are written.
+
+    Args:
+        reports: in order.
+        gauges: by the names of `measure.GAUGES`; the first that is reported is what proves something.
+        key: of the subtask; None: they are of TaskManagers.
+    """
+    return cite((told_in(report, gauges, key), report.first_us) for report in reports)
 
 
 def tasks_wait(job: JobQueues) -> bool:

@@ -298,9 +298,7 @@ def _summary(
     )
 
 
-def _understood(
-    kind: f.Understood, located: Mapping[Key, Located], privacy: Privacy
-) -> Understood:
+def _understood(kind: f.Understood, located: Mapping[Key, Located], privacy: Privacy) -> Understood:
     place = located.get((*kind.ref, None)) if kind.ref is not None else None
     return Understood(
         kind=kind.kind,
