@@ -24,8 +24,10 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    Vote,
     cite,
     grade,
+    weigh,
 )
 from flowdiag.analyses.flink.judging import milliseconds
 from flowdiag.analyses.rate import judging
@@ -79,6 +81,7 @@ __all__ = [
     "Subject",
     "Trigger",
     "Unit",
+    "Vote",
     "cite",
     "explained",
     "flows_of",
@@ -106,6 +109,7 @@ __all__ = [
     "setting",
     "short_of_time",
     "slowest",
+    "weigh",
 ]
 
 

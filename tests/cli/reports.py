@@ -8,7 +8,7 @@ from flowdiag.analyses.flink import job as x
 from flowdiag.analyses.keys import JobKey, Ref
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.build import build_report
-from flowdiag.analyses.report.evidence import Located
+from flowdiag.analyses.report.evidence import Key, Located
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 
 JOB = JobKey("", "a1b2c3d4e5f60718293a4b5c6d7e8f90")
@@ -241,7 +241,7 @@ def outcome(code: str, name: str, *said: f.Finding | f.Inconclusive) -> f.RuleOu
 def build(
     job: x.JobFacts | None,
     *outcomes: f.RuleOutcome,
-    located: dict[tuple[int, int], Located] = LOCATED,
+    located: dict[Key, Located] = LOCATED,
     privacy: Privacy = LOCAL_USE,
     warnings: tuple[wire.Note, ...] = (),
     **changes: object,
@@ -308,7 +308,7 @@ def hostile() -> wire.Report:
     evil = "[red]\x1b[31m</script><script>alert(1)</script>\u202e`|@all\n::error::x"
     facts = job_facts(sick=True)
     subject = f.Subject(kind="task", task=f"Map {evil}", job_id=JOB.job_id)
-    located = {(0, 1000, None): Located(1, f.Evidence.__name__ + evil)}
+    located: dict[Key, Located] = {(0, 1000, None): Located(1, f.Evidence.__name__ + evil)}
     return build(
         facts,
         outcome(

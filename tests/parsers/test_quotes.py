@@ -158,8 +158,10 @@ def test_prometheus_is_quoted_by_the_series_that_was_judged() -> None:
                     },
                 ],
             },
-            "checkpoint 7, subtask 2: status completed, end_to_end_duration 9041 ms, "
-            "checkpoint.sync 0 ms, checkpoint.async 27 ms, alignment.duration 4 ms",
+            (
+                "checkpoint 7, subtask 2: status completed, end_to_end_duration 9041 ms, "
+                "checkpoint.sync 0 ms, checkpoint.async 27 ms, alignment.duration 4 ms"
+            ),
         ),
         (
             {"root-exception": "a.B: no\n\tat c.D\nCaused by: e.FException: full\n\tat g.H"},
@@ -204,8 +206,10 @@ def test_the_entry_of_another_vertex_is_no_proof() -> None:
                     ],
                 },
             },
-            "QueryProgressEvent: name orders, batchId 9, numInputRows 50, triggerExecution 1000 ms, "
-            "addBatch 950 ms, walCommit 4 ms, partition t-0: 45 records",
+            (
+                "QueryProgressEvent: name orders, batchId 9, numInputRows 50, triggerExecution 1000 ms, "
+                "addBatch 950 ms, walCommit 4 ms, partition t-0: 45 records"
+            ),
         ),
         (
             {"event": "batch_completed", "streams": [{"stream_id": 0, "num_records": 3}] * 2},
