@@ -1022,6 +1022,22 @@ CAUSES: Final[dict[str, Cause]] = {
             ),
         },
     ),
+    "driver-killed": Cause(
+        meaning="the driver of a Spark application is gone, and never said that it ended",
+        explanation=(
+            "An application whose driver is gone processes nothing: whatever was slow before comes second."
+        ),
+        remedies={
+            "look": Remedy(
+                text=(
+                    "See whether it still runs; if not, how it ended: its exit status (137: killed, mostly"
+                    " for memory; 143: stopped), the last lines of its log, the diagnostics of YARN or"
+                    " `kubectl describe pod`, the kernel's log of its host"
+                ),
+                verify="the event log ends with the end of the application",
+            ),
+        },
+    ),
     "receiver-restarts": Cause(
         meaning="a receiver stops and is started again and again",
         explanation="Nothing is received between a stop and the next start.",

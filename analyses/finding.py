@@ -11,12 +11,13 @@ for "high".
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Final
 
 from flowdiag.analyses.keys import JobKey, Ref
 from flowdiag.analyses.option_types import Proposed
+from flowdiag.parsers.focus import Focus
 
 
 class Severity(StrEnum):
@@ -156,34 +157,47 @@ class Measurement:
     population: str | None = None
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """A record of the input. `flowdiag.analyses.report.evidence` finds its line and its text later.
 
     Args:
         source, offset: as in `keys.Ref`, so that `Evidence(*ref, time_us)` reads well.
         time_us: when, if the record is dated.
+        focus: what of it proves something, where it holds much more: a report, an answer of REST.
     """
 
     source: int
     offset: int
     time_us: int | None = field(default=None, compare=False)
+    focus: Focus | None = None
+
+
+def focused(ref: Ref | None, focus: Focus) -> Evidence | None:
+    """A part of a record, to be cited; None where the record is not known."""
+    return None if ref is None else Evidence(*ref, focus=focus)
 
 
 MAX_CITED: Final = 10  # records cited per finding; `evidence_total` counts all
 
 
-def cite(items: Iterable[tuple[Ref | None, int | None]]) -> tuple[Evidence, ...]:
+Cited = Ref | Evidence
+"""A record, or a part of one."""
+
+
+def cite(items: Iterable[tuple[Cited | None, int | None]]) -> tuple[Evidence, ...]:
     """The records behind a finding, each once, in the given order.
 
     Args:
         items: where a record lies and when it was written; no place, no evidence.
     """
-    found: dict[Ref, Evidence] = {}
-    for ref, time_us in items:
-        if ref is not None:
-            found.setdefault(ref, Evidence(*ref, time_us))
-    return tuple(found.values())
+    found: dict[Evidence, None] = {}
+    for cited, time_us in items:
+        if isinstance(cited, Evidence):
+            found.setdefault(cited if time_us is None else replace(cited, time_us=time_us))
+        elif cited is not None:
+            found.setdefault(Evidence(*cited, time_us))
+    return tuple(found)
 
 
 def spread(items: Sequence[Evidence], most: int = MAX_CITED) -> tuple[Evidence, ...]:

@@ -12,7 +12,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 from flowdiag.analyses.derived import once
+from flowdiag.analyses.finding import Evidence, focused
 from flowdiag.analyses.keys import JobKey, Process, Ref
+from flowdiag.parsers.focus import Focus
 
 ZERO_JOB: Final = "0" * 32
 """The job id of every job in application mode with high availability."""
@@ -173,6 +175,11 @@ class SubtaskCheckpoint:
     taskmanager: str | None = None
     source: str = "rest"  # rest | archive | dump | debug
     ref: Ref | None = None
+
+    @property
+    def cited(self) -> Evidence | None:
+        """Where it is reported: an answer of REST holds all subtasks of a vertex."""
+        return focused(self.ref, Focus(task=self.task, subtask_index=self.subtask_index))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,10 +17,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from flowdiag.analyses.derived import once
+from flowdiag.analyses.finding import Evidence, focused
 from flowdiag.analyses.flink.job import JobFacts, SubtaskLoad
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.topology import Topology, topology_of
 from flowdiag.analyses.keys import Ref
+from flowdiag.parsers.focus import Focus
 
 ENOUGH_SAMPLES: Final = 5
 """Samples of buffers and queues are racy (catalogue/flink.md 5.3): fewer convict nobody."""
@@ -47,6 +49,10 @@ HALF_BUSY: Final = 0.4  # of the time: with less a slow machine hurts nobody
 ALIKE: Final = 1.5  # times the middle one, up or down: what subtasks on sound machines differ by
 
 
+IN_POOL: Final = ("Shuffle.Netty.Input.Buffers.inPoolUsage", "buffers.inPoolUsage")
+OUT_POOL: Final = ("Shuffle.Netty.Output.Buffers.outPoolUsage", "buffers.outPoolUsage")
+
+
 @dataclass(frozen=True, slots=True)
 class Load:
     """One subtask, shares from 0 to 1.
@@ -69,6 +75,40 @@ class Load:
     bytes: float | None = None
     buffers: float | None = None
     buffers_peak: float | None = None
+
+    @property
+    def work(self) -> Evidence | None:
+        """Where it is said how busy it is."""
+        busy = self.busy
+        ms = None if busy is None or not self.measured else 1000 * busy
+        return self._told(
+            ("busyTimeMsPerSecond", ms),
+            ("idleTimeMsPerSecond", None if ms is None else 1000 - ms),
+            *((name, 1.0) for name in IN_POOL),
+        )
+
+    @property
+    def wait(self) -> Evidence | None:
+        """Where it is said how long it waits for those downstream."""
+        share = self.pressed
+        measured = self.wait_measured and share is not None
+        return self._told(
+            ("backPressuredTimeMsPerSecond", 1000 * (share or 0.0) if measured else None),
+            ("isBackPressured", 1.0 if self.waits else 0.0),
+            *((name, 1.0) for name in OUT_POOL),
+        )
+
+    def _told(self, *metrics: tuple[str, float | None]) -> Evidence | None:
+        key = self.key
+        return focused(
+            self.ref,
+            Focus(
+                metrics=metrics,
+                task=key.task,
+                subtask_index=key.subtask_index,
+                taskmanager=self.taskmanager,
+            ),
+        )
 
     @property
     def sampled(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 from flowdiag.analyses import say
 from flowdiag.analyses.finding import (
     MAX_CITED,
+    Cited,
     Evidence,
     Finding,
     Measurement,
@@ -20,8 +21,8 @@ from flowdiag.analyses.finding import (
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.suspects import numbers_of
 from flowdiag.analyses.flink.suspects.remedies import cures, explanation
-from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.queues.facts import JobQueues
+from flowdiag.analyses.queues.proof import WAITING, WORKING, strongest, told_in
 from flowdiag.analyses.queues.root import Spell, find_spells, loads_in, name_of
 
 # A recovered spell that lasted less than this share of the metrics was isolated.
@@ -144,15 +145,16 @@ def measurements(spell: Spell) -> tuple[Measurement, ...]:
 
 
 def evidence(job: JobQueues, spell: Spell) -> tuple[Evidence, ...]:
-    """The reports with the samples that convict, then those of who waits, then late acknowledgements."""
-    refs: list[tuple[Ref | None, int | None]] = []
+    """The samples that convict, then those of who waits, then late acknowledgements."""
+    refs: list[tuple[Cited | None, int | None]] = []
     keys = [load.key for load in spell.convicted[:3]]
     waiting = [load.key for load in spell.loads.values() if load.waits][:2]
     wanted = set(spell.windows)
     for key in (*keys, *waiting):
+        gauges = WORKING if key in keys else WAITING
         mine = [s for s in job.samples.get(key, ()) if not wanted or s.window in wanted]
-        refs += [(s.ref, s.first_us) for s in (mine[:1] + mine[-1:])]
-    refs += [(load.ref, None) for load in spell.convicted[:3] if not job.samples]
+        refs += [(told_in(s, gauges, key), s.first_us) for s in strongest(mine, gauges)]
+    refs += [(load.work, None) for load in spell.convicted[:3] if not job.samples]
     refs += [
         (item.ref, item.received_us)
         for item in job.job.late

@@ -18,6 +18,7 @@ from flowdiag.analyses.finding import (
     State,
     Subject,
     cite,
+    focused,
     weigh,
 )
 from flowdiag.analyses.flink import judging
@@ -35,6 +36,7 @@ from flowdiag.analyses.queues.judging import (
     waiting_tasks,
     who,
 )
+from flowdiag.analyses.queues.proof import GC_TIME, WAITING, strongest, told_in
 from flowdiag.analyses.queues.root import (
     ends,
     find_spells,
@@ -47,11 +49,16 @@ from flowdiag.analyses.queues.root import (
     samples_in,
 )
 from flowdiag.analyses.rule import Limits, Rule, Signal, limit
+from flowdiag.parsers.focus import Focus
 
 __all__ = [
+    "GC_TIME",
+    "WAITING",
     "Action",
     "Confidence",
+    "Evidence",
     "Finding",
+    "Focus",
     "GateQueue",
     "Inconclusive",
     "Iterator",
@@ -71,6 +78,7 @@ __all__ = [
     "cite",
     "ends",
     "find_spells",
+    "focused",
     "joined",
     "limit",
     "linked",
@@ -92,6 +100,7 @@ __all__ = [
     "samples_in",
     "say",
     "serious",
+    "strongest",
     "tasks_wait",
     "votes_for",
     "waiting_tasks",
@@ -137,9 +146,17 @@ def place_of(job: JobQueues, taskmanager: str) -> str:
     return say.place(taskmanager, host_of(job, taskmanager))
 
 
-def records_of(reports: Sequence[Sample | Machine]) -> tuple[Evidence, ...]:
-    """Where the reports of a subtask or of a TaskManager are written."""
-    return cite((report.ref, report.first_us) for report in reports)
+def records_of(
+    reports: Sequence[Sample | Machine], *gauges: str, key: SubtaskKey | None = None
+) -> tuple[Evidence, ...]:
+    """Where the reports of a subtask or of a TaskManager are written.
+
+    Args:
+        reports: in order.
+        gauges: by the names of `measure.GAUGES`; the first that is reported is what proves something.
+        key: of the subtask; None: they are of TaskManagers.
+    """
+    return cite((told_in(report, gauges, key), report.first_us) for report in reports)
 
 
 def tasks_wait(job: JobQueues) -> bool:

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from flowdiag.analyses.finding import Evidence
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import ENOUGH_SAMPLES
-from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.queues.facts import JobQueues, Sample, joined
+from flowdiag.analyses.queues.proof import told_in
 from flowdiag.analyses.queues.root import find_spells, loads_in, samples_in
 
 SPENT: Final = 0.95
@@ -52,6 +53,7 @@ class Full:
         samples: how many there are.
         waits: whether the subtask itself waits for those downstream.
         upstream: whether somebody before it has no output buffers left or waits.
+        told: the last report of it.
     """
 
     key: SubtaskKey
@@ -63,7 +65,7 @@ class Full:
     capacity: int | None
     waits: bool
     upstream: bool
-    ref: Ref | None
+    told: Evidence | None
 
 
 def full_inputs(job: JobQueues, least: float) -> list[Full]:
@@ -94,7 +96,7 @@ def full_inputs(job: JobQueues, least: float) -> list[Full]:
                 capacity=None if capacity is None else capacity.total,
                 waits=load.waits,
                 upstream=any(other.waits for other in loads.values() if other.key.task in before),
-                ref=each[-1].ref,
+                told=told_in(each[-1], ("floating", "input_queue", "in_pool"), key),
             )
         )
     return found

@@ -26,8 +26,10 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     Subject,
+    Vote,
     cite,
     grade,
+    weigh,
 )
 from flowdiag.analyses.flink.judging import milliseconds
 from flowdiag.analyses.option_types import (
@@ -92,6 +94,7 @@ __all__ = [
     "Subject",
     "Trigger",
     "Unit",
+    "Vote",
     "cite",
     "explained",
     "flows_of",
@@ -120,6 +123,7 @@ __all__ = [
     "setting",
     "short_of_time",
     "slowest",
+    "weigh",
     "write",
 ]
 

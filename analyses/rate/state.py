@@ -852,6 +852,7 @@ class Assessed:
     state: StreamState | None  # of its DStreams
     estimators: tuple[Replay, ...]
     queries: tuple[tuple[QueryFacts, StreamState], ...]
+    others: tuple[ApplicationFacts, ...] = ()  # the other applications of the input
 
     @property
     def key(self) -> JobKey:
@@ -878,7 +879,15 @@ def assess(facts: RateFacts, *, retention_ms: int | None = None) -> Assessment:
         facts: of all applications.
         retention_ms: of the topics that are read; None: Kafka's default.
     """
-    return Assessment(applications=tuple(_assess(app, retention_ms) for app in facts.applications))
+    return Assessment(
+        applications=tuple(
+            replace(
+                _assess(app, retention_ms),
+                others=tuple(one for one in facts.applications if one is not app),
+            )
+            for app in facts.applications
+        )
+    )
 
 
 def _assess(app: ApplicationFacts, retention_ms: int | None) -> Assessed:

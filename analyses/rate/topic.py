@@ -154,7 +154,8 @@ class Rate(Topic):
                 outcome,
                 findings=tuple(
                     replace(found, confidence=lower.get(found.confidence, Confidence.LOW))
-                    if found.job in doubtful
+                    # What breaks off tells of a driver that died, and of all else too little.
+                    if found.job in doubtful and found.cause != "driver-killed"
                     else found
                     for found in outcome.findings
                 ),
@@ -180,16 +181,6 @@ class Rate(Topic):
     def assessed(self, facts: RateFacts) -> bool:
         """Whether a batch or a query is known."""
         return any(app.batches or app.queries for app in facts.applications)
-
-    def notes(self, measured: RateFacts, facts: RateFacts, options: Options) -> Iterable[str]:
-        """Drivers that ended without saying so: whatever else is found, the application is gone first of all."""
-        for app in facts.applications:
-            if app.damaged and app.ended_us is None and "event-log" in app.origins:
-                yield (
-                    f"{app.name or app.application or 'the application'}: its event log breaks off in the"
-                    " middle of a record and never tells of an end: the driver was killed (or its log was"
-                    " copied while it ran); look first at why it died"
-                )
 
 
 RATE: Final = Rate()

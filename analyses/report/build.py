@@ -19,7 +19,7 @@ from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.advice import action_of, each_once, first_action
-from flowdiag.analyses.report.evidence import Located
+from flowdiag.analyses.report.evidence import Key, Located
 from flowdiag.analyses.report.fitting import typed
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 from flowdiag.analyses.report.redact import clean
@@ -46,7 +46,6 @@ from flowdiag.analyses.report.wire import (
     iso,
     redacted,
 )
-from flowdiag.analyses.say import shorten
 from flowdiag.analyses.stories import Story as Told
 from flowdiag.analyses.stories import tell
 from flowdiag.analyses.topics import EVERYTHING
@@ -119,14 +118,19 @@ def _located(
     examples: Iterable[f.Understood],
     sources: Sequence[Source],
     processes: Iterable[Process],
-) -> tuple[dict[tuple[int, int], Located], list[tuple[int, str]]]:
+) -> tuple[dict[Key, Located], list[tuple[int, str]]]:
     """The records that findings cite, and an example of each kind where that is all there is to show."""
     from flowdiag.analyses.report.evidence import locate
     from flowdiag.parsers.sources.open import open_source
 
     cited = [item for outcome in outcomes for found in outcome.findings for item in found.shown]
     cited += [f.Evidence(*kind.ref) for kind in examples if kind.ref is not None]
-    return locate(cited, lambda source: open_source(sources[source]), clocks_ahead(processes))
+    return locate(
+        cited,
+        lambda source: open_source(sources[source]),
+        clocks_ahead(processes),
+        {source: sources[source].kind for source in {item.source for item in cited}},
+    )
 
 
 def _commands(command: str, sources: Sequence[Source], named: Sequence[str]) -> list[Suggestion]:
@@ -225,7 +229,7 @@ def build_report(
     outcomes: Sequence[f.RuleOutcome],
     names: Mapping[JobKey, str | None],
     data: Data,
-    located: Mapping[tuple[int, int], Located],
+    located: Mapping[Key, Located],
     assessed: bool,
     calculated: bool = False,
     doubts: Sequence[str] = (),
@@ -326,10 +330,8 @@ def _summary(
     )
 
 
-def _understood(
-    kind: f.Understood, located: Mapping[tuple[int, int], Located], privacy: Privacy
-) -> Understood:
-    place = located.get((kind.ref.source, kind.ref.offset)) if kind.ref is not None else None
+def _understood(kind: f.Understood, located: Mapping[Key, Located], privacy: Privacy) -> Understood:
+    place = located.get((*kind.ref, None)) if kind.ref is not None else None
     return Understood(
         kind=kind.kind,
         count=kind.count,
@@ -515,7 +517,7 @@ def _findings(
     ordered: Sequence[Pair],
     inputs: Sequence[Input],
     names: Mapping[JobKey, str | None],
-    located: Mapping[tuple[int, int], Located],
+    located: Mapping[Key, Located],
     privacy: Privacy,
 ) -> list[Finding]:
     """The findings, each remedy at the first that has it."""
@@ -531,7 +533,7 @@ def _finding(
     elsewhere: list[str],
     inputs: Sequence[Input],
     names: Mapping[JobKey, str | None],
-    located: Mapping[tuple[int, int], Located],
+    located: Mapping[Key, Located],
     privacy: Privacy,
 ) -> Finding:
     name = (names.get(finding.job) if finding.job else None) or finding.subject.job_name
@@ -574,17 +576,15 @@ def _finding(
 def _evidence(
     item: f.Evidence,
     inputs: Sequence[Input],
-    located: Mapping[tuple[int, int], Located],
+    located: Mapping[Key, Located],
     privacy: Privacy,
 ) -> Evidence:
-    place = located.get((item.source, item.offset))
+    place = located.get((item.source, item.offset, item.focus))
     line, excerpt = (place.line, place.excerpt) if place else (None, None)
     time_us = item.time_us
     if inputs[item.source].kind in DOCUMENTS:
-        # One line that holds everything: its number and its time say nothing, its text little.
-        line = None
-        excerpt = shorten(excerpt.replace('\\"', '"'), 200) if excerpt else None
-    elif time_us is None and place is not None:
+        line = None  # one line that holds everything
+    elif place is not None and place.time_us is not None and (time_us is None or item.focus):
         time_us = place.time_us
     return Evidence(
         source=inputs[item.source].source,

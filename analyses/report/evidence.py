@@ -2,25 +2,30 @@
 
 Rows carry only (source, offset), since counting the lines of every record of a large input would
 cost more than judging it. Here the lines of the few cited sources are counted once, up to the last
-cited record.
+cited record. Of a record that holds much more than what was judged (a report of metrics, an answer of
+REST) the sample or the entry is looked for that proves it (`flowdiag.parsers.quotes`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BufferedIOBase
 from types import MappingProxyType
 from typing import BinaryIO, Final, cast
 
 from flowdiag.analyses.finding import Evidence
 from flowdiag.analyses.report.redact import clean
+from flowdiag.analyses.report.wire import DOCUMENTS
+from flowdiag.analyses.say import shorten
+from flowdiag.parsers.focus import Focus
 
 EXCERPT_CHARACTERS: Final = 500
 _CHUNK: Final = 1 << 20
 _RECORD: Final = 64 << 10  # bytes of a record that are looked at for its excerpt
+MAX_BLOCK: Final = 2 << 20  # bytes behind its beginning in which what was judged is looked for
 _READERS: Final = 2  # sources at once: reading and counting leave Python to others
 
 
@@ -33,13 +38,19 @@ class Located:
     time_us: int | None = None
 
 
-Key = tuple[int, int]  # source, offset
+Key = tuple[int, int, Focus | None]
+
+
+def key_of(item: Evidence) -> Key:
+    """What a piece of evidence is found by."""
+    return item.source, item.offset, item.focus
 
 
 def locate(
     evidence: Iterable[Evidence],
     open_stream: Callable[[int], BinaryIO],
     zones: Mapping[int, int] = MappingProxyType({}),
+    kinds: Mapping[int, str] = MappingProxyType({}),
 ) -> tuple[dict[Key, Located], list[tuple[int, str]]]:
     """Find line and excerpt of every cited record.
 
@@ -48,32 +59,97 @@ def locate(
         open_stream: opens the decoded stream of a source by its index.
         zones: by source what its clock is ahead of UTC (milliseconds), where that is known; without
             it only records that print an instant are dated.
+        kinds: of the sources; one that is missing has lines.
 
     Returns:
-        What was found by (source, offset), and (source, message) for each source that could not be
-        read again: a file may have been rotated away since it was parsed. Its records are missing
-        from the first part; nothing is raised.
+        What was found by source, offset and focus, and (source, message) for each source that could
+        not be read again: a file may have been rotated away since it was parsed. Its records are
+        missing from the first part; nothing is raised.
     """
-    cited: defaultdict[int, set[int]] = defaultdict(set)
+    cited: defaultdict[int, defaultdict[int, set[Focus | None]]] = defaultdict(
+        lambda: defaultdict(set)
+    )
     for item in evidence:
-        cited[item.source].add(item.offset)
+        cited[item.source][item.offset].add(item.focus)
     found: dict[Key, Located] = {}
     problems: list[tuple[int, str]] = []
 
-    def read(source: int) -> list[tuple[int, int, bytes]]:
+    def read(source: int) -> list[tuple[Key, Located]]:
+        kind, zone, wanted = kinds.get(source, "log"), zones.get(source), cited[source]
+        whole = kind in DOCUMENTS or kind == "prometheus"
+        blocks = {at for at, focuses in wanted.items() if whole or focuses != {None}}
         with open_stream(source) as stream:
-            return list(_records(stream, sorted(cited[source])))
+            return [
+                ((source, offset, focus), _quoted(record, line, focus, kind, zone))
+                for offset, line, record in _records(stream, sorted(wanted), blocks)
+                for focus in wanted[offset]
+            ]
 
     with ThreadPoolExecutor(_READERS) as readers:
         for source, reading in [(one, readers.submit(read, one)) for one in sorted(cited)]:
             try:
-                for offset, line, record in reading.result():
-                    found[source, offset] = Located(
-                        line, excerpt(record), instant(record, zones.get(source))
-                    )
+                found.update(reading.result())
             except Exception as error:  # noqa: BLE001 - codecs have errors of their own
                 problems.append((source, f"cannot be read again for line numbers: {error}"))
     return found, problems
+
+
+def _quoted(record: bytes, line: int, focus: Focus | None, kind: str, zone: int | None) -> Located:
+    """What a record says of what was judged; all else failing, its first line."""
+    from flowdiag.parsers import quotes
+
+    first = Located(line, excerpt(record), instant(record, zone))
+    if kind == "spark-events":
+        event = quotes.event_of(record.split(b"\n", 1)[0])
+        return first if event is None else replace(first, excerpt=clean(event, EXCERPT_CHARACTERS))
+    if kind in DOCUMENTS or (kind == "prometheus" and record.lstrip()[:1] in (b"{", b"[")):
+        entry = quotes.entry_of(record, focus)
+        if entry is None:
+            return replace(first, excerpt=shorten(first.excerpt.replace('\\"', '"'), 200))
+        return replace(first, excerpt=clean(entry, EXCERPT_CHARACTERS))
+    if focus is None:
+        return first
+    text, numbers = _unwrapped(record)
+    best, best_us = None, None
+    for sample in quotes.samples_in(text, focus):
+        when = _report_us(text, sample.start, zone)
+        late = when is not None and focus.until_us is not None and when > focus.until_us
+        if best is not None and (late or sample.off >= best.off):
+            continue
+        best, best_us = sample, when
+    if best is None:
+        return first
+    return Located(
+        line + numbers(best.line),
+        clean(best.text, EXCERPT_CHARACTERS),
+        first.time_us if best_us is None else best_us,
+    )
+
+
+def _unwrapped(record: bytes) -> tuple[bytes, Callable[[int], int]]:
+    """A block of lines out of their JSON wrapping, and which line of the block each of its lines is."""
+    if record.lstrip()[:1] != b"{":
+        return record, lambda line: line
+    from flowdiag.parsers.envelopes.objects import unwrap_json
+
+    texts: list[bytes] = []
+    numbers: list[int] = []
+    for number, line in enumerate(record.split(b"\n")):
+        unwrapped = unwrap_json(line.rstrip(b"\r")) if line.lstrip()[:1] == b"{" else None
+        text = line if unwrapped is None else unwrapped.text.encode("utf-8", "replace")
+        for part in text.rstrip(b"\n").split(b"\n"):
+            texts.append(part)
+            numbers.append(number)
+    return b"\n".join(texts), lambda line: numbers[line]
+
+
+def _report_us(text: bytes, at: int, zone: int | None) -> int | None:
+    """When the report was written in which a sample stands: the line before its title has the time."""
+    title = text.rfind(b"Starting metrics report", 0, at)
+    before = text.rfind(b"\n", 0, title) if title >= 0 else -1
+    if before < 0:
+        return None
+    return instant(text[text.rfind(b"\n", 0, before) + 1 : before], zone)
 
 
 def excerpt(record: bytes) -> str:
@@ -112,34 +188,43 @@ def instant(record: bytes, zone_ms: int | None = None) -> int | None:
     return head.local_us - zone_ms * 1000
 
 
-def _records(stream: BinaryIO, offsets: Sequence[int]) -> Iterator[tuple[int, int, bytes]]:
-    """Offset, line number and first line (64 KiB at most) of the records at `offsets` (ascending)."""
+def _records(
+    stream: BinaryIO, offsets: Sequence[int], blocks: Collection[int] = ()
+) -> Iterator[tuple[int, int, bytes]]:
+    """Offset, line number and first line (64 KiB at most) of the records at `offsets` (ascending).
+
+    Of those in `blocks` not the first line, but all that stands from there on, `MAX_BLOCK` at most.
+    """
     buffer = bytearray(_CHUNK)
     fill = cast(BufferedIOBase, stream).readinto
     count = _line_counter(buffer)
     line, position, following = 1, 0, 0
-    started: list[tuple[int, int, bytearray]] = []  # lines whose end lies in the next chunk
+    started: list[tuple[int, int, bytearray]] = []  # those whose end lies in the next chunk
     while following < len(offsets) or started:
         size = fill(buffer) or 0
         going_on, started = started, []
         for offset, number, record in going_on:
-            end = _end(buffer, 0, min(size, _RECORD - len(record)))
+            most = MAX_BLOCK if offset in blocks else _RECORD
+            stop = min(size, most - len(record))
+            end = stop if offset in blocks else _end(buffer, 0, stop)
             record += buffer[:end]
-            if end < size or not size or len(record) >= _RECORD:
+            if end < size or not size or len(record) >= most:
                 yield offset, number, bytes(record)
             else:
                 started.append((offset, number, record))
         counted = 0
         while following < len(offsets) and offsets[following] < position + size:
-            at = offsets[following] - position
+            offset, at = offsets[following], offsets[following] - position
             following += 1
             line += count(counted, at)
             counted = at
-            end = _end(buffer, at, min(size, at + _RECORD))
-            if end < size or end - at >= _RECORD:
-                yield position + at, line, bytes(memoryview(buffer)[at:end])
+            most = MAX_BLOCK if offset in blocks else _RECORD
+            stop = min(size, at + most)
+            end = stop if offset in blocks else _end(buffer, at, stop)
+            if end < size or end - at >= most:
+                yield offset, line, bytes(memoryview(buffer)[at:end])
             else:
-                started.append((position + at, line, buffer[at:end]))
+                started.append((offset, line, buffer[at:end]))
         if following < len(offsets):
             line += count(counted, size)
         position += size

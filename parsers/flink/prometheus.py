@@ -564,6 +564,17 @@ def _labels(key: bytes) -> tuple[str, dict[str, str]] | None:
     return (name, labels) if name else None
 
 
+def series_of(line: bytes) -> tuple[str, dict[str, str], float] | None:
+    """Name, labels and value of a line with a sample; None for any other line.
+
+    >>> series_of(b'flink_jobmanager_job_uptime{job_name="a"} 5')
+    ('flink_jobmanager_job_uptime', {'job_name': 'a'}, 5.0)
+    """
+    key, value, _ = _split(line.strip())
+    told = None if key is None else _labels(key)
+    return None if told is None else (*told, value)
+
+
 # -- JSON ------------------------------------------------------------------------------------
 
 

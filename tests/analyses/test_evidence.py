@@ -33,10 +33,10 @@ def test_lines_and_excerpts(texts: list[str], crlf: bool) -> None:
         [Evidence(0, offset) for offset in reversed(offsets)], lambda _: Dribble(b"".join(lines))
     )
     assert problems == []
-    assert [found[0, offset].line for offset in offsets] == list(range(1, len(lines) + 1))
+    assert [found[0, offset, None].line for offset in offsets] == list(range(1, len(lines) + 1))
     for offset, text in zip(offsets, texts, strict=True):
         if not text.lstrip().startswith("{"):
-            assert found[0, offset].excerpt.split() == text.split()
+            assert found[0, offset, None].excerpt.split() == text.split()
 
 
 def test_across_chunks(monkeypatch: object) -> None:
@@ -56,7 +56,7 @@ def test_a_source_that_is_gone_is_a_note_not_an_error() -> None:
         return io.BytesIO(b"first\nsecond\n")
 
     found, problems = locate([Evidence(0, 6), Evidence(1, 0)], open_stream)
-    assert found == {(0, 6): Located(2, "second")}
+    assert found == {(0, 6, None): Located(2, "second")}
     assert problems == [(1, "cannot be read again for line numbers: gone")]
 
 
@@ -91,7 +91,7 @@ def test_a_json_line_shows_its_message() -> None:
 def test_when_a_record_was_written(line: bytes, zone_ms: int | None, time_us: int | None) -> None:
     zones = {} if zone_ms is None else {0: zone_ms}
     found, _ = locate([Evidence(0, 0)], lambda _: io.BytesIO(line + b"\n"), zones)
-    assert found[0, 0].time_us == time_us
+    assert found[0, 0, None].time_us == time_us
 
 
 def test_one_clock_must_hold_for_all_of_a_file() -> None:

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.analyses.rate.facts import Executor, Output, StageLoad, StreamInput
+from flowdiag.analyses.finding import Confidence, Finding, Severity, State
+from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.rate.facts import (
+    ApplicationFacts,
+    Executor,
+    Output,
+    RateFacts,
+    StageLoad,
+    StreamInput,
+)
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
+from flowdiag.analyses.rate.rules import driver_killed
 from flowdiag.analyses.rate.stability import Stability
+from flowdiag.analyses.rate.state import assess
 from flowdiag.analyses.rate.troubles import error_of
+from flowdiag.analyses.rule import apply
 
 from . import rate_workbench as w
 
@@ -419,3 +432,60 @@ def test_lost_events_lower_the_confidence() -> None:
 def test_a_manual_clock_fools_nobody() -> None:
     batches = [replace(w.batch(n), time_ms=1000 * n + 1000) for n in range(30)]
     assert w.codes(w.application(batches)) == []
+
+
+def _broken_off(**values: Any) -> ApplicationFacts:
+    """An application whose event log breaks off while a batch is processed."""
+    last = w.batch(29, state="processing", start_ms=w.T0 + 29_050)
+    app = w.application([*(w.batch(n) for n in range(29)), last], last_us=(w.T0 + 29_500) * 1000)
+    return replace(app, origins=frozenset({"event-log"}), **values)
+
+
+def _ends(*apps: ApplicationFacts) -> dict[JobKey | None, Finding]:
+    facts = assess(RateFacts(applications=apps))
+    (outcome,) = apply((driver_killed.RULE,), facts, facts.applications, {})
+    return {finding.job: finding for finding in outcome.findings}
+
+
+def test_a_log_that_breaks_off_may_have_been_copied_while_the_driver_ran() -> None:
+    assert _ends(_broken_off()) == {}
+    app = _broken_off(damaged=True)
+    found = _ends(app)[app.key]
+    assert (found.severity, found.confidence) == (Severity.INFO, Confidence.LOW)
+    assert "or its event log was copied" in found.title and "1 batch had not ended" in found.title
+    assert [item.offset for item in found.evidence] == [28, 29]
+    assert _ends(replace(app, ended_us=app.last_us)) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "started", "severity", "state", "confidence"),
+    [
+        ("orders", 90_000, Severity.WARNING, State.RECOVERED, Confidence.HIGH),
+        ("invoices", 90_000, Severity.CRITICAL, State.ONGOING, Confidence.MEDIUM),
+        ("orders", -90_000, Severity.CRITICAL, State.ONGOING, Confidence.MEDIUM),
+    ],
+)
+def test_what_comes_later_tells_whether_the_driver_is_gone(
+    name: str, started: int, severity: Severity, state: State, confidence: Confidence
+) -> None:
+    app = _broken_off(damaged=True)
+    other = replace(
+        w.application([w.batch(n) for n in range(200)]),
+        key=JobKey("", "app-2"),
+        application="app-2",
+        name=name,
+        started_us=(app.last_us or 0) + started * 1000,
+        ended_us=(app.last_us or 0) + 1_200_000_000,
+        last_us=(app.last_us or 0) + 1_200_000_000,
+    )
+    found = _ends(app, other)[app.key]
+    assert (found.severity, found.state, found.confidence) == (severity, state, confidence)
+
+
+def test_an_executor_that_lost_its_driver_tells_of_it() -> None:
+    lost = w.record("driver-disassociated", at=29_400)
+    app = replace(_broken_off(damaged=True), incidents=(lost,))
+    found = _ends(app)[app.key]
+    assert (found.severity, found.confidence) == (Severity.CRITICAL, Confidence.HIGH)
+    # An executor may lose its driver when an application ends in good order.
+    assert _ends(replace(app, ended_us=app.last_us)) == {}

@@ -11,7 +11,7 @@ from flowdiag.analyses.keys import JobKey, Ref
 from flowdiag.analyses.option_types import write
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.build import build_report
-from flowdiag.analyses.report.evidence import Located
+from flowdiag.analyses.report.evidence import Key, Located
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 
 JOB = JobKey("", "a1b2c3d4e5f60718293a4b5c6d7e8f90")
@@ -219,13 +219,13 @@ def slow_taskmanager(**changes: object) -> f.Finding:
 
 
 LOCATED = {
-    (0, 1000): Located(
+    (0, 1000, None): Located(
         8812,
         "2018-11-29 18:43:04,123 INFO  o.a.f.r.checkpoint.CheckpointCoordinator - "
         "Checkpoint 224 of job a1b2 expired before completing.",
     ),
-    (0, 2000): Located(8990, "Checkpoint 225 of job a1b2 expired before completing."),
-    (0, 3000): Located(8991, "Late message for now expired checkpoint 224 from Map-2"),
+    (0, 2000, None): Located(8990, "Checkpoint 225 of job a1b2 expired before completing."),
+    (0, 3000, None): Located(8991, "Late message for now expired checkpoint 224 from Map-2"),
 }
 
 
@@ -244,7 +244,7 @@ def outcome(code: str, name: str, *said: f.Finding | f.Inconclusive) -> f.RuleOu
 def build(
     job: x.JobFacts | None,
     *outcomes: f.RuleOutcome,
-    located: dict[tuple[int, int], Located] = LOCATED,
+    located: dict[Key, Located] = LOCATED,
     privacy: Privacy = LOCAL_USE,
     warnings: tuple[wire.Note, ...] = (),
     **changes: object,
@@ -345,7 +345,7 @@ def hostile() -> wire.Report:
     evil = "[red]\x1b[31m</script><script>alert(1)</script>\u202e`|@all\n::error::x"
     facts = job_facts(sick=True)
     subject = f.Subject(kind="task", task=f"Map {evil}", job_id=JOB.job_id)
-    located = {(0, 1000): Located(1, f.Evidence.__name__ + evil)}
+    located: dict[Key, Located] = {(0, 1000, None): Located(1, f.Evidence.__name__ + evil)}
     return build(
         facts,
         outcome(

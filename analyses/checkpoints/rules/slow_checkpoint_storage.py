@@ -192,7 +192,7 @@ def _finding(
         explain="Synchronous parts and barriers are fast; the time goes into writing, and little is "
         "written.",
         measurements=tuple(measurements),
-        evidence=cite((row.ref, None) for rows in slow.values() for row in rows),
+        evidence=cite((row.cited, None) for rows in slow.values() for row in rows),
         ranked=True,
         actions=actions,
         votes=votes,

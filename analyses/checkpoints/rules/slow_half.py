@@ -186,7 +186,7 @@ def _by_durations(job: Job, sick: list[Checkpoint], limits: SlowHalf) -> Told | 
             )
             for name, spent in sums.items()
         ),
-        cite([(worst.ref, None)]),
+        cite([(worst.cited, None)]),
     )
 
 

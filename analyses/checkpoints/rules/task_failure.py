@@ -429,7 +429,7 @@ def _by_absence(job: Job, ids: set[tuple[int, int]], limits: Failed) -> Decliner
     reason = next((c.reason for c in job.checkpoints if c.id in numbers and c.reason), None)
     says = f"the only one that acknowledged none of {len(missing)} declined checkpoints"
     votes = votes_for({"always-missing": says}, RULE.signals)
-    records = cite((row.ref, None) for row in rows)
+    records = cite((row.cited, None) for row in rows)
     return Decliner([attempt], exception_text(reason), len(missing), votes, records)
 
 

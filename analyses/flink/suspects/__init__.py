@@ -24,7 +24,7 @@ from typing import Final
 
 from flowdiag.analyses import say
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.finding import Confidence, Measurement, Subject, Vote, weigh
+from flowdiag.analyses.finding import Cited, Confidence, Measurement, Subject, Vote, weigh
 from flowdiag.analyses.flink.job import Attempt, JobFacts, SubtaskLoad
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.suspects.case import Case, Suspect
@@ -36,7 +36,6 @@ from flowdiag.analyses.flink.suspects.signals import (
     evenly_loaded,
     seconded,
 )
-from flowdiag.analyses.keys import Ref
 
 _MEASURED: Final = frozenset(
     {"snapshot-duration", "end-of-back-pressure", "time-per-record", "stuck-stack"}
@@ -66,7 +65,7 @@ class Conviction:
     subject: Subject
     why: str
     numbers: dict[str, float] = field(default_factory=dict)
-    refs: tuple[Ref, ...] = ()
+    refs: tuple[Cited, ...] = ()
 
 
 def goes_with(one: Conviction, other: Conviction) -> bool:

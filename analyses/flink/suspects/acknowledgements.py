@@ -23,12 +23,12 @@ from itertools import pairwise
 from typing import Final
 
 from flowdiag.analyses.derived import once
+from flowdiag.analyses.finding import Cited
 from flowdiag.analyses.flink.episodes import Episode
 from flowdiag.analyses.flink.job import Checkpoint, JobFacts, Status
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.flink.placement import SubtaskKey, late_records
 from flowdiag.analyses.flink.topology import Topology, topology_of
-from flowdiag.analyses.keys import Ref
 
 # Acknowledgements of one cascade arrive within milliseconds; the order within is no cause.
 CASCADE_MS: Final = 1_000.0
@@ -64,7 +64,7 @@ class Reading:
     laggards: frozenset[SubtaskKey] = frozenset()
     whole: bool = False
     overdue: frozenset[SubtaskKey] = frozenset()
-    refs: tuple[Ref, ...] = ()
+    refs: tuple[Cited, ...] = ()
 
 
 NEVER: Final = float("inf")
@@ -78,7 +78,7 @@ class Late:
     """The late messages of a job: milliseconds after the trigger and records, by checkpoint."""
 
     times: Mapping[tuple[int, int], Mapping[SubtaskKey, float]]
-    refs: Mapping[tuple[int, int], Mapping[SubtaskKey, Ref]]
+    refs: Mapping[tuple[int, int], Mapping[SubtaskKey, Cited]]
 
 
 @once
@@ -86,7 +86,7 @@ def late_messages(job: JobFacts) -> Late:
     """Late messages of expired checkpoints, under the names of the graph."""
     topology = topology_of(job)
     times: dict[tuple[int, int], dict[SubtaskKey, float]] = defaultdict(dict)
-    refs: dict[tuple[int, int], dict[SubtaskKey, Ref]] = defaultdict(dict)
+    refs: dict[tuple[int, int], dict[SubtaskKey, Cited]] = defaultdict(dict)
     for late in job.late:
         task, index = topology.canonical(late.attempt.task), late.attempt.subtask_index
         if not late.expired or task is None or index is None or late.after_trigger_ms is None:
@@ -202,7 +202,7 @@ def reported_readings(job: JobFacts, episode: Episode, topology: Topology) -> li
     late = late_messages(job)
     rows = late_records(job).acknowledgements
     by_checkpoint: dict[int, dict[SubtaskKey, float]] = defaultdict(dict)
-    refs: dict[int, dict[SubtaskKey, Ref]] = defaultdict(dict)
+    refs: dict[int, dict[SubtaskKey, Cited]] = defaultdict(dict)
     for number, checkpoint in failed.items():
         limit = limit_of(checkpoint)
         if limit is None:
@@ -218,8 +218,8 @@ def reported_readings(job: JobFacts, episode: Episode, topology: Topology) -> li
                 after = float(row.end_to_end_ms) if row.end_to_end_ms is not None else limit
             known = by_checkpoint[number].get(key, NEVER)
             by_checkpoint[number][key] = min(known, after)
-            if after > limit and row.ref is not None:
-                refs[number][key] = row.ref
+            if after > limit and row.cited is not None:
+                refs[number][key] = row.cited
     return [
         read_shape(failed[number], times, topology, downstream_known=True, refs=refs[number])
         for number, times in sorted(by_checkpoint.items())
@@ -233,7 +233,7 @@ def read_shape(
     topology: Topology,
     *,
     downstream_known: bool,
-    refs: Mapping[SubtaskKey, Ref] | None = None,
+    refs: Mapping[SubtaskKey, Cited] | None = None,
 ) -> Reading:
     """Find the frontier, and who lags in it.
 
@@ -253,7 +253,7 @@ def _read(
     topology: Topology,
     *,
     downstream_known: bool,
-    refs: Mapping[SubtaskKey, Ref] | None,
+    refs: Mapping[SubtaskKey, Cited] | None,
 ) -> Reading:
     limit = limit_of(checkpoint) or 0.0
     late = [task for task, vertex in vertices.items() if vertex.some(lambda after: after > limit)]
@@ -273,7 +273,9 @@ def _read(
     return Reading(checkpoint, shape, task, laggards, overdue=overdue, refs=cited)
 
 
-def _cited(refs: Mapping[SubtaskKey, Ref] | None, keys: Iterable[SubtaskKey]) -> tuple[Ref, ...]:
+def _cited(
+    refs: Mapping[SubtaskKey, Cited] | None, keys: Iterable[SubtaskKey]
+) -> tuple[Cited, ...]:
     """The records of those who stand out, not of their victims."""
     return tuple(refs[key] for key in sorted(keys) if refs and key in refs)
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from flowdiag.analyses import say
 from flowdiag.analyses.derived import once
+from flowdiag.analyses.finding import Cited
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, incidents
 from flowdiag.analyses.flink.job import Incident, JobFacts, Status, SubtaskCheckpoint
@@ -24,7 +25,6 @@ from flowdiag.analyses.flink.placement import SubtaskKey, place, whereabouts
 from flowdiag.analyses.flink.pressure import Load, Root, View
 from flowdiag.analyses.flink.suspects.acknowledgements import late_readings, reported_readings
 from flowdiag.analyses.flink.topology import topology_of
-from flowdiag.analyses.keys import Ref
 
 AT_THE_ABORT_US: Final = 2_000_000
 """An abort reaches a TaskManager within a heartbeat of its RPC, even over clocks that differ a little."""
@@ -58,7 +58,7 @@ class SlowPart:
     part: str  # sync | async
     longest_ms: float
     times: int
-    refs: tuple[Ref, ...]
+    refs: tuple[Cited, ...]
 
 
 class Case:
@@ -242,7 +242,7 @@ def _slow_parts(case: Case) -> dict[SubtaskKey, SlowPart]:
             part,
             longest,
             len({row.checkpoint for row in mine}),
-            tuple(row.ref for row in mine if row.ref is not None),
+            tuple(row.cited for row in mine if row.cited is not None),
         )
     return found
 

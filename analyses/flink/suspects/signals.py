@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from flowdiag.analyses import say
-from flowdiag.analyses.finding import Vote
+from flowdiag.analyses.finding import Cited, Evidence, Vote
 from flowdiag.analyses.flink.episodes import incidents
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.flink.placement import Pattern, SubtaskKey
@@ -36,7 +36,6 @@ from flowdiag.analyses.flink.pressure import (
 )
 from flowdiag.analyses.flink.suspects.acknowledgements import Reading
 from flowdiag.analyses.flink.suspects.case import Case, Suspect, at_the_abort, sync_share
-from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.rule import Signal
 
 # The voting table: name, weight, when it speaks. Every rule that asks for suspects publishes it.
@@ -229,7 +228,7 @@ class Accusation:
     suspects: frozenset[Suspect]
     says: str
     about: str
-    refs: tuple[Ref, ...] = ()
+    refs: tuple[Cited, ...] = ()
 
 
 def late_acknowledgements(case: Case) -> Iterator[Accusation]:
@@ -323,7 +322,13 @@ def _telling(case: Case, readings: Sequence[Reading], *, only_late: bool) -> lis
 
 
 def _as_a_whole(
-    case: Case, signal: str, origin: str, whole: int, early: bool, verb: str, refs: tuple[Ref, ...]
+    case: Case,
+    signal: str,
+    origin: str,
+    whole: int,
+    early: bool,
+    verb: str,
+    refs: tuple[Cited, ...],
 ) -> Iterator[Accusation]:
     """A vertex in which nobody is far behind the others."""
     last = not case.topology.next_to(origin)
@@ -344,7 +349,7 @@ def _as_a_whole(
 
 
 def _always_the_same(
-    case: Case, telling: Sequence[Reading], refs: tuple[Ref, ...]
+    case: Case, telling: Sequence[Reading], refs: tuple[Cited, ...]
 ) -> Iterator[Accusation]:
     """Up to 1.10: the same minority is late in (nearly) every checkpoint, if only by a little."""
     if case.told_of_aborts:
@@ -439,6 +444,11 @@ def snapshot_cut_off(case: Case) -> Iterator[Accusation]:
     )
 
 
+def cited_work(loads: Iterable[Load]) -> tuple[Evidence, ...]:
+    """Where it is said how busy subtasks are."""
+    return tuple(work for load in loads if (work := load.work) is not None)
+
+
 def end_of_back_pressure(case: Case) -> Iterator[Accusation]:
     """Where back pressure ends; or, where nobody waits yet, who does not keep up."""
     for root in case.roots[:1]:
@@ -469,7 +479,7 @@ def end_of_back_pressure(case: Case) -> Iterator[Accusation]:
             suspects=suspects,
             says=says,
             about=f"{measure} {share}" + (" while upstream waits" if root.awaited else ""),
-            refs=tuple(load.ref for load in chosen if load.ref is not None),
+            refs=cited_work(chosen),
         )
 
 
@@ -501,7 +511,7 @@ def busiest_subtask(case: Case) -> Iterator[Accusation]:
             suspects=suspects,
             says=f"{text}: busy {share} of the time among idle siblings",
             about=f"busy {share} among idle siblings",
-            refs=tuple(load.ref for load in found if load.ref is not None),
+            refs=cited_work(found),
         )
 
 
@@ -528,12 +538,10 @@ def time_per_record(case: Case) -> Iterator[Accusation]:
                 f"record as their siblings, in {say.plural(len(machine.vertices), 'vertex', 'vertices')}"
             ),
             about=f"{machine.ratio:.1f} times the siblings' time per record",
-            refs=tuple(
-                load.ref
+            refs=cited_work(
+                load
                 for load in case.loads.values()
-                if load.taskmanager == machine.taskmanager
-                and load.key.task in machine.vertices
-                and load.ref is not None
+                if load.taskmanager == machine.taskmanager and load.key.task in machine.vertices
             ),
         )
 
@@ -555,7 +563,7 @@ def same_taskmanager(case: Case) -> Iterator[Accusation]:
             suspects=frozenset({Suspect(taskmanager=spot)}),
             says=f"the slow subtasks of {say.shorten(root.task)} are all that {spot} runs of it{tasks}",
             about=f"all its subtasks of {say.shorten(root.task, 40)} are slow",
-            refs=tuple(load.ref for load in root.subtasks if load.ref is not None),
+            refs=cited_work(root.subtasks),
         )
 
 
@@ -690,7 +698,7 @@ def _second(signal: str, suspect: Suspect, load: Load | None, says: str, about: 
         suspects=frozenset({suspect}),
         says=says,
         about=about,
-        refs=(load.ref,) if load is not None and load.ref is not None else (),
+        refs=() if load is None else cited_work([load]),
     )
 
 

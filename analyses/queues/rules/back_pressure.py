@@ -35,6 +35,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.pressure import KNOWN_SIBLINGS, PRESSED, unseen_end
 from flowdiag.analyses.queues.kit import (
+    WAITING,
     Finding,
     Inconclusive,
     Iterator,
@@ -58,6 +59,7 @@ from flowdiag.analyses.queues.kit import (
     sampled,
     say,
     serious,
+    strongest,
     waiting_tasks,
 )
 
@@ -198,7 +200,7 @@ def _finding(
     names = ", ".join(say.shorten(name, 40) for name, _ in waiting[:4])
     tasks = say.plural(len(waiting), "task waits", "tasks wait")
     wait = {name for name, _ in waiting}
-    reports = [each for key, each in job.samples.items() if key.task in wait]
+    reports = {key: each for key, each in job.samples.items() if key.task in wait and each}
     return of_job(
         job,
         severity=Severity.WARNING,
@@ -218,9 +220,13 @@ def _finding(
             )
             for name, share in waiting[:6]
         ),
-        # The last report of each subtask, of all that it wrote.
-        evidence=records_of([each[-1] for each in reports if each]),
-        evidence_total=len(records_of([report for each in reports for report in each])),
+        # The worst report of each subtask, of all that it wrote.
+        evidence=tuple(
+            told
+            for key, each in reports.items()
+            for told in records_of(strongest(each, WAITING, 1), *WAITING, key=key)
+        ),
+        evidence_total=sum(map(len, reports.values())),
         ranked=True,
     )
 

@@ -28,6 +28,7 @@ from typing import Final
 
 from flowdiag.analyses.queues.data import gc_share
 from flowdiag.analyses.queues.kit import (
+    GC_TIME,
     Confidence,
     Finding,
     Iterator,
@@ -81,7 +82,7 @@ def _finding(job: JobQueues, name: str, share: float, limits: Collecting) -> Fin
             measured("gc-share", round(share, 4), "share", limits.share),
             *_heap(job, name),
         ),
-        evidence=records_of(job.machines[name]),
+        evidence=records_of(job.machines[name], GC_TIME),
         actions=remedies("garbage-collection", job.job, "heap"),
     )
 

@@ -163,7 +163,10 @@ def _finding(
                 over=f"fullest subtask of {takes}",
             ),
         ),
-        evidence=cite((load.ref, None) for load in (*senders, *receivers)),
+        evidence=cite(
+            (told, None)
+            for told in (*(load.wait for load in senders), *(load.work for load in receivers))
+        ),
         ranked=True,
         actions=remedies("slow-network", job.job),
         votes=votes,

@@ -143,7 +143,7 @@ def _finding(job: JobQueues, tight: list[_Tight], limits: UsedUp) -> Finding:
         count=len(tight),
         measurements=tuple(_measured(worst)),
         # The last report of each TaskManager, of all that it wrote.
-        evidence=records_of(last),
+        evidence=records_of(last, "segments_requested", "segments_free"),
         evidence_total=sum(len(records_of(job.machines[t.name])) for t in tight),
         ranked=True,
         actions=remedies("network-memory", job.job),

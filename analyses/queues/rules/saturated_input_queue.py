@@ -91,7 +91,7 @@ def _finding(job: JobQueues, full: list[Full], share: float) -> Finding:
         explain="Its exclusive and floating buffers are in use: its senders have no credit left."
         + ("" if first.upstream else " Nobody waits for it yet; that may come."),
         measurements=tuple(_measured(job, item, share) for item in ranked[:_MOST_SHOWN]),
-        evidence=cite((item.ref, None) for item in ranked),
+        evidence=cite((item.told, None) for item in ranked),
         ranked=True,
     )
 

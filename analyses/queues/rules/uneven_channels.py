@@ -31,7 +31,9 @@ from typing import Final
 from flowdiag.analyses.flink.pressure import FULL
 from flowdiag.analyses.queues.kit import (
     Confidence,
+    Evidence,
     Finding,
+    Focus,
     GateQueue,
     Iterator,
     JobQueues,
@@ -39,6 +41,7 @@ from flowdiag.analyses.queues.kit import (
     Rank,
     Rule,
     cite,
+    focused,
     joined,
     limit,
     loads_in,
@@ -78,6 +81,18 @@ def _is_uneven(gate: GateQueue, limits: Uneven) -> bool:
     return gate.longest >= limits.longest and gate.longest >= limits.ratio * mean
 
 
+def _told(gate: GateQueue) -> Evidence | None:
+    names = (f"{group}.Input.{gate.gate}.maxQueueLen" for group in ("Shuffle.Netty", "Network"))
+    return focused(
+        gate.ref,
+        Focus(
+            metrics=tuple((name, gate.longest) for name in names),
+            task=gate.key.task,
+            subtask_index=gate.key.subtask_index,
+        ),
+    )
+
+
 def _by_gates(job: JobQueues, uneven: list[GateQueue]) -> Finding:
     worst = max(uneven, key=lambda gate: (gate.longest or 0.0, gate.key))
     longest, mean = worst.longest or 0.0, worst.mean or 0.0
@@ -95,7 +110,7 @@ def _by_gates(job: JobQueues, uneven: list[GateQueue]) -> Finding:
             measured("longest-channel", round(longest, 2), "buffers"),
             measured("mean-channel", round(mean, 2), "buffers"),
         ),
-        evidence=cite((gate.ref, None) for gate in uneven),
+        evidence=cite((_told(gate), None) for gate in uneven),
         ranked=True,
     )
 
@@ -129,7 +144,7 @@ def _by_pools(job: JobQueues, limits: Uneven) -> Iterator[Finding]:
                 measured("floating-in-use", round(floating.mean, 4), "share"),
                 measured("exclusive-in-use", round(exclusive.mean, 4), "share"),
             ),
-            evidence=records_of(each),
+            evidence=records_of(each, "floating", "exclusive", key=key),
         )
         return
 

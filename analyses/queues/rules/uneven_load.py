@@ -105,7 +105,7 @@ def _finding(
                 over="Flink's own: 0 is even, 100 the most",
             ),
         ),
-        evidence=cite([(worst.ref, None)]),
+        evidence=cite([(worst.work, None)]),
     )
 
 

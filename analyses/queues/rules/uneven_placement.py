@@ -115,7 +115,7 @@ def _finding(
             ),
             measured("cpu-load", round(cpu[0], 3), "share", limits.cpu),
         ),
-        evidence=records_of(job.machines[name]),
+        evidence=records_of(job.machines[name], "cpu"),
         actions=(
             Action(
                 text="Spread slots evenly over the TaskManagers",

@@ -108,7 +108,7 @@ def _finding(job: JobQueues, key: SubtaskKey, lag_ms: float, most_s: float) -> F
                 over="the smallest difference to the median sibling in any window",
             ),
         ),
-        evidence=records_of(each),
+        evidence=records_of(each, "watermark", key=key),
         actions=(
             Action(
                 text="Look for idle partitions or splits that feed it, and mark them idle (withIdleness)"

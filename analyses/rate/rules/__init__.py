@@ -10,6 +10,7 @@ from flowdiag.analyses.rate.rules import (
     capped_rate,
     concurrent_jobs,
     driver_gaps,
+    driver_killed,
     executor_trouble,
     failing_batches,
     failing_query,
@@ -69,6 +70,7 @@ RULES: Final[tuple[Rule, ...]] = (
     driver_gaps.RULE,
     slow_output.RULE,
     skewed_partition.RULE,
+    driver_killed.RULE,
     # RT4xx: Structured Streaming
     overloaded_query.RULE,
     failing_query.RULE,
