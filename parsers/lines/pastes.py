@@ -16,7 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from flowdiag.parsers.exceptions import Classified, classify, is_outer, says_why
+from flowdiag.parsers.exceptions import (
+    Classified,
+    classify,
+    engine_of_class,
+    is_outer,
+    says_why,
+)
 from flowdiag.parsers.flink.failures import lost_peer
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.records import Record, open_record
@@ -179,13 +185,26 @@ def paste_rows(
     """
     known = engine if engine in ("flink", "spark") else None
     for one in exceptions_in(data, whole=whole):
-        who = known or one.engine
-        found = one.classified(who)
+        who, found = whose(one, known)
         if one.inline and not one.frames:
             continue
         if one.level is not None and (failed or not _ends_something(one, found, who)):
             continue
-        yield _row(one, found, who or "flink", source)
+        yield _row(one, found, who, source)
+
+
+def whose(one: Pasted, known: str | None) -> tuple[str, Classified | None]:
+    """Whose exception it is, flink or spark, and its class.
+
+    Args:
+        one: the exception.
+        known: the engine that wrote the text, where that is known.
+    """
+    engine = known or one.engine
+    found = one.classified(engine)
+    if engine is None and found is not None:
+        engine = engine_of_class(found.name)
+    return engine or "flink", found
 
 
 def _ends_something(one: Pasted, found: Classified | None, engine: str | None) -> bool:
