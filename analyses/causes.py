@@ -76,8 +76,11 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "heap-full": ("out-of-memory", ("spark-heap",)),
     "container-killed": ("out-of-memory", ("spark-overhead",)),
     "memory-full": ("out-of-memory", ("spark-heap",)),
-    "network-buffers": ("insufficient-network-buffers", ()),
-    "not-enough-slots": ("not-enough-slots", ()),
+    "network-buffers": (
+        "insufficient-network-buffers",
+        ("larger-fraction", "larger-maximum", "fewer"),
+    ),
+    "not-enough-slots": ("not-enough-slots", ("more-slots",)),
     "jobmanager-lost": ("jobmanager-lost", ("pause",)),
     "leadership-lost": ("leadership-lost", ()),
     "taskmanager-lost": ("taskmanager-lost", ()),
@@ -711,6 +714,12 @@ CAUSES: Final[dict[str, Cause]] = {
                 restart_needed=True,
                 verify="Status.JVM.Memory metrics stay below their maximum",
             ),
+            "threads": Remedy(
+                text="Raise the limit of threads (ulimit -u, the container's pids limit), and take a thread "
+                "dump: clients that are opened and never closed leave threads behind",
+                restart_needed=True,
+                verify="the number of threads of the process does not grow",
+            ),
             "find-growth": Remedy(
                 text="Look for what grows: a heap dump for the heap, the number of loaded classes "
                 "for metaspace, RocksDB's block cache and iterators for the container",
@@ -1073,8 +1082,8 @@ CAUSES: Final[dict[str, Cause]] = {
         explanation="Its tasks run again elsewhere; until then batches take longer.",
         remedies={
             "reason": Remedy(
-                text="See why it was taken away",
-                restart_needed=True,
+                text="See why it was taken away: the end of its log, the cluster's events; exit code 137 is a "
+                "kill, mostly for memory, 143 a request to end",
                 verify="no executor removed",
             ),
         },

@@ -27,6 +27,7 @@ from flowdiag.parsers.flink.failures import lost_peer
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.records import Record, open_record
 from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, is_trace_line, read_trace
+from flowdiag.parsers.messages import parse_task
 from flowdiag.parsers.rows import Event, Row
 
 PASTE_BYTES: Final = 256 * 1024
@@ -47,7 +48,8 @@ class Pasted:
         local_us, utc_us: what the date above it, or in front of it, says.
         clock: as in `Prefix`: `time` where only the time of day is known.
         chain: classes and messages, outermost first.
-        python: the last line of a Python traceback inside it.
+        at: the offsets of the lines on which they begin.
+        python: the last line of a Python traceback inside it; `python_at`: where it begins.
         frames: how many of its lines are frames.
         level: of the record that it stands below; None for one that belongs to no record.
         inline: its date stands on the same line, so that it may be the message of a record.
@@ -60,11 +62,19 @@ class Pasted:
     clock: str | None = None
     chain: list[str] = field(default_factory=list)
     glued: list[str] = field(default_factory=list)
+    at: list[int] = field(default_factory=list)
+    python_at: int | None = None
     python: str | None = None
     frames: int = 0
     level: str | None = None
     inline: bool = False
     lines: list[str] = field(default_factory=list)
+
+    def add(self, offset: int, text: str) -> None:
+        """The next exception of the chain, and where its line begins."""
+        self.chain.append(text)
+        self.glued.append(text)
+        self.at.append(offset)
 
     def classified(self, engine: str | None = None) -> Classified | None:
         """Its class; a message that was wrapped in the middle of a word counts, too."""
@@ -74,14 +84,17 @@ class Pasted:
                 return found._replace(link=len(self.chain))
         return classify(self.chain, engine) or classify(self.glued, engine)
 
-    def cause(self, found: Classified | None, *, outer: bool) -> str:
-        """Class and message of what says why: the classified one, else the deepest."""
+    def cause(self, found: Classified | None, *, outer: bool) -> tuple[str, int]:
+        """Class and message of what says why, the classified one, else the deepest; and its offset."""
         if self.python is not None and (found is None or found.link >= len(self.chain) or outer):
-            return self.python
+            return self.python, self.offset if self.python_at is None else self.python_at
         said = found is not None and not outer and found.link < len(self.chain)
-        text = self.chain[found.link if said and found is not None else -1]
+        link = found.link if said and found is not None else -1
+        text = self.chain[link]
         lost = _LOST_TASK.search(text[:_MESSAGE])
-        return text[lost.end() :] if lost is not None and text[lost.end() :].strip() else text
+        if lost is not None and text[lost.end() :].strip():
+            text = text[lost.end() :]
+        return text, self.at[link]
 
     @property
     def user_frame(self) -> str | None:
@@ -227,7 +240,7 @@ _ENDED = re.compile(r"StreamingQueryException|Job aborted|Writing job aborted|Py
 
 def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row:
     outer = found is not None and is_outer(found.name)
-    cause = one.cause(found, outer=outer)
+    cause, offset = one.cause(found, outer=outer)
     fields: dict[str, str] = {"exception": one.chain[0][:CAUSE_CHARACTERS]}
     if found is not None:
         fields["class"] = found.name
@@ -238,7 +251,7 @@ def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row
         fields["user_frame"] = frame
     row: Row = {
         "source": source,
-        "offset": one.offset,
+        "offset": offset,
         "template": "bare-exception",
         "local_us": one.local_us,
         "utc_us": one.utc_us,
@@ -252,6 +265,7 @@ def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row
     if engine == "spark":
         return row | _of_query(one, fields)
     row["event"] = Event.EXCEPTION.value
+    row |= _who(one)
     if found is not None and found.kind == "taskmanager-lost":
         peer = next((p for text in reversed(one.chain) if any(p := lost_peer(text))), None)
         if peer is not None:
@@ -259,6 +273,28 @@ def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row
             if _SILENT.search(cause):
                 row["taskmanager"], row["host"] = peer
     return row
+
+
+_OF_TASK = re.compile(
+    r"(?:for operator|Task) '?(?P<task>[^\n']{1,300}?\([0-9]{1,6}/[0-9]{1,6}\)(?:#[0-9]{1,6})?)"
+    r"|state backend for (?P<operator>[\w$ .-]{1,200}?)_[0-9a-f]{32}_(?P<subtask>\([0-9]{1,6}/[0-9]{1,6}\))"
+    r"|OperatorCoordinator for '(?P<source>[^'\n]{1,300})'"
+)
+
+
+def _who(one: Pasted) -> Row:
+    """The subtask, operator or source that an exception of Flink's names, as columns; outermost first."""
+    found = next((hit for text in one.chain if (hit := _OF_TASK.search(text[:_MESSAGE]))), None)
+    if found is None:
+        return {}
+    if found["source"] is not None:
+        return {"task": found["source"]}
+    name = parse_task(found["task"] or f"{found['operator']} {found['subtask']}")
+    return {
+        "task": name.task,
+        "subtask_index": name.subtask_index,
+        "parallelism": name.parallelism,
+    }
 
 
 def _of_query(one: Pasted, fields: dict[str, str]) -> Row:
@@ -485,15 +521,14 @@ class _Segments:
             block = self._begin(offset)
         block.lines.append(text)
         if not text.lstrip().startswith(("Suppressed", "Wrapped")) and below["text"].strip():
-            self._link(block, below["text"])
+            self._link(offset, block, below["text"])
 
-    def _link(self, block: Pasted, text: str) -> None:
+    def _link(self, offset: int, block: Pasted, text: str) -> None:
         wrapper = _SERIAL.match(text)
         if wrapper is not None:
             text = text[wrapper.end() :]
         if text.strip() and "CIRCULAR REFERENCE" not in text[:40]:
-            block.chain.append(text.strip()[:_MESSAGE])
-            block.glued.append(text.strip()[:_MESSAGE])
+            block.add(offset, text.strip()[:_MESSAGE])
         self._again = False
 
     def _element(self, offset: int, text: str, counted: bool = False) -> None:
@@ -501,7 +536,7 @@ class _Segments:
         if block is None or self._again or counted or self._stamp is not None:
             block = self._begin(offset)
         block.lines.append(text)
-        self._link(block, text)
+        self._link(offset, block, text)
         if _PYTHON_BEGIN in text:
             self._python = True
 
@@ -522,12 +557,11 @@ class _Segments:
             return False
         self._python = False
         if "Py4J" in bare[:80] or "pyspark.errors" in bare[:40]:
-            self._link(self._block, bare)
+            self._link(offset, self._block, bare)
         else:
-            self._block.python = bare[:_MESSAGE]
+            self._block.python, self._block.python_at = bare[:_MESSAGE], offset
             if not self._block.chain:
-                self._block.chain.append(bare[:_MESSAGE])
-                self._block.glued.append(bare[:_MESSAGE])
+                self._block.add(offset, bare[:_MESSAGE])
         return True
 
     def _other(self, offset: int, text: str, bare: str) -> None:
