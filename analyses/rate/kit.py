@@ -27,7 +27,7 @@ from flowdiag.analyses.finding import (
     cite,
     grade,
 )
-from flowdiag.analyses.flink.judging import milliseconds
+from flowdiag.analyses.flink.judging import milliseconds, without_package
 from flowdiag.analyses.rate import judging
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate import state as present
@@ -106,6 +106,7 @@ __all__ = [
     "setting",
     "short_of_time",
     "slowest",
+    "without_package",
 ]
 
 

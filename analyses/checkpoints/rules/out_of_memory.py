@@ -135,8 +135,10 @@ def _sizes(root: Incident) -> Iterator[Measurement]:
     for name in _SIZES:
         value = said.values.get(name) if said is not None else None
         if value is not None:
-            yield measured(name, float(value), "bytes") if value.isdecimal() else measured(
-                name, value
+            yield (
+                measured(name, float(value), "bytes")
+                if value.isdecimal()
+                else measured(name, value)
             )
 
 

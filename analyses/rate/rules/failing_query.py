@@ -32,7 +32,6 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.causes import CAUSE_OF_CLASS, cause_of_class
-from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.rate.kit import (
     Action,
     Assessed,
@@ -54,6 +53,7 @@ from flowdiag.analyses.rate.kit import (
     records_of,
     remedies,
     say,
+    without_package,
 )
 from flowdiag.analyses.rate.troubles import error_of, rank_of
 from flowdiag.parsers.exceptions import Classified
