@@ -52,6 +52,7 @@ class Pasted:
         python: the last line of a Python traceback inside it; `python_at`: where it begins.
         frames: how many of its lines are frames.
         level: of the record that it stands below; None for one that belongs to no record.
+        task, location: what stands beside it in a row of the web UI's table of exceptions.
         inline: its date stands on the same line, so that it may be the message of a record.
         lines: of the trace, without dresses.
     """
@@ -67,6 +68,8 @@ class Pasted:
     python: str | None = None
     frames: int = 0
     level: str | None = None
+    task: str | None = None
+    location: str | None = None
     inline: bool = False
     lines: list[str] = field(default_factory=list)
 
@@ -139,7 +142,8 @@ def _undressed(text: str, escaped: bool) -> list[str]:
     text = text.replace("\xa0", " ")
     pieces = [text]
     stripped = text.strip()
-    if stripped[:1] in '["{,' or stripped.endswith(('"', '",', '"]', '"}')):
+    ends = stripped.endswith(('"', '",', '"]', '"}')) and stripped.count('"') % 2 == 1
+    if stripped[:1] in '["{,' or ends:
         key = _KEY.match(text)
         text = text[key.end() :] if key is not None else text
         bare = text.strip().strip("[]{}, ")
@@ -284,6 +288,14 @@ _OF_TASK = re.compile(
 
 def _who(one: Pasted) -> Row:
     """The subtask, operator or source that an exception of Flink's names, as columns; outermost first."""
+    if one.task is not None:
+        name = parse_task(one.task)
+        return {
+            "task": name.task,
+            "subtask_index": name.subtask_index,
+            "parallelism": name.parallelism,
+            "host": one.location,
+        }
     found = next((hit for text in one.chain if (hit := _OF_TASK.search(text[:_MESSAGE]))), None)
     if found is None:
         return {}
@@ -333,6 +345,12 @@ _ELEMENT = re.compile(
     r"\s{0,40}(?:Exception in thread \"[^\"\n]{0,200}\" |: ?|Root exception:? |Exception: |\[)?"
     rf"(?=[\w$.]{{3,400}}{_ENDS}(?:[:;\])]|\s|\Z))"
     rf"(?P<text>(?:{_NAME}|[A-Z][a-z0-9]\w{{2,100}}{_ENDS})(?:\Z|[:;] ?.*|\s*\Z|\s\(.*))"
+)
+# Exception, name of the task, location: as the web UI's table of exceptions is copied.
+_TABLE_ROW = re.compile(
+    r"(?P<text>[^\t|]{3,3000}?)(?:\t| \| | {2,8})\s{0,4}(?P<task>[^\t|]{1,300}\([0-9]{1,6}/[0-9]{1,6}\))"
+    r"(?:(?:\t| \| | {2,8})\s{0,4}(?:(?P<host>[\w.-]{1,255}):[0-9]{1,5}\S{0,60}|\(unassigned\)|\S{1,300})?)?"
+    r"[\s|]{0,20}\Z"
 )
 _BELOW = re.compile(r"\s{0,40}(?:Caused by|Wrapped by|Suppressed|Root cause): ?(?P<text>.*)")
 _FRAMEISH = re.compile(
@@ -486,6 +504,8 @@ class _Segments:
             return
         if self._python_line(offset, text, bare):
             return
+        if self._table_row(offset, text):
+            return
         counted = _COUNT.match(text)
         element = _ELEMENT.match(text, counted.end() if counted is not None else 0)
         if element is not None:
@@ -540,6 +560,17 @@ class _Segments:
         if _PYTHON_BEGIN in text:
             self._python = True
 
+    def _table_row(self, offset: int, text: str) -> bool:
+        """A row of the web UI's table: what its exception is, and of which task."""
+        row = _TABLE_ROW.match(text)
+        element = _ELEMENT.match(row["text"].strip()) if row is not None else None
+        if row is None or element is None:
+            return False
+        self._element(offset, element["text"], counted=True)
+        if self._block is not None:
+            self._block.task, self._block.location = row["task"], row["host"]
+        return True
+
     def _python_line(self, offset: int, text: str, bare: str) -> bool:
         """A line of a Python traceback; its last one is what Python says went wrong."""
         if bare.startswith(_PYTHON_BEGIN):
@@ -576,6 +607,8 @@ class _Segments:
                 self._stamp, self._level = stamp, None
                 return
             self._stamp = stamp
+            if self._table_row(offset, rest):
+                return
             element = _ELEMENT.match(rest)
             if element is not None:
                 self._element(offset, element["text"])

@@ -186,6 +186,30 @@ def test_any_split_gives_the_same_rows(tmp_path: Path) -> None:
     assert parts == [row["cause"] for row in pasted(path)]
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        "2023-11-08 12:40:56\t{}\tSource: orders -> Map (1/4)\tworker-2:40613",
+        "| 2023-11-08 12:40:56 | {} | Source: orders -> Map (1/4) | worker-2:40613 |",
+        "{}\tSource: orders -> Map (1/4)\tworker-2:40613",
+    ],
+)
+def test_a_row_of_the_table_of_exceptions_names_the_task(row: str, tmp_path: Path) -> None:
+    path = tmp_path / "paste"
+    said = "java.lang.NumberFormatException"
+    trace_of_it = joined([f'{said}: For input string: "n/a"', "\tat com.acme.Parse.map(P.java:9)"])
+    path.write_text("Time\tException\tName\tLocation\n" + row.format(said) + "\n" + trace_of_it)
+    (found,) = pasted(path)
+    assert found["cause"] == f'{said}: For input string: "n/a"'
+    assert (found["task"], found["subtask_index"], found["parallelism"], found["host"]) == (
+        "Source: orders -> Map",
+        0,
+        4,
+        "worker-2",
+    )
+    assert (found["local_us"] is None) is ("2023" not in row)
+
+
 # --- root and consequences ------------------------------------------------------------------------
 
 

@@ -169,6 +169,48 @@ def test_a_log_that_quotes_an_answer_stays_a_log(tmp_path: Path) -> None:
     assert [row["event"] for row in rows_of(text, tmp_path)] == ["checkpoint_triggered"]
 
 
+EXPIRED = f"Checkpoint 4 of job {JOB} expired before completing."
+FLINK_LINE = (
+    "2026-11-21 06:00:00,000 INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] -"
+    f" Triggering checkpoint 1 (type=CHECKPOINT) @ 1795240801000 for job {JOB}.\n"
+)
+SPARK_LINE = "26/11/21 06:00:09 INFO JobScheduler: Added jobs for time 1795240801000 ms\n"
+BODIES = (
+    (FLINK_LINE, f'2026-11-21 06:00:01,000 INFO  com.acme.Audit [] - sent {{"text":"{EXPIRED}"}}'),
+    (FLINK_LINE, f'2026-11-21 06:00:01,000 INFO  com.acme.Audit [] - [{{"text":"{EXPIRED}"}}]'),
+    (
+        FLINK_LINE,
+        f'2026-11-21 06:00:01,000 INFO  com.acme.Audit [] - sent\n{{\n  "text": "{EXPIRED}"\n}}',
+    ),
+    (
+        FLINK_LINE,
+        (
+            "2026-11-21 06:00:01,000 INFO  com.acme.Audit [] - sent:\n{\n"
+            f'  "to": [\n    "ops"\n  ],\n  "text": "{EXPIRED}"\n}}'
+        ),
+    ),
+    (
+        SPARK_LINE,
+        (
+            '26/11/21 06:00:10 INFO Audit: sent {"at": 1, "text":"Error running job streaming job'
+            ' 1795240801000 ms.0"}'
+        ),
+    ),
+    (
+        SPARK_LINE,
+        (
+            '26/11/21 06:00:10 INFO Audit: sent {"error":"org.apache.spark.sql.streaming.Streaming'
+            'QueryException: x\\n\\tat org.apache.spark.A.b(A.scala:1)"}'
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize(("record", "quoting"), BODIES)
+def test_what_a_body_quotes_happened_elsewhere(record: str, quoting: str, tmp_path: Path) -> None:
+    assert len(rows_of(f"{record}{quoting}\n{record}", tmp_path)) == 2
+
+
 @pytest.mark.parametrize("text", ["", "{ [123 bytes data]", "[INFO] hello", "{not: json}", "]{"])
 def test_what_only_begins_like_json_is_none(text: str) -> None:
     assert json_printed(text.encode()) is None
