@@ -33,7 +33,13 @@ _WORDS: Final[dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...]]]] = {
         ),
     ),
     "rate": (
-        (b"Streaming query made progress", b"onBatchCompleted", b"Total delay:", b"MicroBatch"),
+        (
+            b"Streaming query made progress",
+            b"onBatchCompleted",
+            b"Total delay:",
+            b"MicroBatch",
+            b"triggerExecution",
+        ),
         (b"is falling behind", b"Error running job streaming job", b"StreamingQueryException"),
     ),
     "queues": (
