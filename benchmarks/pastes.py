@@ -37,6 +37,7 @@ from flowdiag.cli.settings import Settings
 from flowdiag.parsers.sources.discover import Discovery, discover, of_engine
 from flowdiag.parsers.split import Split, parse_split
 from tests.parsers.traces import CUT, DRESSES, HEADED
+from tests.unmeasured import measured as measured_alone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,13 +105,16 @@ class Judged:
     """Answers, each of a set of rows asked for once."""
 
     def __init__(
-        self, folder: Path, session: Callable[[], SparkSession], measured: Path | None = None
+        self,
+        folder: Path,
+        session: Callable[[], SparkSession] | None,
+        measured: Path | None = None,
     ) -> None:
         """Nothing is measured yet.
 
         Args:
             folder: for the files.
-            session: waits for Spark.
+            session: waits for Spark; None: what rows alone tell is assembled without it, the rest left out.
             measured: a folder that keeps what was measured; None: nothing is kept.
         """
         self._folder = folder
@@ -131,7 +135,8 @@ class Judged:
         found, chosen = self.inputs(text)
         if chosen is None:
             return Answer(verdict="inconclusive", why="no command fits")
-        return judge(paste, chosen, self.report(found, chosen))
+        report = self.report(found, chosen)
+        return judge(paste, chosen, report) if report is not None else None
 
     def inputs(self, text: str) -> tuple[Discovery, str | None]:
         """A file with the text, and the command that it chooses."""
@@ -141,15 +146,21 @@ class Judged:
         ranked = fits(found.sources)
         return found, ranked[0].topic if ranked else None
 
-    def report(self, found: Discovery, chosen: str) -> Report:
-        """The report of a command on these inputs."""
+    def report(self, found: Discovery, chosen: str) -> Report | None:
+        """The report of a command on these inputs; None only without Spark."""
         wanted = of_engine(found, ENGINES[chosen])
         key = hashlib.sha256(f"{chosen} {signature(wanted)}".encode()).hexdigest()
         if key not in self._known:
             topics, looked = (topic(chosen),), look((topic(chosen),), wanted, Options())
             kept = None if self._measured is None else self._measured / key
-            if kept is not None and kept.exists():
-                facts: Measured = pickle.loads(kept.read_bytes())
+            facts: Measured | None
+            if self._session is None:
+                facts = measured_alone(chosen, wanted)
+                if facts is None:
+                    return None
+            elif kept is not None and kept.exists():
+                facts = pickle.loads(kept.read_bytes())
+                assert facts is not None
             else:
                 facts = measure(topics, looked, self._session)
                 if kept is not None:
@@ -265,6 +276,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     parser.add_argument("--show", help="print the report of the pastes whose name holds this")
+    parser.add_argument("--quick", action="store_true", help="without Spark, what can be")
     parser.add_argument("--dress", default="bare", help="in which --show puts them on")
     parser.add_argument("--measured", type=Path, help="keeps what Spark measures from run to run")
     given = parser.parse_args()
@@ -282,7 +294,7 @@ def main() -> int:
         started: list[SparkStarter] = []
         if given.measured is not None:
             given.measured.mkdir(parents=True, exist_ok=True)
-        asked = Judged(Path(folder), session, given.measured)
+        asked = Judged(Path(folder), None if given.quick else session, given.measured)
         if given.show is not None:
             _show(asked, given.show, given.dress)
             return 0
@@ -294,7 +306,7 @@ def main() -> int:
                     print(f"{paste.id} | {dress}: {answer.verdict}: {answer.why}", flush=True)
         print(page(answered))
         print(f"{asked.measured} measured", file=sys.stderr)
-    if given.write:
+    if given.write and not given.quick:
         PAGE.write_text(page(answered))
     return int(any(a.verdict == "wrong" for _, answers in answered for a in answers.values()))
 
@@ -309,8 +321,9 @@ def _show(asked: Judged, name: str, dress: str) -> None:
             continue
         found, chosen = asked.inputs(text)
         print(f"===== {paste.id}: flowdiag {chosen}: {asked.answer(paste, dress)}")
-        if chosen is not None:
-            print(table.render(asked.report(found, chosen), Page(width=110)))
+        report = asked.report(found, chosen) if chosen is not None else None
+        if report is not None:
+            print(table.render(report, Page(width=110)))
 
 
 if __name__ == "__main__":
