@@ -6,7 +6,7 @@ about a cause; rules fill in places, values and the option's key for the version
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from flowdiag.analyses.option_types import Value
@@ -750,7 +750,17 @@ CAUSES: Final[dict[str, Cause]] = {
                 restart_needed=True,
                 verify="no executor killed for its memory",
             ),
+            "more-task-heap": replace(SHARED["size-memory"], option="task-heap"),
+            "more-metaspace": replace(SHARED["size-memory"], option="metaspace"),
+            "more-direct": replace(SHARED["size-memory"], option="direct"),
+            "more-overhead": replace(SHARED["size-memory"], option="overhead"),
             "more": SHARED["size-memory"],
+            "threads": Remedy(
+                text="Raise the limit of threads (ulimit -u, the container's pids limit), and take a thread "
+                "dump: clients that are opened and never closed leave threads behind",
+                restart_needed=True,
+                verify="the number of threads of the process does not grow",
+            ),
             "find-growth": Remedy(
                 text="Look for what grows: a heap dump for the heap, the number of loaded classes "
                 "for metaspace, RocksDB's block cache and iterators for the container",
@@ -1116,8 +1126,8 @@ CAUSES: Final[dict[str, Cause]] = {
         explanation="Its tasks run again elsewhere; until then batches take longer.",
         remedies={
             "reason": Remedy(
-                text="See why it was taken away",
-                restart_needed=True,
+                text="See why it was taken away: the end of its log, the cluster's events; exit code 137 is a "
+                "kill, mostly for memory, 143 a request to end",
                 verify="no executor removed",
             ),
         },

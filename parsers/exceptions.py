@@ -152,6 +152,11 @@ def kind_of_class(name: str) -> str | None:
     return next((one.kind for one in classes() if one.name == name), None)
 
 
+def engine_of_class(name: str) -> str | None:
+    """The engine at work where a class of exceptions comes up; None: either."""
+    return next((one.engine for one in classes() if one.name == name), None)
+
+
 def kind_of_chain(chain: Sequence[str]) -> str | None:
     """The kind of failure that a chain is, classified or not: `failure_kind` of all of it."""
     found = classify(chain)
@@ -174,7 +179,7 @@ _OPTION = re.compile(
     r"(?<![\w./$:-])(?:taskmanager|jobmanager|execution|state|akka|pekko|slot|slotmanager|cluster|heartbeat"
     r"|restart-strategy|high-availability|classloader|task|pipeline|parallelism|table|rest|kubernetes"
     r"|yarn|fs|s3|spark|failOnDataLoss|mergeSchema|transaction|max|request|delivery)"
-    r"(?:[.-][a-zA-Z0-9]+){1,8}(?![\w/(:$-])"
+    r"(?:[.-][a-zA-Z0-9]+){1,8}(?!\.?[\w/(:$-])"
 )
 _NO_OPTION: Final = (".java", ".scala", ".jar", ".py", ".example", ".com", ".net", ".org", ".local")
 
@@ -184,6 +189,8 @@ def options_named(text: str) -> tuple[str, ...]:
 
     >>> options_named("by setting the keys 'taskmanager.memory.network.min', 'task.x.y' of s3.example")
     ('taskmanager.memory.network.min', 'task.x.y')
+    >>> options_named("akka.pattern.AskTimeoutException: raise akka.ask.timeout.")
+    ('akka.ask.timeout',)
     """
     return tuple(dict.fromkeys(_keys(text)))[:_OPTIONS]
 

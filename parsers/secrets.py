@@ -35,7 +35,8 @@ _SECRETS: Final = (
     ),
     (r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}", rf"\1 {MASK}", ("bearer", "basic")),
     (
-        rf"""(?i)([\w.-]*(?:{_KEYS})[\w.-]*)(\\?["']?\s*(?:[=:]|=>)\s*)(?:{_VALUE})""",
+        # Not the class of an exception: its message follows.
+        rf"""(?i)((?![\w.$]*(?:Exception|Error):\s)[\w.-]*(?:{_KEYS})[\w.-]*)(\\?["']?\s*(?:[=:]|=>)\s*)(?:{_VALUE})""",
         rf"\1\2{MASK}",
         ("pass", "pwd", "secret", "token", "credential", "authorization", "jaas", "key", "sig"),
     ),

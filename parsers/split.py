@@ -30,6 +30,8 @@ from flowdiag.parsers.lines.scan import LineScanner
 from flowdiag.parsers.rows import EVENTS, Event, Row, RowBuilder, Tally
 from flowdiag.parsers.sources.open import Source, open_source, stream_error
 from flowdiag.parsers.spark.events import EventReader, fit
+from flowdiag.parsers.spark.reports import TEXT_BYTES as REPORT_TEXT_BYTES
+from flowdiag.parsers.spark.reports import holds_report, printed_reports
 from flowdiag.parsers.spark.rest import answer_rows
 
 TASK_BYTES: Final = 96 * 1024 * 1024
@@ -182,6 +184,7 @@ def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
         yield from reader.folder.flush()
         if split.start == 0:
             _add_pasted(task, failed if split.end < 0 else None)
+            _add_reports(task)
         tally.error = stream_error(stream) or scanner.error
         reader.look_at_edges()
     finally:
@@ -231,6 +234,22 @@ def _add_pasted(task: _Task, failed: bool | None) -> None:
         tally.recognised += 1
         if row.get("clock") is None:
             tally.saw(row["local_us"] if row["local_us"] is not None else row["utc_us"])
+
+
+def _add_reports(task: _Task) -> None:
+    """Add the reports of streaming queries that somebody printed between the records, or alone."""
+    source = task.split.source
+    if source.engine == "flink" or not 0 <= source.size <= REPORT_TEXT_BYTES:
+        return
+    with open_source(source) as stream:
+        data = stream.read(REPORT_TEXT_BYTES)
+    if not holds_report(data):
+        return
+    for offset, row in printed_reports(data):
+        task.rows.add({"source": source.index, "offset": offset, "template": "printed", **row})
+        task.tally.candidates += 1
+        task.tally.recognised += 1
+        task.tally.saw(row["utc_us"])
 
 
 def _fails(text: bytes, source: Source) -> bool:

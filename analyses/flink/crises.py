@@ -223,23 +223,30 @@ _VALUES: Final = frozenset(
 )
 # Kind of memory, and what says so.
 _MEMORY: Final = (
-    ("metaspace", "Metaspace"),
-    ("direct", "Direct buffer memory"),
+    ("metaspace", "Metaspace|PermGen"),
+    ("direct", "Direct buffer memory|OutOfDirectMemoryError|direct out-of-memory"),
+    ("threads", "native thread"),
     (
         "container",
         r"physical|OOMKilled|virtual|Exit (?:code|status):? ?-?1(?:03|04|37)|memory limit",
     ),
-    ("heap", "heap space|GC overhead"),
+    ("heap", "heap space|GC overhead|array size exceeds"),
 )
 
 
 def memory_kind(incident: Incident) -> str:
-    """Which memory ran out, by the words of the record: heap, metaspace, direct or container."""
+    """Which memory ran out, by the words of the record.
+
+    Returns:
+        heap, metaspace, direct, container, threads (a process may start no more), or unknown.
+    """
     text = " ".join((incident.cause or "", *incident.text.values()))
     for kind, pattern in _MEMORY:
         if re.search(pattern, text, re.IGNORECASE):
             return kind
-    return "container" if incident.kind != "task-failure" else "heap"
+    if incident.kind in _FAILURES:  # a container that is killed says so
+        return "heap" if incident.kind == "task-failure" else "unknown"
+    return "container"
 
 
 def crises(job: JobFacts, facts: ClusterFacts | None = None) -> tuple[Crisis, ...]:

@@ -329,6 +329,20 @@ def exception_text(text: str | None, most: int = 200) -> str:
     return say.shorten(next(filter(None, said), ""), most)
 
 
+def without_package(text: str) -> str:
+    """An exception with its class alone, for a title.
+
+    >>> without_package("org.apache.kafka.common.errors.TimeoutException: Topic a.b.C is missing")
+    'TimeoutException: Topic a.b.C is missing'
+    >>> without_package("a host of example.com.X is gone")
+    'a host of example.com.X is gone'
+    """
+    return _PACKAGE.sub("", text, count=1)
+
+
+_PACKAGE: Final = re.compile(r"\A(?:[a-z_][\w$]{0,60}\.){1,20}(?=[A-Z][\w$]{0,120}(?::|\Z))")
+
+
 def _unwrapped(cause: str) -> str:
     line = " ".join(cause.split())
     for wrapper in _WRAPPERS:

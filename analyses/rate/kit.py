@@ -31,7 +31,7 @@ from flowdiag.analyses.finding import (
     grade,
     weigh,
 )
-from flowdiag.analyses.flink.judging import milliseconds
+from flowdiag.analyses.flink.judging import milliseconds, without_package
 from flowdiag.analyses.option_types import (
     BATCH_INTERVAL,
     TRIGGER_INTERVAL,
@@ -124,6 +124,7 @@ __all__ = [
     "short_of_time",
     "slowest",
     "weigh",
+    "without_package",
     "write",
 ]
 

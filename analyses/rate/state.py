@@ -532,7 +532,9 @@ def query_state(query: QueryFacts) -> StreamState:
     if failed and not recovered(query):
         return StreamState(
             stability=Stability.FAILING,
-            because=f"{failed} of {len(query.runs)} runs ended with an exception",
+            because="it ended with an exception"
+            if failed == len(query.runs) == 1
+            else f"{failed} of {len(query.runs)} runs ended with an exception",
             interval_ms=interval,
             processing_ms=median(durations) if durations else None,
             failed=failed,

@@ -1,13 +1,14 @@
 """Which command fits an input, told by a look at its text: for those who gave it to another, or to none.
 
 Cheap on purpose: no record is parsed. Words that only one topic's inputs hold are counted in the first part
-of each, and what is the matter counts more than what is there every day.
+of each, and what is the matter counts more than what is there every day. An exception that stands by itself
+is classified: its words are those of many topics, and one of them convicts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -35,7 +36,13 @@ _WORDS: Final[dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...]]]] = {
         ),
     ),
     "rate": (
-        (b"Streaming query made progress", b"onBatchCompleted", b"Total delay:", b"MicroBatch"),
+        (
+            b"Streaming query made progress",
+            b"onBatchCompleted",
+            b"Total delay:",
+            b"MicroBatch",
+            b"triggerExecution",
+        ),
         (b"is falling behind", b"Error running job streaming job", b"StreamingQueryException"),
     ),
     "queues": (
@@ -64,6 +71,20 @@ _WORDS: Final[dict[str, tuple[tuple[bytes, ...], tuple[bytes, ...]]]] = {
 }
 
 
+# What keeps a job from running at all; every other exception of Flink is one of a job that ran.
+_OF_STARTS: Final = frozenset(
+    {
+        "not-enough-slots",
+        "submission-failed",
+        "frame-too-large",
+        "invalid-options",
+        "invalid-sql",
+        "state-has-no-operator",
+    }
+)
+_EXCEPTION: Final = 10 * _TROUBLE  # what an exception by itself counts
+
+
 class Fit(NamedTuple):
     """A command, and how much speaks for it."""
 
@@ -89,6 +110,8 @@ def fits(sources: Iterable[Source]) -> list[Fit]:
                 continue
             scores[topic] += sum(min(text.count(word), _MOST) for word in usual)
             scores[topic] += _TROUBLE * sum(min(text.count(word), _MOST) for word in trouble)
+        for topic in _judges(source, text):
+            scores[topic] += _EXCEPTION
     order = list(_WORDS)
     found = [Fit(topic, score) for topic, score in scores.items() if score]
     return sorted(found, key=lambda fit: (-fit.score, order.index(fit.topic)))
@@ -114,6 +137,27 @@ def engines_of(sources: Iterable[Source]) -> tuple[tuple[Source, ...], frozenset
         for source in sources
     )
     return whose, frozenset(known) or frozenset({usual})
+
+
+def _judges(source: Source, text: bytes) -> Iterator[str]:
+    """Who judges the exceptions of a text that stand by themselves: a topic for each."""
+    if source.kind == "not-read" or not any(word in text for word in _THROWN):
+        return
+    from flowdiag.parsers.lines.pastes import HEAD_BYTES, PASTE_BYTES, exceptions_in, whose
+
+    whole = len(text) <= PASTE_BYTES
+    known = source.engine if source.engine in ("flink", "spark") else None
+    for one in exceptions_in(text if whole else text[:HEAD_BYTES], whole=whole):
+        if one.level is not None or (one.inline and not one.frames):
+            continue  # of a record
+        engine, found = whose(one, known)
+        if engine == "spark":
+            yield "rate"
+        else:
+            yield "startup" if found is not None and found.name in _OF_STARTS else "checkpoints"
+
+
+_THROWN: Final = (b"Exception", b"Error", b"Throwable", b"Failure")
 
 
 def _head(source: Source, most: int) -> bytes:

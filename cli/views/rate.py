@@ -242,14 +242,14 @@ def _badness(batch: RateBatch) -> tuple[int, float, float, int]:
 
 
 def _query(query: RateQuery, page: Page, clock: words.Clock) -> list[RenderableType]:
-    counts = say.plural(len(query.triggers), "trigger")
+    counts = say.plural(len(query.triggers), "trigger") if query.triggers else "no trigger seen"
     if len(query.runs) > 1:
         counts += f" in {say.plural(len(query.runs), 'run')}"
     if query.trigger_interval_ms:
         origin = {"option": "", "log": "", "observed": ", as observed"}
         counts += f" every {say.duration(query.trigger_interval_ms)}"
         counts += origin.get(query.trigger_interval_from or "", "")
-    name = query.name or query.id
+    name = query.name or query.id or "without a name"
     blocks: list[RenderableType] = [
         under(_summary(f"Query {printable(name)}", query.keeping, counts, None))
     ]

@@ -16,11 +16,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from flowdiag.parsers.exceptions import Classified, classify, is_outer, says_why
+from flowdiag.parsers.exceptions import (
+    Classified,
+    classify,
+    engine_of_class,
+    is_outer,
+    says_why,
+)
 from flowdiag.parsers.flink.failures import lost_peer
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.records import Record, open_record
 from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, is_trace_line, read_trace
+from flowdiag.parsers.messages import parse_task
 from flowdiag.parsers.rows import Event, Row
 
 PASTE_BYTES: Final = 256 * 1024
@@ -41,9 +48,11 @@ class Pasted:
         local_us, utc_us: what the date above it, or in front of it, says.
         clock: as in `Prefix`: `time` where only the time of day is known.
         chain: classes and messages, outermost first.
-        python: the last line of a Python traceback inside it.
+        at: the offsets of the lines on which they begin.
+        python: the last line of a Python traceback inside it; `python_at`: where it begins.
         frames: how many of its lines are frames.
         level: of the record that it stands below; None for one that belongs to no record.
+        task, location: what stands beside it in a row of the web UI's table of exceptions.
         inline: its date stands on the same line, so that it may be the message of a record.
         lines: of the trace, without dresses.
     """
@@ -54,11 +63,21 @@ class Pasted:
     clock: str | None = None
     chain: list[str] = field(default_factory=list)
     glued: list[str] = field(default_factory=list)
+    at: list[int] = field(default_factory=list)
+    python_at: int | None = None
     python: str | None = None
     frames: int = 0
     level: str | None = None
+    task: str | None = None
+    location: str | None = None
     inline: bool = False
     lines: list[str] = field(default_factory=list)
+
+    def add(self, offset: int, text: str) -> None:
+        """The next exception of the chain, and where its line begins."""
+        self.chain.append(text)
+        self.glued.append(text)
+        self.at.append(offset)
 
     def classified(self, engine: str | None = None) -> Classified | None:
         """Its class; a message that was wrapped in the middle of a word counts, too."""
@@ -68,14 +87,17 @@ class Pasted:
                 return found._replace(link=len(self.chain))
         return classify(self.chain, engine) or classify(self.glued, engine)
 
-    def cause(self, found: Classified | None, *, outer: bool) -> str:
-        """Class and message of what says why: the classified one, else the deepest."""
+    def cause(self, found: Classified | None, *, outer: bool) -> tuple[str, int]:
+        """Class and message of what says why, the classified one, else the deepest; and its offset."""
         if self.python is not None and (found is None or found.link >= len(self.chain) or outer):
-            return self.python
+            return self.python, self.offset if self.python_at is None else self.python_at
         said = found is not None and not outer and found.link < len(self.chain)
-        text = self.chain[found.link if said and found is not None else -1]
+        link = found.link if said and found is not None else -1
+        text = self.chain[link]
         lost = _LOST_TASK.search(text[:_MESSAGE])
-        return text[lost.end() :] if lost is not None and text[lost.end() :].strip() else text
+        if lost is not None and text[lost.end() :].strip():
+            text = text[lost.end() :]
+        return text, self.at[link]
 
     @property
     def user_frame(self) -> str | None:
@@ -120,7 +142,8 @@ def _undressed(text: str, escaped: bool) -> list[str]:
     text = text.replace("\xa0", " ")
     pieces = [text]
     stripped = text.strip()
-    if stripped[:1] in '["{,' or stripped.endswith(('"', '",', '"]', '"}')):
+    ends = stripped.endswith(('"', '",', '"]', '"}')) and stripped.count('"') % 2 == 1
+    if stripped[:1] in '["{,' or ends:
         key = _KEY.match(text)
         text = text[key.end() :] if key is not None else text
         bare = text.strip().strip("[]{}, ")
@@ -179,13 +202,26 @@ def paste_rows(
     """
     known = engine if engine in ("flink", "spark") else None
     for one in exceptions_in(data, whole=whole):
-        who = known or one.engine
-        found = one.classified(who)
+        who, found = whose(one, known)
         if one.inline and not one.frames:
             continue
         if one.level is not None and (failed or not _ends_something(one, found, who)):
             continue
-        yield _row(one, found, who or "flink", source)
+        yield _row(one, found, who, source)
+
+
+def whose(one: Pasted, known: str | None) -> tuple[str, Classified | None]:
+    """Whose exception it is, flink or spark, and its class.
+
+    Args:
+        one: the exception.
+        known: the engine that wrote the text, where that is known.
+    """
+    engine = known or one.engine
+    found = one.classified(engine)
+    if engine is None and found is not None:
+        engine = engine_of_class(found.name)
+    return engine or "flink", found
 
 
 def _ends_something(one: Pasted, found: Classified | None, engine: str | None) -> bool:
@@ -208,7 +244,7 @@ _ENDED = re.compile(r"StreamingQueryException|Job aborted|Writing job aborted|Py
 
 def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row:
     outer = found is not None and is_outer(found.name)
-    cause = one.cause(found, outer=outer)
+    cause, offset = one.cause(found, outer=outer)
     fields: dict[str, str] = {"exception": one.chain[0][:CAUSE_CHARACTERS]}
     if found is not None:
         fields["class"] = found.name
@@ -219,7 +255,7 @@ def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row
         fields["user_frame"] = frame
     row: Row = {
         "source": source,
-        "offset": one.offset,
+        "offset": offset,
         "template": "bare-exception",
         "local_us": one.local_us,
         "utc_us": one.utc_us,
@@ -233,6 +269,7 @@ def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row
     if engine == "spark":
         return row | _of_query(one, fields)
     row["event"] = Event.EXCEPTION.value
+    row |= _who(one)
     if found is not None and found.kind == "taskmanager-lost":
         peer = next((p for text in reversed(one.chain) if any(p := lost_peer(text))), None)
         if peer is not None:
@@ -240,6 +277,36 @@ def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row
             if _SILENT.search(cause):
                 row["taskmanager"], row["host"] = peer
     return row
+
+
+_OF_TASK = re.compile(
+    r"(?:for operator|Task) '?(?P<task>[^\n']{1,300}?\([0-9]{1,6}/[0-9]{1,6}\)(?:#[0-9]{1,6})?)"
+    r"|state backend for (?P<operator>[\w$ .-]{1,200}?)_[0-9a-f]{32}_(?P<subtask>\([0-9]{1,6}/[0-9]{1,6}\))"
+    r"|OperatorCoordinator for '(?P<source>[^'\n]{1,300})'"
+)
+
+
+def _who(one: Pasted) -> Row:
+    """The subtask, operator or source that an exception of Flink's names, as columns; outermost first."""
+    if one.task is not None:
+        name = parse_task(one.task)
+        return {
+            "task": name.task,
+            "subtask_index": name.subtask_index,
+            "parallelism": name.parallelism,
+            "host": one.location,
+        }
+    found = next((hit for text in one.chain if (hit := _OF_TASK.search(text[:_MESSAGE]))), None)
+    if found is None:
+        return {}
+    if found["source"] is not None:
+        return {"task": found["source"]}
+    name = parse_task(found["task"] or f"{found['operator']} {found['subtask']}")
+    return {
+        "task": name.task,
+        "subtask_index": name.subtask_index,
+        "parallelism": name.parallelism,
+    }
 
 
 def _of_query(one: Pasted, fields: dict[str, str]) -> Row:
@@ -278,6 +345,12 @@ _ELEMENT = re.compile(
     r"\s{0,40}(?:Exception in thread \"[^\"\n]{0,200}\" |: ?|Root exception:? |Exception: |\[)?"
     rf"(?=[\w$.]{{3,400}}{_ENDS}(?:[:;\])]|\s|\Z))"
     rf"(?P<text>(?:{_NAME}|[A-Z][a-z0-9]\w{{2,100}}{_ENDS})(?:\Z|[:;] ?.*|\s*\Z|\s\(.*))"
+)
+# Exception, name of the task, location: as the web UI's table of exceptions is copied.
+_TABLE_ROW = re.compile(
+    r"(?P<text>[^\t|]{3,3000}?)(?:\t| \| | {2,8})\s{0,4}(?P<task>[^\t|]{1,300}\([0-9]{1,6}/[0-9]{1,6}\))"
+    r"(?:(?:\t| \| | {2,8})\s{0,4}(?:(?P<host>[\w.-]{1,255}):[0-9]{1,5}\S{0,60}|\(unassigned\)|\S{1,300})?)?"
+    r"[\s|]{0,20}\Z"
 )
 _BELOW = re.compile(r"\s{0,40}(?:Caused by|Wrapped by|Suppressed|Root cause): ?(?P<text>.*)")
 _FRAMEISH = re.compile(
@@ -431,6 +504,8 @@ class _Segments:
             return
         if self._python_line(offset, text, bare):
             return
+        if self._table_row(offset, text):
+            return
         counted = _COUNT.match(text)
         element = _ELEMENT.match(text, counted.end() if counted is not None else 0)
         if element is not None:
@@ -466,15 +541,14 @@ class _Segments:
             block = self._begin(offset)
         block.lines.append(text)
         if not text.lstrip().startswith(("Suppressed", "Wrapped")) and below["text"].strip():
-            self._link(block, below["text"])
+            self._link(offset, block, below["text"])
 
-    def _link(self, block: Pasted, text: str) -> None:
+    def _link(self, offset: int, block: Pasted, text: str) -> None:
         wrapper = _SERIAL.match(text)
         if wrapper is not None:
             text = text[wrapper.end() :]
         if text.strip() and "CIRCULAR REFERENCE" not in text[:40]:
-            block.chain.append(text.strip()[:_MESSAGE])
-            block.glued.append(text.strip()[:_MESSAGE])
+            block.add(offset, text.strip()[:_MESSAGE])
         self._again = False
 
     def _element(self, offset: int, text: str, counted: bool = False) -> None:
@@ -482,9 +556,20 @@ class _Segments:
         if block is None or self._again or counted or self._stamp is not None:
             block = self._begin(offset)
         block.lines.append(text)
-        self._link(block, text)
+        self._link(offset, block, text)
         if _PYTHON_BEGIN in text:
             self._python = True
+
+    def _table_row(self, offset: int, text: str) -> bool:
+        """A row of the web UI's table: what its exception is, and of which task."""
+        row = _TABLE_ROW.match(text)
+        element = _ELEMENT.match(row["text"].strip()) if row is not None else None
+        if row is None or element is None:
+            return False
+        self._element(offset, element["text"], counted=True)
+        if self._block is not None:
+            self._block.task, self._block.location = row["task"], row["host"]
+        return True
 
     def _python_line(self, offset: int, text: str, bare: str) -> bool:
         """A line of a Python traceback; its last one is what Python says went wrong."""
@@ -503,12 +588,11 @@ class _Segments:
             return False
         self._python = False
         if "Py4J" in bare[:80] or "pyspark.errors" in bare[:40]:
-            self._link(self._block, bare)
+            self._link(offset, self._block, bare)
         else:
-            self._block.python = bare[:_MESSAGE]
+            self._block.python, self._block.python_at = bare[:_MESSAGE], offset
             if not self._block.chain:
-                self._block.chain.append(bare[:_MESSAGE])
-                self._block.glued.append(bare[:_MESSAGE])
+                self._block.add(offset, bare[:_MESSAGE])
         return True
 
     def _other(self, offset: int, text: str, bare: str) -> None:
@@ -523,6 +607,8 @@ class _Segments:
                 self._stamp, self._level = stamp, None
                 return
             self._stamp = stamp
+            if self._table_row(offset, rest):
+                return
             element = _ELEMENT.match(rest)
             if element is not None:
                 self._element(offset, element["text"])

@@ -36,6 +36,9 @@ WRAPPED_LINES: Final = 3
 INNER_LINES: Final = 4000
 
 _REPORT_BEGIN: Final = "Starting metrics report"
+# A line of pretty JSON with a text, and what its other lines begin with.
+_MEMBER: Final = re.compile(r'\s{0,200}\{?\s{0,40}"[\w .@/-]{1,80}"\s{0,8}:\s{0,8}"')
+_OF_BODY: Final = (b"", b'"', b"{", b"}", b"[", b"]")
 _REPORT_END: Final = b"Finished metrics report"
 STRUCTURE: Final = (_REPORT_BEGIN, "Container: ", "LogType:", " <==")
 
@@ -155,7 +158,9 @@ class Reader:
             return offset, record, None
         above = open_record(before.data.decode("utf-8", "replace"))
         if not above.head.complete or not above.head.dated:
-            return offset, record, None
+            return None if self._quoted(record) else (offset, record, None)
+        if self._quoted(record):
+            return None
         joined = join(above, record)
         if above.head.alone or not body_of(above.head).strip():
             return before.offset, joined, None
@@ -169,6 +174,16 @@ class Reader:
         if found is None or found.template.loggers:
             return None
         return offset, record, found
+
+    def _quoted(self, record: Record) -> bool:
+        """Whether a line is one of a JSON body that a record above it quotes: nobody says that here."""
+        if record.json or not _MEMBER.match(record.head.text, record.head.inner):
+            return False
+        for line in self._scanner.above():
+            if line.data.lstrip()[:1] not in _OF_BODY:
+                head = open_record(line.data.decode("utf-8", "replace")).head
+                return head.complete and head.dated
+        return False
 
     def _inner_lines(self, line: Line, record: Record) -> Iterator[dict[str, Any]]:
         """Messages among the further lines of one JSON line, judged as if they were lines."""

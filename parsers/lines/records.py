@@ -194,6 +194,10 @@ def is_foreign(logger: str, engine: str = "flink") -> bool:
 
 _SEPARATED = re.compile(r"(?:^|- |-|: |\] ?|\| ?|[\t;,#=]|[\"'`(]|[-—>~:] )\s*\Z")
 _THROWN = re.compile(r"(?:Exception|Error|Throwable)[\w$]*: ?\Z|Caused by: \Z")
+# A member of a JSON body that a record quotes: what its text says happened elsewhere.
+_IN_BODY = re.compile(
+    r"[{,]\s{0,8}\\{0,4}\"[\w .@/-]{1,80}\\{0,4}\"\s{0,8}:\s{0,8}\\{0,4}\"\s{0,8}\Z"
+)
 _CLASS_BEFORE = re.compile(r"(?<![\w$.])(?:[\w$]+\.)+[A-Z][\w$]*(?::\d+)?\]?\s*(?:[-:|]\s*)?\Z")
 _LEVEL_WORD = re.compile(r"(?<![\w.])(TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|SEVERE)(?![\w.])")
 _BRACKETS = re.compile(r"\[([^\[\]\n]{1,512})\]")
@@ -306,7 +310,7 @@ class Recogniser:
         head: Prefix, text: str, found: Recognised, begin: int, logger: re.Match[str] | None
     ) -> bool:
         before = text[begin : found.start]
-        if _THROWN.search(before):
+        if _THROWN.search(before) or (head.complete and _IN_BODY.search(before)):
             return False
         loggers = found.template.loggers
         if head.complete and head.logger and "." in head.logger:

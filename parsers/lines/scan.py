@@ -508,6 +508,17 @@ class LineScanner:
             return None
         return Line(self._base + begin, self._content(begin, end), False)
 
+    def above(self) -> Iterator[Line]:
+        """The lines above the current candidate, nearest first, as far as they are surely at hand."""
+        least = max(0, self._line_start - LOOKBACK_BYTES)
+        end = self._line_start - 1
+        while end > least:
+            begin = self._buffer.rfind(b"\n", least, end) + 1
+            if begin == 0 and (self._base > 0 or least > 0):
+                return
+            yield Line(self._base + begin, self._content(begin, end), False)
+            end = begin - 1
+
     def block(self, terminator: bytes, limit: int) -> bytes:
         """The bytes behind the current line, to the end of the line that holds `terminator`.
 

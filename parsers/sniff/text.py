@@ -31,6 +31,7 @@ from flowdiag.parsers.sniff.signs import (
 )
 from flowdiag.parsers.sniff.verdict import Sample, Sniffed, not_read
 from flowdiag.parsers.sources.printed import json_printed
+from flowdiag.parsers.spark.reports import holds_report
 
 _DOUBTFUL_BYTES: Final = 8 * 1024 * 1024  # of a text without a sign of a log, searched for messages
 
@@ -55,7 +56,7 @@ def sniff(sample: Sample) -> Sniffed:
         encoding = encoding_of(sample.head[: sample.head.rfind(b"\n") + 1] + sample.elsewhere)
     verdict = _sniff_text(sample)
     if verdict.kind == "not-read" and sample.complete and verdict.reason not in _FINAL:
-        verdict = _exceptions(sample) or verdict
+        verdict = _exceptions(sample) or _reports(sample) or verdict
     return verdict if encoding == verdict.encoding else replace(verdict, encoding=encoding)
 
 
@@ -187,6 +188,13 @@ def _exceptions(sample: Sample) -> Sniffed | None:
     return (
         verdict if verdict.engine != "unknown" else replace(verdict, engine=found.engine or "flink")
     )
+
+
+def _reports(sample: Sample) -> Sniffed | None:
+    """A text that is not read otherwise, and holds a report of a query as Python shows it."""
+    if not holds_report(sample.head):
+        return None
+    return replace(log_of(Signs(sample.head)), engine="spark", role="driver")
 
 
 def _doubtful(sample: Sample, reason: str) -> Sniffed:

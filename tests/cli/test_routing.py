@@ -49,9 +49,22 @@ Containers:
 """
 
 
+PROGRESS = (
+    "{'id': '8c0119b7-1fe8-4de9-9ea0-63a767460287', 'runId': 'c58ef000-b8f0-429c-899a-8252a414e67f',"
+    " 'name': 'orders', 'timestamp': '2026-11-21T06:00:00.000Z', 'batchId': 7, 'numInputRows': 100,"
+    " 'durationMs': {'triggerExecution': 8000}, 'stateOperators': [], 'sources': []}\n"
+)
+
+
 @pytest.mark.parametrize(
     "text, command",
-    [(EXPIRED, "checkpoints"), (RESTARTS, "startup"), (BEHIND, "rate"), (POD, "memory")],
+    [
+        (EXPIRED, "checkpoints"),
+        (RESTARTS, "startup"),
+        (BEHIND, "rate"),
+        (POD, "memory"),
+        (PROGRESS, "rate"),
+    ],
 )
 def test_a_path_alone_runs_what_fits(
     text: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import html
-import json
-import textwrap
 import tomllib
-from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +15,8 @@ from flowdiag.parsers.exceptions import classes, classify, options_named
 from flowdiag.parsers.lines.pastes import PASTE_BYTES, exceptions_in
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import Split, parse_split
+
+from .traces import DATED, DRESSES, joined
 
 TABLE: Final[list[dict[str, Any]]] = tomllib.loads(
     (Path(__file__).parents[2] / "parsers" / "formats" / "exceptions.toml").read_text()
@@ -45,52 +43,6 @@ def trace(said: str, engine: str) -> list[str]:
     below = [f"\tat {frame}" for frame in frames]
     last = ["\tat java.base/java.lang.Thread.run(Thread.java:829)", "\t... 7 more"]
     return [outer, *below, last[0], f"Caused by: {said}", *below, last[1]]
-
-
-def joined(lines: list[str]) -> str:
-    return "\n".join(lines) + "\n"
-
-
-def marked(mark: str) -> Callable[[list[str]], str]:
-    """Every line behind the same mark."""
-    return lambda lines: joined([f"{mark}{line}" for line in lines])
-
-
-def wrapped(lines: list[str]) -> str:
-    """As a terminal of 100 columns breaks lines."""
-    return joined(
-        [
-            part
-            for line in lines
-            for part in textwrap.wrap(line.expandtabs(4), 100, break_on_hyphens=False)
-        ]
-    )
-
-
-DATED: Final = ("date above", "table with date")
-DRESSES: Final[dict[str, Callable[[list[str]], str]]] = {
-    "bare": joined,
-    "date above": lambda lines: joined(["2023-11-08 12:40:56", *lines]),
-    "table with date": lambda lines: joined([f"2023-11-08 12:40:56\t{lines[0]}", *lines[1:]]),
-    "table of counts": lambda lines: joined(["count\texception", f"12\t{lines[0]}", *lines[1:]]),
-    "from the middle": lambda lines: joined(lines[2:]),
-    "unindented": lambda lines: joined([line.strip() for line in lines]),
-    "without at": lambda lines: joined([line.strip().removeprefix("at ") for line in lines]),
-    "wrapped": wrapped,
-    "comment": lambda lines: joined(["/**", *(f" * {line}" for line in lines), " */"]),
-    "hash": marked("# "),
-    "slashes": marked("// "),
-    "quoted": marked("> "),
-    "quoted twice": marked("> > "),
-    "bullets": marked("- "),
-    "fence": lambda lines: joined(["The job dies with", "", "```java", *lines, "```", "What now?"]),
-    "json elements": lambda lines: json.dumps(lines, indent=2),
-    "json elements on a line": json.dumps,
-    "json value": lambda lines: json.dumps({"error": "\n".join(lines)}, indent=2),
-    "html": lambda lines: f"<pre>{html.escape(joined(lines))}</pre>\n",
-    "frames on a line": lambda lines: " ".join(line.strip() for line in lines) + "\n",
-    "windows": lambda lines: "\r\n".join(lines) + "\r\n",
-}
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -195,7 +147,8 @@ def test_a_trace_in_front_of_the_first_record_is_nobody_s(tmp_path: Path) -> Non
     said = joined(trace("java.io.IOException: No space left on device", "flink")[3:])
     path.write_text(said + HEADED.format(level="INFO") + said)
     (row,) = pasted(path)
-    assert (row["offset"], row["fields"]["class"]) == (0, "storage-full")
+    # It is cited by the line that says why.
+    assert (row["offset"], row["fields"]["class"]) == (said.index("Caused by"), "storage-full")
 
 
 def test_a_date_line_ends_a_record(tmp_path: Path) -> None:
@@ -231,6 +184,30 @@ def test_any_split_gives_the_same_rows(tmp_path: Path) -> None:
         if row["event"] == "exception"
     ]
     assert parts == [row["cause"] for row in pasted(path)]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "2023-11-08 12:40:56\t{}\tSource: orders -> Map (1/4)\tworker-2:40613",
+        "| 2023-11-08 12:40:56 | {} | Source: orders -> Map (1/4) | worker-2:40613 |",
+        "{}\tSource: orders -> Map (1/4)\tworker-2:40613",
+    ],
+)
+def test_a_row_of_the_table_of_exceptions_names_the_task(row: str, tmp_path: Path) -> None:
+    path = tmp_path / "paste"
+    said = "java.lang.NumberFormatException"
+    trace_of_it = joined([f'{said}: For input string: "n/a"', "\tat com.acme.Parse.map(P.java:9)"])
+    path.write_text("Time\tException\tName\tLocation\n" + row.format(said) + "\n" + trace_of_it)
+    (found,) = pasted(path)
+    assert found["cause"] == f'{said}: For input string: "n/a"'
+    assert (found["task"], found["subtask_index"], found["parallelism"], found["host"]) == (
+        "Source: orders -> Map",
+        0,
+        4,
+        "worker-2",
+    )
+    assert (found["local_us"] is None) is ("2023" not in row)
 
 
 # --- root and consequences ------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import pytest
 
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.sources.printed import json_printed
+from flowdiag.parsers.spark.reports import printed_reports
 from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 JOB = "7c7769847d333438dd9ce845d5a2d980"
@@ -113,6 +114,25 @@ REPORTS = {
         f"26/11/21 06:0{number}:09 INFO MicroBatchExecution: Streaming query made progress: {one}\n"
         for number, one in enumerate(PRETTY)
     ),
+    "as Python shows it": "\n".join(repr(report(number)) for number in range(3)),
+    "recentProgress in Python": repr([report(number) for number in range(3)]),
+    "Python's prompt": "".join(
+        f">>> query.lastProgress\n{report(number)!r}\n" for number in range(3)
+    ),
+    "printed by Python between records": "".join(
+        f"26/11/21 06:0{number}:09 INFO JobScheduler: Added jobs for time 1795240801000 ms\n"
+        f"{report(number)!r}\n26/11/21 06:0{number}:10 INFO BlockManager: Removed broadcast\n"
+        for number in range(3)
+    ),
+    "pretty, between records": "".join(
+        f"26/11/21 06:0{number}:09 INFO CodeGenerator: Code generated in 8.1 ms\n{one}\n"
+        f"26/11/21 06:0{number}:10 INFO BlockManagerInfo: Removed broadcast_7_piece0 on worker-1:4040\n"
+        for number, one in enumerate(PRETTY)
+    ),
+    "pretty, behind words between records": "".join(
+        f"26/11/21 06:0{number}:09 INFO CodeGenerator: Code generated in 8.1 ms\nprogress: {one}\n"
+        for number, one in enumerate(PRETTY)
+    ),
     "log in a fence": "It says\n```\n"
     + "".join(
         f"2026-11-21 06:0{number}:09,123 INFO  [stream execution thread] streaming.MicroBatchExecution"
@@ -152,7 +172,7 @@ def test_an_answer_is_read_in_every_dress(path: str, body: Any, dress: str, tmp_
 
 @pytest.mark.parametrize("dress", REPORTS)
 def test_reports_of_a_query_are_read_in_every_dress(dress: str, tmp_path: Path) -> None:
-    rows = rows_of(REPORTS[dress], tmp_path)
+    rows = [row for row in rows_of(REPORTS[dress], tmp_path) if row["event"] == "spark_progress"]
     assert [(row["event"], row["checkpoint"], row["duration_ms"]) for row in rows] == [
         ("spark_progress", number, 8000) for number in range(3)
     ]
@@ -167,6 +187,60 @@ def test_a_log_that_quotes_an_answer_stays_a_log(tmp_path: Path) -> None:
     )
     text = line + VERBOSE.format(path=PATH, body=json.dumps(CHECKPOINTS))
     assert [row["event"] for row in rows_of(text, tmp_path)] == ["checkpoint_triggered"]
+
+
+EXPIRED = f"Checkpoint 4 of job {JOB} expired before completing."
+FLINK_LINE = (
+    "2026-11-21 06:00:00,000 INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] -"
+    f" Triggering checkpoint 1 (type=CHECKPOINT) @ 1795240801000 for job {JOB}.\n"
+)
+SPARK_LINE = "26/11/21 06:00:09 INFO JobScheduler: Added jobs for time 1795240801000 ms\n"
+BODIES = (
+    (FLINK_LINE, f'2026-11-21 06:00:01,000 INFO  com.acme.Audit [] - sent {{"text":"{EXPIRED}"}}'),
+    (FLINK_LINE, f'2026-11-21 06:00:01,000 INFO  com.acme.Audit [] - [{{"text":"{EXPIRED}"}}]'),
+    (
+        FLINK_LINE,
+        f'2026-11-21 06:00:01,000 INFO  com.acme.Audit [] - sent\n{{\n  "text": "{EXPIRED}"\n}}',
+    ),
+    (
+        FLINK_LINE,
+        (
+            "2026-11-21 06:00:01,000 INFO  com.acme.Audit [] - sent:\n{\n"
+            f'  "to": [\n    "ops"\n  ],\n  "text": "{EXPIRED}"\n}}'
+        ),
+    ),
+    (
+        SPARK_LINE,
+        (
+            '26/11/21 06:00:10 INFO Audit: sent {"at": 1, "text":"Error running job streaming job'
+            ' 1795240801000 ms.0"}'
+        ),
+    ),
+    (
+        SPARK_LINE,
+        (
+            '26/11/21 06:00:10 INFO Audit: sent {"error":"org.apache.spark.sql.streaming.Streaming'
+            'QueryException: x\\n\\tat org.apache.spark.A.b(A.scala:1)"}'
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ['{"id": "', "{'id': '", "{'id': '8c0119b7-1fe8-4de9-9ea0-63a767460287', 'runId': ", "{", "'"],
+)
+def test_hostile_reports_take_linear_time(piece: str) -> None:
+    identity = "8c0119b7-1fe8-4de9-9ea0-63a767460287"
+    begun = time.process_time()
+    text = f"{{'id': '{identity}', 'runId': " + piece * (2_000_000 // len(piece))
+    assert list(printed_reports((text * 2).encode())) == []
+    assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize(("record", "quoting"), BODIES)
+def test_what_a_body_quotes_happened_elsewhere(record: str, quoting: str, tmp_path: Path) -> None:
+    assert len(rows_of(f"{record}{quoting}\n{record}", tmp_path)) == 2
 
 
 @pytest.mark.parametrize("text", ["", "{ [123 bytes data]", "[INFO] hello", "{not: json}", "]{"])

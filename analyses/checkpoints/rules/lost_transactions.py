@@ -36,6 +36,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
+from flowdiag.analyses.flink.crises import said_of
 from flowdiag.analyses.flink.judging import milliseconds, setting
 from flowdiag.analyses.flink.kit import (
     Finding,
@@ -94,7 +95,7 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
     """At most one finding per job."""
     failures = incidents(job, "external-failure")
     hit = [i for i in failures if i.text.get("template") in _TRANSACTIONS]
-    if not hit:
+    if not hit or (not job.checkpoints and _is_told(job)):
         return
     timeout = _timeout_ms(job, failures) or limits.transaction_timeout
     gap = _longest_gap_ms(job)
@@ -143,6 +144,12 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
         ),
         votes=votes,
     )
+
+
+def _is_told(job: Job) -> bool:
+    """Whether these records are lines of an exception that stands by itself: CP301 tells of it."""
+    said = (said_of(incident) for incident in incidents(job, "exception"))
+    return any(one is not None and one.name == "fenced-transaction" for one in said)
 
 
 def _votes(sure: int, others: int, gap_ms: float | None) -> tuple[Vote, ...]:

@@ -2,7 +2,7 @@
 
 What it reports
 ---------------
-OutOfMemoryErrors of any kind (heap, metaspace, direct) and containers that the cluster killed for using
+OutOfMemoryErrors of any kind (heap, metaspace, direct, threads) and containers that the cluster killed for using
 more memory than they may: on which TaskManager, which kind, and which option is the right one.
 
 Why it matters
@@ -29,14 +29,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.crises import memory_kind
+from flowdiag.analyses.flink.crises import memory_kind, said_of
 from flowdiag.analyses.flink.kit import (
+    Action,
     Crisis,
     Finding,
     Incident,
     Iterator,
     Job,
     Limits,
+    Measurement,
     Rank,
     Rule,
     Signal,
@@ -52,8 +54,8 @@ from flowdiag.analyses.flink.kit import (
     weigh,
 )
 
-# By kind of memory: what happened, the option's name, what the memory is good for.
-_KINDS: Final = {
+# By kind of memory: what happened, the option's name (None: none helps), what the memory is good for.
+_KINDS: Final[dict[str, tuple[str, str | None, str]]] = {
     "heap": ("The heap ran out", "task-heap", "objects of user code, heap state"),
     "metaspace": ("Metaspace ran out", "metaspace", "classes of many restarted or leaking jobs"),
     "direct": (
@@ -66,6 +68,8 @@ _KINDS: Final = {
         "overhead",
         "native memory outside of all pools (RocksDB, JNI, glibc arenas)",
     ),
+    "threads": ("A thread could not be started", None, ""),
+    "unknown": ("Memory ran out", None, ""),
 }
 
 
@@ -105,12 +109,49 @@ def _finding(job: Job, kind: str, group: list[Crisis], *, known: bool) -> Findin
         cause="out-of-memory",
         confidence=weigh(votes),
         rank=Rank.FATAL,
-        option=option(name, job.version),
-        explain=f"This memory serves {use}. What failed after it is a consequence.",
-        measurements=(measured("memory-errors", len(group), "times", over=kind),),
-        actions=remedies("out-of-memory", job, "more", "find-growth"),
+        option=option(name, job.version) if name is not None else None,
+        explain=f"{_EXPLAINED.get(kind) or f'This memory serves {use}.'} What failed after it is a"
+        " consequence.",
+        measurements=(
+            measured("memory-errors", len(group), "times", over=kind),
+            *_sizes(root),
+        ),
+        actions=tuple(_actions(job, kind, name)),
         votes=votes,
     )
+
+
+_EXPLAINED: Final = {
+    "threads": "The process, its user or its container may not start more threads: that is a limit of the "
+    "system, and no pool of Flink's memory.",
+    "unknown": "The exception does not say which memory it was.",
+}
+# What an error says in numbers: bytes, or sizes as YARN prints them.
+_SIZES: Final = ("needed", "used", "total")
+
+
+def _sizes(root: Incident) -> Iterator[Measurement]:
+    said = said_of(root)
+    for name in _SIZES:
+        value = said.values.get(name) if said is not None else None
+        if value is not None:
+            yield (
+                measured(name, float(value), "bytes")
+                if value.isdecimal()
+                else measured(name, value)
+            )
+
+
+def _actions(job: Job, kind: str, name: str | None) -> Iterator[Action]:
+    """More of the memory that ran out where that helps, and how to find what takes it."""
+    if kind == "threads":
+        yield from remedies("out-of-memory", job, "threads")
+        return
+    if name is not None:
+        yield from remedies("out-of-memory", job, f"more-{name}") or remedies(
+            "out-of-memory", job, "more"
+        )
+    yield from remedies("out-of-memory", job, "find-growth")
 
 
 def _lost_after(crisis: Crisis, root: Incident) -> bool:

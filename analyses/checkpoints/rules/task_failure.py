@@ -41,10 +41,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from flowdiag.analyses.causes import CAUSE_OF_CLASS, cause_of_class
+from flowdiag.analyses.causes import CAUSE_OF_CLASS, CAUSES, cause_of_class
 from flowdiag.analyses.checkpoints.storage import refused
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.crises import said_of
+from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.flink.kit import (
     Action,
     Attempt,
@@ -170,7 +171,7 @@ def _failed(job: Job, cause: str | None, group: list[Crisis]) -> Finding:
     name = _name(root)
     votes = votes_for(
         {
-            "exception": f"{name}: {text}" if text else None,
+            "exception": _why(root, name, text) if text else None,
             "no-exception": None if text else f"{name}: no exception in the input",
             "first-failure": "nothing failed before it"
             if last.failures[0].incident is root
@@ -181,7 +182,7 @@ def _failed(job: Job, cause: str | None, group: list[Crisis]) -> Finding:
         },
         RULE.signals,
     )
-    explain = explained(cause) if cause is not None else _UNNAMED
+    explain = _explain(cause)
     if last.loop:
         explain += (
             f" {last.bursts} failures without a completed checkpoint between: a restart loop."
@@ -191,7 +192,7 @@ def _failed(job: Job, cause: str | None, group: list[Crisis]) -> Finding:
         group,
         subject=None if cause in _NOBODYS or cause is None else subtask_subject(job, root),
         title=_title(name, cause, bursts, text, last),
-        why=f"{name}: {text}" if text and cause not in (*_NOBODYS, None) else None,
+        why=_why(root, name, text) if text and cause not in (*_NOBODYS, None) else None,
         cause=cause,
         # Below a record of unknown words it may have been caught.
         confidence=weigh(votes) if text and "headed" not in root.text else Confidence.LOW,
@@ -199,13 +200,25 @@ def _failed(job: Job, cause: str | None, group: list[Crisis]) -> Finding:
         count=bursts,
         explain=explain,
         measurements=(
-            measured("failures", bursts, "restarts"),
-            measured("failures-of-this-task", alike, "failures", over=text),
+            measured("failures", bursts, "times"),
+            *([measured("failures-of-this-task", alike, "times")] if root.task else ()),
             *(_values(said) if said is not None else ()),
         ),
         actions=_actions(job, last, said),
         votes=votes,
     )
+
+
+def _why(root: Incident, name: str, text: str) -> str:
+    return f"{name}: {text}" if root.task is not None else text
+
+
+def _explain(cause: str | None) -> str:
+    """What the cause does to the job; where that is plain, what it is."""
+    if cause is None:
+        return _UNNAMED
+    meaning = CAUSES[cause].meaning
+    return explained(cause) or f"{meaning[:1].upper()}{meaning[1:]}."
 
 
 _UNNAMED: Final = "The checkpoint took longer than its time-out; the exception does not say which subtask was late."
@@ -217,6 +230,7 @@ _NUMBERS: Final = {
     "used": ("used", None),
     "waited_ms": ("waited", "ms"),
     "waited_s": ("waited", "s"),
+    "from": ("lost-offset", None),
     "attempts": ("allowed-restarts", "restarts"),
     "exit_code": ("exit-code", None),
 }
@@ -267,7 +281,10 @@ _REMEDIES: Final = {
 
 
 def _name(incident: Incident) -> str:
-    return name_of(incident) if incident.task is not None else "the job"
+    return name_of(incident) if incident.task is not None else _JOB
+
+
+_JOB: Final = "the job"
 
 
 def _title(name: str, cause: str | None, bursts: int, text: str, crisis: Crisis) -> str:
@@ -281,7 +298,9 @@ def _title(name: str, cause: str | None, bursts: int, text: str, crisis: Crisis)
         what = f"{name} failed"
     times = f", {bursts} restarts" if bursts > 1 else ""
     tail = "; the job failed for good" if crisis.final else ""
-    detail = f": {say.shorten(text, 100)}" if text else ""
+    if what == f"{_JOB} failed":
+        what, tail = "The job failed", " for good" if crisis.final else ""
+    detail = f": {say.shorten(without_package(text), 100)}" if text else ""
     return f"{what}{times}{tail}{detail}"
 
 

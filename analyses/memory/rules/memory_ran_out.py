@@ -70,6 +70,7 @@ _POOL: Final = {
     "metaspace": "Metaspace ran out",
     "direct": "Direct memory ran out",
     "container": "The container's memory was not enough",
+    "threads": "A thread could not be started",
 }
 _USE: Final = {
     "heap": "objects of user code and heap state",
@@ -77,12 +78,18 @@ _USE: Final = {
     "direct": "off-heap buffers of user code and libraries, and the network",
     "container": "everything, native memory of RocksDB and of the allocator included",
 }
+_NO_POOL: Final = (
+    "The process, its user or its container may not start more threads: a limit of the system, and "
+    "no pool of Flink's memory."
+)
 _HINTS: Final = {
     "heap": "Take a heap dump (-XX:+HeapDumpOnOutOfMemoryError) to see what fills it",
     "metaspace": "Count loaded classes over restarts: a number that grows is a class loader leak",
     "direct": "Look for libraries that allocate direct buffers (clients of storage and databases)",
     "container": "Compare the process's resident size with the sum of the pools; with RocksDB limit "
     "its memory (state.backend.rocksdb.memory.managed), with glibc use jemalloc",
+    "threads": "Raise the limit of threads (ulimit -u, the container's pids limit), and take a thread dump: "
+    "clients that are opened and never closed leave threads behind",
 }
 _KILLED: Final = ("OOMKilled", "OOMKilling", "SystemOOM", "Evicted")
 
@@ -156,7 +163,7 @@ def _finding(
         first_us=min(times, default=None),
         last_us=max(times, default=None),
         count=len(incidents) + len(kills),
-        explain=f"This memory holds {_USE[kind]}.",
+        explain=f"This memory holds {_USE[kind]}." if kind in _USE else _NO_POOL,
         measurements=tuple(_measured(process, kind, kills)),
         evidence=cite((i.ref, i.time_us) for i in incidents)
         + tuple(Evidence(*kill.ref, None) for kill in kills),
@@ -168,7 +175,7 @@ def _finding(
 def _proposal(
     facts: MemoryFacts, process: MemoryProcess | None, kind: str, limits: RanOut
 ) -> Proposal | None:
-    if process is None or process.role != "taskmanager":
+    if process is None or process.role != "taskmanager" or kind not in _USE:
         return None
     if kind == "heap":
         free = set(facts.backends.values()) == {"heap"}
@@ -184,7 +191,7 @@ def _measured(
     process: MemoryProcess | None, kind: str, kills: Sequence[Kill]
 ) -> Iterator[Measurement]:
     now = current(process) if process is not None else None
-    if now is not None:
+    if now is not None and kind in _USE:
         sizes = {
             "heap": ("heap", now.heap),
             "metaspace": ("metaspace", now.metaspace),

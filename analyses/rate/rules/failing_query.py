@@ -53,6 +53,7 @@ from flowdiag.analyses.rate.kit import (
     records_of,
     remedies,
     say,
+    without_package,
 )
 from flowdiag.analyses.rate.troubles import error_of, rank_of
 from flowdiag.parsers.exceptions import Classified
@@ -88,17 +89,18 @@ def _finding(
     after = sum(t.time_us > last for t in query.triggers) if last else 0
     recovered = after >= limits.worked
     error = say.shorten(error_of(ended[-1].cause), 200)
+    shown = without_package(error)
     runs = len(query.runs)
     return of_query(
         assessed,
         query,
         severity=Severity.WARNING if recovered else Severity.CRITICAL,
         state=State.RECOVERED if recovered else State.ONGOING,
-        title=f"{_who(query)} ended with an exception: {error}"
+        title=f"{_who(query)} ended with an exception: {shown}"
         if pasted
         else f"{len(ended)} of {runs} run{'s' if runs > 1 else ''} of query {query.name or query.id} "
-        f"ended with an exception: {error}",
-        explain=_explain(cause, recovered=recovered, pasted=pasted),
+        f"ended with an exception: {shown}",
+        explain=_explain(cause, len(ended), after, recovered=recovered, pasted=pasted),
         why=f"ended {len(ended)} times: {error}" if len(ended) > 1 else f"ended: {error}",
         cause=cause,
         rank=rank_of(record.cause for record in ended),
@@ -106,7 +108,7 @@ def _finding(
         last_us=last or None,
         count=len(ended),
         measurements=(
-            measured("failed-runs", len(ended), "runs", over=f"{runs} runs"),
+            measured("failed-runs", len(ended), "runs", over=say.plural(runs, "run")),
             *(_values(found) if found is not None else ()),
         ),
         evidence=records_of(ended),
@@ -131,12 +133,15 @@ def _who(query: QueryFacts) -> str:
     return f"Query {known}" if known else "The application"
 
 
-def _explain(cause: str, *, recovered: bool, pasted: bool) -> str:
+def _explain(cause: str, times: int, after: int, *, recovered: bool, pasted: bool) -> str:
     if recovered:
         return "It was started again and works since."
     if pasted:
         return explained(cause) or "No input says whether it was started again."
-    return "It processes nothing since the last one."
+    if after:
+        return f"It was started again; {say.plural(after, 'trigger')} since then may be too few."
+    again = "It was started again each time, and failed again. " if times > 1 else ""
+    return f"{again}No trigger of this application follows."
 
 
 # Of the values that an exception says: what they are called, and their unit.
@@ -145,8 +150,8 @@ _SAID: Final = {
     "available": ("available", None),
     "used": ("used", None),
     "total": ("total", None),
-    "from": ("from", None),
-    "to": ("to", None),
+    "from": ("before", None),
+    "to": ("now", None),
     "waited_ms": ("waited", "ms"),
     "waited_s": ("waited", "s"),
     "exit_code": ("exit-code", None),
@@ -155,12 +160,23 @@ _SAID: Final = {
 }
 
 
+_CHANGED: Final = {
+    "offsets-went-back": "offset",
+    "offsets-gone": "offset",
+    "checkpoint-changed": "sources",
+}
+"""What an exception says that was `before` and is `now` another number."""
+
+
 def _values(found: Classified) -> Iterator[Measurement]:
     for key, (name, unit) in _SAID.items():
         value = found.values.get(key)
         if value is not None:
             number = value.removeprefix("-").isdecimal() and key not in ("executor", "partition")
-            yield measured(name, float(value) if number else value, unit)
+            what = _CHANGED.get(found.name) if key in ("from", "to") else None
+            yield measured(
+                f"{what}-{name}" if what else name, float(value) if number else value, unit
+            )
 
 
 def _actions(

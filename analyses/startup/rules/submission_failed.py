@@ -32,6 +32,7 @@ from typing import Final
 
 from flowdiag.analyses.causes import CAUSE_OF_CLASS, CAUSES, cause_of_class
 from flowdiag.analyses.flink.job import Incident
+from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.startup.failures import KEEPS, keeps_from_running
 from flowdiag.analyses.startup.kit import (
     UNKNOWN_JOB,
@@ -145,7 +146,7 @@ def _of_exceptions(job: JobStarts) -> Iterator[Finding]:
         yield of_start(
             job,
             ongoing=True,
-            title=f"The job does not run: {CAUSES[cause].meaning}: {text}",
+            title=f"The job does not run: {CAUSES[cause].meaning}: {without_package(text)}",
             why=text,
             cause=cause,
             rank=Rank.ROOT_CAUSE,

@@ -1,0 +1,78 @@
+"""Reports of streaming queries that somebody printed: `lastProgress` as JSON or as Python shows a dict, anywhere
+in a text, also between the records of a driver's log.
+
+What Spark itself logs ("Streaming query made progress: ") is a record, and read as one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from flowdiag.parsers.json_values import decode_json
+from flowdiag.parsers.rows import Row
+from flowdiag.parsers.spark.log import PROGRESS_BYTES
+from flowdiag.parsers.spark.progress import progress_row
+
+TEXT_BYTES: Final = 16 * 1024 * 1024
+"""Texts up to this size are searched, of larger ones only what is a record is read."""
+_MOST: Final = 20_000  # reports of one text
+_DEPTH: Final = 12
+_BEGIN: Final = re.compile(
+    rb"""\{\s{0,20}(["'])id\1\s{0,3}:\s{0,3}\1[0-9a-f]{8}-[0-9a-f-]{27}\1\s{0,20},\s{0,20}\1runId\1"""
+)
+_LOGGED: Final = b"made progress: "
+_TOKEN: Final = re.compile(rb"""\"(?:[^"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|[{}]""", re.DOTALL)
+_NO_NUMBER: Final = re.compile(r"(?<=[:\s,\[])-?(?:nan|inf)(?=\s{0,8}[,}\]])")
+
+
+def holds_report(data: bytes) -> bool:
+    """Whether a text holds what looks like a report."""
+    return b"runId" in data and _BEGIN.search(data) is not None
+
+
+def printed_reports(data: bytes) -> Iterator[tuple[int, Row]]:
+    """The reports that are no records of Spark's: where each begins, and its row without source and offset.
+
+    Args:
+        data: the text.
+    """
+    at = number = 0
+    while number < _MOST and (found := _BEGIN.search(data, at)) is not None:
+        begin, at = found.start(), found.end()
+        if data.endswith(_LOGGED, max(0, begin - 200), begin):
+            continue
+        end = _end(data, begin)
+        row = progress_row(_decoded(data[begin:end])) if end is not None else None
+        if row is not None and end is not None:
+            at, number = end, number + 1
+            yield begin, row
+
+
+def _end(data: bytes, begin: int) -> int | None:
+    """Behind the brace that closes the one at `begin`; None if none does."""
+    depth = 0
+    for token in _TOKEN.finditer(data, begin, begin + PROGRESS_BYTES):
+        if token[0] == b"{":
+            depth += 1
+        elif token[0] == b"}":
+            depth -= 1
+            if depth == 0:
+                return token.end()
+        if depth > _DEPTH:
+            return None
+    return None
+
+
+def _decoded(text: bytes) -> Any:
+    """The object that JSON or Python shows; None if it is neither."""
+    try:
+        return decode_json(text)
+    except ValueError:
+        pass
+    try:
+        return ast.literal_eval(_NO_NUMBER.sub("None", text.decode("utf-8", "replace")))
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None

@@ -1,0 +1,62 @@
+"""What Spark measures of exceptions that stand by themselves, without Spark: their rows are handed on as they are.
+
+`analyses/flink/sql/incidents.sql` and `analyses/rate/sql/single.sql` only pick columns. What needs more than that
+(a checkpoint, a batch) is left to tests with Spark: `measured` gives None for it.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any, Final
+
+from flowdiag.analyses.diagnosis import Measured
+from flowdiag.analyses.flink.assemble import assemble
+from flowdiag.analyses.flink.lifecycle import INCIDENTS
+from flowdiag.analyses.options import Options
+from flowdiag.analyses.rate.assemble import assemble as assemble_rate
+from flowdiag.analyses.topics import ENGINES, topic
+from flowdiag.parsers.rows import Event
+from flowdiag.parsers.sources.discover import Discovery
+from flowdiag.parsers.split import parse_on_driver, plan_splits
+
+_SPARK: Final = frozenset({Event.SPARK_QUERY, Event.SPARK_INCIDENT, Event.SPARK_EXECUTOR})
+_NOT_MEASURED: Final = frozenset({Event.SPLIT, Event.MARKS})
+
+
+def measured(name: str, found: Discovery) -> Measured | None:
+    """What the topic's engine measures of the inputs; None where Spark does more than hand rows on.
+
+    Args:
+        name: of the topic.
+        found: the inputs, those of the other engine not read.
+    """
+    table = parse_on_driver(plan_splits([s for s in found.sources if s.kind != "not-read"]))
+    rows = [row for row in table.to_pylist() if Event(row["event"]) not in _NOT_MEASURED]
+    for row in rows:
+        row["fields"] = dict(row["fields"] or ())
+        row["time_us"] = row["utc_us"] if row["utc_us"] is not None else row["local_us"]
+    if ENGINES[name] == "spark":
+        return _rate(name, rows)
+    if not {Event(row["event"]) for row in rows} <= set(INCIDENTS):
+        return None
+    handed = [_incident(row) for row in rows]
+    common = assemble(handed, [], ())
+    one = topic(name)
+    facts = one.facts(handed, [], common, (), one.aside((), Options()).said, Options())
+    return Measured(facts={name: facts}, processes=common.processes)
+
+
+def _incident(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "what": "incident", "owner": None, "role": "unknown", "cluster": ""}
+
+
+def _rate(name: str, rows: list[dict[str, Any]]) -> Measured | None:
+    if not {Event(row["event"]) for row in rows} <= _SPARK:
+        return None
+    told = [("single", json.dumps({"app": "", **_without_nulls(row)})) for row in rows]
+    return Measured(facts={name: assemble_rate(told)})
+
+
+def _without_nulls(row: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in row.items() if v is not None and not isinstance(v, datetime)}
