@@ -230,6 +230,16 @@ SHARED: Final[dict[str, Remedy]] = {
 }
 """Remedies that several causes, or symptoms of any cause, have in common: one wording in every command."""
 
+
+def _more(option: str) -> Remedy:
+    """More of the memory that an option sizes."""
+    return replace(
+        SHARED["size-memory"],
+        option=option,
+        measure="flowdiag memory with the same inputs: it derives the pools, and what is left of each",
+    )
+
+
 _THREAD_DUMP: Final = Remedy(
     text="Take a thread dump of the TaskManager ({place}) and look for this task's thread",
     verify="the thread is no longer in the same method every time",
@@ -750,10 +760,10 @@ CAUSES: Final[dict[str, Cause]] = {
                 restart_needed=True,
                 verify="no executor killed for its memory",
             ),
-            "more-task-heap": replace(SHARED["size-memory"], option="task-heap"),
-            "more-metaspace": replace(SHARED["size-memory"], option="metaspace"),
-            "more-direct": replace(SHARED["size-memory"], option="direct"),
-            "more-overhead": replace(SHARED["size-memory"], option="overhead"),
+            "more-task-heap": _more("task-heap"),
+            "more-metaspace": _more("metaspace"),
+            "more-direct": _more("direct"),
+            "more-overhead": _more("overhead"),
             "more": SHARED["size-memory"],
             "threads": Remedy(
                 text="Raise the limit of threads (ulimit -u, the container's pids limit), and take a thread "
