@@ -83,11 +83,12 @@ def flowdiag(
 ) -> None:
     """Find the culprit in Flink and Spark streaming logs.
 
-    Without a command it looks at the inputs and runs the one that fits best.
+    Without a command it diagnoses everything that the inputs tell of.
 
     \b
     Examples:
       flowdiag logs/
+      flowdiag diagnose logs/ eventlog/ --format json | jq '.stories[0]'
       flowdiag checkpoints logs/
       flowdiag checkpoints jobmanager.log taskmanager-*.log.gz --since 2h
       flowdiag checkpoints logs/ --format json | jq .summary

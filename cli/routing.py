@@ -1,4 +1,4 @@
-"""`flowdiag PATH…` without a command: look what is there, and run what fits."""
+"""`flowdiag PATH…` without a command is `flowdiag diagnose PATH…`; a live server is no path."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import re
 from collections.abc import Collection, Sequence
 from typing import Final
+
+from flowdiag.analyses.topics import EVERYTHING
 
 # Where the servers listen, unless somebody says otherwise.
 _PORTS: Final = {"8081": "flink", "9090": "prometheus", "4040": "spark", "4041": "spark"}
@@ -17,42 +19,17 @@ _OPTIONS_ALONE: Final = frozenset({"-h", "--help", "-V", "--version"})
 
 
 def routed(arguments: Sequence[str], commands: Collection[str]) -> list[str]:
-    """The command line with the command that fits its inputs, where it names none.
+    """The command line, with the command over everything where it names inputs and no command.
 
     Args:
         arguments: without the program's name.
         commands: names of all commands.
 
-    Raises:
-        FlowdiagError: nothing in the inputs tells which command fits.
+    >>> routed(["-", "--since", "2h"], {"diagnose", "rate"}), routed(["rate", "-"], {"diagnose", "rate"})
+    (['diagnose', '-', '--since', '2h'], ['rate', '-'])
     """
     given = list(arguments)
-    if not _without_command(given, commands):
-        return given
-    paths = [each for each in given if _is_input(each)]
-    refuse_servers(paths, "checkpoints")
-    from flowdiag.analyses.report.fitting import fits
-    from flowdiag.cli.console import say
-    from flowdiag.parsers.errors import FlowdiagError
-    from flowdiag.parsers.sources.discover import discover
-
-    if "-" in paths:
-        raise FlowdiagError(
-            "standard input is read once, and no command is named",
-            hint="flowdiag checkpoints -, or save it to a file and give that",
-        )
-    ranked = fits(discover(paths).sources)
-    if not ranked:
-        raise FlowdiagError(
-            "nothing in the inputs tells which command fits",
-            hint="flowdiag checkpoints, startup, queues, memory or rate",
-        )
-    chosen = ranked[0].topic
-    others = [fit.topic for fit in ranked[1:] if fit.score * 10 >= ranked[0].score][:1]
-    more = "".join(f"; flowdiag {topic} fits too" for topic in others)
-    if not {"-q", "--quiet"} & set(given):
-        say("note", f"no command given: running flowdiag {chosen}{more}")
-    return [chosen, *given]
+    return [EVERYTHING, *given] if _without_command(given, commands) else given
 
 
 def _without_command(given: Sequence[str], commands: Collection[str]) -> bool:

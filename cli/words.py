@@ -23,6 +23,7 @@ from flowdiag.analyses.report.wire import (
     RateApplication,
     Report,
     Rule,
+    Story,
     Subject,
     iso,
 )
@@ -356,13 +357,13 @@ def first_steps(report: Report) -> list[str]:
     return [*lines, f"then run: {first.run}"]
 
 
-def seen(finding: Finding, clock: Clock, *, date: bool = True) -> str:
+def seen(finding: Finding | Story, clock: Clock, *, date: bool = True) -> str:
     """When an episode was seen.
 
     The end of an ongoing episode is the end of the input, so only its beginning is worth saying.
 
     Args:
-        finding: the episode.
+        finding: the episode, or the story.
         clock: on which it is told.
         date: whether the day is told, too.
     """

@@ -17,11 +17,13 @@ from rich.text import Text
 
 from flowdiag.analyses import say
 from flowdiag.analyses.report.wire import Culprit, Report, Rule
+from flowdiag.analyses.topics import EVERYTHING
 from flowdiag.cli import views, words
 from flowdiag.cli.grid import VERDICT_STYLES, aligned, block, drawn, heading, line, more, under
 from flowdiag.cli.render.page import TERSEST, Page
 from flowdiag.cli.views.findings import findings_block
 from flowdiag.cli.views.inputs import inputs_block
+from flowdiag.cli.views.stories import stories_block
 
 LINES: Final = 60
 SCREEN: Final = 24  # lines that are seen at once on the smallest terminal
@@ -50,9 +52,15 @@ def render(report: Report, page: Page) -> str:
 
 def _whole(report: Report, page: Page, clock: words.Clock) -> str:
     parts = [inputs_block(report, page, clock)]
-    parts += views.blocks(report, page, clock)
-    parts += [findings_block(report, page, clock)] if report.findings else []
-    parts += views.outlook(report, page, clock)
+    told = report.tool.command == EVERYTHING
+    if page.verbose or not told:
+        parts += views.blocks(report, page, clock)
+    if told and report.stories:
+        parts.append(stories_block(report, page, clock))
+    if report.findings and (page.verbose or not told or not report.stories):
+        parts.append(findings_block(report, page, clock))
+    if page.verbose or not told:
+        parts += views.outlook(report, page, clock)
     parts += _rules(report.rules, page)
     unheard = [words.ignored(report.rules), words.left_out(report)]
     parts += [Group(*(line(text, "yellow") for text in unheard if text))] if any(unheard) else []

@@ -42,7 +42,7 @@ def findings_block(report: Report, page: Page, clock: words.Clock) -> Renderable
             blocks += [Text(), under(_finding(finding, page, clock, paths, several))]
         return Group(*blocks)
     if others:
-        blocks += [Text(), under(_in_lines(others, page, several))]
+        blocks += [Text(), under(in_lines(others, page, several))]
         blocks.append(under(Text("-v shows the numbers, lines and remedies of all", "dim")))
     return Group(*blocks)
 
@@ -63,7 +63,7 @@ def _finding(
     when = words.seen(finding, clock, date=dated)
     facts = [finding.state, f"{finding.confidence} confidence", when]
     head.append(f"  {' · '.join(filter(None, facts))}", "dim")
-    details = _details if page.verbose else _essentials
+    details = _details if page.verbose else essentials
     table = aligned(
         (Text(label if number == 0 else "", "dim"), said)
         for label, lines in details(finding, page, paths, several)
@@ -78,7 +78,8 @@ def _finding(
     )
 
 
-Said = Iterator[tuple[str, list[RenderableType]]]  # lines with a label, and the label
+Said = Iterator[tuple[str, list[RenderableType]]]
+"""Labels, each with its lines."""
 
 
 def _details(finding: Finding, page: Page, paths: words.Paths, several: bool) -> Said:
@@ -98,7 +99,7 @@ def _details(finding: Finding, page: Page, paths: words.Paths, several: bool) ->
     yield "see", [line(", ".join(finding.see))] if finding.see else []
 
 
-def _essentials(finding: Finding, page: Page, paths: words.Paths, several: bool) -> Said:
+def essentials(finding: Finding, page: Page, paths: words.Paths, several: bool) -> Said:
     """Who, why, the numbers, what proves it, and what to do."""
     subject = finding.subject
     known = finding.why and (subject.taskmanager or subject.host or subject.task or "\0")
@@ -159,8 +160,8 @@ def _to_do(actions: Sequence[Action], page: Page) -> Iterator[RenderableType]:
 # --- in lines -------------------------------------------------------------------------------------
 
 
-def _in_lines(findings: Sequence[Finding], page: Page, several: bool) -> RenderableType:
-    """A line for each, or where they are many, for all of a rule."""
+def in_lines(findings: Sequence[Finding], page: Page, several: bool) -> RenderableType:
+    """Findings in a line each, or where they are many, all of a rule in one."""
     most = _OTHERS[page.terse]
     if len(findings) <= most:
         return aligned(_in_line(finding, several) for finding in findings)
@@ -182,7 +183,7 @@ def _in_line(finding: Finding, several: bool) -> tuple[RenderableType, ...]:
         said.append(f" · {printable(job)}")
     if finding.state is f.State.RECOVERED:
         said.append(" · recovered", "dim")
-    return _severity(finding), Text(finding.code, "dim"), said
+    return severity(finding.severity), Text(finding.code, "dim"), said
 
 
 def _of_a_rule(findings: Sequence[Finding], several: bool) -> tuple[RenderableType, ...]:
@@ -192,8 +193,9 @@ def _of_a_rule(findings: Sequence[Finding], several: bool) -> tuple[RenderableTy
         said.append(f" in {words.in_jobs(jobs)}", "dim")
     else:
         said.append(f", first: {printable(words.brief(findings[0].title))}", "dim")
-    return _severity(findings[0]), Text(findings[0].code, "dim"), said
+    return severity(findings[0].severity), Text(findings[0].code, "dim"), said
 
 
-def _severity(finding: Finding) -> Text:
-    return Text(finding.severity.upper(), _SEVERITY.get(finding.severity, "bold"))
+def severity(word: str) -> Text:
+    """A severity in its colour."""
+    return Text(word.upper(), _SEVERITY.get(word, "bold"))

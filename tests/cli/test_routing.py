@@ -8,16 +8,16 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from flowdiag.analyses.memory.inputs import read_others
-from flowdiag.analyses.report.fitting import fits, suggested
+from flowdiag.analyses.report.fitting import engines_of, fits, suggested
+from flowdiag.analyses.topics import names_of
 from flowdiag.cli.render import junit
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.routing import routed
-from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.sources.discover import discover
 
 from . import reports
 
-COMMANDS = ("checkpoints", "rate", "queues", "startup", "memory", "render")
+COMMANDS = ("diagnose", "checkpoints", "rate", "queues", "startup", "memory", "render")
 JOBMANAGER = "2023-05-01 10:00:00,000 INFO  org.apache.flink.runtime.{} [] - {}\n"
 EXPIRED = JOBMANAGER.format(
     "checkpoint.CheckpointCoordinator",
@@ -66,20 +66,24 @@ PROGRESS = (
         (PROGRESS, "rate"),
     ],
 )
-def test_a_path_alone_runs_what_fits(
-    text: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_that_fits_is_known(text: str, command: str, tmp_path: Path) -> None:
     path = tmp_path / "input.log"
     path.write_text(text)
-    assert routed([str(path), "--format", "json"], COMMANDS) == [
-        command,
-        str(path),
-        "--format",
-        "json",
-    ]
-    assert f"running flowdiag {command}" in capsys.readouterr().err
-    assert routed(["--format", "json", str(path)], COMMANDS)[0] == command
-    assert fits(discover([str(path)]).sources)[0].topic == command
+    sources = discover([str(path)]).sources
+    assert fits(sources)[0].topic == command
+    engine = "spark" if command == "rate" else "flink"
+    owned, engines = engines_of(sources)
+    assert engines == {engine}
+    assert command in names_of("diagnose", engines)
+    assert {source.engine for source in owned if source.kind != "not-read"} <= {engine}
+    assert suggested("diagnose", sources, [str(path)]) == []
+
+
+def test_a_path_alone_is_diagnosed(tmp_path: Path) -> None:
+    path = str(tmp_path)
+    assert routed([path, "--format", "json"], COMMANDS) == ["diagnose", path, "--format", "json"]
+    assert routed(["--format", "json", path], COMMANDS)[0] == "diagnose"
+    assert routed(["-"], COMMANDS) == ["diagnose", "-"]
 
 
 def test_another_command_is_suggested(tmp_path: Path) -> None:
@@ -97,12 +101,6 @@ def test_another_command_is_suggested(tmp_path: Path) -> None:
 )
 def test_other_command_lines_stay(given: list[str]) -> None:
     assert routed(given, ("checkpoints", "rules")) == given
-
-
-def test_what_fits_nothing_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("hello\n")
-    with pytest.raises(FlowdiagError, match="which command fits"):
-        routed([str(tmp_path / "a")], COMMANDS)
 
 
 def test_a_described_pod_is_read_though_it_looks_like_flink(tmp_path: Path) -> None:
