@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from flowdiag.analyses.report.wire import Report
@@ -12,6 +14,12 @@ ORDER: Final = ("right", "inconclusive", "silent", "wrong (low)", "wrong (medium
 
 # Causes that are the same under another name, seen from another side.
 _ALIKE: Final = ({"taskmanager-lost", "process-paused"},)
+
+
+def truth_of(folder: Path) -> dict[str, Any]:
+    """What was written beside a recording; empty where nothing is expected of it."""
+    truth: dict[str, Any] = json.loads((folder / "truth.json").read_text())
+    return truth if "expected" in truth or "jobs" in truth else {}
 
 
 def answer(truth: Mapping[str, Any], report: Report) -> str:

@@ -48,7 +48,8 @@ MAY_BE_SILENT = frozenset(
 )
 
 
-def _recordings() -> list[Any]:
+def recordings_of_queues() -> list[Any]:
+    """Recordings of Flink jobs, with their truth, as parameters."""
     found = []
     for path in sorted(ROOT.glob("*/*/*/truth.json")):
         name = str(path.parent.relative_to(ROOT))
@@ -80,7 +81,7 @@ def judged(facts_of: Callable[[Path], Mapping[str, Any]]) -> Callable[[Path], Ou
     return outcomes
 
 
-@pytest.mark.parametrize(("folder", "truth"), _recordings())
+@pytest.mark.parametrize(("folder", "truth"), recordings_of_queues())
 def test_the_first_culprit_is_the_one_that_the_job_names(
     folder: Path, truth: dict[str, Any], judged: Callable[[Path], Outcomes]
 ) -> None:
@@ -117,7 +118,7 @@ def _check(
     assert (named, judgement.cause) == (expected["culprit"], expected["cause"])
 
 
-@pytest.mark.parametrize(("folder", "truth"), _recordings())
+@pytest.mark.parametrize(("folder", "truth"), recordings_of_queues())
 def test_checkpoints_and_queues_name_the_same_first_culprit(
     folder: Path,
     truth: dict[str, Any],

@@ -1,0 +1,64 @@
+"""The first story of recorded clusters, against what the jobs wrote down; and two engines in one folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from flowdiag.analyses.diagnosis import diagnose, judged
+from flowdiag.analyses.options import Options
+from flowdiag.analyses.report.fitting import engines_of
+from flowdiag.analyses.topics import EVERYTHING, names_of, topic
+from flowdiag.cli.render import table
+from flowdiag.cli.render.page import Page
+from flowdiag.parsers.sources.discover import discover
+from tests.archives import unpacked
+
+from .diagnoses import answer
+from .measured import FLINK, Recorded
+from .test_queue_recordings import MAY_BE_SILENT, ROOT, recordings_of_queues
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+EVERY = Options(everything=True)
+
+
+@pytest.mark.parametrize(("folder", "truth"), recordings_of_queues())
+def test_the_first_story_is_the_true_one(
+    folder: Path, truth: dict[str, Any], recorded: Callable[..., Recorded]
+) -> None:
+    measured = recorded(unpacked(folder), topics=FLINK)
+    report = judged(tuple(map(topic, FLINK)), measured.looked, measured.measured, EVERY)
+    assert report.tool.command == EVERYTHING
+    right = answer(truth, report)
+    assert right == "right" or (
+        # Nothing is called wrong that is not told at all.
+        right == "inconclusive"
+        and (str(folder.relative_to(ROOT)) in MAY_BE_SILENT or "rescale" in folder.name)
+    )
+    printed = table.render(report, Page(width=100))
+    assert printed.count("\n") <= table.LINES
+    if report.stories:
+        assert "Stories" in printed
+
+
+def test_two_engines_in_one_folder_are_two_stories(spark: SparkSession) -> None:
+    paths = [ROOT / "flink" / "1.20.5" / "hot-key", ROOT / "spark" / "4.3.0" / "query-skewed"]
+    found = discover([str(path) for path in paths])
+    sources, engines = engines_of(found.sources)
+    assert engines == {"flink", "spark"}
+    topics = tuple(map(topic, names_of(EVERYTHING, engines)))
+    assert [each.name for each in topics] == ["checkpoints", "rate", "queues", "memory", "startup"]
+    report = diagnose(topics, replace(found, sources=sources), lambda: spark, EVERY)
+    assert [story.cause for story in report.stories] == ["data-skew", "data-skew"]
+    assert report.stories[0].subject.task == "enrich"
+    assert report.stories[1].subject.query == "orders"
+    unread = {item.reason for item in report.inputs if item.kind == "not-read"}
+    assert not [reason for reason in unread if reason and "flowdiag" in reason]
