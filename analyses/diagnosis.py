@@ -21,6 +21,7 @@ from flowdiag.analyses.choice import without
 from flowdiag.analyses.engine.reading import ORDINARY, Resources, Say
 from flowdiag.analyses.finding import RuleOutcome, Understood
 from flowdiag.analyses.keys import JobKey, Process
+from flowdiag.analyses.names import with_names
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.build import report_of
 from flowdiag.analyses.report.wire import Data, Report, iso
@@ -438,6 +439,8 @@ def judge(
 ) -> Judged:
     """Let a topic's rules judge what was selected of its facts."""
     everything = measured.facts[topic.name]
+    if options.privacy.redact:
+        everything = with_names(everything)
     facts = selected(topic, everything, measured.processes, options)
     seen = topic.judged(facts, options)
     elsewhere = outside(topic, everything, measured.processes, options)

@@ -1,9 +1,13 @@
 """How numbers, times, sizes and names are said to people: one vocabulary for rules and views.
 
-Imports nothing: progress says counts and sizes before much is imported.
+Imports next to nothing: progress says counts and sizes before much is imported.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flowdiag.analyses.names import like
 
 
 def duration(ms: float | None) -> str:
@@ -149,7 +153,7 @@ def shorten(text: str, most: int = 80) -> str:
     >>> shorten("abcdef", 4)
     'abc…'
     """
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return text if len(text) <= most else like(text, text[: most - 1] + "…")
 
 
 def abbreviate(text: str, most: int) -> str:
@@ -161,4 +165,13 @@ def abbreviate(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     half = (most - 3) // 2
-    return f"{text[: most - 3 - half].rstrip(' ->')} … {text[-half:].lstrip(' ->')}"
+    return like(text, f"{text[: most - 3 - half].rstrip(' ->')} … {text[-half:].lstrip(' ->')}")
+
+
+def listed(items: Iterable[str], between: str = ", ") -> str:
+    """Names, or parts of a sentence, one behind the other.
+
+    >>> listed(["enrich", "aggregate"])
+    'enrich, aggregate'
+    """
+    return between.join(f"{item}" for item in items)

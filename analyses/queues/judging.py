@@ -119,7 +119,7 @@ def who(job: JobQueues, spell: Spell) -> str:
         return say.place(suspect.taskmanager, host_of(job, suspect.taskmanager))
     if suspect.kind == "task":
         return say.shorten(spell.task)
-    return " and ".join(name_of(job, load.key) for load in spell.convicted[:3]) + (
+    return say.listed((name_of(job, load.key) for load in spell.convicted[:3]), " and ") + (
         f" and {len(spell.convicted) - 3} more" if len(spell.convicted) > 3 else ""
     )
 

@@ -597,7 +597,9 @@ def _evidence(
 
 def subject_of(subject: f.Subject) -> Subject:
     """A subject as documents have it."""
-    return Subject(**{name: getattr(subject, name) for name in Subject.__struct_fields__})
+    values: dict[str, Any] = {name: getattr(subject, name) for name in Subject.__struct_fields__}
+    plain: dict[str, Any] = {k: str(v) if isinstance(v, str) else v for k, v in values.items()}
+    return Subject(**plain)
 
 
 def fingerprint(code: str, job_name: str | None, task: str | None, option: str | None) -> str:

@@ -1,5 +1,6 @@
 """What must not leave the machine inside a report: secrets always, names on request.
 
+What rules write marks the names in it (`flowdiag.analyses.names`); in what a log said they are searched for.
 Log text is hostile: it carries passwords that somebody logged, terminal escapes, and characters
 that reorder what a reader sees. `clean` is applied to every piece of log text that enters a report.
 """
@@ -9,8 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Final
 
+from flowdiag.analyses.names import MARKED, unmarked
 from flowdiag.analyses.say import shorten
 from flowdiag.parsers.secrets import mask_secrets
 
@@ -106,12 +109,21 @@ _NAMES_BELOW: Final = {
     ("queries", "name"): "query",
     ("streams", "name"): "receiver",
     ("slow_parts", "name"): "stage",
+    ("vertices", "name"): "task",
+    ("inputs", "upstream"): "task",
+    ("tasks", "job"): "job",
 }
 _TEXTS: Final = frozenset(
     {"title", "told", "why", "because", "explain", "says", "population", "value"}
-    | {"excerpt", "reason", "samples", "message", "hint", "error"}
+    | {"excerpt", "example", "reason", "samples", "message", "hint", "error"}
     | {"text", "current", "proposed", "risk", "verify"}
 )
+_TEXTS_BELOW: Final = frozenset({("suggestions", "command"), ("attempts", "cause")})
+# Of these the sentences that rules write, and not what a log said.
+_PROSE: Final = frozenset(
+    {"title", "told", "why", "because", "explain", "says", "population", "text", "risk", "verify"}
+)
+_WORD = re.compile("[a-z]+")
 _PATTERNS: Final = (
     ("user", re.compile(r"(?i)(?<=\buser[=:])\s*\w[\w.-]*|(?<=/home/)[\w.-]+|(?<=/Users/)[\w.-]+")),
     ("url", re.compile(r"(?i)\b[a-z][a-z0-9+.-]*://[^\s\"'<>)\],;]+")),
@@ -135,7 +147,8 @@ def pseudonymise(document: Any) -> Any:
         document: a report as plain builtins (`msgspec.to_builtins`).
 
     Log text is searched for the names that the report knows and for whatever looks like an address,
-    a user or a path. Names that only appear in log text in another form cannot be known.
+    a user or a path. Names that only appear in log text in another form cannot be known. In sentences of
+    our own a name that is also a word of ours is one only where it is marked.
     """
     names = _Pseudonyms()
     names.collect(document)
@@ -164,12 +177,35 @@ class _Pseudonyms:
         words = [re.escape(real) for real in longest_first if len(real) > 2]
         self._pattern = re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)") if words else None
 
-    def text(self, text: str) -> str:
+    def text(self, text: str, *, prose: bool = False) -> str:
+        """A text with other names; `prose` is one of ours, which marks them."""
+        parts = MARKED.split(text)
+        return "".join(
+            self._marked(part) if number % 2 else self._searched(part, prose=prose)
+            for number, part in enumerate(parts)
+        )
+
+    def _searched(self, text: str, *, prose: bool) -> str:
+        def known(hit: re.Match[str]) -> str:
+            name = hit.group()
+            return name if prose and name in _own_words() else self._known[name]
+
+        text = unmarked(text)
         if self._pattern:
-            text = self._pattern.sub(lambda hit: self._known[hit.group()], text)
+            text = self._pattern.sub(known, text)
         for kind, pattern in _PATTERNS:
             text = pattern.sub(lambda hit, kind=kind: self.name(kind, hit.group()), text)  # type: ignore[misc]
         return text
+
+    def _marked(self, name: str) -> str:
+        """The pseudonym of a name, which may have been cut."""
+        head, _, tail = name.partition("…")
+        for real, other in self._known.items():
+            if real == name or (
+                "…" in name and real.startswith(head.strip()) and real.endswith(tail.strip())
+            ):
+                return other
+        return self.name("name", name)
 
     def replace(self, node: Any, key: str = "", parent: str = "") -> Any:
         if isinstance(node, Mapping):
@@ -180,8 +216,22 @@ class _Pseudonyms:
             return node
         kind = _kind(key, parent)
         if kind:
-            return self.name(kind, node)
-        return self.text(node) if key in _TEXTS else node
+            return self.name(kind, unmarked(node))
+        if key in _TEXTS or (parent, key) in _TEXTS_BELOW:
+            return self.text(node, prose=key in _PROSE)
+        return unmarked(node)
+
+
+@cache
+def _own_words() -> frozenset[str]:
+    """Plain words of our own sentences, which a task may be called as well."""
+    from flowdiag.analyses.causes import CAUSES
+
+    texts = [text for cause in CAUSES.values() for text in (cause.meaning, cause.explanation)]
+    for cause in CAUSES.values():
+        for remedy in (cause.remedies or {}).values():
+            texts += [text for text in (remedy.text, remedy.risk, remedy.verify) if text]
+    return frozenset(_WORD.findall(" ".join(texts)))
 
 
 def _kind(key: str, parent: str) -> str | None:
@@ -198,4 +248,4 @@ def _named(node: Any, key: str = "", parent: str = "") -> Iterable[tuple[str, st
     elif isinstance(node, str):
         kind = _kind(key, parent)
         if kind:
-            yield kind, node
+            yield kind, unmarked(node)

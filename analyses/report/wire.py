@@ -680,7 +680,8 @@ def decode(document: bytes) -> Report:
 
 def redacted(report: Report) -> Report:
     """The same report with hosts, users, jobs, tasks and paths under other names."""
-    return msgspec.convert(pseudonymise(msgspec.to_builtins(report)), type=Report)
+    document = msgspec.to_builtins(report, enc_hook=str.__str__)  # names are texts
+    return msgspec.convert(pseudonymise(document), type=Report)
 
 
 def json_schema() -> dict[str, Any]:

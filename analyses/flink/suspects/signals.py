@@ -400,7 +400,7 @@ def _as_suspects(case: Case, keys: frozenset[SubtaskKey]) -> tuple[frozenset[Sus
         else:
             suspects |= {Suspect(task=task, subtask_index=index) for index in indexes}
     ranked = sorted(suspects)
-    text = ", ".join(case.name(suspect) for suspect in ranked[:3])
+    text = say.listed(case.name(suspect) for suspect in ranked[:3])
     if len(ranked) > 3:
         text += f" and {len(ranked) - 3} more"
     return frozenset(suspects), text

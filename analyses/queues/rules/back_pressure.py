@@ -197,7 +197,7 @@ def _finding(
 ) -> Finding:
     waiting = waiting_tasks(job)
     most = max((share for _, share in waiting), default=0.0)
-    names = ", ".join(say.shorten(name, 40) for name, _ in waiting[:4])
+    names = say.listed(say.shorten(name, 40) for name, _ in waiting[:4])
     tasks = say.plural(len(waiting), "task waits", "tasks wait")
     wait = {name for name, _ in waiting}
     reports = {key: each for key, each in job.samples.items() if key.task in wait and each}

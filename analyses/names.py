@@ -1,0 +1,118 @@
+"""Names that a cluster's owner chose, told apart from our own words in the sentences that rules write.
+
+`--redact` replaces names. In what a log said they have to be searched for; but in a sentence of ours
+"salt it, or aggregate in two steps" is no talk of a task that is called `aggregate`. So where a report is
+to be redacted, the names in the facts become `Name`s before anything is judged: equal to the text that they
+are, but put into a sentence they stand between marks, and only what stands between marks is a name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from copy import copy
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Final
+
+BEGINS: Final = (
+    "\ue0f0"  # of private use: no log line has these, and `unmarked` drops them if one does
+)
+ENDS: Final = "\ue0f1"
+MARKED: Final = re.compile(f"{BEGINS}([^{BEGINS}{ENDS}]*)(?:{ENDS}|$)")
+
+
+class Name(str):
+    """A name; in a sentence it is marked.
+
+    >>> f"{Name('enrich')} waits" == f"{BEGINS}enrich{ENDS} waits", Name("enrich") == "enrich"
+    (True, True)
+    """
+
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        """As f-strings put it in."""
+        return f"{BEGINS}{str.__str__(self)}{ENDS}".__format__(spec)
+
+    def __add__(self, other: str) -> str:
+        """A sentence that begins with it."""
+        return f"{self}" + other
+
+    def __radd__(self, other: str) -> str:
+        """A sentence that ends with it."""
+        return other + f"{self}"
+
+
+def like(original: str, text: str) -> str:
+    """A part of a name is a name as well; a part of any other text is not.
+
+    >>> type(like(Name("enrich"), "enr…")).__name__, type(like("enrich", "enr…")).__name__
+    ('Name', 'str')
+    """
+    return Name(text) if isinstance(original, Name) else text
+
+
+def unmarked(text: str) -> str:
+    """A text without marks."""
+    return text.replace(BEGINS, "").replace(ENDS, "")
+
+
+# Fields of facts that hold a name, whatever they are facts of; `name` is one where it is somebody's.
+_NAMES: Final = frozenset(
+    {"task", "operator", "job_name", "taskmanager", "host", "application", "query", "receiver"}
+)
+_NAMED: Final = frozenset({"JobFacts", "ApplicationFacts", "QueryFacts", "StartFacts"})
+_SHORTEST: Final = 2
+
+
+def with_names(facts: Any) -> Any:
+    """The same facts, every text in them that is the name of something a `Name`."""
+    known = {text for text in _names(facts) if len(text) >= _SHORTEST and not text.isdecimal()}
+    return _marked(facts, known)
+
+
+def _names(value: Any, field: str = "") -> Iterator[str]:
+    if isinstance(value, str):
+        if field in _NAMES:
+            yield value
+    elif is_dataclass(value) and not isinstance(value, type):
+        owner = type(value).__name__
+        for one in fields(value):
+            named = one.name == "name" and owner in _NAMED
+            yield from _names(getattr(value, one.name), "task" if named else one.name)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _names(key)
+            yield from _names(item)
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        for name, item in zip(value._fields, value, strict=True):
+            yield from _names(item, name)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            yield from _names(item)
+
+
+def _marked(value: Any, known: set[str]) -> Any:
+    kind = type(value)
+    if kind is str:
+        return Name(value) if value in known else value
+    if is_dataclass(value) and not isinstance(value, type):
+        changed = {
+            one.name: new
+            for one in fields(value)
+            if one.init and (new := _marked(old := getattr(value, one.name), known)) is not old
+        }
+        return replace(value, **changed) if changed else value
+    if isinstance(value, Mapping):
+        return {_marked(k, known): _marked(v, known) for k, v in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return kind(*(_marked(item, known) for item in value))
+    if kind.__module__.startswith("flowdiag.") and hasattr(value, "__dict__"):
+        other = copy(value)  # a graph, say
+        other.__dict__.update({k: _marked(v, known) for k, v in value.__dict__.items()})
+        return other
+    if kind in (list, tuple, set, frozenset):
+        items = [_marked(item, known) for item in value]
+        same = all(new is old for new, old in zip(items, value, strict=True))
+        return value if same else kind(items)
+    return value
