@@ -104,6 +104,35 @@ def share(value: float, *, whole: bool = False) -> str:
     return f"{number(round(value * 100, 1) if value >= 0.001 else value * 100)} %"
 
 
+def percent(part: float) -> str:
+    """A part of a whole in whole per cent, as sentences have it.
+
+    >>> percent(0.126), percent(1), percent(0.0042)
+    ('13 %', '100 %', 'less than 1 %')
+    """
+    return "less than 1 %" if 0 < part < 0.005 else share(part, whole=True)
+
+
+def chance(probability: float) -> str:
+    """How often mere chance does as much.
+
+    >>> chance(0.75), chance(0.0031), chance(1e-7)
+    ('chance does as much 3 times in 4', 'chance does as much 1 time in 320', 'chance does as much less than 1 time in 1 000 000')
+    """
+    does = "chance does as much"
+    if probability >= 0.995:
+        return f"{does} nearly every time"
+    if probability >= 0.095:
+        times, of = min(
+            ((n, d) for d in (2, 3, 4, 5, 10) for n in range(1, d)),
+            key=lambda pair: abs(pair[0] / pair[1] - probability),
+        )
+        return f"{does} {plural(times, 'time')} in {of}"
+    if probability < 1e-6:
+        return f"{does} less than 1 time in {thousands(1_000_000)}"
+    return f"{does} 1 time in {thousands(float(f'{1 / probability:.2g}'))}"
+
+
 def rate(per_s: float | None, noun: str = "records") -> str:
     """So many a second.
 

@@ -69,9 +69,12 @@ class Timeline:
 
     def scale(self) -> str:
         """What the height of the bars means."""
-        if self.longest_ms is None or self.median_ms is None:
+        if self.longest_ms is None:
             return ""
-        return f"duration: median {duration(self.median_ms)}, longest {duration(self.longest_ms)}"
+        longest = f"longest {duration(self.longest_ms)}"
+        if self.median_ms is None:
+            return f"duration: {longest}"
+        return f"duration: {longest}, median of the completed {duration(self.median_ms)}"
 
 
 def timeline(
@@ -90,6 +93,11 @@ def timeline(
     per_cell = max(1, -(-len(checkpoints) // (room - breaks if show_breaks else room)))
     cells = list(_cells(checkpoints, per_cell, show_breaks))
     durations = [c.duration_ms for c in checkpoints if c.duration_ms is not None]
+    completed = [
+        c.duration_ms
+        for c in checkpoints
+        if c.duration_ms is not None and c.status == "completed" and "savepoint" not in c.type
+    ]
     return Timeline(
         rows=tuple(
             Row(_label(cells[start : start + columns], clock, dated=dated), tuple(part))
@@ -98,7 +106,7 @@ def timeline(
         ),
         per_cell=per_cell,
         longest_ms=max(durations, default=None),
-        median_ms=median(durations) if durations else None,
+        median_ms=median(completed) if completed else None,
     )
 
 

@@ -13,6 +13,7 @@ from flowdiag.analyses.report.wire import Report
 from flowdiag.analyses.topics import topic
 from flowdiag.parsers.sources.discover import discover
 
+from . import wording
 from .proposals import wrong
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ class Recorded:
 
     @cache  # noqa: B019 - a test run keeps all of them
     def report(self, name: str) -> Report:
-        """The report of a command, whose advice can be typed in: that is checked of each."""
+        """The report of a command, whose words and advice are checked of each."""
         report = judged((topic(name),), self.looked, self.measured)
         assert not wrong(report, self.facts(name) if name == "memory" else None)
+        wording.check_report(report)
         return report

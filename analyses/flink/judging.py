@@ -225,6 +225,20 @@ def interval_ms(job: JobFacts) -> float | None:
     return gaps[len(gaps) // 4] if len(gaps) >= 3 else None
 
 
+def interval_from(job: JobFacts) -> str:
+    """Whether the interval is `configured`, or `observed` for want of a setting; what the other one is.
+
+    Triggers that are held back are further apart than configured: what is observed says so.
+    """
+    known = setting(job, INTERVAL_KEYS[0])
+    if known is None:
+        return "observed"
+    told = next((s for s in job.settings if s.key == INTERVAL_KEYS[1]), None)
+    seen = None if told is None else milliseconds(told.value)
+    apart = seen is not None and seen > 1.25 * (milliseconds(known.value) or seen)
+    return f"configured; {say.duration(seen)} observed" if apart else "configured"
+
+
 def trigger_gaps_ms(checkpoints: Iterable[Checkpoint]) -> list[float]:
     """Milliseconds from each periodic trigger to the next one of the same run."""
     periodic = sorted(

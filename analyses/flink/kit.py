@@ -176,6 +176,11 @@ class Job(JobFacts):
         return judging.interval_ms(self)
 
     @property
+    def interval_from(self) -> str:
+        """Whether that interval is `configured` or `observed`, and what the other one is."""
+        return judging.interval_from(self)
+
+    @property
     def timeout_ms(self) -> float | None:
         """The checkpoint time-out: as configured, else as observed."""
         return judging.timeout_ms(self)

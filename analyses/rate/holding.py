@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from statistics import median
 
+from flowdiag.analyses import say
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate import state as rate_state
 from flowdiag.analyses.rate.facts import Batch
@@ -69,7 +70,10 @@ def term(estimator: Replay, *, several: bool = False) -> tuple[str, str]:
         for step in late
     )
     if taken > 0.3:
-        return "delay", f"the delay: its term takes {taken:.0%} off what is processed"
+        return (
+            "delay",
+            f"the delay: its term takes {say.percent(taken)} off what is processed",
+        )
     rate = median(step.processing_rate or 0.0 for step in late)
     of = f" of stream {estimator.stream}" if several else ""
     return "processing", f"what the job processes, {rate:.0f} records/s{of}"

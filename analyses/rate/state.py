@@ -15,6 +15,7 @@ from math import gcd
 from statistics import median
 from typing import Final
 
+from flowdiag.analyses import say
 from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.facts import (
@@ -289,10 +290,13 @@ def _word(
     if state.caps:
         return Stability.THROTTLED, _capped(state.caps[0])
     if state.use is not None and state.use >= NARROW:
-        return Stability.BORDERLINE, f"processing takes {state.use:.0%} of the interval"
+        return (
+            Stability.BORDERLINE,
+            f"processing takes {say.percent(state.use)} of the interval",
+        )
     if waits(state):
         return Stability.BORDERLINE, f"batches wait {state.delay_intervals:.1f} intervals"
-    use = f"{state.use:.0%}" if state.use is not None else "an unknown part"
+    use = say.percent(state.use) if state.use is not None else "an unknown part"
     return Stability.STABLE, f"processing takes {use} of the interval"
 
 
@@ -343,7 +347,11 @@ def overloaded(
 def _growing(state: StreamState) -> str:
     interval = state.interval_ms or 1
     intervals = (state.delay_ms or 0) / interval
-    use = f", processing takes {state.use:.0%} of the interval" if state.use is not None else ""
+    use = (
+        f", processing takes {say.percent(state.use)} of the interval"
+        if state.use is not None
+        else ""
+    )
     return f"batches are {intervals:.1f} intervals late{use}"
 
 
@@ -357,7 +365,7 @@ def _capped(cap: Cap) -> str:
     }[cap.kind]
     # Of files the option says how many; how many rows they hold is the files' matter.
     rate = f" ({cap.per_s:.0f} records/s)" if cap.kind != "files" else ""
-    return f"{cap.share:.0%} of the late batches are filled up to {of}{rate}"
+    return f"{say.percent(cap.share)} of the late batches are filled up to {of}{rate}"
 
 
 def _last_ms(app: ApplicationFacts) -> int | None:
@@ -606,7 +614,7 @@ def _query_word(
     if state.caps:
         return Stability.THROTTLED, _capped(state.caps[0])
     if state.use is not None and state.use >= NARROW:
-        return Stability.BORDERLINE, f"triggers take {state.use:.0%} of the interval"
+        return Stability.BORDERLINE, f"triggers take {say.percent(state.use)} of the interval"
     unknown = state.interval_ms is None and state.backlog is None
     if unknown and breathless(late) and not drained(query):
         because = (
@@ -614,7 +622,7 @@ def _query_word(
         )
         because += "without a pause, and no input tells the trigger interval or the backlog"
         return Stability.INCONCLUSIVE, because
-    part = f"{state.use:.0%} of the interval" if state.use is not None else "their time"
+    part = f"{say.percent(state.use)} of the interval" if state.use is not None else "their time"
     return Stability.STABLE, f"triggers take {part}"
 
 
@@ -684,7 +692,7 @@ def falling_behind(
         over = sum((t.duration_ms or 0) > interval for t in late) / max(1, len(late))
         if middle > interval and over > overrun:
             what = "and take longer each time" if grows else "and do not recover"
-            told = f"{over:.0%} of the triggers take longer than the interval"
+            told = f"{say.percent(over)} of the triggers take longer than the interval"
             return f"{told} (median {middle / interval:.1f} intervals) {what}"
     elif grows and state.waiting is not None and state.waiting.rise > middle:
         return "each trigger takes longer and brings more rows"

@@ -95,11 +95,13 @@ def _taskmanagers(job: CheckpointJob, page: Page) -> RenderableType:
         Column(
             "ratio", lambda row: None if row.ratio is None else words.quantity(row.ratio, "ratio")
         ),
-        Column("p", lambda row: None if row.p_value is None else f"{row.p_value:.2g}"),
+        Column("by chance", lambda row: None if row.p_value is None else say.share(row.p_value)),
         # Twice what placement explains is worth a look, whatever p says on a small cluster.
         style=lambda row: "bold yellow" if row.late and (row.ratio or 0) >= 2 else "",
     )
     note = "late: distinct subtasks that acknowledged an expired checkpoint; expected: by placement"
+    if any(row.p_value is not None for row in rows):
+        note += "; by chance: how often chance makes so many late"
     return Group(table, *more(len(job.taskmanagers) - len(rows)), line(note, "dim"))
 
 

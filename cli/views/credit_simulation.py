@@ -77,7 +77,7 @@ def _said(fitted: Fit) -> Text:
         return Text("no task is near its limit")
     held = max(item.busy for item in fitted.outcome.of(fitted.bottleneck))
     offered, taken = _offered(fitted.job), _sent(fitted.job, fitted.outcome)
-    told = f"the slowest is {fitted.bottleneck}, busy {say.share(held, whole=True)} of the time"
+    told = f"the slowest is {fitted.bottleneck}, busy {say.percent(held)} of the time"
     if offered - taken > 0.02 * offered:
         told += f": {say.number(round(offered - taken, 1))} records/s more come than get through"
     return Text(told)

@@ -122,7 +122,7 @@ def _short(name: str) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else say.share(min(share, 1.0), whole=True)
+    return "-" if share is None else say.percent(min(share, 1.0))
 
 
 def _heat_style(share: float | None) -> str:
@@ -190,7 +190,7 @@ def _queue(vertex: QueueVertex) -> Text:
     text = Text()
     text.append(f"{length:.1f}" + (f"/{capacity}" if capacity else ""))
     if fullest.saturated_share:
-        text.append(f", full {say.share(fullest.saturated_share, whole=True)}", "dim")
+        text.append(f", full {say.percent(fullest.saturated_share)}", "dim")
     return text
 
 

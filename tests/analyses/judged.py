@@ -15,6 +15,8 @@ from flowdiag.analyses.rule import Rule, apply
 from flowdiag.analyses.startup.facts import JobStarting, StartupFacts
 from tests.proposals import wrong_with
 
+from .. import wording
+
 
 def cases_of(facts: Any) -> Sequence[Any]:
     """What rules judge one by one."""
@@ -42,13 +44,17 @@ def said_by(rule: Rule, facts: Any) -> list[Finding | Inconclusive]:
 
 
 def checked(outcomes: tuple[RuleOutcome, ...]) -> tuple[RuleOutcome, ...]:
-    """The same outcomes: whatever a test is about, no finding proposes what its engine refuses."""
+    """The same outcomes: whatever a test is about, no finding proposes what its engine refuses.
+
+    Nor does it say what nobody should have to read.
+    """
     for outcome in outcomes:
-        for finding in outcome.findings:
-            _check(outcome.code, finding)
+        for item in (*outcome.findings, *outcome.inconclusive):
+            _check(outcome.code, item)
     return outcomes
 
 
 def _check(code: str, item: Finding | Inconclusive) -> None:
+    wording.check_said(code, [item])
     if isinstance(item, Finding):
         assert not [*wrong_with(code, item.cause, map(action_of, item.actions))]

@@ -179,7 +179,7 @@ def _silent(job: Job, silence: float, most: float) -> Finding:
         severity=Severity.WARNING,
         state=State.ONGOING,
         title=f"No checkpoint was triggered for {say.duration(silence)}, and nothing says why",
-        explain=f"The interval is {say.duration(job.interval_ms)}, and the last checkpoint had "
+        explain=f"The interval is {say.duration(job.interval_ms)} ({job.interval_from}), and the last checkpoint had "
         "ended. The log goes on, so the job has not.",
         rank=Rank.SYMPTOM,
         first_us=last.ended_us,

@@ -120,7 +120,7 @@ def _finding(
             "sources-missing": f"in {len(silent)} of {telling} expired checkpoints no source "
             "acknowledged",
             "sources-not-back-pressured": "sources wait for those downstream "
-            f"{pressed * 100:.0f} % of the time at most",
+            f"{say.percent(pressed)} of the time at most",
         },
         RULE.signals,
     )
@@ -133,7 +133,7 @@ def _finding(
         title=f"No source acknowledged {say.plural(len(silent), 'checkpoint')}; "
         "it is not back pressure",
         why=f"{name}: no acknowledgement in {len(silent)} of {telling} expired checkpoints, "
-        f"back-pressured {pressed * 100:.0f} % at most",
+        f"back-pressured {say.percent(pressed)} at most",
         cause="checkpoint-lock-held",
         confidence=weigh(votes),
         rank=Rank.FIRST_MECHANISM,

@@ -65,14 +65,18 @@ def judge(job: Job, limits: Loop) -> Iterator[Finding]:
     root = last.root.incident
     text = say.shorten(exception_text(root.cause), 120)
     name = name_of(root) if root.task is not None else "the job"
-    span = ((last.last_us or 0) - (last.first_us or 0)) / 1000
+    span = None
+    if last.first_us is not None and last.last_us is not None and last.last_us > last.first_us:
+        span = (last.last_us - last.first_us) / 1000
     yield of_crises(
         job,
         loops,
         severity=grade(
             state=last.state, share=1.0, fatal=last.state is State.ONGOING or last.final
         ),
-        title=f"{last.bursts} failures within {say.duration(span)} without a completed checkpoint"
+        title=f"{last.bursts} failures"
+        + (f" within {say.duration(span)}" if span is not None else "")
+        + " without a completed checkpoint"
         + (f"; the first: {name}, {text}" if text else ""),
         rank=Rank.REPETITION,
         count=sum(crisis.bursts for crisis in loops),

@@ -84,8 +84,8 @@ def _finding(job: Job, placed: Placement, share: Share, limits: Skewed) -> Findi
     where = say.place(share.taskmanager, share.host)
     votes = votes_for(
         {
-            "placement-p-value": f"{share.late} late, {share.expected} expected: "
-            f"p = {share.p_value}",
+            "placement-p-value": f"{share.late} late, {say.number(share.expected or 0)} expected:"
+            f" {say.chance(share.p_value or 0.0)}",
             "all-its-subtasks": f"the late subtasks that stand out all run on {share.taskmanager}",
         },
         RULE.signals,
@@ -95,9 +95,9 @@ def _finding(job: Job, placed: Placement, share: Share, limits: Skewed) -> Findi
         series,
         sum(e.count(Status.EXPIRED) for e in series),
         subject=taskmanager_subject(job, share.taskmanager, share.host),
-        title=f"{share.late} late subtasks on {where}, {share.expected} expected",
-        why=f"{where}: {share.ratio} times the late subtasks its share explains "
-        f"(p = {share.p_value})",
+        title=f"{share.late} late subtasks on {where}, {say.number(share.expected or 0)} expected",
+        why=f"{where}: {share.ratio} times the late subtasks its share explains;"
+        f" {say.chance(share.p_value or 0.0)}",
         cause="slow-taskmanager",
         confidence=weigh(votes),
         rank=Rank.PLACE,

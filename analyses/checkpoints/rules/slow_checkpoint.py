@@ -130,7 +130,7 @@ def _finding(
         *_known("median-request-in-queue", _middle(c.queue_ms for c in slow), "ms"),
     ]
     against = (
-        f"the interval is {say.duration(interval)}"
+        f"the interval is {say.duration(interval)} ({job.interval_from})"
         if interval is not None and interval <= timeout
         else f"the time-out is {say.duration(timeout)}"
     )
@@ -141,10 +141,9 @@ def _finding(
         ongoing=at_the_end,
         title=f"{len(slow)} of {say.plural(len(timed), 'completed checkpoint')} took "
         f"{say.duration(limit_ms)} or longer, up to {say.duration(longest)}; {against}",
-        explain=f"Half of the checkpoints take longer than {say.duration(median)}"
-        + (f" for {say.size(size)}" if size is not None else "")
-        + ". They still complete, but leave little room: a moment of back pressure makes them "
-        "expire.",
+        explain=f"In the median a completed one takes {say.duration(median)}."
+        + (f" The slow ones write {say.size(size)} each." if size is not None else "")
+        + " They still complete, but leave little room: a moment of back pressure makes them expire.",
         rank=Rank.SYMPTOM,
         measurements=tuple(measurements),
         evidence=ends(sorted(slow, key=lambda c: (-_ms(c), c.run, c.id))),

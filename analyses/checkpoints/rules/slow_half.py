@@ -172,11 +172,9 @@ def _by_durations(job: Job, sick: list[Checkpoint], limits: SlowHalf) -> Told | 
     size = topology_of(job).parallelism.get(worst.task or "")
     return Told(
         half,
-        f"{sums[half] / total * 100:.0f} % of the time goes into {_NAMES[half]}",
+        f"{say.percent(sums[half] / total)} of the time goes into {_NAMES[half]}",
         f"Longest in {say.subtask_of(worst.task, worst.subtask_index, size)}: "
-        f"{say.duration(worst.end_to_end_ms)} from trigger to acknowledgement, of which "
-        f"{say.duration(worst.sync_ms)} in the synchronous and {say.duration(worst.async_ms)} in "
-        "the asynchronous part.",
+        f"{say.duration(worst.end_to_end_ms)} from trigger to acknowledgement{_parts(worst)}.",
         tuple(
             measured(
                 f"share-of-{name}",
@@ -188,6 +186,16 @@ def _by_durations(job: Job, sick: list[Checkpoint], limits: SlowHalf) -> Told | 
         ),
         cite([(worst.cited, None)]),
     )
+
+
+def _parts(row: SubtaskCheckpoint) -> str:
+    """How much of it went into the snapshot, as far as that was measured."""
+    parts = [
+        f"{say.duration(spent)} in the {name} part"
+        for name, spent in (("synchronous", row.sync_ms), ("asynchronous", row.async_ms))
+        if spent is not None
+    ]
+    return f", of which {say.listed(parts, ' and ')}" if parts else ""
 
 
 def _ms(value: int | None) -> int:

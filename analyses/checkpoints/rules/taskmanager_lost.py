@@ -224,13 +224,16 @@ def _votes(lost: Lost, crisis: Crisis) -> tuple[Vote, ...]:
     others = sum(named.values()) - peers + len(gone) - len(mine)
     votes = votes_for(
         {
-            "heartbeat": _told(mine, "heartbeat", "its heartbeat failed"),
+            "heartbeat": _told(mine, "heartbeat", "its heartbeat timed out"),
             "worker-ended": _told(mine, "worker-ended", "its container or pod ended"),
             "shut-down": _told(mine, "shut-down", "it was told to shut down"),
-            "named-peer": f"{say.plural(peers, 'task')} lost their connection to it"
+            "named-peer": f"{say.plural(peers, 'task')} lost"
+            f" {'its' if peers == 1 else 'their'} connection to it"
             if peers
             else None,
-            "other-peers": f"{others} records name another one" if others else None,
+            "other-peers": f"{say.plural(others, 'record names', 'records name')} another one"
+            if others
+            else None,
         },
         RULE.signals,
     )
@@ -244,6 +247,10 @@ def _told(mine: list[Incident], signal: str, says: str) -> str | None:
     if first is None:
         return None
     detail = " ".join((first.cause or "").split())
+    if "no longer reachable" in detail:
+        return "it was no longer reachable"
+    if signal == "heartbeat" and "timed out" in detail:
+        return says  # in Flink's words the same, and its id once more
     return f"{says}: {say.shorten(detail, 120)}" if detail else says
 
 

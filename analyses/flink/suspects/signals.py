@@ -468,11 +468,13 @@ def end_of_back_pressure(case: Case) -> Iterator[Accusation]:
             if root.known * 2 >= root.siblings:
                 suspects |= {Suspect(task=root.task)}
         busiest = chosen[0]
-        share = f"{(busiest.busy or 0) * 100:.0f} %"
+        share = say.percent(busiest.busy or 0)
         measure = "busy" if root.measured else "input buffers in use"
         says = f"{text}: {measure} {share} and not back-pressured"
         if root.awaited:
-            says += f", while those before wait up to {root.pressed_before * 100:.0f} % of the time"
+            says += (
+                f", while those before wait up to {say.percent(root.pressed_before)} of the time"
+            )
         yield Accusation(
             signal=name,
             weight=_WEIGHTS[name] if certain else 1,
@@ -504,7 +506,7 @@ def busiest_subtask(case: Case) -> Iterator[Accusation]:
     found = busiest(case.loads, case.topology)
     if found and len(found) <= 3:
         suspects, text = _as_suspects(case, frozenset(load.key for load in found))
-        share = f"{(found[0].busy or 0) * 100:.0f} %"
+        share = say.percent(found[0].busy or 0)
         yield Accusation(
             signal="busiest-subtask",
             weight=_WEIGHTS["busiest-subtask"],
@@ -603,16 +605,18 @@ def placement_signal(case: Case) -> Iterator[Accusation]:
     placed = case.placement
     if placed.pattern is Pattern.ONE_TASKMANAGER and placed.taskmanager is not None:
         share = next(s for s in placed.shares if s.taskmanager == placed.taskmanager)
-        number = f"{share.late} late, {share.expected} expected" if share.expected else "all of its"
+        number = f"{share.late} of them"
+        if share.expected:
+            number += f", where its share would be {say.number(share.expected)}"
         if share.p_value is not None:
-            number += f", p = {share.p_value}"
+            number += f"; {say.chance(share.p_value)}"
         sure = share.p_value is not None and share.p_value <= _SURE
         yield Accusation(
             signal="placement",
             weight=_WEIGHTS["placement"] if sure else 1,
             suspects=frozenset({Suspect(taskmanager=placed.taskmanager)}),
             says=f"the late subtasks that stand out all run on {placed.taskmanager} ({number})",
-            about=f"{number} subtasks",
+            about=f"the late subtasks that stand out all run there ({number})",
         )
 
 
@@ -705,7 +709,7 @@ def _second(signal: str, suspect: Suspect, load: Load | None, says: str, about: 
 def _of_its_snapshots(case: Case, suspect: Suspect, key: SubtaskKey) -> Iterator[Accusation]:
     share = sync_share(case.job, key)
     if share is not None and share >= SNAPSHOT_SHARE:
-        says = f"{100 * share:.0f} % of its time went into synchronous snapshots"
+        says = f"{say.percent(share)} of its time went into synchronous snapshots"
         yield _second("snapshots", suspect, None, says, says)
 
 
@@ -723,7 +727,7 @@ def _of_several(case: Case, suspect: Suspect, worst: Load) -> Iterator[Accusatio
 def _full_input(suspect: Suspect, load: Load) -> Iterator[Accusation]:
     used, peak = load.buffers, load.buffers_peak
     if used is not None and (used >= FULL or (used >= HALF_FULL and (peak or 0.0) >= FULL)):
-        says = f"{100 * used:.0f} % of its input buffers in use on average"
+        says = f"{say.percent(used)} of its input buffers in use on average"
         yield _second("saturated-input", suspect, load, says, says)
 
 

@@ -93,7 +93,7 @@ def _finding(
         )
     return of_process(
         process,
-        title=f"The heap of {process_text(process)} is {left:.0%} full after collections{pauses}"
+        title=f"The heap of {process_text(process)} is {say.percent(left)} full after collections{pauses}"
         if full
         else f"The heap of {process_text(process)} fills up: {before} to {now} of {maximum}",
         why=f"{now} of {maximum} stay in use",

@@ -205,7 +205,7 @@ def _finding(
         job,
         severity=Severity.WARNING,
         state=state,
-        title=f"{tasks} for those downstream up to {100 * min(most, 1.0):.0f} % of the time: {names}",
+        title=f"{tasks} for those downstream up to {say.percent(min(most, 1.0))} of the time: {names}",
         rank=Rank.CONSEQUENCE,
         first_us=first,
         last_us=last,
@@ -216,7 +216,7 @@ def _finding(
                 round(min(share, 1.0), 4),
                 "share",
                 PRESSED,
-                over=f"busiest subtask of {say.shorten(name)}",
+                over=f"of the time, the subtask of {say.shorten(name)} that waits most",
             )
             for name, share in waiting[:6]
         ),

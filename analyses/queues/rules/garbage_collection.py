@@ -45,6 +45,7 @@ from flowdiag.analyses.queues.kit import (
     place_of,
     records_of,
     remedies,
+    say,
     tasks_wait,
 )
 
@@ -73,8 +74,8 @@ def _finding(job: JobQueues, name: str, share: float, limits: Collecting) -> Fin
         job,
         name,
         severity=Severity.WARNING if serious else Severity.INFO,
-        title=f"{place} spends {100 * share:.0f} % of its time collecting garbage",
-        why=f"{place}: {100 * share:.0f} % of its time went into garbage collection",
+        title=f"{place} spends {say.percent(share)} of its time collecting garbage",
+        why=f"{place}: {say.percent(share)} of its time went into garbage collection",
         cause="garbage-collection",
         confidence=Confidence.MEDIUM,
         rank=Rank.BOTTLENECK_SIGN,

@@ -134,7 +134,7 @@ def _finding(
     subtasks = say.plural(len(senders), "subtask")
     votes = votes_for(
         {
-            "outputs-full": f"{subtasks} of {waits} wait up to {100 * most:.0f} %",
+            "outputs-full": f"{subtasks} of {waits} wait up to {say.percent(most)}",
             "inputs-empty": f"all {len(receivers)} subtasks of {takes} have free buffers",
             "one-taskmanager": f"those that wait are all on {alone}" if alone else None,
         },

@@ -125,7 +125,7 @@ def _finding(job: JobQueues, tight: list[_Tight], limits: UsedUp) -> Finding:
     unexplained = (waits or any(t.exhausted for t in tight)) and not serious(job)
     worst = tight[0]
     said = (
-        f"{100 * worst.requested:.0f} % of it is asked for"
+        f"{say.percent(worst.requested)} of it is asked for"
         if worst.requested is not None and worst.requested > limits.requested
         else "at times no buffer is free"
     )

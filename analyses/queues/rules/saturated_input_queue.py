@@ -48,6 +48,7 @@ from flowdiag.analyses.queues.kit import (
     measured,
     name_of,
     of_subtask,
+    say,
     serious,
 )
 from flowdiag.analyses.queues.saturation import OLD_POOL, Full, full_inputs
@@ -82,7 +83,7 @@ def _finding(job: JobQueues, full: list[Full], share: float) -> Finding:
         severity=Severity.WARNING if spells and not old else Severity.INFO,
         state=spells[0].state if spells else State.ONGOING,
         title=f"The input of {name_of(job, first.key)}{more} is full "
-        f"{100 * first.share:.0f} % of the time",
+        f"{say.percent(first.share)} of the time",
         confidence=Confidence.LOW if old else Confidence.MEDIUM,
         rank=Rank.SYMPTOM,
         first_us=spells[0].first_us if spells else None,

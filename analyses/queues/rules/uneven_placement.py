@@ -47,6 +47,7 @@ from flowdiag.analyses.queues.kit import (
     of_taskmanager,
     place_of,
     records_of,
+    say,
     tasks_wait,
     write,
 )
@@ -104,7 +105,7 @@ def _finding(
         severity=Severity.WARNING if tasks_wait(job) else Severity.INFO,
         title=f"{place} runs {working[0]} working subtasks, the others {working[1]:.1f} on average",
         why=f"{place}: {working[0]} working subtasks against {working[1]:.1f}, processor load "
-        f"{100 * cpu[0]:.0f} % against {100 * cpu[1]:.0f} %",
+        f"{say.percent(cpu[0])} against {say.percent(cpu[1])}",
         cause="slow-taskmanager",
         confidence=Confidence.MEDIUM,
         rank=Rank.MECHANISM,

@@ -48,6 +48,7 @@ from flowdiag.analyses.rate.kit import (
     present,
     rounded,
     write,
+    say,
 )
 
 
@@ -93,7 +94,7 @@ def _finding(
 ) -> Finding:
     app, option = assessed.app, _option(query, cap.kind)
     late = late_triggers(query.triggers)
-    use = f"{state.use:.0%}" if state.use is not None else "an unknown part"
+    use = say.percent(state.use) if state.use is not None else "an unknown part"
     current, more = None, None
     if cap.kind == "files":
         current = str(query.file_limit)
@@ -105,7 +106,7 @@ def _finding(
         query,
         late,
         subject=option_subject(app, option) if option else query_subject(app, query),
-        title=f"{cap.share:.0%} of the triggers of query {query.name or query.id} take all that {told} "
+        title=f"{say.percent(cap.share)} of the triggers of query {query.name or query.id} take all that {told} "
         f"permits, in {use} of the interval",
         explain="More is there than the limit lets through, and the triggers have time left.",
         why=f"{told} lets through less than comes in",

@@ -48,6 +48,7 @@ from flowdiag.analyses.rate.kit import (
     present,
     records_of,
     rounded,
+    say,
     setting,
     write,
 )
@@ -81,11 +82,11 @@ def judge(assessed: Assessed, limits: Capped) -> Iterator[Finding | Inconclusive
 def _finding(assessed: Assessed, state: StreamState, cap: present.Cap, limits: Capped) -> Finding:
     app, option = assessed.app, _OPTIONS[cap.kind]
     late = late_window(app.completed)
-    use = f"{state.use:.0%}" if state.use is not None else "an unknown part"
+    use = say.percent(state.use) if state.use is not None else "an unknown part"
     return of_option(
         assessed,
         option,
-        title=f"{cap.share:.0%} of the late batches are filled up to {option} = {cap.per_s:g}, while "
+        title=f"{say.percent(cap.share)} of the late batches are filled up to {option} = {cap.per_s:g}, while "
         f"processing takes {use} of the interval",
         why=f"{option} = {cap.per_s:g} lets through less than comes in",
         cause="max-rate",

@@ -89,7 +89,7 @@ def _finding(flow: Flow, told: list[Unit], over: int, limits: Gaps) -> Finding:
         flow,
         told,
         title=f"In {over} of {len(told)} {flow.noun} no job runs for {say.duration(gap)}, "
-        f"{share:.0%} of the time",
+        f"{say.percent(share)} of the time",
         why=f"no job runs for {say.duration(gap)} of each batch",
         cause="driver-gaps",
         rank=Rank.EXPLANATION,

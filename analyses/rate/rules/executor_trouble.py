@@ -202,7 +202,7 @@ def _gone(assessed: Assessed, lost: list[Executor], gone: list[Trouble], limits:
     reason = say.shorten((last.reason or "").splitlines()[0] if last.reason else "", 160)
     memory = "memory" in reason.lower() or "oomkilled" in reason.lower()
     killed = not memory and _KILLED.search(reason) is not None
-    were = "executors were" if len(lost) > 1 else "executor was"
+    were, them = ("executors were", "them") if len(lost) > 1 else ("executor was", "it")
     executors = cite((one.ref, one.removed_us) for one in lost)
     missing = cite((one.ref, one.time_us) for one in blocks)
     return of_application(
@@ -210,11 +210,12 @@ def _gone(assessed: Assessed, lost: list[Executor], gone: list[Trouble], limits:
         subject=_subject(assessed, last),
         severity=Severity.CRITICAL if blocks and recent else Severity.WARNING,
         state=State.ONGOING if recent else State.RECOVERED,
-        title=f"{len(lost)} {were} lost: {reason}"
-        + (f", and {_named(blocks)} with them" if blocks else ""),
+        title=f"{len(lost)} {were} lost"
+        + (f", and {_named(blocks)} with {them}" if blocks else "")
+        + (f": {reason}" if reason else ""),
         explain=explained("blocks-lost" if blocks else "executor-lost")
         + (_BY_WHOM if killed else ""),
-        why=f"lost: {reason}",
+        why=f"lost: {reason}" if reason else "lost",
         cause="out-of-memory" if memory else "executor-lost",
         rank=Rank.ROOT_CAUSE,
         first_us=first,

@@ -104,10 +104,10 @@ def _finding(
         assessed,
         query,
         late,
-        title=f"The state of query {query.name or query.id} grew to {last} rows, by {growth:.0%} within "
+        title=f"The state of query {query.name or query.id} grew to {say.plural(last, 'row')}, by {say.percent(growth)} within "
         f"{span}, and no row left it",
-        explain=f"At this pace it has doubled in {say.duration(last / slope.slope * 1000)}. {why_not}",
-        why=f"its state grows by {slope.slope:.0f} rows/s and nothing leaves it",
+        explain=f"At this pace it doubles in {say.duration(last / slope.slope * 1000)}. {why_not}",
+        why=f"its state grows by {say.rate(slope.slope, 'rows')} and nothing leaves it",
         cause="growing-state",
         rank=Rank.ROOT_CAUSE,
         measurements=(

@@ -40,6 +40,7 @@ from flowdiag.analyses.rate.kit import (
     measured,
     of_triggers,
     remedies,
+    say,
 )
 
 
@@ -67,9 +68,10 @@ def judge(assessed: Assessed, limits: Dropped) -> Iterator[Finding | Inconclusiv
             dropped,
             severity=grade(state=state, share=share),
             state=state,
-            title=f"Query {query.name or query.id} dropped {lost} of {rows} rows ({share:.1%}) that "
+            title=f"Query {query.name or query.id} dropped {say.thousands(lost)} of {say.plural(rows, 'row')} "
+            f"({say.share(share)}) that "
             "came later than the watermark allows",
-            why=f"dropped {lost} of {rows} rows as too late",
+            why=f"dropped {say.thousands(lost)} of {say.plural(rows, 'row')} as too late",
             cause="late-rows",
             rank=Rank.ROOT_CAUSE,
             measurements=(

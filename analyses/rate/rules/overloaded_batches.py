@@ -146,7 +146,7 @@ def _measurements(state: StreamState, late: float, limits: Late) -> Iterator[Mea
 def _explain(assessed: Assessed, state: StreamState, doubled: str | None) -> str:
     parts = ["More comes in per interval than is processed in one."]
     if doubled is not None:
-        parts.append(f"At this slope the delay has doubled in {doubled}.")
+        parts.append(f"At this slope the delay doubles in {doubled}.")
     if state.limit is not None:
         parts.append(state.limit.text)
     if pid.enabled(assessed.app) is False:

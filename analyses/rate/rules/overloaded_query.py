@@ -139,7 +139,7 @@ def _finding(
     eaten, explain = eaten_by(late), ""
     if eaten is not None:
         what = _PARTS.get(eaten[0], (eaten[0], None))[0]
-        explain = f"{eaten[1]:.0%} of the time goes to {what} ({eaten[0]})."
+        explain = f"{say.percent(eaten[1])} of the time goes to {what} ({eaten[0]})."
     return of_triggers(
         assessed,
         query,

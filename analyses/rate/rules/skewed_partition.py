@@ -50,6 +50,7 @@ from flowdiag.analyses.rate.kit import (
     of_application,
     present,
     records_of,
+    say,
     short_of_time,
     write,
 )
@@ -115,7 +116,11 @@ def _finding(
     limits: Skew,
 ) -> Finding:
     share = found.count / max(1.0, found.count + found.others * (found.partitions - 1))
-    what = f"has {share:.0%} of the backlog" if query else f"brings {share:.0%} of the records"
+    what = (
+        f"has {say.percent(share)} of the backlog"
+        if query
+        else f"brings {say.percent(share)} of the records"
+    )
     units = "triggers" if query else "batches"
     return of_application(
         assessed,

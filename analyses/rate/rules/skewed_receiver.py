@@ -46,6 +46,7 @@ from flowdiag.analyses.rate.kit import (
     of_stream,
     records_of,
     remedies,
+    say,
 )
 
 
@@ -95,15 +96,19 @@ def _finding(
     return of_stream(
         assessed,
         biggest,
-        title=f"{name} brings {most / total:.0%} of the {unit}, {most / mean:.1f} times as many as the "
+        title=f"{name} brings {say.percent(most / total)} of the {unit}, {most / mean:.1f} times as many as the "
         "others",
-        why=f"brings {most / total:.0%} of the {unit} of {len(totals)} streams",
+        why=f"brings {say.percent(most / total)} of the {unit} of {len(totals)} streams",
         cause="skewed-receiver",
         rank=Rank.ROOT_CAUSE,
         count=max(1, len(late)),
         measurements=(
             measured(
-                unit, most, unit, over=f"{total} of {len(totals)} streams in {len(late)} batches"
+                unit,
+                most,
+                unit,
+                over=f"{say.thousands(total)} of {len(totals)} streams in"
+                f" {say.plural(len(late), 'batch', 'batches')}",
             ),
             measured(
                 "ratio",

@@ -112,9 +112,9 @@ def _finding(
         query,
         late,
         title=f"Query {query.name or query.id} spends {say.duration(took)} of each trigger on {what}, "
-        f"{share:.0%} of its time",
+        f"{say.percent(share)} of its time",
         explain=explained("slow-state-commits"),
-        why=f"spends {share:.0%} of its triggers on {what}",
+        why=f"spends {say.percent(share)} of its triggers on {what}",
         cause="slow-state-commits" if kind == "state" else "slow-metadata-writes",
         rank=Rank.MECHANISM,
         measurements=(

@@ -86,8 +86,8 @@ def _finding(
             task=slow.name,
         ),
         title=f"Output operation {slow.output}{name} takes {say.duration(mean)} per batch, "
-        f"{share:.0%} of all {len(told)}",
-        why=f"takes {share:.0%} of the time of {len(told)} output operations",
+        f"{say.percent(share)} of the time of all {len(told)}",
+        why=f"takes {say.percent(share)} of the time of {len(told)} output operations",
         cause="slow-output",
         rank=Rank.EXPLANATION,
         count=slow.batches,

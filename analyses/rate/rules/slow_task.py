@@ -107,7 +107,7 @@ def _finding(flow: Flow, slow: list[Unit], population: int, limits: Slow) -> Fin
     share = median(s.slowest_records / s.records for s in stages if s.records) if known else None
     ratio = median(s.longest_ms / max(s.others_ms or 1.0, 1.0) for s in stages)
     longest = median(s.longest_ms for s in stages)
-    told = f", with {share:.0%} of the records" if share is not None and skew else ""
+    told = f", with {say.percent(share)} of the records" if share is not None and skew else ""
     of = f" of query {flow.query.name or flow.query.id}" if flow.query else ""
     said = {"explain": _skew_explained(bool(known))} if skew else {}
     return of_flow(
@@ -116,7 +116,7 @@ def _finding(flow: Flow, slow: list[Unit], population: int, limits: Slow) -> Fin
         subject=_task(flow, stages[-1], same),
         title=f"In {len(slow)} of {population} {flow.noun}{of} one task takes {ratio:.1f} times as "
         f"long as the others{told}",
-        why=f"one task takes {say.duration(longest)} where its siblings take a {ratio:.0f}th{told}",
+        why=f"one task takes {say.duration(longest)}, {ratio:.1f} times as long as its siblings{told}",
         confidence=Confidence.HIGH if known else Confidence.LOW,
         cause="data-skew" if skew else "stragglers",
         rank=Rank.ROOT_CAUSE if known else Rank.MECHANISM,

@@ -50,6 +50,7 @@ from flowdiag.analyses.rate.kit import (
     of_flow,
     present,
     remedies,
+    say,
     short_of_time,
 )
 
@@ -82,21 +83,21 @@ _KINDS: Final = (
         lambda stage: stage.gc_ms / max(1, stage.total_ms),
         lambda limits: limits.gc,
         "share",
-        "collect garbage for {:.0%} of their time",
+        "collect garbage for {} of their time",
     ),
     _Kind(
         "shuffle-fetch",
         lambda stage: stage.fetch_ms / max(1, stage.total_ms),
         lambda limits: limits.fetch,
         "share",
-        "wait for shuffled blocks for {:.0%} of their time",
+        "wait for shuffled blocks for {} of their time",
     ),
     _Kind(
         "spill",
         lambda stage: float(stage.spilled_bytes),
         lambda limits: limits.spill,
         "bytes",
-        "spill {:.0f} bytes to disk",
+        "spill {} to disk",
     ),
 )
 
@@ -115,7 +116,8 @@ def judge(assessed: Assessed, limits: Overhead) -> Iterator[Finding | Inconclusi
 
 
 def _finding(flow: Flow, kind: _Kind, values: list[float], over: int, limits: Overhead) -> Finding:
-    words = kind.words.format(median(values))
+    usual = median(values)
+    words = kind.words.format(say.size(usual) if kind.unit == "bytes" else say.percent(usual))
     return of_flow(
         flow,
         [unit for unit in flow.units if unit.stage is not None],

@@ -91,7 +91,7 @@ def _finding(
     held, words = term(mine, several=len(reached) > 1)
     return of_application(
         assessed,
-        title=f"Back pressure lets in {rate_text(rate)}, and {caps[0].share:.0%} of the late batches "
+        title=f"Back pressure lets in {rate_text(rate)}, and {say.percent(caps[0].share)} of the late batches "
         "are filled up to that",
         explain=explained("throttled", held=words),
         why=f"takes no more than {rate_text(state.records_per_s)} of what the source has",

@@ -48,6 +48,7 @@ from flowdiag.analyses.rate.kit import (
     pid,
     records_of,
     remedies,
+    say,
 )
 from flowdiag.analyses.rate.stability import quantile
 
@@ -120,8 +121,8 @@ def _finding(
         assessed,
         option,
         title=f"The rate swings between {low:.0f} and {high:.0f} records/s and turns at "
-        f"{found[1]:.0%} of the updates; {gain} is {value:g}",
-        why=f"{option} = {value:g} makes the rate swing by {found[0]:.0%} of its median",
+        f"{say.percent(found[1])} of the updates; {gain} is {value:g}",
+        why=f"{option} = {value:g} makes the rate swing by {say.percent(found[0])} of its median",
         cause="unstable-gains",
         rank=Rank.ROOT_CAUSE,
         count=len(estimator.updates),

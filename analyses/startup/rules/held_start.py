@@ -182,7 +182,8 @@ def _why(last: Start) -> str | None:
     """What the start followed, which is all that is known of why it does not run."""
     if last.trigger is None:
         return None
-    return f"since {last.trigger}: {say.shorten((last.cause or '?').split(chr(10), 1)[0], 100)}"
+    said = say.shorten((last.cause or "").split("\n", 1)[0], 100)
+    return "the run before it failed" + (f": {said}" if said else "")
 
 
 RULE: Final = Rule(

@@ -197,7 +197,7 @@ def _reasons(
     for minute in facts.collecting:
         if minute.taskmanager == name and minute.first_us - near <= at <= minute.last_us + near:
             share = minute.gc_ms / minute.span_ms
-            says = f"{share:.0%} of a minute went into garbage collection"
+            says = f"{say.percent(share)} of a minute went into garbage collection"
             vote = Vote(signal="collected-garbage", says=says, weight=3)
             yield _Reason("garbage", vote, minute.ref, minute.first_us)
             break

@@ -88,7 +88,8 @@ def _open(facts: StartupFacts, wanted: int, waited: float, *, running: bool) -> 
         state=State.ONGOING,  # the requests are open, whether or not the job runs without them
         title=f"{say.plural(wanted, 'worker')} {what} for {say.duration(waited)}"
         + (f": {say.shorten(refused, 90)}" if refused else ""),
-        why=refused or f"{wanted} requests to {where} are open, {what}",
+        why=refused
+        or f"{say.plural(wanted, 'request')} to {where} {'is' if wanted == 1 else 'are'} open, {what}",
         cause="no-container",
         rank=Rank.FATAL,
         first_us=facts.first_request_us,

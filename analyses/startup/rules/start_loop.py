@@ -99,7 +99,7 @@ def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
         last_us=crisis.last_us,
         count=restarts,
         explain="What failed later in the series is a consequence, or the same again."
-        + (f" Restart strategy: {strategy}" if strategy else ""),
+        + (f" Restart strategy: {strategy}." if strategy else ""),
         measurements=(measured("restarts", restarts, "restarts"),),
         evidence=cite(crisis.refs),
         ranked=True,

@@ -1,0 +1,73 @@
+"""What any sentence of a report obeys, whatever rule wrote it: one vocabulary, and no words without sense.
+
+The helpers through which tests let rules judge call `check`, so that every fact that any test makes up, and
+every recording, is a test of the words as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from flowdiag.analyses.finding import Finding, Inconclusive, RuleOutcome
+from flowdiag.analyses.report import wire
+from flowdiag.analyses.report.wire import Report
+
+_COUNTED: Final = (
+    "attempts|batches|blocks|buffers|checkpoints|cores|executors|failures|inputs|intervals|jobs|partitions"
+    "|queries|records|requests|restarts|rows|samples|segments|slots|starts|subtasks|tasks|taskmanagers"
+    "|TaskManagers|times|triggers|updates|vertices|workers"
+)
+NEVER: Final = {
+    "two blanks": re.compile(r"\S  +\S|^ | $"),
+    "a value that is none": re.compile(r"\b(?:None|nan|inf)\b"),
+    "one of several": re.compile(rf"(?<![\d.,/])\b(?<!\d )1 (?:{_COUNTED})\b"),
+    "a time that runs backwards": re.compile(r"(?<![\w.])-\d[\d.]* (?:ms|s|min|h|d)\b"),
+    "a time since 1970": re.compile(r"\b\d{4,} d\b"),
+    "punctuation in a row": re.compile(r"[,;:] *[,;.:](?!\w)|(?<!\.)\.\.(?!\.)| [,;](?= |$)"),
+    "per cent without a blank": re.compile(r"\d%(?![\w%])"),
+    "a number without groups": re.compile(rf"\b\d{{4,}} (?:{_COUNTED})\b"),
+    "more digits than anybody reads": re.compile(r"\b\d+\.\d{4,}\b"),
+    "a type of Python's": re.compile(r"<[\w.]+ (?:object|function)|\b\w+\(\w+="),
+}
+
+
+def wrong_in(text: str) -> list[str]:
+    """What is wrong with a sentence; what a log said stands behind a colon, and is not ours."""
+    ours = re.split(r": |'", text, maxsplit=1)[0] if ": " in text or "'" in text else text
+    return [what for what, pattern in NEVER.items() if pattern.search(ours)]
+
+
+def sentences(said: Finding | wire.Finding | Inconclusive) -> Iterator[str]:
+    """All that a finding, or a rule that cannot tell, says in words of ours."""
+    if isinstance(said, Inconclusive):
+        yield from filter(None, (said.reason, said.remedy))
+        return
+    yield from filter(None, (said.title, said.why, said.explain))
+    yield from (vote.says for vote in said.votes)
+    yield from (m.population for m in said.measurements if m.population)
+    for action in said.actions:
+        yield from filter(None, (action.text, action.risk, action.verify))
+
+
+def check_report(report: Report) -> None:
+    """The same of a document."""
+    for finding in report.findings:
+        for text in sentences(finding):
+            assert not wrong_in(text), (finding.code, wrong_in(text), text)
+
+
+def check_said(code: str, said: Iterable[Finding | Inconclusive]) -> None:
+    """Fail on the first sentence that nobody should have to read."""
+    for item in said:
+        for text in sentences(item):
+            assert not wrong_in(text), (code, wrong_in(text), text)
+        if isinstance(item, Finding):
+            assert not item.title.endswith("."), (code, item.title)
+
+
+def check(outcomes: Iterable[RuleOutcome]) -> None:
+    """The same of what rules said."""
+    for outcome in outcomes:
+        check_said(outcome.code, (*outcome.findings, *outcome.inconclusive))
