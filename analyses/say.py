@@ -185,6 +185,15 @@ def shorten(text: str, most: int = 80) -> str:
     return text if len(text) <= most else like(text, text[: most - 1] + "…")
 
 
+def capital(sentence: str) -> str:
+    """A sentence as it begins.
+
+    >>> capital("query orders keeps up")
+    'Query orders keeps up'
+    """
+    return sentence[:1].upper() + sentence[1:]
+
+
 def abbreviate(text: str, most: int) -> str:
     """Cut a long name in the middle, where chained operators repeat themselves.
 

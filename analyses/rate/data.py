@@ -111,10 +111,7 @@ def _missing_of(query: x.QueryFacts) -> str | None:
     """What a query is not judged by, since no report holds it."""
     if query.real_time or query.trigger_interval_ms or len(query.triggers) < 3:
         return None
-    return (
-        f"the trigger interval of query {query.name or query.id}, which is recorded nowhere: "
-        "--trigger-interval"
-    )
+    return f"the trigger interval of {query.called}, which is recorded nowhere: --trigger-interval"
 
 
 def _keep(rows: Sequence[Row], limit: int, badness: Callable[[Row], tuple[bool, int]]) -> list[Row]:

@@ -282,6 +282,12 @@ class QueryFacts:
     file_limit: int | None = None  # maxFilesPerTrigger, as the source logs it
     files_taken: tuple[int, ...] = ()  # new files per trigger, as the source logs them
 
+    @property
+    def called(self) -> str:
+        """It, inside a sentence: a paste may name it nowhere."""
+        known = self.name or self.id
+        return f"query {known}" if known else "the query"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationFacts:

@@ -223,7 +223,7 @@ def dstream_state(
     if interval is None or (len(done) < FEW and len(waiting) < 3):
         return StreamState(
             stability=Stability.INCONCLUSIVE,
-            because=f"{len(done)} completed batches are too few",
+            because=_too_few(len(done), "completed batch", "completed batches"),
             interval_ms=interval,
             queued=len(waiting),
         )
@@ -550,7 +550,7 @@ def query_state(query: QueryFacts) -> StreamState:
     if len(busy) < 3:
         return StreamState(
             stability=Stability.INCONCLUSIVE,
-            because=f"{len(busy)} triggers are too few",
+            because=_too_few(len(busy), "trigger", "triggers"),
             interval_ms=interval,
         )
     void = rows_void(query)
@@ -873,6 +873,10 @@ class Assessed:
     def dstreams(self) -> tuple[StreamState, ...]:
         """The state of its DStreams: one, or none."""
         return () if self.state is None else (self.state,)
+
+
+def _too_few(count: int, one: str, several: str) -> str:
+    return f"{say.plural(count, one, several)} {'is' if count == 1 else 'are'} too few"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

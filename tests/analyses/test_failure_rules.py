@@ -507,7 +507,7 @@ def test_skewed_taskmanager_needs_ratio_and_p() -> None:
             job.is_late(checkpoint, task, index)
     found = one(skewed_taskmanager.RULE, job.facts())
     assert (found.subject.taskmanager, found.cause) == ("tm-2", "slow-taskmanager")
-    assert found.title == "6 late subtasks on tm-2 @ host-tm-2, 2.0 expected"
+    assert found.title == "6 late subtasks on tm-2 @ host-tm-2, 2 expected"
     small = Bench(timeout_s=10)
     small.completes(5)
     for checkpoint in small.expires(2):

@@ -21,7 +21,7 @@ from flowdiag.analyses.options import MemoryOptions, Options
 from flowdiag.analyses.queues.facts import QueueFacts
 from flowdiag.analyses.queues.topic import QUEUES
 from flowdiag.analyses.rate.assemble.queries import _late
-from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
+from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.report import build, wire
 from flowdiag.analyses.report.build import unrecognised
@@ -212,24 +212,6 @@ def test_a_log_at_warn_tells_how_long_its_triggers_took() -> None:
     assert [trigger.duration_ms for trigger in late] == [9500, 9800]
     # Two late triggers in an hour say nothing about all the others.
     assert _late([warned(10, 9500), warned(3600, 9800)]) == []
-
-
-def test_a_driver_whose_event_log_breaks_off_is_said_to_be_dead() -> None:
-    app = ApplicationFacts(
-        key=JobKey("", "app-1"),
-        application="app-1",
-        name="orders",
-        origins=frozenset({"event-log"}),
-        damaged=True,
-    )
-
-    def told(app: ApplicationFacts) -> list[str]:
-        facts = RateFacts(applications=(app,))
-        return list(RATE.notes(facts, facts, Options()))
-
-    (note,) = told(app)
-    assert note.startswith("orders: its event log breaks off")
-    assert told(replace(app, damaged=False)) == told(replace(app, ended_us=T0)) == []
 
 
 def test_a_zone_that_contradicts_the_input_is_said() -> None:

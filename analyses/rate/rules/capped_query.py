@@ -106,7 +106,7 @@ def _finding(
         query,
         late,
         subject=option_subject(app, option) if option else query_subject(app, query),
-        title=f"{say.percent(cap.share)} of the triggers of query {query.name or query.id} take all that {told} "
+        title=f"{say.percent(cap.share)} of the triggers of {query.called} take all that {told} "
         f"permits, in {use} of the interval",
         explain="More is there than the limit lets through, and the triggers have time left.",
         why=f"{told} lets through less than comes in",

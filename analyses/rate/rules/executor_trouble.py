@@ -166,13 +166,14 @@ def _blocks(
     elif len(streams) == 1:
         subject = receiver_subject(app, int(streams.pop()))
     many = len(names) or len(blocks)
+    gone = say.plural(many, "block of receivers is gone", "blocks of receivers are gone")
     return of_application(
         assessed,
         subject=subject,
         severity=Severity.CRITICAL if recent else Severity.WARNING,
         state=State.ONGOING if recent else State.RECOVERED,
-        title=f"{many} blocks of receivers are gone, {how}",
-        why=f"{many} blocks of receivers are gone",
+        title=f"{gone}, {how}",
+        why=gone,
         cause="blocks-lost",
         rank=Rank.ROOT_CAUSE,
         first_us=min((one.time_us for one in blocks if one.time_us), default=None),

@@ -98,7 +98,7 @@ def _finding(
         state=State.RECOVERED if recovered else State.ONGOING,
         title=f"{_who(query)} ended with an exception: {shown}"
         if pasted
-        else f"{len(ended)} of {runs} run{'s' if runs > 1 else ''} of query {query.name or query.id} "
+        else f"{len(ended)} of {say.plural(runs, 'run')} of {query.called} "
         f"ended with an exception: {shown}",
         explain=_explain(cause, len(ended), after, recovered=recovered, pasted=pasted),
         why=f"ended {len(ended)} times: {error}" if len(ended) > 1 else f"ended: {error}",

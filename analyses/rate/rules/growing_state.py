@@ -104,7 +104,7 @@ def _finding(
         assessed,
         query,
         late,
-        title=f"The state of query {query.name or query.id} grew to {say.plural(last, 'row')}, by {say.percent(growth)} within "
+        title=f"The state of {query.called} grew to {say.plural(last, 'row')}, by {say.percent(growth)} within "
         f"{span}, and no row left it",
         explain=f"At this pace it doubles in {say.duration(last / slope.slope * 1000)}. {why_not}",
         why=f"its state grows by {say.rate(slope.slope, 'rows')} and nothing leaves it",

@@ -68,7 +68,7 @@ def judge(assessed: Assessed, limits: Dropped) -> Iterator[Finding | Inconclusiv
             dropped,
             severity=grade(state=state, share=share),
             state=state,
-            title=f"Query {query.name or query.id} dropped {say.thousands(lost)} of {say.plural(rows, 'row')} "
+            title=f"{say.capital(query.called)} dropped {say.thousands(lost)} of {say.plural(rows, 'row')} "
             f"({say.share(share)}) that "
             "came later than the watermark allows",
             why=f"dropped {say.thousands(lost)} of {say.plural(rows, 'row')} as too late",

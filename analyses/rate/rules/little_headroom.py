@@ -44,6 +44,7 @@ from flowdiag.analyses.rate.kit import (
     of_flow,
     present,
     rounded,
+    say,
 )
 
 
@@ -77,7 +78,7 @@ def _finding(flow: Flow, limits: Tight) -> Finding:
             verify="processing time below four fifths of the interval",
         )
     else:
-        who = f"Query {query.name or query.id}"
+        who = say.capital(query.called)
         explain = "Triggers are in time, but the next burst has nowhere to go."
         action = Action(
             text="More cores and partitions, or a longer trigger interval",

@@ -169,7 +169,11 @@ def _actions(assessed: Assessed, state: StreamState) -> Iterator[Action]:
         )
     cores = free_cores(app)
     tasks = [b.stage.tasks for b in late_window(app.completed) if b.stage is not None]
-    now = f"; now {max(tasks)} tasks for {cores} free cores" if cores and tasks else ""
+    now = (
+        f"; now {say.plural(max(tasks), 'task')} for {say.plural(cores, 'free core')}"
+        if cores and tasks
+        else ""
+    )
     yield from remedies("overloaded", app, "cores", now=now)
 
 

@@ -145,7 +145,7 @@ def _finding(
         query,
         late,
         severity=Severity.CRITICAL if fatal else Severity.WARNING,
-        title=f"Query {query.name or query.id} cannot keep up: {because}",
+        title=f"{say.capital(query.called)} cannot keep up: {because}",
         explain=explain,
         why=because,
         cause="overloaded",
@@ -189,7 +189,11 @@ def _actions(
         yield from remedies("overloaded", app, remedy, part=part)
     tasks = [t.stage.tasks for t in late if t.stage is not None]
     cores = cores_of(app)
-    now = f"; now {max(tasks)} tasks for {cores} cores" if tasks and cores else ""
+    now = (
+        f"; now {say.plural(max(tasks), 'task')} for {say.plural(cores, 'core')}"
+        if tasks and cores
+        else ""
+    )
     yield from remedies("overloaded", app, "partitions", now=now)
     if line is not None and state.interval_ms and line.base >= 0.5 * state.interval_ms:
         yield longer_interval(

@@ -104,7 +104,7 @@ def _finding(
         query,
         [t for t in query.triggers if t.batch in found.batches],
         severity=Severity.INFO,
-        title=f"Every {found.every}th batch of query {query.name or query.id} takes "
+        title=f"Every {found.every}th batch of {query.called} takes "
         f"{say.duration(found.long_ms)} instead of {say.duration(found.usual_ms)}: {why}",
         explain="No overload: the batches behind them are as short as the others.",
         cause=None,

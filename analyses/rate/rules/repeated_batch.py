@@ -72,7 +72,7 @@ def _finding(assessed: Assessed, query: QueryFacts, batch: int, limits: Repeated
         assessed,
         query,
         state=State.RECOVERED if passed else State.ONGOING,
-        title=f"Batch {batch} of query {query.name or query.id} was begun in {runs} runs"
+        title=f"Batch {batch} of {query.called} was begun in {runs} runs"
         + ("" if passed else ", and none passed it"),
         explain="It came to its end at last."
         if passed

@@ -111,7 +111,7 @@ def _finding(
         assessed,
         query,
         late,
-        title=f"Query {query.name or query.id} spends {say.duration(took)} of each trigger on {what}, "
+        title=f"{say.capital(query.called)} spends {say.duration(took)} of each trigger on {what}, "
         f"{say.percent(share)} of its time",
         explain=explained("slow-state-commits"),
         why=f"spends {say.percent(share)} of its triggers on {what}",

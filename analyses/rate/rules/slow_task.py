@@ -108,7 +108,7 @@ def _finding(flow: Flow, slow: list[Unit], population: int, limits: Slow) -> Fin
     ratio = median(s.longest_ms / max(s.others_ms or 1.0, 1.0) for s in stages)
     longest = median(s.longest_ms for s in stages)
     told = f", with {say.percent(share)} of the records" if share is not None and skew else ""
-    of = f" of query {flow.query.name or flow.query.id}" if flow.query else ""
+    of = f" of {flow.query.called}" if flow.query else ""
     said = {"explain": _skew_explained(bool(known))} if skew else {}
     return of_flow(
         flow,

@@ -81,7 +81,7 @@ def _still(
         assessed,
         query,
         late,
-        title=f"The watermark of query {query.name or query.id} has not moved for {len(late)} triggers "
+        title=f"The watermark of {query.called} has not moved for {len(late)} triggers "
         f"({span:.0f} s)",
         why=f"its watermark stands still for {span:.0f} s",
         cause="stuck-watermark",
@@ -116,7 +116,7 @@ def _behind(
         assessed,
         query,
         late,
-        title=f"The watermark of query {query.name or query.id} is {say.duration(last)} behind the "
+        title=f"The watermark of {query.called} is {say.duration(last)} behind the "
         f"newest event, {say.duration(slope.rise)} more than {len(late)} triggers before",
         why=f"its watermark falls behind by {slope.slope / 1000:.2f} s per s",
         cause="lagging-watermark",

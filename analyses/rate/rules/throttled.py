@@ -134,7 +134,7 @@ def _actions(assessed: Assessed, state: StreamState, held: str) -> Iterator[Acti
             )
     yield from _longer(assessed, state)
     cores = free_cores(app)
-    now = f"; now {cores} cores are free for batches" if cores else ""
+    now = f"; now {say.plural(cores, 'core is', 'cores are')} free for batches" if cores else ""
     reason = poor(line, state.interval_ms)
     more = (
         f". No setting is recommended by the model: {reason}"

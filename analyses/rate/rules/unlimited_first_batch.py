@@ -83,7 +83,7 @@ def judge(assessed: Assessed, limits: First) -> Iterator[Finding | Inconclusive]
         option,
         severity=Severity.WARNING if lasting else Severity.INFO,
         state=State.ONGOING if lasting else State.RECOVERED,
-        title=f"The first batch took {first.records} records and {say.duration(took)}; later ones "
+        title=f"The first batch took {say.plural(first.records or 0, 'record')} and {say.duration(took)}; later ones "
         f"hold {later:.0f}",
         why=f"{option} is not set, so that the first batch took {first.records} records",
         cause="unlimited-first-batch",
