@@ -282,7 +282,10 @@ def _word(
         (len(failed) >= FAILED_SHARE * len(done) and len(failed) > 1)
         or all(b in failed for b in last)
     ):
-        return Stability.FAILING, f"{len(failed)} of {len(done)} batches failed"
+        return (
+            Stability.FAILING,
+            f"{len(failed)} of {say.plural(len(done), 'batch', 'batches')} failed",
+        )
     if overloaded(state):
         return Stability.OVERLOADED, _growing(state)
     if counted and not any(counted) and (state.use is None or state.use < 0.5):
@@ -542,7 +545,7 @@ def query_state(query: QueryFacts) -> StreamState:
             stability=Stability.FAILING,
             because="it ended with an exception"
             if failed == len(query.runs) == 1
-            else f"{failed} of {len(query.runs)} runs ended with an exception",
+            else f"{failed} of {say.plural(len(query.runs), 'run')} ended with an exception",
             interval_ms=interval,
             processing_ms=median(durations) if durations else None,
             failed=failed,

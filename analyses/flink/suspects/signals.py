@@ -751,7 +751,8 @@ def _of_the_load(case: Case, suspect: Suspect, load: Load) -> Iterator[Accusatio
             "input-queue",
             suspect,
             load,
-            f"{load.queue or 0:.0f} buffers wait before {name}, {queue:.1f} times as many as before "
+            f"{say.plural(round(load.queue or 0), 'buffer waits', 'buffers wait')} before {name},"
+            f" {queue:.1f} times as many as before "
             "its siblings",
             f"{queue:.1f} times the queue of its siblings",
         )

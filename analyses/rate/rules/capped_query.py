@@ -47,8 +47,8 @@ from flowdiag.analyses.rate.kit import (
     of_triggers,
     present,
     rounded,
-    write,
     say,
+    write,
 )
 
 

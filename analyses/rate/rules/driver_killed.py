@@ -38,6 +38,7 @@ from typing import Final
 from flowdiag.analyses.rate.kit import (
     ApplicationFacts,
     Assessed,
+    Batch,
     Confidence,
     Finding,
     Iterator,
@@ -47,6 +48,7 @@ from flowdiag.analyses.rate.kit import (
     Severity,
     Stability,
     State,
+    Trigger,
     Vote,
     cite,
     limit,
@@ -131,10 +133,15 @@ def _later(assessed: Assessed) -> ApplicationFacts | None:
     return min(found, key=lambda one: one.started_us or 0, default=None)
 
 
+def _before(app: ApplicationFacts) -> list[Batch | Trigger]:
+    """What ended last: the batch, and the trigger of each query."""
+    batches: list[Batch | Trigger] = [*app.completed[-1:]]
+    return batches + [query.triggers[-1] for query in app.queries if query.triggers]
+
+
 def _finding(assessed: Assessed, votes: tuple[Vote, ...]) -> Finding:
     app, sure = assessed.app, weigh(votes)
     again = any(vote.signal == "started-again" for vote in votes)
-    last = list(app.completed)[-1:]
     flying = present.unfinished(app)
     known = [*assessed.dstreams, *(state for _, state in assessed.queries)]
     well = all(state.stability in _WELL for state in known)
@@ -158,8 +165,7 @@ def _finding(assessed: Assessed, votes: tuple[Vote, ...]) -> Finding:
         first_us=app.last_us,
         measurements=(measured("unfinished-batches", len(flying), "batches"),),
         evidence=(
-            *records_of(last),
-            *records_of(query.triggers[-1] for query in app.queries if query.triggers),
+            *records_of(_before(app)),
             *cite((one.ref, one.time_us) for one in lost),
             *records_of(flying),
         ),

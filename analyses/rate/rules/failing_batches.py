@@ -98,10 +98,10 @@ def _finding(assessed: Assessed, failed: tuple[Batch, ...], limits: Failing) -> 
         subject=_subject(assessed, outputs),
         severity=Severity.CRITICAL if fatal else grade(state=state, share=share),
         state=state,
-        title=f"{len(failed)} of {len(done)} batches failed: {error}",
+        title=f"{len(failed)} of {say.plural(len(done), 'batch', 'batches')} failed: {error}",
         explain="The records of these batches were not written."
         + (f" {faster}" if assessed.estimators else ""),
-        why=f"fails in {len(failed)} of {len(done)} batches: {error}",
+        why=f"fails in {len(failed)} of {say.plural(len(done), 'batch', 'batches')}: {error}",
         cause="failing-batches",
         rank=rank_of(reasons),
         measurements=(

@@ -113,7 +113,11 @@ def _finding(
         measurements=(
             measured("state-rows", last, "rows"),
             measured(
-                "growth", round(growth, 3), "share", limits.rise, over=f"{len(late)} triggers"
+                "growth",
+                round(growth, 3),
+                "share",
+                limits.rise,
+                over=say.plural(len(late), "trigger"),
             ),
             measured("state-memory", sum(one.get("bytes") or 0 for one in late[-1].state), "bytes"),
         ),

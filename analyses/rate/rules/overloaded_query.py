@@ -106,11 +106,10 @@ def judge(assessed: Assessed, limits: Late) -> Iterator[Finding | Inconclusive]:
 
 
 def _cannot_tell(assessed: Assessed, query: QueryFacts, state: StreamState) -> Inconclusive:
-    name = query.name or query.id
     if query.real_time is None and "real-time" in state.because:
-        reason, remedy = f"query {name}: {state.because}", "--real-time or --no-real-time"
+        reason, remedy = f"{query.called}: {state.because}", "--real-time or --no-real-time"
     else:
-        reason, remedy = f"{state.because} of query {name}", "a longer event log or driver log"
+        reason, remedy = f"{state.because} of {query.called}", "a longer event log or driver log"
     return Inconclusive(reason=reason, remedy=remedy, job=assessed.key)
 
 

@@ -104,7 +104,12 @@ def _finding(
         last_us=last,
         count=restarts,
         measurements=(
-            measured("restarts", restarts, "restarts", over=f"{len(app.completed)} batches"),
+            measured(
+                "restarts",
+                restarts,
+                "restarts",
+                over=say.plural(len(app.completed), "batch", "batches"),
+            ),
         ),
         evidence=records_of(since),
         actions=remedies("receiver-restarts", app),

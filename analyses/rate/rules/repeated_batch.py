@@ -43,6 +43,7 @@ from flowdiag.analyses.rate.kit import (
     of_query,
     records_of,
     remedies,
+    say,
 )
 
 
@@ -82,7 +83,7 @@ def _finding(assessed: Assessed, query: QueryFacts, batch: int, limits: Repeated
         rank=Rank.EXPLANATION,
         count=runs,
         measurements=(
-            measured("tries", runs, "runs", limits.tries, over=f"{len(query.runs)} runs"),
+            measured("tries", runs, "runs", limits.tries, over=say.plural(len(query.runs), "run")),
         ),
         evidence=records_of(sorted(told, key=lambda one: one.time_us or 0)),
         actions=remedies("failing-batches", assessed.app, "look"),

@@ -122,7 +122,9 @@ def _behind(
         cause="lagging-watermark",
         rank=Rank.MECHANISM,
         measurements=(
-            measured("growth", round(slope.rise), "ms", limits.lag, over=f"{len(late)} triggers"),
+            measured(
+                "growth", round(slope.rise), "ms", limits.lag, over=say.plural(len(late), "trigger")
+            ),
             measured("behind", round(last), "ms"),
         ),
         actions=remedies("lagging-watermark", assessed.app),

@@ -85,7 +85,7 @@ def judge(assessed: Assessed, limits: First) -> Iterator[Finding | Inconclusive]
         state=State.ONGOING if lasting else State.RECOVERED,
         title=f"The first batch took {say.plural(first.records or 0, 'record')} and {say.duration(took)}; later ones "
         f"hold {later:.0f}",
-        why=f"{option} is not set, so that the first batch took {first.records} records",
+        why=f"{option} is not set, so that the first batch took {say.plural(first.records or 0, 'record')}",
         cause="unlimited-first-batch",
         rank=Rank.ROOT_CAUSE,
         first_us=first.time_ms * 1000,
