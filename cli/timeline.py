@@ -73,8 +73,8 @@ class Timeline:
             return ""
         longest = f"longest {duration(self.longest_ms)}"
         if self.median_ms is None:
-            return f"duration: {longest}"
-        return f"duration: {longest}, median of the completed {duration(self.median_ms)}"
+            return longest
+        return f"median completed {duration(self.median_ms)}, {longest}"
 
 
 def timeline(

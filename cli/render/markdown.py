@@ -115,7 +115,7 @@ def _job(job: CheckpointJob, clock: words.Clock) -> Iterator[str]:
     if not late:
         return
     yield from ("### Late subtasks by TaskManager", "")
-    yield "| TaskManager | host | subtasks | late | expected | ratio | p |"
+    yield "| TaskManager | host | subtasks | late | expected | ratio | by chance |"
     yield "|---|---|--:|--:|--:|--:|--:|"
     for row in late:
         cells = (
@@ -125,7 +125,7 @@ def _job(job: CheckpointJob, clock: words.Clock) -> Iterator[str]:
             str(row.late),
             "-" if row.expected is None else f"{row.expected:.1f}",
             "-" if row.ratio is None else words.quantity(row.ratio, "ratio"),
-            "-" if row.p_value is None else f"{row.p_value:.2g}",
+            "-" if row.p_value is None else say.share(row.p_value),
         )
         yield f"| {' | '.join(cells)} |"
     yield ""

@@ -49,8 +49,10 @@ def checked(outcomes: tuple[RuleOutcome, ...]) -> tuple[RuleOutcome, ...]:
     Nor does it say what nobody should have to read.
     """
     for outcome in outcomes:
-        for item in (*outcome.findings, *outcome.inconclusive):
-            _check(outcome.code, item)
+        for finding in outcome.findings:
+            _check(outcome.code, finding)
+        for untold in outcome.inconclusive:
+            _check(outcome.code, untold)
     return outcomes
 
 

@@ -121,15 +121,15 @@ Checkpoints: 32: 26 completed, 4 expired, 1 declined, 1 in flight
 ```text
 18:30:00 #200  ✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓EEEE✓D✓…
                ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁████▁▁▁
-✓ completed   E expired   D declined   … in flight   duration: median 1.6 s, longest 10 min
+✓ completed   E expired   D declined   … in flight   median completed 1.5 s, longest 10 min
 ```
 
 ### Late subtasks by TaskManager
 
-| TaskManager | host | subtasks | late | expected | ratio | p |
+| TaskManager | host | subtasks | late | expected | ratio | by chance |
 |---|---|--:|--:|--:|--:|--:|
-| `tm-3` | worker-3.example | 4 | 4 | 1.7 | 2.4× | 0.048 |
-| `tm-1` | worker-1.example | 4 | 1 | 1.7 | 0.6× | 1 |
+| `tm-3` | worker-3.example | 4 | 4 | 1.7 | 2.4× | 4.8 % |
+| `tm-1` | worker-1.example | 4 | 1 | 1.7 | 0.6× | 100 % |
 
 ## Findings: 2
 

@@ -37,13 +37,14 @@ Job  orders · a1b2c3d4e5f60718293a4b5c6d7e8f90 · Flink 1.18.1 · failing
   Checkpoints  32: 26 completed, 4 expired, 1 declined, 1 in flight
   18:30:00 #200  ✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓EEEE✓D✓…
                  ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁████▁▁▁
-  ✓ completed   E expired   D declined   … in flight   duration: median 1.6 s, longest 10 min
+  ✓ completed   E expired   D declined   … in flight   median completed 1.5 s, longest 10 min
 
-  TaskManager              subtasks  late  expected  ratio      p
-  tm-3 @ worker-3.example         4     4       1.7   2.4×  0.048
-  tm-1 @ worker-1.example         4     1       1.7   0.6×      1
-  tm-2 @ worker-2.example         4     0       1.7     0×      1
-  late: distinct subtasks that acknowledged an expired checkpoint; expected: by placement
+  TaskManager              subtasks  late  expected  ratio  by chance
+  tm-3 @ worker-3.example         4     4       1.7   2.4×      4.8 %
+  tm-1 @ worker-1.example         4     1       1.7   0.6×      100 %
+  tm-2 @ worker-2.example         4     0       1.7     0×      100 %
+  late: distinct subtasks that acknowledged an expired checkpoint; expected: by placement; by
+  chance: how often chance makes so many late
 """
 VERDICT = """
 Verdict  failing: 1 critical, 1 warning · slow-taskmanager
@@ -129,7 +130,7 @@ Job  orders · a1b2c3d4e5f60718293a4b5c6d7e8f90 · Flink 1.18.1 · healthy
   Checkpoints  32: 32 completed
   18:30:00 #200  ✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓✓
                  ▄▄▄▄▅▅▅▅▅▅▅▆▆▆▆▆▆▆▇▇▇▇▇▇▇███████
-  ✓ completed   duration: median 1.62 s, longest 2.24 s
+  ✓ completed   median completed 1.62 s, longest 2.24 s
 
 Verdict  healthy
 """
