@@ -258,10 +258,9 @@ class Flow:
     state: StreamState
     units: tuple[Unit, ...]
 
-    @property
-    def noun(self) -> str:
-        """What its units are called."""
-        return "batches" if self.query is None else "triggers"
+    def counted(self, number: int) -> str:
+        """So many of its units: `1 batch`, `5 triggers`."""
+        return say.plural(number, *(("trigger",) if self.query else ("batch", "batches")))
 
     @property
     def subject(self) -> Subject:

@@ -88,7 +88,7 @@ def _finding(flow: Flow, told: list[Unit], over: int, limits: Gaps) -> Finding:
     return of_flow(
         flow,
         told,
-        title=f"In {over} of {len(told)} {flow.noun} no job runs for {say.duration(gap)}, "
+        title=f"In {over} of {flow.counted(len(told))} no job runs for {say.duration(gap)}, "
         f"{say.percent(share)} of the time",
         why=f"no job runs for {say.duration(gap)} of each batch",
         cause="driver-gaps",
@@ -100,7 +100,7 @@ def _finding(flow: Flow, told: list[Unit], over: int, limits: Gaps) -> Finding:
                 round(gap),
                 "ms",
                 limits.floor,
-                over=f"median of {len(told)} {flow.noun}",
+                over=f"median of {flow.counted(len(told))}",
             ),
             measured("share", round(share, 3), "share", limits.share),
         ),

@@ -103,7 +103,7 @@ def _finding(flow: Flow, few: list[Unit], count: int, cores: int, limits: Few) -
     return of_flow(
         flow,
         few,
-        title=f"{len(few)} of {count} {flow.noun} run in {told} of {longest} while {cores} cores are "
+        title=f"{len(few)} of {flow.counted(count)} run in {told} of {longest} while {say.plural(cores, 'core is', 'cores are')} "
         "free for them",
         explain=explained("few-tasks"),
         why=f"its longest stage has {told} for {cores} cores",

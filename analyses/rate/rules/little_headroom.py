@@ -84,7 +84,7 @@ def _finding(flow: Flow, limits: Tight) -> Finding:
             text="More cores and partitions, or a longer trigger interval",
             verify="triggerExecution below four fifths of the interval",
         )
-    over = f"median of {len(flow.units)} {flow.noun}"
+    over = f"median of {flow.counted(len(flow.units))}"
     return of_flow(
         flow,
         sorted(flow.units, key=lambda unit: -unit.lasted_ms),

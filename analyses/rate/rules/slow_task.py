@@ -114,7 +114,7 @@ def _finding(flow: Flow, slow: list[Unit], population: int, limits: Slow) -> Fin
         flow,
         slow,
         subject=_task(flow, stages[-1], same),
-        title=f"In {len(slow)} of {population} {flow.noun}{of} one task takes {ratio:.1f} times as "
+        title=f"In {len(slow)} of {flow.counted(population)}{of} one task takes {ratio:.1f} times as "
         f"long as the others{told}",
         why=f"one task takes {say.duration(longest)}, {ratio:.1f} times as long as its siblings{told}",
         confidence=Confidence.HIGH if known else Confidence.LOW,

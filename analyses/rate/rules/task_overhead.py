@@ -121,7 +121,7 @@ def _finding(flow: Flow, kind: _Kind, values: list[float], over: int, limits: Ov
     return of_flow(
         flow,
         [unit for unit in flow.units if unit.stage is not None],
-        title=f"In {over} of {len(values)} {flow.noun} the tasks of the longest stage {words}",
+        title=f"In {over} of {flow.counted(len(values))} the tasks of the longest stage {words}",
         why=f"its tasks {words}",
         cause=kind.cause,
         rank=Rank.MECHANISM,
@@ -132,7 +132,7 @@ def _finding(flow: Flow, kind: _Kind, values: list[float], over: int, limits: Ov
                 round(median(values), 3),
                 kind.unit,
                 kind.least(limits),
-                over=f"median of {len(values)} {flow.noun}, all tasks of the longest stage",
+                over=f"median of {flow.counted(len(values))}, all tasks of the longest stage",
             ),
         ),
         actions=remedies(kind.cause, flow.assessed.app),
