@@ -170,7 +170,7 @@ class Listing:
             yield _drawn(first, _NARROWEST)
             said = Text()
             for column, cell in zip(self._columns[1:], rest, strict=True):
-                if isinstance(cell, Bar) or cell.plain in ("", "-"):
+                if isinstance(cell, Bar) or not cell.plain:
                     continue
                 said.append(" · " if said else "")
                 said.append(f"{column.title} " if column.title and self._heads is not None else "")
