@@ -89,7 +89,7 @@ def _above(report: Report, page: Page) -> RenderableType:
     blocks: list[RenderableType] = [_sentence(report, heading(f"flowdiag {report.tool.command}"))]
     for culprit in report.summary.culprits[:1]:
         said = words.brief(words.convicted(culprit))
-        blocks.append(under(line(say.shorten(said, _ABOVE[page.terse]))))
+        blocks.append(under(line(words.cut(said, _ABOVE[page.terse]))))
     return Group(*blocks)
 
 
@@ -119,7 +119,7 @@ def _rules(rules: list[Rule], page: Page) -> list[RenderableType]:
         return []
     most = _UNSETTLED[page.terse]
     rows = [
-        (_named(some), line(say.shorten(reason, _REASON[page.terse])))
+        (_named(some), line(words.cut(reason, _REASON[page.terse])))
         for reason, some in list(alike.items())[:most]
     ]
     return [block(heading("Not assessed", tally), aligned(rows), *more(len(alike) - most))]
@@ -190,7 +190,7 @@ def _example(text: str, page: Page) -> str:
 def _culprit(culprit: Culprit, page: Page, jobs: Sequence[str]) -> Text:
     convicted = words.convicted(culprit)
     if not page.verbose:
-        convicted = say.shorten(words.brief(convicted), _CONVICTED[page.terse])
+        convicted = words.cut(words.brief(convicted), _CONVICTED[page.terse])
     said = line(convicted)
     said.append(f", {words.in_jobs(jobs)}" if jobs else "")
     said.append(f"  {culprit.code}, {culprit.confidence} confidence", "dim")

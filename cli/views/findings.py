@@ -184,7 +184,7 @@ def in_lines(findings: Sequence[Finding], page: Page, several: bool) -> Renderab
 
 
 def _in_line(finding: Finding, several: bool, characters: int) -> tuple[RenderableType, ...]:
-    said = line(say.shorten(words.brief(finding.title), characters))
+    said = line(words.cut(words.brief(finding.title), characters))
     job = words.job_of(finding.subject)
     if several and job and job not in finding.title:
         said.append(f" · {printable(job)}")
