@@ -192,6 +192,8 @@ def convicted(culprit: Culprit) -> str:
     name = who(subject)
     if name in why or why.startswith(_beginning(subject)):
         return why
+    if subject.option and subject.kind == "option" and why.startswith(subject.option):
+        return f"option {why}"
     known = subject.taskmanager or subject.host
     if known and subject.kind in ("taskmanager", "host") and why.startswith(known):
         return f"{'TaskManager' if subject.kind == 'taskmanager' else 'host'} {why}"

@@ -35,7 +35,7 @@ _CONVICTED: Final = (400, 300, 240, 200, 160)  # characters of what convicts a c
 _EXAMPLE: Final = (100, 80, 60, 40, 40)  # characters of one
 _UNSETTLED: Final = (8, 6, 4, 3, 2)  # reasons for which rules could not tell
 _REASON: Final = (400, 240, 160, 120, 80)  # characters of one
-_ABOVE: Final = (160, 160, 160, 120, 100)  # characters of the culprit above a report
+_ABOVE: Final = (160, 160, 160, 120, 80)  # characters of the culprit above a report
 _HEAD = re.compile(r"^.{0,40}?\d\d:\d\d:\d\d.{0,250}? - +")
 
 

@@ -16,14 +16,14 @@ from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Action, Finding, Report
 from flowdiag.cli import words
 from flowdiag.cli.grid import aligned, heading, line, more, under, whole
-from flowdiag.cli.render.page import PROSE, Page
+from flowdiag.cli.render.page import PROSE, TERSEST, Page
 
 _SEVERITY: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 _HEAD: Final = re.compile(r"^.{0,40}?\d\d:\d\d:\d\d.{0,250}? - +")
 
 # By `Page.terse`: records that prove the first finding, characters of each; actions; other findings.
 _EVIDENCE: Final = (2, 2, 1, 1, 1)
-_EXCERPT: Final = (200, 160, 160, 120, 100)
+_EXCERPT: Final = (200, 160, 160, 120, 60)
 _ACTIONS: Final = (5, 4, 3, 2, 1)
 _OTHERS: Final = (12, 10, 8, 6, 4)
 _TITLE: Final = (400, 300, 240, 160, 120)  # characters of what is said in a line
@@ -35,6 +35,10 @@ def findings_block(report: Report, page: Page, clock: words.Clock) -> Renderable
     several = words.several_jobs(report)
     paths = words.paths_of(report, page)
     first, *others = report.findings
+    step = report.summary.first_action
+    if page.terse == TERSEST and step is not None and step.code == first.code:
+        # What to do stands at the end of the report; there is no room to say it twice.
+        first = msgspec.structs.replace(first, actions=[])
     blocks: list[RenderableType] = [heading("Findings", str(len(report.findings)))]
     dated = page.verbose > 0 or not words.one_day(report, clock)
     blocks.append(under(_finding(first, page, clock, paths, several, dated=dated)))
@@ -44,7 +48,8 @@ def findings_block(report: Report, page: Page, clock: words.Clock) -> Renderable
         return Group(*blocks)
     if others:
         blocks += [Text(), under(in_lines(others, page, several))]
-        blocks.append(under(Text("-v shows the numbers, lines and remedies of all", "dim")))
+        if page.terse < TERSEST:
+            blocks.append(under(Text("-v shows the numbers, lines and remedies of all", "dim")))
     return Group(*blocks)
 
 

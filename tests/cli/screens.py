@@ -56,7 +56,7 @@ def _verdict_twice(report: Report, lines: list[str]) -> Iterator[str]:
     said = [sentence]
     if culprits:
         convicted = printable(words.brief(words.convicted(culprits[0][0])))
-        said.append(convicted.replace(" ", "")[:60])
+        said.append(convicted.replace(" ", "")[:40])
     for text in said:
         if text not in first:
             yield f"not on the first screen: {text}"
