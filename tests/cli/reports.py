@@ -218,7 +218,7 @@ def slow_taskmanager(**changes: object) -> f.Finding:
     return f.Finding(**{**values, **changes})  # type: ignore[arg-type]
 
 
-LOCATED = {
+LOCATED: dict[Key, Located] = {
     (0, 1000, None): Located(
         8812,
         "2018-11-29 18:43:04,123 INFO  o.a.f.r.checkpoint.CheckpointCoordinator - "
