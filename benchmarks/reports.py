@@ -31,6 +31,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+import zstandard
+
 from fixtures.synthetic import make, make_spark
 from flowdiag.parsers.sources.discover import discover
 
@@ -152,6 +155,30 @@ def _unpacked(path: Path) -> dict[str, str]:
     return {source.name: source.path for source in discover([str(path)]).sources}
 
 
+# What tests of the terminal report show: each topic, sick and well, told and not told, one job and two.
+SAMPLED: Final = (
+    "flink__2.3.0__two-jobs.checkpoints",
+    "startup__1.12.5__frozen-taskmanager.checkpoints",
+    "collected__1.20.5-hot-key.queues",
+    "flink__1.20.5__no-metrics-hot-key.queues",
+    "flink__1.20.5__taskmanager-killed.startup",
+    "startup__1.10.3__too-few-buffers.memory",
+    "spark__4.3.0__fixed-cost.rate",
+    "spark__3.5.7__query-overloaded.rate",
+)
+SAMPLE: Final = Path("tests/cli/reports.jsonl.zst")
+
+
+def sample(folder: Path) -> int:
+    """Keep some of the reports that `keep` wrote for tests that have no Spark; the number of them."""
+    lines = []
+    for name in SAMPLED:
+        document = (folder / f"fixtures__recordings__{name}.json").read_bytes()
+        lines.append(msgspec.json.encode(msgspec.json.decode(document)))
+    SAMPLE.write_bytes(zstandard.compress(b"\n".join(lines), 19))
+    return len(lines)
+
+
 def compare(before: Path, after: Path, *, but_totals: bool) -> int:
     """Name the reports that differ; the number of them."""
     names = sorted({path.name for folder in (before, after) for path in folder.iterdir()})
@@ -191,6 +218,8 @@ def main() -> int:
         each.add_argument("--top", type=Path, default=Path(), help="checkout with the recordings")
         each.add_argument("--shard", type=int, default=0)
         each.add_argument("--shards", type=int, default=1)
+    sampling = commands.add_parser("sample", help="keep some of them for tests")
+    sampling.add_argument("folder", type=Path)
     comparing = commands.add_parser("compare")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
@@ -199,6 +228,9 @@ def main() -> int:
     if given.command == "keep":
         parts = given.shard, given.shards
         print(keep(given.folder, given.top, *parts, given.measured, given.widths), "reports")
+        return 0
+    if given.command == "sample":
+        print(sample(given.folder), "reports in", SAMPLE)
         return 0
     if given.command == "measure":
         print(measure_all(given.folder, given.top, given.shard, given.shards), "inputs")

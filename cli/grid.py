@@ -110,12 +110,16 @@ class Listing:
         for index, column in enumerate(self._columns):
             cells = [row[index] for row in self._rows]
             texts = [cell for cell in cells if isinstance(cell, Text)]
-            texts += [Text(column.title)] if self._heads is not None else []
+            titled = self._heads is not None and not self._drawn(index)
+            texts += [Text(column.title)] if titled else []
             bars = [cell.most for cell in cells if isinstance(cell, Bar)]
             widest = max([line.cell_len for text in texts for line in text.split()] + bars + [0])
             word = max([Text(w).cell_len for text in texts for w in text.plain.split()] + [0])
             found.append((min(widest, column.most or widest), min(word, column.most or word)))
         return found
+
+    def _drawn(self, index: int) -> bool:
+        return any(isinstance(row[index], Bar) for row in self._rows)
 
     def _widths(self, room: int) -> list[int] | None:
         """Columns for each column, 0 where it is left out; None: they do not fit beside each other."""
@@ -124,7 +128,7 @@ class Listing:
         bars = {
             index: max(cell.least for row in self._rows if isinstance(cell := row[index], Bar))
             for index in range(len(columns))
-            if any(isinstance(row[index], Bar) for row in self._rows)
+            if self._drawn(index)
         }
         names = [i for i, c in enumerate(columns) if c.fit.endswith("wrap") and i not in bars]
         others = [i for i in range(len(columns)) if i not in bars and i not in names]
@@ -154,8 +158,10 @@ class Listing:
         shown = [index for index, width in enumerate(widths) if width]
         for index in shown:
             column = self._columns[index]
+            # A bar may be shorter than what it is called; it is known by its neighbours.
+            short = self._drawn(index) and len(column.title) > widths[index]
             table.add_column(
-                column.title,
+                "" if short else column.title,
                 justify="right" if column.fit.startswith("right") else "left",
                 width=widths[index],
                 overflow="fold",
@@ -170,7 +176,7 @@ class Listing:
             yield _drawn(first, _NARROWEST)
             said = Text()
             for column, cell in zip(self._columns[1:], rest, strict=True):
-                if isinstance(cell, Bar) or cell.plain in ("", "-"):
+                if isinstance(cell, Bar) or not cell.plain:
                     continue
                 said.append(" · " if said else "")
                 said.append(f"{column.title} " if column.title and self._heads is not None else "")

@@ -192,6 +192,8 @@ def convicted(culprit: Culprit) -> str:
     name = who(subject)
     if name in why or why.startswith(_beginning(subject)):
         return why
+    if subject.option and subject.kind == "option" and why.startswith(subject.option):
+        return f"option {why}"
     known = subject.taskmanager or subject.host
     if known and subject.kind in ("taskmanager", "host") and why.startswith(known):
         return f"{'TaskManager' if subject.kind == 'taskmanager' else 'host'} {why}"
@@ -227,7 +229,20 @@ def _beginning(subject: Subject) -> tuple[str, ...]:
     if subject.task is None:
         return ()
     index, parallelism = subject.subtask_index, subject.parallelism
-    return (f"{say.subtask_of(subject.task, index, parallelism)} ",) if index is not None else ()
+    name = say.subtask_of(subject.task, index, parallelism)
+    return (f"{name} ", f"{name}: ")
+
+
+def cut(text: str, most: int) -> str:
+    """The beginning of a sentence, as far as a whole word.
+
+    >>> cut("its heartbeat timed out", 15), cut("short", 15)
+    ('its heartbeat …', 'short')
+    """
+    if len(text) <= most:
+        return text
+    end = text.rfind(" ", 0, most - 1)
+    return f"{text[:end]} …" if end > most // 2 else say.shorten(text, most)
 
 
 _PACKAGES: Final = re.compile(r"\b(?:[a-z_]\w*\.){2,}(?=[A-Z])")

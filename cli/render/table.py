@@ -31,10 +31,11 @@ SCREEN: Final = 24  # lines that are seen at once on the smallest terminal
 # By `Page.terse`: culprits, and kinds of records that were understood.
 _CULPRITS: Final = (5, 5, 4, 3, 2)
 _UNDERSTOOD: Final = (8, 8, 6, 4, 3)
+_CONVICTED: Final = (400, 300, 240, 200, 160)  # characters of what convicts a culprit
 _EXAMPLE: Final = (100, 80, 60, 40, 40)  # characters of one
 _UNSETTLED: Final = (8, 6, 4, 3, 2)  # reasons for which rules could not tell
 _REASON: Final = (400, 240, 160, 120, 80)  # characters of one
-_ABOVE: Final = 160  # characters of the culprit above a report
+_ABOVE: Final = (160, 160, 160, 120, 80)  # characters of the culprit above a report
 _HEAD = re.compile(r"^.{0,40}?\d\d:\d\d:\d\d.{0,250}? - +")
 
 
@@ -68,7 +69,7 @@ def _whole(report: Report, page: Page, clock: words.Clock) -> str:
     text = drawn(parts, page, apart=True)
     if text.count("\n") < SCREEN:
         return text
-    return f"{drawn([_above(report)], page)}\n{text}"
+    return f"{drawn([_above(report, page)], page)}\n{text}"
 
 
 def _sentence(report: Report, title: Text) -> Text:
@@ -83,12 +84,12 @@ def _sentence(report: Report, title: Text) -> Text:
     return title
 
 
-def _above(report: Report) -> RenderableType:
+def _above(report: Report, page: Page) -> RenderableType:
     """The verdict in short, for who does not see the end."""
     blocks: list[RenderableType] = [_sentence(report, heading(f"flowdiag {report.tool.command}"))]
     for culprit in report.summary.culprits[:1]:
         said = words.brief(words.convicted(culprit))
-        blocks.append(under(line(say.shorten(said, _ABOVE))))
+        blocks.append(under(line(words.cut(said, _ABOVE[page.terse]))))
     return Group(*blocks)
 
 
@@ -118,7 +119,7 @@ def _rules(rules: list[Rule], page: Page) -> list[RenderableType]:
         return []
     most = _UNSETTLED[page.terse]
     rows = [
-        (_named(some), line(say.shorten(reason, _REASON[page.terse])))
+        (_named(some), line(words.cut(reason, _REASON[page.terse])))
         for reason, some in list(alike.items())[:most]
     ]
     return [block(heading("Not assessed", tally), aligned(rows), *more(len(alike) - most))]
@@ -188,7 +189,9 @@ def _example(text: str, page: Page) -> str:
 
 def _culprit(culprit: Culprit, page: Page, jobs: Sequence[str]) -> Text:
     convicted = words.convicted(culprit)
-    said = line(convicted if page.verbose else words.brief(convicted))
+    if not page.verbose:
+        convicted = words.cut(words.brief(convicted), _CONVICTED[page.terse])
+    said = line(convicted)
     said.append(f", {words.in_jobs(jobs)}" if jobs else "")
     said.append(f"  {culprit.code}, {culprit.confidence} confidence", "dim")
     return said

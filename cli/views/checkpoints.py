@@ -39,7 +39,9 @@ def blocks(report: Report, page: Page, clock: words.Clock) -> list[RenderableTyp
 def patient(job: CheckpointJob) -> Patient:
     """What an overview tells of a job."""
     name = job.name or job.job_id
-    return Patient(name, job.verdict, job.cause, f"checkpoints {words.counts(job)}")
+    done, total = job.counts.get("completed", 0), job.total.checkpoints
+    told = f"{say.thousands(done)} of {say.plural(total, 'checkpoint')} completed"
+    return Patient(name, job.verdict, job.cause, told if total else "no checkpoint seen")
 
 
 def _job(job: CheckpointJob, page: Page, clock: words.Clock) -> RenderableType:

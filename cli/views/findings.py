@@ -16,16 +16,17 @@ from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Action, Finding, Report
 from flowdiag.cli import words
 from flowdiag.cli.grid import aligned, heading, line, more, under, whole
-from flowdiag.cli.render.page import PROSE, Page
+from flowdiag.cli.render.page import PROSE, TERSEST, Page
 
 _SEVERITY: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 _HEAD: Final = re.compile(r"^.{0,40}?\d\d:\d\d:\d\d.{0,250}? - +")
 
 # By `Page.terse`: records that prove the first finding, characters of each; actions; other findings.
 _EVIDENCE: Final = (2, 2, 1, 1, 1)
-_EXCERPT: Final = (200, 160, 160, 120, 100)
+_EXCERPT: Final = (200, 160, 160, 120, 60)
 _ACTIONS: Final = (5, 4, 3, 2, 1)
 _OTHERS: Final = (12, 10, 8, 6, 4)
+_TITLE: Final = (400, 300, 240, 160, 120)  # characters of what is said in a line
 _SUMMED_UP: Final = ("points-for", "points-against")  # the confidence says the same
 
 
@@ -34,6 +35,10 @@ def findings_block(report: Report, page: Page, clock: words.Clock) -> Renderable
     several = words.several_jobs(report)
     paths = words.paths_of(report, page)
     first, *others = report.findings
+    step = report.summary.first_action
+    if page.terse == TERSEST and step is not None and step.code == first.code:
+        # What to do stands at the end of the report; there is no room to say it twice.
+        first = msgspec.structs.replace(first, actions=[])
     blocks: list[RenderableType] = [heading("Findings", str(len(report.findings)))]
     dated = page.verbose > 0 or not words.one_day(report, clock)
     blocks.append(under(_finding(first, page, clock, paths, several, dated=dated)))
@@ -43,7 +48,8 @@ def findings_block(report: Report, page: Page, clock: words.Clock) -> Renderable
         return Group(*blocks)
     if others:
         blocks += [Text(), under(in_lines(others, page, several))]
-        blocks.append(under(Text("-v shows the numbers, lines and remedies of all", "dim")))
+        if page.terse < TERSEST:
+            blocks.append(under(Text("-v shows the numbers, lines and remedies of all", "dim")))
     return Group(*blocks)
 
 
@@ -136,21 +142,27 @@ def _evidence(
         characters: of a quotation, without the head of its line; None: all there are.
     """
     shown = finding.evidence[:most]
+    hidden = finding.evidence_total - len(shown)
     for item in shown:
-        yield whole(words.place(item, paths))
+        place = whole(words.place(item, paths))
+        if hidden > 0 and characters is not None and item is shown[-1]:
+            place.append(f" and {hidden} more", "dim")
+        yield place
         if item.excerpt and characters is None:
             yield under(line(item.excerpt, "dim"))
         elif item.excerpt and characters is not None:
             yield under(line(say.shorten(_HEAD.sub("", item.excerpt), characters), "dim"))
-    if finding.evidence_total > len(shown):
-        yield line(f"… {finding.evidence_total - len(shown)} more", "dim")
+    if hidden > 0 and (characters is None or not shown):
+        yield line(f"… {hidden} more", "dim")
 
 
 def _to_do(actions: Sequence[Action], page: Page) -> Iterator[RenderableType]:
     most = _ACTIONS[page.terse]
     rows = []
-    for number, (text, details) in enumerate(map(words.action, actions[:most]), 1):
-        kept = details if page.terse == 0 else details[:1] if page.terse < 3 else []
+    for number, action in enumerate(actions[:most], 1):
+        text, details = words.action(action)
+        # The option and its value are what somebody types in; they stay to the end.
+        kept = details if page.terse == 0 else details[:1] if action.option else []
         rows.append((f"{number}.", Group(line(text), *(line(detail, "dim") for detail in kept))))
     if rows:
         yield aligned(rows)
@@ -162,22 +174,22 @@ def _to_do(actions: Sequence[Action], page: Page) -> Iterator[RenderableType]:
 
 def in_lines(findings: Sequence[Finding], page: Page, several: bool) -> RenderableType:
     """Findings in a line each, or where they are many, all of a rule in one."""
-    most = _OTHERS[page.terse]
+    most, characters = _OTHERS[page.terse], _TITLE[page.terse]
     if len(findings) <= most:
-        return aligned(_in_line(finding, several) for finding in findings)
+        return aligned(_in_line(finding, several, characters) for finding in findings)
     alike: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         alike.setdefault((finding.severity, finding.code), []).append(finding)
     groups = list(alike.values())
     rows = [
-        _of_a_rule(some, several) if len(some) > 1 else _in_line(some[0], several)
+        _of_a_rule(some, several) if len(some) > 1 else _in_line(some[0], several, characters)
         for some in groups
     ]
     return Group(aligned(rows[:most]), *more(len(rows) - most, "rules"))
 
 
-def _in_line(finding: Finding, several: bool) -> tuple[RenderableType, ...]:
-    said = line(words.brief(finding.title))
+def _in_line(finding: Finding, several: bool, characters: int) -> tuple[RenderableType, ...]:
+    said = line(words.cut(words.brief(finding.title), characters))
     job = words.job_of(finding.subject)
     if several and job and job not in finding.title:
         said.append(f" · {printable(job)}")

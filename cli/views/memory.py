@@ -18,10 +18,10 @@ from flowdiag.cli.render.page import Page
 from flowdiag.cli.words import Clock
 
 _BAR: Final = 32
-# By `Page.terse`: processes that are drawn, and rows of network buffers.
+# By `Page.terse`: processes that are drawn, those that are named, and rows of network buffers.
 _PICTURES: Final = (4, 3, 2, 1, 1)
+_LEFT: Final = (3, 3, 2, 1, 0)
 _BUFFERS: Final = (12, 8, 5, 3, 2)
-_LEFT: Final = 3  # processes that are not drawn, but named
 _TM: Final = "taskmanager.memory."
 _JM: Final = "jobmanager.memory."
 
@@ -85,10 +85,10 @@ def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
         drawn = sorted(groups, key=lambda group: _interest(group, accused))[: _PICTURES[page.terse]]
     shown: list[RenderableType] = [_picture(group, page) for group in drawn]
     left = [group for group in groups if group not in drawn]
-    if left:
-        shown.append(
-            Group(*(_summed_up(group) for group in left[:_LEFT]), *more(len(left) - _LEFT))
-        )
+    most = _LEFT[page.terse]
+    if left and most:
+        named = [_summed_up(group) for group in left[:most]]
+        shown.append(Group(*named, *more(len(left) - most, "processes")))
     if data.buffers:
         shown.append(_buffers(data.buffers, page))
     return shown
@@ -273,4 +273,5 @@ def _buffers(buffers: Sequence[MemoryBuffers], page: Page) -> RenderableType:
         "required: what the placed tasks cannot start without; smallest: enough wherever the"
         " scheduler puts them"
     )
-    return block("Network buffers", table, *more(len(buffers) - len(shown)), line(note, "dim"))
+    notes = [line(note, "dim")] if page.terse < 3 else []
+    return block("Network buffers", table, *more(len(buffers) - len(shown)), *notes)

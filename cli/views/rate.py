@@ -58,7 +58,11 @@ def blocks(report: Report, page: Page, clock: words.Clock) -> list[RenderableTyp
 
 def patient(app: RateApplication) -> Patient:
     """What an overview tells of an application."""
-    says = words.batch_counts(app) if app.batches else say.plural(len(app.queries), "query")
+    says = say.plural(len(app.queries), "query", "queries")
+    if app.batches:
+        says = say.plural(app.total.batches, "batch", "batches")
+        failed = sum(batch.failed_outputs > 0 for batch in app.batches)
+        says += f", {say.thousands(failed)} failed" if failed else ""
     return Patient(app.name or app.application or "without a name", app.verdict, app.cause, says)
 
 

@@ -1,0 +1,100 @@
+"""What must hold of any report on any terminal: each flaw in words, so that tests can list them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rich.cells import cell_len
+
+from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.report.wire import Report
+from flowdiag.cli import words
+from flowdiag.cli.render import table
+from flowdiag.cli.render.page import TERSEST, Page
+
+WIDTHS = (60, 80, 120)
+_DRAWN = re.compile(r"[✓EDFSa…│▁▂▃▄▅▆▇█▒■·◀├└─?.|#~_+*%=-]+")
+_NUMBER = re.compile(r"\d[\d.,/×]*")
+_CHARTED = re.compile(
+    r"^\s*(?:\S+ \w+|\S+)?\s+[▁▂▃▄▅▆▇█─]+|#\d+  |per cell|one cell is|a column is|-v says why"
+)
+
+
+def flaws(report: Report) -> Iterator[str]:
+    """What is wrong with how a report is shown."""
+    for width in WIDTHS:
+        page = Page(width=width)
+        shown = table.render(report, page)
+        yield from (f"at {width}: {flaw}" for flaw in _of_a_screen(report, shown, width))
+        yield from (f"at {width}: {flaw}" for flaw in _lost(report, page))
+    yield from _of_everything(report)
+
+
+def _of_a_screen(report: Report, shown: str, width: int) -> Iterator[str]:
+    lines = shown.splitlines()
+    if len(lines) > table.LINES:
+        yield f"{len(lines)} lines"
+    for line in lines:
+        # Only what must be whole may be wider: a path, with what stands left of it.
+        if cell_len(line) > width and not re.search(r"[/!.]\S*$", line):
+            yield f"wider than the terminal: {line!r}"
+        if line.rstrip() != line:
+            yield f"ends in blanks: {line!r}"
+    yield from _verdict_twice(report, lines)
+
+
+def _verdict_twice(report: Report, lines: list[str]) -> Iterator[str]:
+    """The verdict stands on the first screen and in the last block, the first culprit in both."""
+    start = max(number for number, line in enumerate(lines) if line.startswith("Verdict  "))
+    if any(line and not line.startswith(" ") for line in lines[start + 4 :]):
+        yield "something stands below the verdict"
+    first, last = ("".join(part).replace(" ", "") for part in (lines[:24], lines[start:]))
+    sentence = words.verdict_sentence(report).replace(" ", "")
+    culprits = words.ranked(report)
+    said = [sentence]
+    if culprits:
+        convicted = printable(words.brief(words.convicted(culprits[0][0])))
+        said.append(convicted.replace(" ", "")[:40])
+    for text in said:
+        if text not in first:
+            yield f"not on the first screen: {text}"
+        if text not in last:
+            yield f"not at the end: {text}"
+    numbers = [
+        int(hit) for hit in re.findall(r"^  (\d+)\.  ", "\n".join(lines[start:]), re.MULTILINE)
+    ]
+    if numbers != sorted(numbers, reverse=True):
+        yield f"the first culprit is not the last one shown: {numbers}"
+
+
+def _lost(report: Report, page: Page) -> Iterator[str]:
+    """Numbers and words that a wide terminal shows of the same, and this one does not."""
+    clock = words.clock_of(report)
+    for terse in (0, TERSEST):
+        wide = table._whole(report, replace(page, width=1000, terse=terse), clock)
+        here = table._whole(report, replace(page, terse=terse), clock)
+        joined = "".join(here.split())
+        for line in wide.splitlines():
+            if _CHARTED.search(line):
+                continue
+            for word in line.split():
+                if _NUMBER.fullmatch(word) and word not in here:
+                    yield f"cut: {word!r} of {line!r}"
+                elif len(word) <= 10 and not _DRAWN.fullmatch(word) and word not in joined:
+                    yield f"lost: {word!r} of {line!r}"
+
+
+def _of_everything(report: Report) -> Iterator[str]:
+    """With -v nothing is left out."""
+    page = Page(width=1000, verbose=1)
+    shown, paths = table.render(report, page), words.paths_of(report, page)
+    for finding in report.findings:
+        told = [finding.title, *(words.place(item, paths) for item in finding.evidence)]
+        told += [words.measurement(item) for item in finding.measurements]
+        told += [action.text for action in finding.actions]
+        yield from (f"not even with -v: {text}" for text in told if text not in shown)
+    for item in report.inputs:
+        if paths.show(item.source) not in shown:
+            yield f"not even with -v: {item.source}"
