@@ -70,11 +70,17 @@ def chosen(select: Iterable[str], ignore: Iterable[str], rules: Sequence[Rule]) 
     return choice
 
 
-def _near(word: str, rules: Sequence[Rule]) -> str:
-    known = {key.lower(): key for rule in rules for key in (rule.code, rule.name)}
+def nearest_rule(word: str, rules: Iterable[Rule]) -> Rule | None:
+    """The rule whose code or name is most like a word that is neither; None: none is."""
+    known = {key.lower(): rule for rule in rules for key in (rule.code, rule.name)}
     near = get_close_matches(word.lower(), known, n=1)
-    if near:
-        return f"did you mean {known[near[0]]}?"
+    return known[near[0]] if near else None
+
+
+def _near(word: str, rules: Sequence[Rule]) -> str:
+    near = nearest_rule(word, rules)
+    if near is not None:
+        return f"did you mean {near.code} ({near.name})?"
     topics = ", ".join(sorted({rule.code[:2] for rule in rules}))
     return f"codes begin with {topics}; flowdiag rules lists all"
 

@@ -85,16 +85,18 @@ class Selection:
     job: str | None = None
 
     def wants(self, job_id: str | None, name: str | None) -> bool:
-        """Whether a job is selected: by a prefix of its id, or by its name or a glob of it.
+        """Whether a job is selected: by a prefix of its id, or by its name or a glob of it, in any case.
 
-        >>> Selection(job="or*").wants("ab12", "orders"), Selection(job="ab").wants("ab12", None)
+        >>> Selection(job="OR*").wants("ab12", "Orders"), Selection(job="ab").wants("ab12", None)
         (True, True)
         """
         if self.job is None:
             return True
-        if job_id and self.job and job_id.lower().startswith(self.job.lower()):
+        wanted = self.job.casefold()
+        if job_id and wanted and job_id.casefold().startswith(wanted):
             return True
-        return name is not None and (name == self.job or fnmatch.fnmatchcase(name, self.job))
+        called = None if name is None else name.casefold()
+        return called is not None and (called == wanted or fnmatch.fnmatchcase(called, wanted))
 
     def require(self, jobs: Iterable[tuple[str | None, str | None]]) -> None:
         """Complain when none of the jobs (id, name) is selected.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import sys
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from flowdiag.analyses.causes import CAUSES
+from flowdiag.analyses.choice import nearest_rule
 from flowdiag.analyses.rule import HEADINGS, Rule, sections
 from flowdiag.analyses.topics import ENGINES, all_rules, rules_of
 from flowdiag.cli.console import wants_colour, write_report
@@ -29,8 +29,8 @@ def find_rule(wanted: str) -> Rule:
     known = {key.lower(): rule for rule in all_rules() for key in (rule.code, rule.name)}
     if wanted.lower() in known:
         return known[wanted.lower()]
-    near = difflib.get_close_matches(wanted.lower(), known, n=1)
-    hint = f"did you mean {known[near[0]].code} ({known[near[0]].name})?" if near else None
+    near = nearest_rule(wanted, all_rules())
+    hint = f"did you mean {near.code} ({near.name})?" if near else None
     raise FlowdiagError(f"there is no rule '{wanted}'", hint=hint or "flowdiag rules lists all")
 
 

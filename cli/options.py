@@ -61,7 +61,7 @@ Job = Annotated[
     typer.Option(
         "--job",
         metavar="JOB",
-        help="Judge only this job: the beginning of its id, or a glob of its name.",
+        help="Judge only this job: the beginning of its id, or a glob of its name, in any case.",
         rich_help_panel=_SELECTION,
     ),
 ]
@@ -70,7 +70,8 @@ Application = Annotated[
     typer.Option(
         "--application",
         metavar="APP",
-        help="Judge only this application: the beginning of its id, or a glob of its name.",
+        help="Judge only this application: the beginning of its id, or a glob of its name, in any"
+        " case.",
         rich_help_panel=_SELECTION,
     ),
 ]

@@ -205,7 +205,7 @@ _CREDITS: Final[Options] = {
             typer.Option(
                 "--job",
                 metavar="JOB",
-                help="Which job: the beginning of its id, or a glob of its name.",
+                help="Which job: the beginning of its id, or a glob of its name, in any case.",
                 rich_help_panel=_FROM,
             ),
         ],

@@ -59,11 +59,11 @@ def test_which_rules_are_heard(select: list[str], ignore: list[str], why: str | 
     ("word", "hint"),
     [
         ("RT999", "did you mean RT"),
-        ("checkpoint-expird", "did you mean checkpoint-expired?"),
-        ("overloaded", "did you mean overloaded-"),
+        ("checkpoint-expird", "did you mean CP101 (checkpoint-expired)?"),
+        ("overloaded", "did you mean RT"),
         ("CX", "codes begin with BP, CP"),
         ("wholly different words", "codes begin with"),
-        ("RT1011", "did you mean RT101?"),
+        ("RT1011", "did you mean RT101 (overloaded-batches)?"),
         ("*", "codes begin with"),
     ],
 )

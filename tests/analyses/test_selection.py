@@ -66,11 +66,22 @@ def test_jobs() -> None:
         ("A1B2", ["orders"]),
         ("*c*", ["clicks"]),
         ("orders", ["orders"]),
+        ("ORDERS", ["orders"]),
+        ("Or*", ["orders"]),
+        ("[C-D]*", ["clicks"]),
         (None, ["orders", "clicks", None]),
     ]:
         selection = Selection(job=pattern)
         assert [name for job_id, name in known if selection.wants(job_id, name)] == wanted
         selection.require(known)
+
+
+def test_jobs_whose_names_differ_in_case_only_are_all_meant() -> None:
+    selection = Selection(job="orders")
+    assert [name for name in ("Orders", "ORDERS", "order") if selection.wants(None, name)] == [
+        "Orders",
+        "ORDERS",
+    ]
 
 
 def test_no_such_job_lists_those_there_are() -> None:

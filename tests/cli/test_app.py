@@ -309,7 +309,10 @@ HEAVY = "pyspark|py4j|pandas|pyarrow|numpy|regex"
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["checkpoints", "--help"], ["rules"], ["explain", "CP101"], ["render"]],
+    [
+        *(["--help"], ["checkpoints", "--help"], ["rules", "-f", "json"], ["explain", "CP101"]),
+        *(["render"], ["schema"], ["checkpoints", "--show-config"]),
+    ],
 )
 def test_light_commands_import_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:
     if arguments == ["render"]:

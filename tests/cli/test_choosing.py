@@ -97,7 +97,7 @@ def test_what_there_is_no_rule_of(option: str, capsys: pytest.CaptureFixture[str
     said = capsys.readouterr()
     assert said.err == (
         f"error: there is no rule 'unmanaged-roksdb' to {option[2:]}\n"
-        "  hint: did you mean unmanaged-rocksdb?\n"
+        "  hint: did you mean MM303 (unmanaged-rocksdb)?\n"
     )
     assert said.out == ""
 
