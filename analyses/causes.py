@@ -720,19 +720,14 @@ CAUSES: Final[dict[str, Cause]] = {
         remedies={
             "find-out": Remedy(
                 only_for="flink",
-                text="Find out why {place} went: its log's end, the pod's or container's events, "
-                "dmesg on the host",
+                text="Find out why {place} went: how its process or container ended (exit code, OOMKilled, "
+                "preemption, a crash with hs_err), its log's end, the pod's events, dmesg on the host",
                 verify="no further loss",
             ),
             "spare-slots": Remedy(
                 only_for="flink",
                 text="Run one TaskManager more than the job needs, so that it restarts at once",
                 verify="free slots in the overview: as many as one TaskManager has",
-            ),
-            "how-it-ended": Remedy(
-                only_for="flink",
-                text="See how its process or container ended: exit code, OOMKilled, preemption, a crash "
-                "(hs_err)",
             ),
             "its-log": Remedy(
                 only_for="flink",
@@ -1447,6 +1442,12 @@ CAUSES: Final[dict[str, Cause]] = {
         meaning="an RPC message was larger than the processes may send",
         explanation="It is dropped without an answer; whoever waits for one runs into a time-out.",
         remedies={
+            "larger": Remedy(
+                text="Raise the frame size, the same on all processes and on clients: flowdiag startup says "
+                "to what",
+                command="startup",
+                restart_needed=True,
+            ),
             "smaller": Remedy(
                 only_for="flink",
                 text="Keep large objects out of user functions (load them in open()), and unite list "

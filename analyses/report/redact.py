@@ -110,7 +110,7 @@ _NAMES_BELOW: Final = {
 _TEXTS: Final = frozenset(
     {"title", "told", "why", "because", "explain", "says", "population", "value"}
     | {"excerpt", "reason", "samples", "message", "hint", "error"}
-    | {"text", "current", "proposed", "risk", "verify"}
+    | {"text", "current", "proposed", "risk", "verify", "measure"}
 )
 _PATTERNS: Final = (
     ("user", re.compile(r"(?i)(?<=\buser[=:])\s*\w[\w.-]*|(?<=/home/)[\w.-]+|(?<=/Users/)[\w.-]+")),
