@@ -322,7 +322,7 @@ def test_a_taskmanager_that_would_not_start_is_seen() -> None:
 
 
 def _recordings() -> Iterator[Any]:
-    few = ("flink/1.20.5/hot-key", "startup/1.20.5/too-few-buffers", "spark/4.3.0/fixed-cost")
+    few = ("startup/1.20.5/too-few-buffers", "spark/4.3.0/fixed-cost")
     for truth in sorted(TOP.rglob("truth.json")):
         name = str(truth.parent.relative_to(TOP))
         marks = [] if name in few and not is_rare(name) else [pytest.mark.full]
