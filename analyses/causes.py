@@ -258,12 +258,6 @@ _THREAD_DUMP: Final = Remedy(
 )
 
 
-def _more(option: str) -> Remedy:
-    """More of one kind of memory, where a text names the kind and no input the sizes."""
-    pools = "what the pools are now: flowdiag memory derives them from the configuration"
-    return replace(SHARED["size-memory"], option=option, measure=pools)
-
-
 CAUSES: Final[dict[str, Cause]] = {
     "kafka-timeout": Cause(
         meaning="Kafka does not answer in time, or cannot be reached",
