@@ -27,6 +27,7 @@ class Remedy:
         measure: what to measure first, where no input tells what value would do.
         needs: names of `conditions.CONDITIONS`: where one does not hold, this is no remedy.
         command: of flowdiag, that sees more of this fault in the same inputs.
+        only_for: `flink` or `spark`, where neither the option nor the command says so.
         risk: what it may cost.
         restart_needed: whether it takes effect only after a restart; None: nothing to restart.
         verify: how to see that it helped.
@@ -41,9 +42,19 @@ class Remedy:
     measure: str | None = None
     needs: tuple[str, ...] = ()
     command: str | None = None
+    only_for: Literal["flink", "spark"] | None = None
     risk: str | None = None
     restart_needed: bool | None = None
     verify: str | None = None
+
+    @property
+    def engine(self) -> str | None:
+        """Whose remedy it is: options of Flink have names here, no keys; None: of both."""
+        if self.only_for is not None:
+            return self.only_for
+        if self.command is not None or (self.option is not None and "." not in self.option):
+            return "flink"
+        return "spark" if (self.option or "").startswith("spark.") else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +252,7 @@ def _more(option: str) -> Remedy:
 
 
 _THREAD_DUMP: Final = Remedy(
+    only_for="flink",
     text="Take a thread dump of the TaskManager ({place}) and look for this task's thread",
     verify="the thread is no longer in the same method every time",
 )
@@ -467,7 +479,25 @@ CAUSES: Final[dict[str, Cause]] = {
             "key": Remedy(
                 text="Find the hot key: count records per key at this task; then salt it, or aggregate "
                 "in two steps",
+                only_for="flink",
                 verify="records in of this subtask come near those of its siblings",
+            ),
+            "spread": Remedy(
+                text="Spread the key that this task has: another key, or a salt",
+                only_for="spark",
+                restart_needed=True,
+                verify="longest task against the others of its stage",
+            ),
+            "spread-partition": Remedy(
+                text="Spread the keys that this partition has",
+                only_for="spark",
+                verify="offset ranges by partition",
+            ),
+            "split-partition": Remedy(
+                text="Split what one partition brings over several tasks",
+                only_for="spark",
+                restart_needed=True,
+                verify="tasks of the first stage",
             ),
             "overtake": SHARED["overtake"],
             "debloat": SHARED["debloat"],
@@ -546,13 +576,16 @@ CAUSES: Final[dict[str, Cause]] = {
         remedies={
             "thread-dump": _THREAD_DUMP,
             "time-out": Remedy(
-                text="Give every blocking call of the user code a time-out, or make it asynchronous"
+                only_for="flink",
+                text="Give every blocking call of the user code a time-out, or make it asynchronous",
             ),
             "interruptible": Remedy(
+                only_for="flink",
                 text="Make {method} interruptible, or give it a time-out",
                 verify="the task is CANCELED within seconds",
             ),
             "kill-sooner": Remedy(
+                only_for="flink",
                 text="Only if its longest call ends by itself: let Flink wait longer for it before it kills "
                 "the TaskManager",
                 option="cancellation-timeout",
@@ -613,6 +646,7 @@ CAUSES: Final[dict[str, Cause]] = {
         "restarted by the next checkpoint again.",
         remedies={
             "mend": Remedy(
+                only_for="flink",
                 text="Mend what the exception names; its trace stands in the cited records or "
                 "right below",
                 verify="the job runs past the record or the checkpoint that failed it",
@@ -685,20 +719,19 @@ CAUSES: Final[dict[str, Cause]] = {
         meaning="a TaskManager died, or could not be reached",
         remedies={
             "find-out": Remedy(
-                text="Find out why {place} went: its log's end, the pod's or container's events, "
-                "dmesg on the host",
+                only_for="flink",
+                text="Find out why {place} went: how its process or container ended (exit code, OOMKilled, "
+                "preemption, a crash with hs_err), its log's end, the pod's events, dmesg on the host",
                 verify="no further loss",
             ),
             "spare-slots": Remedy(
+                only_for="flink",
                 text="Run one TaskManager more than the job needs, so that it restarts at once",
                 verify="free slots in the overview: as many as one TaskManager has",
             ),
-            "how-it-ended": Remedy(
-                text="See how its process or container ended: exit code, OOMKilled, preemption, a crash "
-                "(hs_err)"
-            ),
             "its-log": Remedy(
-                text="Give that TaskManager's log and GC log too: they tell a pause from a broken network"
+                only_for="flink",
+                text="Give that TaskManager's log and GC log too: they tell a pause from a broken network",
             ),
         },
     ),
@@ -784,14 +817,17 @@ CAUSES: Final[dict[str, Cause]] = {
         remedies={
             "count": SHARED["count-buffers"],
             "enough": Remedy(
+                only_for="flink",
                 text="The smallest network memory that is enough for any placement of this job",
                 restart_needed=True,
             ),
             "fewer": Remedy(
+                only_for="flink",
                 text="Fewer buffers per job: less parallelism, fewer all-to-all exchanges, or chained "
-                "operators"
+                "operators",
             ),
             "at-least": Remedy(
+                only_for="flink",
                 text="Raise the network memory; at least this much, since tasks that come later are not "
                 "counted yet (give the plan, /jobs/:id/plan, for the exact number)",
                 measure="the job's plan (/jobs/:id/plan): flowdiag memory counts the buffers in it",
@@ -846,18 +882,20 @@ CAUSES: Final[dict[str, Cause]] = {
         "explains why.",
         remedies={
             "more-slots": Remedy(
+                only_for="flink",
                 text="Start more TaskManagers, or more slots on each: flowdiag startup counts what is missing",
                 command="startup",
                 verify="free slots at least the largest parallelism of a slot sharing group",
             ),
             "slots": Remedy(
+                only_for="flink",
                 text="More slots on each TaskManager (they share its memory)",
                 only="more",
                 option="slots",
                 measure="slots of the TaskManagers that register, against the largest parallelism",
                 restart_needed=True,
             ),
-            "taskmanagers": Remedy(text="More TaskManagers, or less parallelism"),
+            "taskmanagers": Remedy(only_for="flink", text="More TaskManagers, or less parallelism"),
         },
     ),
     "finished-tasks": Cause(
@@ -1347,18 +1385,22 @@ CAUSES: Final[dict[str, Cause]] = {
         explanation="No task was scheduled: the deepest cause of the stack trace is the reason.",
         remedies={
             "path": Remedy(
+                only_for="flink",
                 text="Name a savepoint or checkpoint that exists, with its _metadata, readable by the "
                 "JobManager",
                 option="savepoint-path",
                 measure="which checkpoints and savepoints are there, and hold a _metadata",
             ),
             "uids": Remedy(
+                only_for="flink",
                 text="Give operators the uid that they had, or allow state to be left behind",
                 option="savepoint-ignore-unclaimed",
                 proposed=True,
                 risk="the state of operators that are gone is lost",
             ),
-            "reason": Remedy(text="Mend what the deepest cause says, then submit again"),
+            "reason": Remedy(
+                only_for="flink", text="Mend what the deepest cause says, then submit again"
+            ),
         },
     ),
     "class-loading": Cause(
@@ -1400,9 +1442,16 @@ CAUSES: Final[dict[str, Cause]] = {
         meaning="an RPC message was larger than the processes may send",
         explanation="It is dropped without an answer; whoever waits for one runs into a time-out.",
         remedies={
+            "larger": Remedy(
+                text="Raise the frame size, the same on all processes and on clients: flowdiag startup says "
+                "to what",
+                command="startup",
+                restart_needed=True,
+            ),
             "smaller": Remedy(
+                only_for="flink",
                 text="Keep large objects out of user functions (load them in open()), and unite list "
-                "state of many parts: both travel with every deployment"
+                "state of many parts: both travel with every deployment",
             ),
         },
     ),
@@ -1411,9 +1460,12 @@ CAUSES: Final[dict[str, Cause]] = {
         explanation="The RPC layer gave up; who waited for the answer fails with a time-out.",
         remedies={
             "other-side": Remedy(
-                text="Look at the load, the garbage collection and the name resolution of the other side"
+                only_for="flink",
+                text="Look at the load, the garbage collection and the name resolution of the other side",
             ),
-            "restart": Remedy(text="Restart the process that is quarantined, if it did not end"),
+            "restart": Remedy(
+                only_for="flink", text="Restart the process that is quarantined, if it did not end"
+            ),
         },
     ),
     "process-paused": Cause(
@@ -1439,7 +1491,8 @@ CAUSES: Final[dict[str, Cause]] = {
         explanation="Who loses its JobManager fails its tasks and registers anew.",
         remedies={
             "pause": Remedy(
-                text="Look at the JobManager's garbage collection and load at that time"
+                only_for="flink",
+                text="Look at the JobManager's garbage collection and load at that time",
             ),
         },
     ),
@@ -1544,7 +1597,8 @@ CAUSES: Final[dict[str, Cause]] = {
         explanation="All jobs of a leader that is gone are started again by the next one.",
         remedies={
             "election": Remedy(
-                text="Look at ZooKeeper or the Kubernetes API server, and at pauses of the JVM"
+                only_for="flink",
+                text="Look at ZooKeeper or the Kubernetes API server, and at pauses of the JVM",
             ),
         },
     ),

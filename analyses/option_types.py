@@ -405,9 +405,12 @@ def shown(option: str | None, text: str, version: Version | None = None) -> str:
 
     >>> shown("execution.checkpointing.timeout", "8000"), shown("spark.streaming.receiver.maxRate", "40")
     ('8 s', '40 records/s')
+    >>> shown("taskmanager.memory.process.size", "1.5g"), shown("taskmanager.memory.process.size", "1536m")
+    ('1.5g', '1.5 GiB')
     """
     kind = type_of(option, version) if option is not None else None
-    if kind is None:
+    # What the engine cannot read is shown as it stands: it is what is the matter.
+    if kind is None or (kind.shown is _as_size and not kind.accepts.fullmatch(text.strip())):
         return text
     said = kind.shown(text)
     bare = said == text and kind.unit and re.fullmatch(r"[0-9.]+", text)

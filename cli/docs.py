@@ -14,6 +14,7 @@ from typing import Any
 from typer.main import get_command
 
 from flowdiag.analyses.report.wire import schema_text
+from flowdiag.cli.actions import actions_document
 from flowdiag.cli.app import app
 from flowdiag.cli.exit_codes import MEANINGS
 from flowdiag.cli.help import help_text
@@ -25,6 +26,7 @@ _BLOCK = re.compile(r"(<!-- (\w[\w-]*): generated -->\n).*?(<!-- /\2 -->)", re.D
 def documents(root: Path) -> Iterator[tuple[Path, str]]:
     """Every generated document, with what it should hold."""
     yield root / "docs" / "rules.md", rules_document()
+    yield root / "docs" / "actions.md", actions_document()
     yield root / "docs" / "report.schema.json", schema_text()
     readme = root / "README.md"
     yield readme, with_blocks(readme.read_text(encoding="utf-8"))

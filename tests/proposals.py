@@ -246,3 +246,29 @@ def _first(report: Report) -> Iterator[str]:
         yield f"{first.run} does not read such inputs"
     if not any(first.action in x.actions and x.code == first.code for x in serious):
         yield f"the first action stands at no finding: {first.action.text}"
+
+
+def disagreeing(reports: Iterable[Report]) -> list[str]:
+    """Causes for which commands advise other options: who names none has to name the command that does.
+
+    Args:
+        reports: of several commands about the same inputs.
+    """
+    values: dict[str, dict[str, set[tuple[str, str]]]] = {}
+    pointing: set[tuple[str, str]] = set()
+    for report in reports:
+        command = report.tool.command
+        for finding in report.findings:
+            mine = values.setdefault(finding.cause or "", {}).setdefault(command, set())
+            for action in finding.actions:
+                mine.update(_values(action))
+                if action.command is not None:
+                    pointing.add((finding.cause or "", command))
+    return [
+        f"{cause}: {command} advises {sorted(mine)}, another {sorted(most)}"
+        for cause, by_command in values.items()
+        if cause
+        for most in [max(by_command.values(), key=len)]
+        for command, mine in by_command.items()
+        if mine != most and (mine or (cause, command) not in pointing)
+    ]

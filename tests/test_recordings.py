@@ -14,6 +14,7 @@ from flowdiag.analyses.diagnosis import diagnose, measure
 from flowdiag.analyses.engine.reading import Resources
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.settled import settled_events
+from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
@@ -262,8 +263,9 @@ def test_the_example_of_the_readme_is_what_is_printed(
     readme = (ROOT / "README.md").read_text()
     example = readme.split("<!-- example -->\n```text\n")[1].split("\n```\n<!-- /example -->")[0]
     monkeypatch.chdir(ROOT)
-    recording = discover(["fixtures/recordings/flink/1.20.5/hot-key/hot-key.tar.zst"])
-    report = diagnose((CHECKPOINTS,), recording, lambda: spark)
+    path = "fixtures/recordings/flink/1.20.5/hot-key/hot-key.tar.zst"
+    options = Options(named=(path,))
+    report = diagnose((CHECKPOINTS,), discover([path]), lambda: spark, options)
     printed = iter(table.render(report, Page(width=100)).splitlines())
     for line in example.splitlines():
         if line.strip() not in ("…", ""):

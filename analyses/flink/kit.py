@@ -483,10 +483,10 @@ def advice_for(remedy: Remedy, version: str | None, setup: Setup) -> Action | No
     unknown = fitting(remedy.needs, setup)
     if unknown is None:
         return None
+    if remedy.engine == "spark":
+        return None
     key = None
     if remedy.option is not None:
-        if remedy.option.startswith("spark."):
-            return None
         # A key with dots is the same in all versions, or not Flink's own.
         key = remedy.option if "." in remedy.option else option(remedy.option, version)
         if key is None:

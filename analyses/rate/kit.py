@@ -356,8 +356,8 @@ def _action(
     remedy: Remedy, app: ApplicationFacts, proposed: Value | None, fill: Mapping[str, str]
 ) -> Action | None:
     key, value = remedy.option, remedy.proposed if proposed is None else proposed
-    if remedy.command is not None or (key is not None and "." not in key):
-        return None  # of Flink, whose options have names here, no keys
+    if remedy.engine == "flink":
+        return None
     wanted = write(key, value) if key is not None and value is not None else None
     now = setting(app, key) if key is not None else None
     known = (app.settings.get(key) or (now.value if now else None)) if key is not None else None

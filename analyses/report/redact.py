@@ -116,7 +116,7 @@ _NAMES_BELOW: Final = {
 _TEXTS: Final = frozenset(
     {"title", "told", "why", "because", "explain", "says", "population", "value"}
     | {"excerpt", "example", "reason", "samples", "message", "hint", "error"}
-    | {"text", "current", "proposed", "risk", "verify"}
+    | {"text", "current", "proposed", "risk", "verify", "measure"}
 )
 _TEXTS_BELOW: Final = frozenset({("suggestions", "command"), ("attempts", "cause")})
 # Of these the sentences that rules write, and not what a log said.

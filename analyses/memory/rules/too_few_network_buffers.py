@@ -120,7 +120,7 @@ def _finding(facts: MemoryFacts, errors: _Errors, short: list[BufferNeeds]) -> F
         cause="insufficient-network-buffers",
         confidence=weigh(votes),
         rank=Rank.ROOT_CAUSE,
-        option=actions[0].option,
+        option=_counted(actions[0].option, job, worst),
         first_us=min(times, default=None),
         last_us=max(times, default=None),
         count=max(1, len(errors)),
@@ -133,6 +133,15 @@ def _finding(facts: MemoryFacts, errors: _Errors, short: list[BufferNeeds]) -> F
         actions=actions,
         votes=votes,
     )
+
+
+def _counted(option: str | None, job: JobFacts | None, worst: BufferNeeds | None) -> str:
+    """The option that sets the number: the same whatever bound is in the way, for the fingerprint."""
+    if option == model.BUFFERS:
+        return option
+    process = worst.process if worst is not None else None
+    version = process.version if process is not None else job.version if job is not None else None
+    return network_keys(version)[0]
 
 
 def _said(errors: _Errors) -> re.Match[str] | None:

@@ -96,7 +96,7 @@ def _finding(process: MemoryProcess, managed: int | None, slots: int, *, off: bo
         else f"RocksDB has {say.size(managed)} of managed memory for {say.plural(slots, 'slot')}",
         cause="unmanaged-rocksdb",
         rank=Rank.MECHANISM,
-        option=option,
+        option=_SWITCH if off else model.MANAGED_FRACTION,
         measurements=(measured("managed-memory", managed, "bytes"),),
         evidence=cite([(process.refs.get(_SWITCH if off else model.MANAGED), None)]),
         actions=(

@@ -29,6 +29,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.pressure import IDLE, records_ratio
 from flowdiag.analyses.queues.kit import (
+    Action,
     Finding,
     Iterator,
     JobQueues,
@@ -44,6 +45,7 @@ from flowdiag.analyses.queues.kit import (
     measured,
     name_of,
     of_subtask,
+    remedies,
 )
 from flowdiag.analyses.queues.skew import skew_score
 
@@ -54,6 +56,12 @@ class Uneven(Limits):
     ratio: float = limit(3, "ratio", "of the mean of its siblings; key groups alone give up to 1.5")
     records: float = limit(1000, "records", "fewer say nothing about a ratio")
     idle: float = limit(IDLE, "share", "of the time; who is busy for less has nothing to do")
+
+
+_CHECKPOINTS: Final = Action(
+    text="If checkpoints are late for it: flowdiag checkpoints says what helps meanwhile",
+    command="checkpoints",
+)
 
 
 def judge(job: JobQueues, limits: Uneven) -> Iterator[Finding]:
@@ -91,6 +99,7 @@ def _finding(
         worst.taskmanager,
         title=f"{name_of(job, worst.key)} takes in {ratio:.1f} times the records of its siblings",
         cause="data-skew",
+        actions=(*remedies("data-skew", job.job, "key"), _CHECKPOINTS),
         rank=Rank.SYMPTOM,
         explain="Those before it wait, so it has no room; too few samples, or none of all its subtasks, "
         "tell whether they wait for it."

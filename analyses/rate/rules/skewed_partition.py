@@ -29,6 +29,8 @@ A partition that was behind for another reason, such as a broker that was away, 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flowdiag.analyses.rate.judging import partition_subject
 from flowdiag.analyses.rate.kit import (
     Action,
@@ -50,6 +52,7 @@ from flowdiag.analyses.rate.kit import (
     of_application,
     present,
     records_of,
+    remedies,
     say,
     short_of_time,
     write,
@@ -143,20 +146,16 @@ def _finding(
             measured("records", found.count, "records", over=f"over {units}"),
         ),
         evidence=cited,
-        actions=(
-            Action(
-                text="Spread the keys that this partition has",
-                verify="offset ranges by partition",
-            ),
-            Action(
-                text="Split what one partition brings over several tasks",
-                option="minPartitions" if query else None,
-                proposed=write("minPartitions", 2 * found.partitions) if query else None,
-                restart_needed=True,
-                verify="tasks of the first stage",
-            ),
-        ),
+        actions=_actions(assessed, query is not None, found.partitions),
     )
+
+
+def _actions(assessed: Assessed, query: bool, partitions: int) -> tuple[Action, ...]:
+    spread, split = remedies("data-skew", assessed.app, "spread-partition", "split-partition")
+    if query:  # the direct stream of Spark Streaming has no such option
+        wanted = write("minPartitions", 2 * partitions)
+        split = replace(split, option="minPartitions", proposed=wanted)
+    return spread, split
 
 
 RULE = Rule("RT310", judge, Skew, causes=("data-skew",))

@@ -34,7 +34,6 @@ from collections import Counter
 from statistics import median
 
 from flowdiag.analyses.rate.kit import (
-    Action,
     Assessed,
     Confidence,
     Finding,
@@ -123,7 +122,9 @@ def _finding(flow: Flow, slow: list[Unit], population: int, limits: Slow) -> Fin
         last_us=None,
         count=len(slow),
         measurements=_measurements(ratio, longest, share, stages[-1].tasks, limits),
-        actions=(_spread(),) if skew else remedies("stragglers", flow.assessed.app),
+        actions=remedies("data-skew", flow.assessed.app, "spread")
+        if skew
+        else remedies("stragglers", flow.assessed.app),
         **said,
     )
 
@@ -143,14 +144,6 @@ def _skew_explained(counted: bool) -> str:
     if counted:
         return "It has that much more to do: the data are skewed."
     return "It is the same partition each time, which points to skew; no record was counted."
-
-
-def _spread() -> Action:
-    return Action(
-        text="Spread the key that this task has: another key, or a salt",
-        restart_needed=True,
-        verify="longest task against the others of its stage",
-    )
 
 
 def _task(flow: Flow, stage: StageLoad, same: int | None) -> Subject:

@@ -85,7 +85,7 @@ def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding]:
                 measure=None if proposed is not None else "the size of the largest message",
                 restart_needed=True,
             ),
-            *remedies("frame-too-large", UNKNOWN_JOB),
+            *remedies("frame-too-large", UNKNOWN_JOB, "smaller"),
         ),
     )
 

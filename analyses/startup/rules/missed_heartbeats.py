@@ -70,19 +70,19 @@ _AFTER_US: Final = 1_000_000  # peers may log a broken connection right after th
 
 
 class _Why(NamedTuple):
-    """A reason for a loss: in words, the cause that it is, and which of its remedies helps."""
+    """A reason for a loss: in words, the cause that it is, and which of its remedies help."""
 
     words: str
     cause: str
-    remedy: str
+    remedies: tuple[str, ...]
 
 
 _WHY: Final = {
-    "gone": _Why("its process was gone", "taskmanager-lost", "how-it-ended"),
-    "stood-still": _Why("it stood still", "process-paused", "pause"),
-    "garbage": _Why("it collected garbage", "garbage-collection", "heap"),
-    "network": _Why("the network between it and the JobManager failed", "network", "between"),
-    "": _Why("its logs do not say why", "taskmanager-lost", "its-log"),
+    "gone": _Why("its process was gone", "taskmanager-lost", ("find-out", "spare-slots")),
+    "stood-still": _Why("it stood still", "process-paused", ("pause",)),
+    "garbage": _Why("it collected garbage", "garbage-collection", ("heap",)),
+    "network": _Why("the network between it and the JobManager failed", "network", ("between",)),
+    "": _Why("its logs do not say why", "taskmanager-lost", ("find-out", "its-log")),
 }
 
 
@@ -146,7 +146,9 @@ def _of_worker(
         evidence=cite([*lost[:4], *beside]),
         evidence_total=len(cite([*lost, *beside])),
         ranked=True,
-        actions=remedies(_WHY[why].cause, UNKNOWN_JOB, _WHY[why].remedy),
+        actions=remedies(
+            _WHY[why].cause, UNKNOWN_JOB, *_WHY[why].remedies, place=say.place(name, host)
+        ),
         votes=votes,
     )
 

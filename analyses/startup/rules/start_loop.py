@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from flowdiag.analyses.causes import CAUSE_OF_FAILURE
+from flowdiag.analyses.causes import CAUSE_OF_FAILURE, CHECKED_BY
 from flowdiag.analyses.flink.crises import Crisis, crises
 from flowdiag.analyses.startup.kit import (
     Action,
@@ -81,6 +81,7 @@ def _restarts(job: JobStarts, crisis: Crisis, slack_us: float) -> int:
 def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
     root = crisis.root.incident
     arbitrary = crisis.root.kind in _ARBITRARY
+    cause = CAUSE_OF_FAILURE.get(crisis.root.kind, "task-failure")
     said = root.cause or root.text.get("exception") or root.text.get("text") or crisis.root.kind
     first_line = said.split("\n", 1)[0]
     strategy = say.shorten(job.restart_strategy, 120) if job.restart_strategy else None
@@ -93,7 +94,7 @@ def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
         why=say.shorten(first_line, 120)
         if arbitrary
         else f"{_place(root)}: {say.shorten(said, 110)}",
-        cause=CAUSE_OF_FAILURE.get(crisis.root.kind, "task-failure"),
+        cause=cause,
         rank=Rank.ARBITRARY_CAUSE if arbitrary else Rank.ROOT_CAUSE,
         first_us=crisis.first_us,
         last_us=crisis.last_us,
@@ -103,8 +104,17 @@ def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
         measurements=(measured("restarts", restarts, "restarts"),),
         evidence=cite(crisis.refs),
         ranked=True,
-        actions=(Action(text="Mend the first failure: the later ones follow from it"),),
+        actions=(_mend(cause),),
     )
+
+
+def _mend(cause: str) -> Action:
+    """The cure of the first failure stands where it is judged: in another command, or another finding."""
+    command = CHECKED_BY.get(cause, "checkpoints")
+    text = "Mend the first failure, the later ones follow from it"
+    if command == "startup":
+        return Action(text=f"{text}: another finding says how")
+    return Action(text=f"{text}: flowdiag {command} says how", command=command)
 
 
 def _accused(root: Incident) -> dict[str, Any]:
