@@ -1,6 +1,6 @@
 """`python -m flowdiag`: the command, where its script is not on the path."""
 
-from flowdiag.cli.app import main
+from flowdiag.cli.process import start
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    start()

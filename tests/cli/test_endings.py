@@ -268,6 +268,13 @@ def test_an_output_that_cannot_be_is_refused_before_the_work(
     assert capsys.readouterr().err.startswith(f"error: cannot write '{tmp_path / target}': ")
 
 
+def test_so_is_that_of_a_simulation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = str(tmp_path / "missing/outcome.json")
+    assert main(["simulate", "credits", "--from", FLINK, "-o", target]) == 2
+    assert main(["simulate", "pid", "no-report.json", "-o", target]) == 2
+    assert capsys.readouterr().err.count(f"error: cannot write '{target}': No such file") == 2
+
+
 @pytest.fixture
 def small_files() -> Iterator[Callable[[], None]]:
     """For `preexec_fn`: no file may grow beyond two kilobytes, as if the disk were full."""
