@@ -99,17 +99,11 @@ def parse_in_processes(
         FlowdiagError: the files cannot be written.
     """
     wanted = None if metrics is None else frozenset(metrics)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with _writing_to(folder):
         written = _side_by_side(tasks, folder, processes, wanted, tell)
         for number, task in enumerate(tasks):
             if number not in written:
                 written[number] = parse_task(task, folder, number, wanted)
-    except OSError as error:
-        raise FlowdiagError(
-            f"cannot write what was parsed to {folder}: {error.strerror or error}",
-            hint="set TMPDIR to a folder with more room",
-        ) from error
     numbers = sorted(written)
     events = [str(_file(folder, "events", number)) for number in numbers if written[number][0]]
     series = [str(_file(folder, "metrics", number)) for number in numbers if written[number][1]]
@@ -117,6 +111,35 @@ def parse_in_processes(
         events=Rows(files=tuple(events), count=sum(written[n][0] for n in numbers)),
         metrics=Rows(files=tuple(series), count=sum(written[n][1] for n in numbers)),
     )
+
+
+def rows_in_file(rows: pa.Table, folder: Path) -> Rows:
+    """The same rows in a file, of which Spark reads what a query names.
+
+    Args:
+        rows: of the schema `EVENTS`.
+        folder: gets the file; its owner removes it.
+
+    Raises:
+        FlowdiagError: it cannot be written.
+    """
+    path = _file(folder, "events", 0)
+    with _writing_to(folder), _Writer(path) as writer:
+        for batch in rows.to_batches(max_chunksize=_GROUP_ROWS):
+            writer.add(batch)
+    return Rows(files=(str(path),) if writer.rows else (), count=writer.rows)
+
+
+@contextlib.contextmanager
+def _writing_to(folder: Path) -> Iterator[None]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise FlowdiagError(
+            f"cannot write what was parsed to {folder}: {error.strerror or error}",
+            hint="set TMPDIR to a folder with more room",
+        ) from error
 
 
 def parse_task(

@@ -234,6 +234,7 @@ def test_it_does_not_matter_who_parses(
     in_files = Resources(here_bytes=0, processes=2, folder=tmp_path / "few")
     ways = {
         "this process": Resources(),
+        "this process, many rows": Resources(table_rows=0, folder=tmp_path / "one"),
         "executors": Resources(here_bytes=0, executors=True),
         "processes, few rows": in_files,
         "processes, many rows": replace(

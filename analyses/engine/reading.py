@@ -2,8 +2,8 @@
 
 | input | parsed by | handed to Spark |
 |---|---|---|
-| small | this process | as one Arrow table, while Spark still starts |
-| large | processes of this machine (`parsers.parallel`) | few rows as a table, others as Parquet files |
+| small | this process | as one Arrow table, while Spark still starts; many rows as a Parquet file |
+| large | processes of this machine (`parsers.parallel`) | the same, in as many files |
 | large, on a cluster | executors (`parsers.spark.frame`) | where they are |
 
 All call the same `parsers.split.parse_split`, so that they cannot differ in what an event means.
@@ -40,7 +40,7 @@ DRIVER_BYTES: Final = 256 * 1024 * 1024
 # Up to here one core has done all queries before two would have shared them out.
 FEW_ROWS: Final = 300_000
 # Up to here rows are handed over as a table, of which Spark makes a copy for each query that reads it:
-# five copies of 92 000 rows, in `startup`, filled a gigabyte.
+# six copies of 130 000 rows, in `startup`, filled a gigabyte.
 TABLE_ROWS: Final = 30_000
 # What a byte of the others costs, that of a log being 1: tasks, nearly all of an event log, are only
 # added up.
@@ -58,7 +58,8 @@ class Resources:
         folder: for rows that do not stay in memory; None: one that this process removes.
         here_bytes: up to here this process parses alone.
         few_rows: up to here rows are best kept in one piece.
-        table_rows: up to here rows are handed over as a table.
+        table_rows: up to here they are handed over as a table, beyond as files; not to a cluster, which
+            cannot read them.
     """
 
     tune: Callable[[int | None], None] = lambda rows: None
@@ -83,7 +84,7 @@ class Read:
 
     Args:
         table: rows in memory: all, or all but those of metrics.
-        events: rows in files instead, where they are many.
+        events: the same in files, where they are many: Spark reads these.
         metrics: rows of metrics in files; None where they are among the others.
         tasks: what executors have yet to parse: nothing else is known then.
         rows: how many there are, without those of metrics in files; None: nobody knows yet.
@@ -132,7 +133,12 @@ def read(
     if cost(sources) <= resources.here_bytes:
         say("reading")
         table = parse_on_driver(plan_splits(sources), metrics)
-        return Read(table=table, rows=table.num_rows)
+        events = None
+        if table.num_rows > resources.table_rows and not resources.executors:
+            from flowdiag.parsers.parallel import rows_in_file
+
+            events = rows_in_file(table, resources.folder or _own_folder())
+        return Read(table=table, events=events, rows=table.num_rows)
     if resources.executors:
         return Read(tasks=plan_splits(sources), rows=None)
     say("reading")
@@ -146,9 +152,13 @@ def read(
         metrics=metrics,
         tell=lambda share: say(f"reading, {share:.0%}"),
     )
-    if parsed.events.count > resources.table_rows:
-        return Read(events=parsed.events, metrics=parsed.metrics, rows=parsed.events.count)
-    return Read(table=parsed.events.table(), metrics=parsed.metrics, rows=parsed.events.count)
+    count = parsed.events.count
+    return Read(
+        table=parsed.events.table() if count <= resources.few_rows else None,
+        events=parsed.events if count > resources.table_rows else None,
+        metrics=parsed.metrics,
+        rows=count,
+    )
 
 
 def frame_of(found: Read, spark: SparkSession, metrics: Collection[str] | None = None) -> DataFrame:
@@ -164,10 +174,10 @@ def frame_of(found: Read, spark: SparkSession, metrics: Collection[str] | None =
     if found.tasks is not None:
         # Each query would parse everything anew.
         return kept(events_frame(spark, found.tasks, metrics), large=True)
-    if found.table is not None:
-        return events_frame(spark, found.table)
-    assert found.events is not None
-    return files_frame(spark, found.events.files)
+    if found.events is not None:
+        return files_frame(spark, found.events.files)
+    assert found.table is not None
+    return events_frame(spark, found.table)
 
 
 def metrics_frame(found: Read, spark: SparkSession) -> DataFrame | None:

@@ -28,7 +28,7 @@ from flowdiag.analyses.queues.credits.job import (
     Outcome,
     Task,
 )
-from flowdiag.cli.console import Progress, write_report
+from flowdiag.cli.console import Progress, check_output, write_report
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.values import length
 from flowdiag.parsers.errors import FlowdiagError
@@ -70,6 +70,7 @@ def run_credits(wanted: Wanted) -> ExitCode:
     Raises:
         FlowdiagError: a value makes no sense, or the inputs are not enough for a model.
     """
+    check_output(wanted.output)
     try:
         fitted, played = _from_inputs(wanted) if wanted.paths else _from_flags(wanted)
         growth = simulate(fitted.job, fitted.flow, fill=False)

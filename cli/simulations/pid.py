@@ -12,7 +12,7 @@ from flowdiag.analyses.rate import advice, state
 from flowdiag.analyses.rate import replay as rate_pid
 from flowdiag.analyses.rate.model import Job, Outcome, Settings, simulate
 from flowdiag.analyses.report.wire import RateApplication
-from flowdiag.cli.console import write_report
+from flowdiag.cli.console import check_output, write_report
 from flowdiag.cli.exit_codes import ExitCode
 from flowdiag.cli.reading import read_report
 from flowdiag.cli.values import length, positive
@@ -69,6 +69,7 @@ def run_pid(wanted: Wanted) -> ExitCode:
     Raises:
         FlowdiagError: a value makes no sense, or the report holds nothing to simulate.
     """
+    check_output(wanted.output)
     load = workload(wanted)
     before, after = load.settings, tried(load.settings, wanted, load.streams)
     outcomes = {"tried": simulate(load.job, after, load.offered_per_s)}

@@ -93,6 +93,16 @@ def test_section_headers_stand_with_the_metrics_that_they_own(tmp_path: Path) ->
     assert again.num_rows == sum(row["event"] == "section" for row in rows)
 
 
+def test_rows_that_are_in_memory_already_go_into_one_file(
+    tasks: list[list[Split]], tmp_path: Path
+) -> None:
+    rows = parse_on_driver(tasks)
+    written = parallel.rows_in_file(rows, tmp_path / "new")
+    assert written.count == rows.num_rows
+    assert written.table().to_pylist() == rows.to_pylist()
+    assert parallel.rows_in_file(rows.slice(0, 0), tmp_path).files == ()
+
+
 def children() -> Iterator[int]:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
