@@ -439,7 +439,8 @@ def _outcome(
         return f"wrong ({culprits[0].confidence})"
     if _names(expected, culprits) or (cause is not None and cause == expected["cause"]):
         return "right"
-    if report.tool.command == "rate" and cause is not None:
+    # What a stream shows and the deeper cause of it both are its sickness.
+    if report.tool.command == "rate" and cause not in (None, expected["stability"]):
         said = next(finding for finding in report.findings if finding.cause == cause)
         return f"wrong ({said.confidence})"
     return _unsaid(report)

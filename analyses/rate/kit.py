@@ -123,6 +123,7 @@ __all__ = [
     "setting",
     "short_of_time",
     "slowest",
+    "sure_of",
     "weigh",
     "without_package",
     "write",
@@ -221,6 +222,11 @@ def of_triggers(
 
 
 # -- batches and triggers alike ------------------------------------------------------------------
+
+
+def sure_of(units: Sequence[Batch] | Sequence[Trigger], few: float) -> Confidence:
+    """How sure an overload is that so many batches or triggers show: few may be a start that catches up."""
+    return Confidence.HIGH if len(units) >= few else Confidence.LOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
