@@ -274,8 +274,8 @@ def at_its_end(run: Run, count: int = 40) -> Window:
     """The last lines of every log."""
     parts = []
     for path in run.logs:
-        length = len(lines_of(path))
-        parts.append(Part(path, max(0, length - count), min(count, length)))
+        length = len(said_in(path))
+        parts.append(Part(path, max(0, length - count), min(count, length), reports=False))
     return Window(run, tuple(parts))
 
 
@@ -416,11 +416,11 @@ def outcome(run: Run, report: Report) -> str:
     said = []
     for truth in run.jobs:
         # A fragment without job ids: what was found for the nameless job counts.
-        job = jobs.get(truth["job"]["job_id"]) or next(iter(jobs.values()), None)
+        job = jobs.get(truth["job"]["job_id"]) or jobs.get("")
         if job is None:
             said.append("inconclusive" if report.summary.assessed else "silent")
         else:
-            said.append(_outcome(truth["expected"], report, job.culprits, job.cause))
+            said.append(_outcome(truth["expected"], report, job.culprits, job.cause, job.job_id))
     return max(said, key=ORDER.index)
 
 
@@ -428,9 +428,17 @@ ORDER: Final = ("right", "inconclusive", "silent", "wrong (low)", "wrong (medium
 
 
 def _outcome(
-    expected: dict[str, Any], report: Report, culprits: list[Culprit], cause: str | None
+    expected: dict[str, Any],
+    report: Report,
+    culprits: list[Culprit],
+    cause: str | None,
+    job: str | None = None,
 ) -> str:
-    alarms = [finding for finding in report.findings if finding.severity != "info"]
+    alarms = [
+        finding
+        for finding in report.findings
+        if finding.severity != "info" and finding.subject.job_id in (None, job)
+    ]
     if expected["verdict"] == "healthy":
         if alarms:
             return f"wrong ({max(alarms, key=lambda f: f.confidence.weight).confidence})"
