@@ -27,6 +27,7 @@ from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from flowdiag.analyses.flink.clocks.survey import CLUSTER_KEYS, Stream
+from flowdiag.analyses.flink.job import unmangled
 from flowdiag.parsers.flink.marks import QUARTER_MS, TIME_OF_DAY, joined
 from flowdiag.parsers.rows import Event
 
