@@ -100,8 +100,15 @@ def outcome(run: Run, name: str, spark: SparkSession) -> str | None:
     return windows.outcome(run, report)
 
 
-def measured_into(kept: Kept, spark: SparkSession, seconds: float) -> bool:
-    """Diagnose what is not kept yet, for so long; whether all of it is."""
+def measured_into(kept: Kept, spark: SparkSession, seconds: float, keep: Path | None) -> bool:
+    """Diagnose what is not kept yet, for so long; whether all of it is.
+
+    Args:
+        kept: filled, and what it holds is not measured again.
+        spark: the session.
+        seconds: no case is begun later.
+        keep: where to write it after each case.
+    """
     ends = time.monotonic() + seconds
     for run, name in cases():
         key = f"{run.name} {name}"
@@ -115,6 +122,8 @@ def measured_into(kept: Kept, spark: SparkSession, seconds: float) -> bool:
             kept.setdefault(topic_of(run), {})[key] = said
             if said.startswith("wrong"):
                 print(f"{key}: {said}", file=sys.stderr)
+        if keep is not None:
+            keep.write_text(json.dumps(kept, indent=0))
     return True
 
 
@@ -205,11 +214,7 @@ def main() -> int:
         with SparkStarter.begin() as starter:
             session = starter.session()
             starter.tune(0)
-            try:
-                whole = measured_into(kept, session, given.seconds)
-            finally:
-                if given.keep:
-                    given.keep.write_text(json.dumps(kept, indent=0))
+            whole = measured_into(kept, session, given.seconds, given.keep)
         if not whole:
             print(f"{len(kept['done'])} of {len(list(cases()))} are measured", file=sys.stderr)
             return 1

@@ -140,3 +140,40 @@ def test_a_cut_holds_a_subset_of_the_records(run: Run, tmp_path: Path) -> None:
 def _agree(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     """Whether a record tells nothing that the other one contradicts; what is cut off it does not tell."""
     return all(mine is None or mine == theirs for mine, theirs in zip(one, other, strict=True))
+
+
+CUT_LINES: Final = {
+    # The build's date is no time of a line whose own time is cut off.
+    "runtime.entrypoint.ClusterEntrypoint [] -  Starting StandaloneSessionClusterEntrypoint "
+    "(Version: 1.14.6, Scala: 2.11, Rev:a921a4d, Date:2022-09-09T10:18:38+02:00)": {
+        "event": "process_started",
+        "local_us": None,
+        "utc_us": None,
+    },
+    # Half a job's id names no job.
+    "2026-11-21 00:20:15,456 INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] - "
+    "Triggering checkpoint 16 (type=CHECKPOINT) @ 1795220415454 for job ade5ec76d1": {
+        "event": "checkpoint_triggered",
+        "checkpoint": 16,
+        "job_id": None,
+    },
+    # Half a moment is none.
+    "2026-11-21 00:20:15,456 INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator [] - "
+    "Triggering checkpoint 16 @ 17952204": None,
+}
+
+
+@pytest.mark.parametrize(("line", "told"), CUT_LINES.items(), ids=range(len(CUT_LINES)))
+def test_what_is_cut_off_is_not_guessed(
+    line: str, told: dict[str, Any] | None, tmp_path: Path
+) -> None:
+    (tmp_path / "log").write_text(f"{line}\n")
+    rows = [
+        row
+        for task in plan_splits(discover([str(tmp_path / "log")]).sources)
+        for split in task
+        for batch in parse_split(split)
+        for row in batch.to_pylist()
+        if row["event"] not in (Event.SPLIT, Event.MARKS)
+    ]
+    assert [{name: row[name] for name in told or ()} for row in rows] == ([told] if told else [])

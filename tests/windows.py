@@ -274,8 +274,8 @@ def at_its_end(run: Run, count: int = 40) -> Window:
     """The last lines of every log."""
     parts = []
     for path in run.logs:
-        length = len(lines_of(path))
-        parts.append(Part(path, max(0, length - count), min(count, length)))
+        length = len(said_in(path))
+        parts.append(Part(path, max(0, length - count), min(count, length), reports=False))
     return Window(run, tuple(parts))
 
 
@@ -411,37 +411,44 @@ def outcome(run: Run, report: Report) -> str:
     """
     if report.tool.command != "checkpoints":
         expected = run.jobs[0]["expected"]
-        return _outcome(expected, report, report.summary.culprits, report.summary.cause)
+        return _outcome(expected, report)
     jobs = {job.job_id: job for job in report.data.jobs or ()}
     said = []
     for truth in run.jobs:
         # A fragment without job ids: what was found for the nameless job counts.
-        job = jobs.get(truth["job"]["job_id"]) or next(iter(jobs.values()), None)
+        job = jobs.get(truth["job"]["job_id"]) or jobs.get("")
         if job is None:
             said.append("inconclusive" if report.summary.assessed else "silent")
         else:
-            said.append(_outcome(truth["expected"], report, job.culprits, job.cause))
+            said.append(_outcome(truth["expected"], report, job))
     return max(said, key=ORDER.index)
 
 
 ORDER: Final = ("right", "inconclusive", "silent", "wrong (low)", "wrong (medium)", "wrong (high)")
 
 
-def _outcome(
-    expected: dict[str, Any], report: Report, culprits: list[Culprit], cause: str | None
-) -> str:
-    alarms = [finding for finding in report.findings if finding.severity != "info"]
+def _outcome(expected: dict[str, Any], report: Report, job: CheckpointJob | None = None) -> str:
+    """What is said of the job, or of the whole where None is given."""
+    said = report.summary if job is None else job
+    culprits, cause = said.culprits, said.cause
+    alarms = [
+        finding
+        for finding in report.findings
+        if finding.severity != "info"
+        and (job is None or finding.subject.job_id in (None, job.job_id))
+    ]
     if expected["verdict"] == "healthy":
         if alarms:
             return f"wrong ({max(alarms, key=lambda f: f.confidence.weight).confidence})"
-        return "right" if report.summary.verdict == "healthy" else _unsaid(report)
+        return "right" if said.verdict == "healthy" else _unsaid(report)
     if any(_other_culprits(expected, culprits, sure=False)):
         return f"wrong ({culprits[0].confidence})"
     if _names(expected, culprits) or (cause is not None and cause == expected["cause"]):
         return "right"
-    if report.tool.command == "rate" and cause is not None:
-        said = next(finding for finding in report.findings if finding.cause == cause)
-        return f"wrong ({said.confidence})"
+    # What a stream shows and the deeper cause of it both are its sickness.
+    if report.tool.command == "rate" and cause not in (None, expected["stability"]):
+        first = next(finding for finding in report.findings if finding.cause == cause)
+        return f"wrong ({first.confidence})"
     return _unsaid(report)
 
 

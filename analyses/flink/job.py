@@ -308,3 +308,12 @@ class ClusterFacts:
     has_rest: bool = False
     # Of `flowdiag.analyses.derived.once`.
     derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+
+def unmangled(host: str | None) -> str | None:
+    """A host that a metric scope printed, unless its dots became `_` (1.13+), which no host name holds.
+
+    >>> unmangled("worker-1_flink_example"), unmangled("worker-1")
+    (None, 'worker-1')
+    """
+    return None if host is None or "_" in host else host

@@ -80,10 +80,9 @@ _DRIFT_US = 1_000_000
 
 @once
 def _heard(facts: ClusterFacts) -> dict[str, list[Span]]:
-    """When each TaskManager's log has records, by its name (`?` where it has none), and all JobManagers' as ``."""
-    from flowdiag.parsers.flink.marks import (
-        joined,
-    )  # imports Arrow, which who only lists rules does not need
+    """When each TaskManager's log has records, by its name (`?`: it has none); of all JobManagers under ``""``."""
+    # Not above: it imports Arrow, which who only lists rules does not need.
+    from flowdiag.parsers.flink.marks import joined
 
     spans: dict[str, list[Span]] = {}
     for process in facts.processes:

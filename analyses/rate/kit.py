@@ -123,6 +123,7 @@ __all__ = [
     "setting",
     "short_of_time",
     "slowest",
+    "sure_of",
     "weigh",
     "without_package",
     "write",
@@ -221,6 +222,18 @@ def of_triggers(
 
 
 # -- batches and triggers alike ------------------------------------------------------------------
+
+
+def sure_of(lasted: Sequence[int | None], few: float) -> Confidence:
+    """How sure an overload is that so many batches or triggers show: few may be a start that catches up.
+
+    Args:
+        lasted: how long each waited or took, in their order.
+        few: as many as tell by themselves; with fewer the last one has to be the worst.
+    """
+    known = [ms for ms in lasted if ms is not None]
+    worst_at_last = len(known) > 2 and known[-1] >= max(known)
+    return Confidence.HIGH if len(lasted) >= few or worst_at_last else Confidence.LOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,8 @@ COLD: Final = 2  # batches at the beginning that load classes and compile
 FEW: Final = 5  # completed ones below which nothing is said
 LATE: Final = 12  # at least so many, or a third of them, are the present
 # Defaults of the limits that rules publish: the words of `data` always go by these.
+SILENT: Final = 10  # intervals without a batch: lines are missing
+SILENCE_MS: Final = 600_000  # and so long at least
 GROWN: Final = 2.0  # intervals of delay from which growth is an overload
 LOST: Final = 5.0  # intervals of delay that are one even where it does not grow
 RISE: Final = 0.5  # intervals that the delay has to rise by within the present
@@ -210,6 +212,28 @@ def abandoned(app: ApplicationFacts) -> tuple[Batch, ...]:
     """The batches without an end behind which others ended."""
     waiting = {batch.time_ms for batch in unfinished(app)}
     return tuple(b for b in app.batches if b.state != "completed" and b.time_ms not in waiting)
+
+
+def heard_until_ms(app: ApplicationFacts, since_ms: int) -> int:
+    """Until when an application is heard of without a hole, from a moment on.
+
+    Batches come with every interval, whatever hangs: where none does for many of them, lines are missing or
+    the driver stood still, and nobody knows how long anything took.
+    """
+    times = {us // 1000 for us in (app.last_us, app.ended_us) if us is not None}
+    for batch in app.batches:
+        known = (batch.time_ms, batch.submission_ms, batch.start_ms, batch.end_ms)
+        times.update(ms for ms in known if ms is not None)
+    for record in (*app.incidents, *app.receivers, *app.limits, *app.traces):
+        if record.time_us is not None:
+            times.add(record.time_us // 1000)
+    heard, longest = since_ms, max(SILENCE_MS, SILENT * (app.interval_ms or 0))
+    for moment in sorted(times):
+        if moment > heard:
+            if moment - heard >= longest:
+                break
+            heard = moment
+    return heard
 
 
 def dstream_state(

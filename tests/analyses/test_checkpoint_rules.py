@@ -319,6 +319,19 @@ def test_finished_source_refuses_every_trigger() -> None:
     assert said(checkpoint_not_triggered.RULE, job.facts()) == []
 
 
+def test_a_bounded_job_may_be_cut_off_before_its_end() -> None:
+    job = Bench(version="1.12.5", interval_s=3)
+    job.completes(5)
+    for number in range(8):
+        job.happens(
+            "not-triggered",
+            second=job.now_s + 3 * number,
+            cause="Some tasks of the job have already finished and checkpointing with finished "
+            "tasks is not enabled. Failure reason: Not all required tasks are currently running.",
+        )
+    assert finding(checkpoint_not_triggered.RULE, job.facts()).severity is Severity.INFO
+
+
 def test_triggers_refused_at_a_start_are_ordinary() -> None:
     job = Bench()
     for number in range(3):

@@ -8,6 +8,7 @@ from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.memory.assemble import assemble_memory
 from flowdiag.analyses.memory.facts import MemoryFacts
 from flowdiag.analyses.memory.rules.memory_ran_out import RULE as RAN_OUT
+from flowdiag.analyses.memory.rules.rejected_memory_options import RULE as REFUSED
 from flowdiag.analyses.memory.rules.sizes_not_in_effect import RULE as SIZES
 
 from .judged import said_by
@@ -73,3 +74,16 @@ def test_the_operator_tells_of_kills() -> None:
     facts = _facts(row, row, version="1.20.5")
     assert [kill.reason for kill in facts.kills] == ["OOMKilled"]
     assert len(list(said_by(RAN_OUT, facts))) == 1
+
+
+def test_a_fragment_of_a_log_lists_some_of_the_options() -> None:
+    """What logs has been started: only files and the command line say what somebody wants to start."""
+    option = {"key": "taskmanager.memory.process.size", "value": "400m"}
+    row = _row("configuration", event="configuration", fields=option)
+    started = _row("process-started", event="process_started", fields={"component": "TaskManager"})
+    facts = _facts(started, row, version="1.20.5")
+    assert facts.processes[0].derived is not None
+    assert facts.processes[0].derived.error
+    assert not list(said_by(REFUSED, facts))
+    given = {"taskmanager.memory.managed.fraction": "0.4"}
+    assert list(said_by(REFUSED, _facts(started, row, given=given, version="1.20.5")))

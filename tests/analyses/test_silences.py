@@ -19,9 +19,15 @@ from flowdiag.analyses.flink.settled import rare_of
 from flowdiag.analyses.flink.silences import heard_until, silence_notes, told_until
 from flowdiag.analyses.keys import Process
 from flowdiag.analyses.options import Options
+from flowdiag.analyses.rate.facts import Batch
 from flowdiag.analyses.rule import apply
+from flowdiag.analyses.startup.assemble.steps import _last_round
+from flowdiag.analyses.startup.facts import TaskTimes
+from flowdiag.analyses.startup.rules.held_start import RULE as HELD
 from flowdiag.parsers.sources.discover import discover
 
+from . import rate_workbench as rate
+from .startup_workbench import BEGIN, facts, findings, job, start, task
 from .workbench import SECOND, Bench
 
 HOUR = 3600
@@ -177,3 +183,73 @@ def test_until_when_a_log_tells() -> None:
     assert heard_until(facts, at(50), at(300)) == at(100)
     assert heard_until(facts, at(150), at(300)) == at(150)
     assert heard_until(facts, at(250), at(300)) == at(300)
+
+
+# --- Spark ----------------------------------------------------------------------------------------
+
+DAYS = 2 * DAY_S
+
+
+@pytest.mark.parametrize(
+    ("behind", "hangs"),
+    [
+        ([], False),
+        ([rate.batch(DAYS)], False),
+        ([rate.batch(n, state="queued") for n in range(32, 60)], True),
+    ],
+    ids=["nothing", "a batch days later", "batches that wait"],
+)
+def test_a_batch_hangs_only_as_long_as_others_come(behind: list[Batch], hangs: bool) -> None:
+    begun = rate.batch(31, state="processing", start_ms=rate.T0 + 31_005)
+    batches = [*(rate.batch(n) for n in range(1, 31)), begun, *behind]
+    last = rate.T0 + (60 if hangs else DAYS) * 1000
+    app = rate.application(batches, last_us=last * 1000)
+    assert ("RT104" in rate.codes(app)) is hangs
+
+
+# --- starts ---------------------------------------------------------------------------------------
+
+
+def _processes(*ends: tuple[str, float]) -> tuple[Process, ...]:
+    """Logs of TaskManagers from the beginning to some second."""
+    return tuple(
+        Process(
+            source=number,
+            label=None,
+            role="taskmanager",
+            cluster="c",
+            taskmanager=name,
+            first_us=BEGIN,
+            last_us=BEGIN + round(end * SECOND),
+        )
+        for number, (name, end) in enumerate(ends)
+    )
+
+
+@pytest.mark.parametrize(("tells_until", "held"), [(5, False), (300, True)])
+def test_a_task_waits_as_long_as_its_log_goes_on(tells_until: float, held: bool) -> None:
+    stuck = task(1, taskmanager="tm-2", initializing_us=None, running_us=None)
+    begun = start(task(0), stuck, held="deployment", running_us=None, expected=2)
+    seen = facts(job(begun), last_us=BEGIN + 300 * SECOND)
+    common = replace(seen.common, processes=_processes(("tm-1", 300), ("tm-2", tells_until)))
+    assert bool(findings(HELD, replace(seen, common=common))) is held
+
+
+def test_tasks_of_which_no_log_tells_may_run() -> None:
+    """The JobManager's log begins later, that of the TaskManager tells of some of the tasks."""
+    begun = start(task(0), task(1), held="deployment", running_us=None, expected=6)
+    seen = facts(job(begun), last_us=BEGIN + 300 * SECOND)
+    common = replace(seen.common, has_jobmanager_log=True)
+    assert not findings(HELD, replace(seen, common=common))
+
+
+def test_two_rounds_of_deployment_are_not_one_long_one() -> None:
+    tasks = [task(0, at=1), task(1, at=2), task(2, at=40), task(3, at=41)]
+
+    def round_of(*tried: TaskTimes) -> list[int | None]:
+        last = _last_round(tried, lambda t: t.deploying_us, lambda t: t.running_us)
+        return [t.subtask_index for t in last]
+
+    assert round_of(*tasks) == [2, 3]
+    stuck = replace(tasks[0], running_us=None)
+    assert round_of(stuck, *tasks[1:]) == [0, 1, 2, 3]

@@ -26,7 +26,8 @@ operator coordinators, master hooks). If the log was filtered, give the whole of
 
 False alarms
 ------------
-A log that was filtered for "Triggering checkpoint".
+A log that was filtered for "Triggering checkpoint". Time in which the JobManager's log has no record at all does
+not count: lines may be missing.
 """
 
 from __future__ import annotations

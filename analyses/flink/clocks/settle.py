@@ -27,6 +27,7 @@ from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from flowdiag.analyses.flink.clocks.survey import CLUSTER_KEYS, Stream
+from flowdiag.analyses.flink.job import unmangled
 from flowdiag.parsers.flink.marks import QUARTER_MS, TIME_OF_DAY, joined
 from flowdiag.parsers.rows import Event
 
@@ -490,7 +491,7 @@ def _writer(
             cluster = cluster or (value if value not in ("", "/default") else None)
     scopes = row["scopes"] or []
     if taskmanager is None and len(scopes) == 1 and role == "taskmanager":
-        taskmanager, host = scopes[0]["taskmanager"], host or scopes[0]["host"]
+        taskmanager, host = scopes[0]["taskmanager"], host or unmangled(scopes[0]["host"])
     group = groups.get(stream.source, "")
     for text in (stream.owner or "", taskmanager or "", group):
         container = _YARN_CONTAINER.search(text)

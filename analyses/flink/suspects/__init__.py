@@ -25,7 +25,7 @@ from typing import Final
 from flowdiag.analyses import say
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.finding import Cited, Confidence, Measurement, Subject, Vote, weigh
-from flowdiag.analyses.flink.job import Attempt, JobFacts, SubtaskLoad
+from flowdiag.analyses.flink.job import Attempt, JobFacts, SubtaskLoad, unmangled
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.suspects.case import Case, Suspect
 from flowdiag.analyses.flink.suspects.causes import Diagnosis, diagnose, measured
@@ -286,31 +286,22 @@ def subject_of(case: Case, suspect: Suspect) -> Subject:
         parallelism=attempt.parallelism or size,
         attempt_id=attempt.attempt_id or None,
         taskmanager=attempt.taskmanager or (load.taskmanager if load else None),
-        host=attempt.host or _unmangled(load.host if load else None),
+        host=attempt.host or unmangled(load.host if load else None),
     )
 
 
 @once
-def _machines(job: JobFacts) -> tuple[dict[str, str], frozenset[str | None]]:
+def _machines(job: JobFacts) -> tuple[dict[str, str | None], frozenset[str | None]]:
     """The host of each TaskManager, and all resource ids."""
     # Attempts last, they count: the scope of a metric has the first part of a host's name only.
     places: list[Attempt | SubtaskLoad] = [*job.loads, *job.attempts]
-    hosts = {place.taskmanager or place.host: place.host for place in places if place.host}
+    hosts = {name: unmangled(p.host) for p in places if (name := p.taskmanager or p.host)}
     return hosts, frozenset(place.taskmanager for place in places)
 
 
 @once
 def _first_loads(job: JobFacts) -> dict[tuple[str, int], SubtaskLoad]:
     return {(row.task, row.subtask_index): row for row in reversed(job.loads)}
-
-
-def _unmangled(host: str | None) -> str | None:
-    """A host that a metric scope printed, unless its dots became `_`, which no host name holds.
-
-    >>> _unmangled("worker-1_flink_example"), _unmangled("worker-1")
-    (None, 'worker-1')
-    """
-    return None if host is None or "_" in host else host
 
 
 def _why(case: Case, suspect: Suspect, pro: Sequence[Accusation], reason: str | None) -> str:

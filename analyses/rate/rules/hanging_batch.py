@@ -22,7 +22,8 @@ Speculation helps against a slow machine, not against a lock.
 
 False alarms
 ------------
-A first batch that takes a whole backlog (see RT206).
+A first batch that takes a whole backlog (see RT206). Hours without any batch are a hole in the input, or a
+driver that stood still: they do not count.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def judge(assessed: Assessed, limits: Hanging) -> Iterator[Finding | Inconclusiv
     if not running or not app.interval_ms or app.last_us is None:
         return
     oldest = min(running, key=lambda b: b.start_ms or 0)
-    since = app.last_us // 1000 - (oldest.start_ms or 0)
+    begun = oldest.start_ms or 0
+    since = min(app.last_us // 1000, present.heard_until_ms(app, begun)) - begun
     usual = max((b.processing_ms or 0 for b in app.completed), default=0)
     if since < limits.intervals * app.interval_ms or since < limits.ratio * usual:
         return

@@ -17,7 +17,8 @@ the start. The delay is the wait of the last batches, or the age of the oldest o
 Overloaded: the delay rises by a robust slope (Theil-Sen with its confidence interval, Mann-Kendall),
 by `rise` intervals within the present at least, and has reached `delay` of them; or it is above
 `lost` intervals, does not fall, and processing takes longer than the interval or as many batches
-wait. From `failing` intervals on it is critical. (The word `stability` in the report's data goes
+wait. From `failing` intervals on it is critical. The confidence is low with fewer than `few` batches,
+unless the last one waited longest. (The word `stability` in the report's data goes
 by the defaults, whatever limits are set.)
 
 What to do
@@ -63,6 +64,7 @@ from flowdiag.analyses.rate.kit import (
     remedies,
     say,
     slowest,
+    sure_of,
 )
 
 
@@ -72,6 +74,9 @@ class Late(Limits):
     delay: float = limit(present.GROWN, "intervals", "a single long batch delays by less")
     rise: float = limit(present.RISE, "intervals", "within the present; less is noise")
     lost: float = limit(present.LOST, "intervals", "no batch makes up for that by itself")
+    few: float = limit(
+        present.LATE, "batches", "less may be a start that catches up, unless the last is the worst"
+    )
     failing: float = limit(
         present.FAILING_DELAY,
         "intervals",
@@ -107,6 +112,7 @@ def _finding(assessed: Assessed, state: StreamState, limits: Late) -> Finding:
         explain=_explain(assessed, state, time_to(state, 2 * late)),
         why=f"needs {took} for what comes in within {interval}",
         cause="overloaded",
+        confidence=sure_of([b.waited_ms for b in app.completed], limits.few),
         rank=Rank.SYMPTOM,
         first_us=None if state.turned_ms is None else state.turned_ms * 1000,
         count=len(tail),

@@ -19,6 +19,8 @@ the last. Or the backlog (latest less end offsets) rises. In real-time mode (`--
 configuration, the driver's log) only the backlog counts: there a trigger lasts as long as it is told
 to. Where triggers look like that and nothing says so, the rule is inconclusive. `Once` and
 `AvailableNow` read what is there and end: their rates are equal, so that they are never reported.
+The confidence is low with fewer than `few` triggers,
+unless the last one is the longest.
 Critical from `failing` intervals per trigger on. (The word `stability` in the report's data goes by the
 defaults, whatever limits are set.)
 
@@ -64,6 +66,7 @@ from flowdiag.analyses.rate.kit import (
     records_of,
     remedies,
     say,
+    sure_of,
 )
 
 # What parts of a trigger are, and which remedy there is for each.
@@ -84,6 +87,11 @@ class Late(Limits):
 
     overrun: float = limit(present.MOSTLY, "share", "of the triggers; single ones are bursts")
     faster: float = limit(present.FASTER, "share", "of what is processed: no two rates are equal")
+    few: float = limit(
+        present.LATE,
+        "triggers",
+        "less may be a start that catches up, unless the last is the worst",
+    )
     failing: float = limit(
         present.FAILING_DELAY,
         "intervals",
@@ -148,6 +156,7 @@ def _finding(
         explain=explain,
         why=because,
         cause="overloaded",
+        confidence=sure_of([t.duration_ms for t in query.triggers], limits.few),
         rank=Rank.SYMPTOM,
         measurements=tuple(_measurements(state, late)),
         evidence=records_of(sorted(late, key=lambda t: -(t.duration_ms or 0))),

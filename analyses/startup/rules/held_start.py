@@ -23,8 +23,9 @@ for a start that waits for slots, at a thread dump of the task for one that wait
 
 False alarms
 ------------
-A log that was cut while the job was starting, longer than the grace. The log of one TaskManager tells of some
-of the tasks only: where all of these run, nothing is said of the job. Batch jobs start their stages later.
+A task waits as long as its own log, or the JobManager's, goes on: what other logs say later, and holes in
+them, do not count. Where the input tells of some of the tasks only and all of these run, nothing is said of the
+job. Batch jobs start their stages later.
 """
 
 from __future__ import annotations

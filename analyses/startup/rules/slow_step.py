@@ -21,7 +21,7 @@ fetching its jar, restoring the checkpoint store. Deployment: jars fetched by Ta
 False alarms
 ------------
 In a session cluster the gap between two steps may be idle time; only steps that follow each other directly
-are timed.
+are timed. Where the log of a TaskManager alone tells of several rounds of deployment, the last one is.
 """
 
 from __future__ import annotations
