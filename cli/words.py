@@ -190,8 +190,14 @@ def convicted(culprit: Culprit) -> str:
     """A culprit in one line: who, and the number that convicts; the name once."""
     subject, why = culprit.subject, culprit.why
     name = who(subject)
-    if name in why or why.startswith(_beginning(subject)):
+    if name in why:
         return why
+    if why.startswith(_beginning(subject)):
+        known = subject.taskmanager or subject.host
+        if known is None or known in why or ": " not in why:
+            return why
+        what, _, rest = why.partition(": ")  # who, but not where
+        return f"{what} on {say.place(subject.taskmanager, subject.host)}: {rest}"
     if subject.option and subject.kind == "option" and why.startswith(subject.option):
         return f"option {why}"
     known = subject.taskmanager or subject.host
