@@ -42,7 +42,7 @@ def measured(name: str, found: Discovery) -> Measured | None:
         return None
     handed = [_incident(row) for row in rows]
     common = assemble(handed, [], ())
-    one = topic(name)
+    one: Any = topic(name)  # of Flink
     facts = one.facts(handed, [], common, (), one.aside((), Options()).said, Options())
     return Measured(facts={name: facts}, processes=common.processes)
 
