@@ -21,6 +21,7 @@ from flowdiag.parsers.exceptions import (
     classify,
     engine_of_class,
     is_outer,
+    named_task,
     says_why,
 )
 from flowdiag.parsers.flink.failures import lost_peer
@@ -279,13 +280,6 @@ def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row
     return row
 
 
-_OF_TASK = re.compile(
-    r"(?:for operator|Task) '?(?P<task>[^\n']{1,300}?\([0-9]{1,6}/[0-9]{1,6}\)(?:#[0-9]{1,6})?)"
-    r"|state backend for (?P<operator>[\w$ .-]{1,200}?)_[0-9a-f]{32}_(?P<subtask>\([0-9]{1,6}/[0-9]{1,6}\))"
-    r"|OperatorCoordinator for '(?P<source>[^'\n]{1,300})'"
-)
-
-
 def _who(one: Pasted) -> Row:
     """The subtask, operator or source that an exception of Flink's names, as columns; outermost first."""
     if one.task is not None:
@@ -296,16 +290,13 @@ def _who(one: Pasted) -> Row:
             "parallelism": name.parallelism,
             "host": one.location,
         }
-    found = next((hit for text in one.chain if (hit := _OF_TASK.search(text[:_MESSAGE]))), None)
-    if found is None:
+    named = named_task(one.chain)
+    if named is None:
         return {}
-    if found["source"] is not None:
-        return {"task": found["source"]}
-    name = parse_task(found["task"] or f"{found['operator']} {found['subtask']}")
     return {
-        "task": name.task,
-        "subtask_index": name.subtask_index,
-        "parallelism": name.parallelism,
+        "task": named.task,
+        "subtask_index": named.subtask_index,
+        "parallelism": named.parallelism,
     }
 
 

@@ -62,6 +62,8 @@ def finish(row: Row, following: Iterable[str]) -> list[Row]:
         batch = {**row, "event": Event.SPARK_BATCH.value, "fields": failed}
         row["cause"] = _python_error(following) or row.get("cause") or "an error"
         return [row, batch]
+    elif "Traceback (most recent call last)" in (row.get("cause") or ""):
+        row["cause"] = _python_error(following) or row["cause"]
     elif template == "progress":
         return _progress(row, fields.pop("progress", ""), following)
     elif template == "block-added":

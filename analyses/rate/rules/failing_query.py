@@ -97,7 +97,7 @@ def _finding(
         severity=Severity.WARNING if recovered else Severity.CRITICAL,
         state=State.RECOVERED if recovered else State.ONGOING,
         title=f"{_who(query)} ended with an exception: {shown}"
-        if pasted
+        if pasted or len(ended) == runs == 1
         else f"{len(ended)} of {say.plural(runs, 'run')} of {query.called} "
         f"ended with an exception: {shown}",
         explain=_explain(cause, len(ended), after, recovered=recovered, pasted=pasted),
