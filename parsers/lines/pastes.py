@@ -531,8 +531,12 @@ class _Segments:
         if block is None:
             block = self._begin(offset)
         block.lines.append(text)
-        if not text.lstrip().startswith(("Suppressed", "Wrapped")) and below["text"].strip():
+        if text.lstrip().startswith(("Suppressed", "Wrapped")):
+            return
+        if below["text"].strip():
             self._link(offset, block, below["text"])
+        else:
+            self._again = False  # a terminal broke the line: its exception follows
 
     def _link(self, offset: int, block: Pasted, text: str) -> None:
         wrapper = _SERIAL.match(text)
