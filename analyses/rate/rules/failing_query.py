@@ -140,7 +140,7 @@ def _explain(cause: str, times: int, after: int, *, recovered: bool, pasted: boo
         return explained(cause) or "No input says whether it was started again."
     if after:
         return f"It was started again; {say.plural(after, 'trigger')} since then may be too few."
-    again = "It was started again each time, and failed again. " if times > 1 else ""
+    again = "It was started again and failed again. " if times > 1 else ""
     return f"{again}No trigger of this application follows."
 
 
