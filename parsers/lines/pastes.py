@@ -106,6 +106,16 @@ class Pasted:
         return read_trace(self.lines).user_frame
 
     @property
+    def of_dstream(self) -> bool:
+        """Whether it failed a batch of a DStream, not a streaming query."""
+        text = "\n".join((*self.chain, *self.lines))
+        return (
+            "org.apache.spark.streaming." in text
+            and "StreamingQuery" not in text
+            and ("sql.execution.streaming" not in text)
+        )
+
+    @property
     def engine(self) -> str | None:
         """Whose trace it is, by its classes; None where nothing tells."""
         text = "\n".join((*self.chain, *self.lines))
@@ -301,10 +311,13 @@ def _who(one: Pasted) -> Row:
 
 
 def _of_query(one: Pasted, fields: dict[str, str]) -> Row:
-    """What a Spark exception adds: the query that it ended, if it names one."""
+    """What a Spark exception adds: the query that it ended, if it names one, or that it failed a batch."""
     text = " ".join(one.chain)
     named = _QUERY.search(text) or _QUERY_ID.search(text)
     fields |= {"origin": "paste", "what": "terminated"}
+    if named is None and one.of_dstream:
+        fields["what"] = "batch"
+        return {"event": Event.SPARK_INCIDENT.value}
     row: Row = {"event": Event.SPARK_QUERY.value}
     if named is not None:
         fields |= {"id": named["id"], "run_id": named["run"]}
