@@ -70,21 +70,6 @@ def actions_of(
 ) -> tuple[Action, ...]:
     """What to do about the cause, and the options that the exception itself names."""
     known = remedies(cause, assessed.app, *names)
-    told = unit or (_UNITS.get(found.name) if number and key in _SIZES else None)
-            yield measured(
-                f"{what}-{name}" if what else name, float(value) if number else value, told
-            )
-
-
-def actions_of(
-    assessed: Assessed, cause: str, names: tuple[str, ...], found: Classified | None
-) -> tuple[Action, ...]:
-    """What to do about the cause, and the options that the exception itself names."""
-    known = [
-        action
-        for action in remedies(cause, assessed.app, *names)
-        if action.option is None or "." in action.option  # those of Flink have names, no keys
-    ]
     told = {action.option for action in known}
     return (
         *known,
