@@ -1454,9 +1454,10 @@ CAUSES: Final[dict[str, Cause]] = {
                 "state of many parts: both travel with every deployment",
             ),
             "larger": Remedy(
-                text="Or raise the largest size of a message, the same on all processes and on clients "
+                text="Raise the largest size of a message, the same on all processes and on clients "
                 "(pekko.framesize from 1.18 on)",
                 option="akka.framesize",
+                measure="the size that the exception says",
                 restart_needed=True,
             ),
         },

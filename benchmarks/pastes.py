@@ -8,8 +8,9 @@ Run from a checkout with the development extras:
 
 The pastes and what a right answer says of each stand in `fixtures/pastes/*.toml`, the dresses in
 `tests/parsers/traces.py`. Each goes the way of `flowdiag PATH`: the command that the input itself chooses, its
-one flow, its exit code. Dresses that come to the same rows are measured once. With `--measured FOLDER` what
-Spark measures is kept there from run to run: judging alone takes seconds, as long as no query has changed.
+one flow, its exit code. Dresses that come to the same rows are judged once. Rows that Spark only hands on are
+assembled without it (`tests/unmeasured.py`; a test holds both against each other), unless `--spark` is given.
+With `--measured FOLDER` what Spark measures is kept there from run to run.
 """
 
 from __future__ import annotations
@@ -111,14 +112,18 @@ class Judged:
         folder: Path,
         session: Callable[[], SparkSession] | None,
         measured: Path | None = None,
+        *,
+        all_with_spark: bool = False,
     ) -> None:
         """Nothing is measured yet.
 
         Args:
             folder: for the files.
-            session: waits for Spark; None: what rows alone tell is assembled without it, the rest left out.
+            session: waits for Spark; None: what rows alone do not tell is left out.
             measured: a folder that keeps what was measured; None: nothing is kept.
+            all_with_spark: measure what rows alone tell with Spark, too.
         """
+        self._all = all_with_spark
         self._folder = folder
         self._session = session
         self._measured = measured
@@ -156,10 +161,11 @@ class Judged:
             topics, looked = (topic(chosen),), look((topic(chosen),), wanted, Options())
             kept = None if self._measured is None else self._measured / key
             facts: Measured | None
-            if self._session is None:
-                facts = measured_alone(chosen, wanted)
-                if facts is None:
-                    return None
+            facts = None if self._all else measured_alone(chosen, wanted)
+            if facts is not None:
+                pass
+            elif self._session is None:
+                return None
             elif kept is not None and kept.exists():
                 facts = pickle.loads(kept.read_bytes())
                 assert facts is not None
@@ -285,6 +291,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     parser.add_argument("--show", help="print the report of the pastes whose name holds this")
+    parser.add_argument("--spark", action="store_true", help="measure all of them with Spark")
     parser.add_argument("--quick", action="store_true", help="without Spark, what can be")
     parser.add_argument("--dress", default="bare", help="in which --show puts them on")
     parser.add_argument("--measured", type=Path, help="keeps what Spark measures from run to run")
@@ -303,7 +310,12 @@ def main() -> int:
         started: list[SparkStarter] = []
         if given.measured is not None:
             given.measured.mkdir(parents=True, exist_ok=True)
-        asked = Judged(Path(folder), None if given.quick else session, given.measured)
+        asked = Judged(
+            Path(folder),
+            None if given.quick else session,
+            given.measured,
+            all_with_spark=given.spark,
+        )
         if given.show is not None:
             _show(asked, given.show, given.dress)
             return 0

@@ -247,7 +247,9 @@ def _actions(job: Job, crisis: Crisis, said: Classified | None) -> tuple[Action,
     """What to do about it, and the options that the exception itself names."""
     cause, names = _cause_of(crisis)
     known = remedies(cause, job, *names) if cause is not None else ()
-    return (*known, *named_options(said, known))
+    # A command that counts what is needed knows more than the options that the exception names.
+    counted = any(action.command for action in known)
+    return known if counted else (*known, *named_options(said, known))
 
 
 # Of the remedies of a cause those that fit a failure.

@@ -36,7 +36,7 @@ from dataclasses import replace
 from typing import Final
 
 from flowdiag.analyses.flink.crises import said_of
-from flowdiag.analyses.flink.said import named_options, numbers_of
+from flowdiag.analyses.flink.said import numbers_of
 from flowdiag.analyses.memory.advice import current, enough_buffers, network_keys
 from flowdiag.analyses.memory.kit import (
     Action,
@@ -110,8 +110,6 @@ def _finding(facts: MemoryFacts, errors: _Errors, short: list[BufferNeeds]) -> F
     failed = [(i.ref, i.time_us) for _, i in errors]
     pools = [(needs.process.refs.get("segments"), None) for needs in short if needs.process]
     actions = tuple(_actions(worst, errors))
-    if errors and worst is None:
-        actions += tuple(named_options(said_of(errors[-1][1]), actions))
     return of_place(
         job,
         worst.taskmanager if worst else None,
