@@ -47,6 +47,16 @@ def test_no_paste_is_misunderstood_in_any_dress(paste: Paste, tmp_path: Path) ->
     assert sum(answer.verdict == RIGHT for answer in told) >= len(told) - 1
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("paste", CORPUS, ids=lambda paste: paste.id)
+def test_a_paste_is_understood_as_spark_measures_it(
+    paste: Paste, tmp_path: Path, spark: SparkSession
+) -> None:
+    answer = Judged(tmp_path, lambda: spark, all_with_spark=True).answer(paste, "bare")
+    assert answer is not None
+    assert answer.verdict == RIGHT, answer.why
+
+
 # As Spark measures them: a job's, a start's, a query's exception, and one with lines that are messages as well.
 MEASURED = (
     ("flink: TaskManager's heartbeat", "date above"),
