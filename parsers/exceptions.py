@@ -11,11 +11,12 @@ import functools
 import pkgutil
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink.failures import failure_kind
+from flowdiag.parsers.messages import TaskName, parse_task
 
 _TEXT: Final = 4096  # characters of one exception that are looked at
 _CHAIN: Final = 40  # exceptions of a chain that are looked at, from its end
@@ -161,6 +162,27 @@ def kind_of_chain(chain: Sequence[str]) -> str | None:
     """The kind of failure that a chain is, classified or not: `failure_kind` of all of it."""
     found = classify(chain)
     return found.kind if found is not None else failure_kind("\n".join(reversed(chain)))
+
+
+_OF_TASK = re.compile(
+    r"(?:for operator|Task) '?(?P<task>[^\n']{1,300}?\([0-9]{1,6}/[0-9]{1,6}\)(?:#[0-9]{1,6})?)"
+    r"|state backend for (?P<operator>[\w$ .-]{1,200}?)_[0-9a-f]{32}_(?P<subtask>\([0-9]{1,6}/[0-9]{1,6}\))"
+    r"|OperatorCoordinator for '(?P<source>[^'\n]{1,300})'"
+)
+
+
+def named_task(chain: Iterable[str]) -> TaskName | None:
+    """The subtask, operator or source that a chain of exceptions names; of several the outermost.
+
+    >>> named_task(["java.lang.Exception: Could not perform checkpoint 7 for operator Map (2/4)#0."])
+    TaskName(task='Map', subtask_index=1, parallelism=4, attempt=0)
+    """
+    found = next((hit for text in chain if (hit := _OF_TASK.search(text[:_TEXT]))), None)
+    if found is None:
+        return None
+    if found["source"] is not None:
+        return TaskName(found["source"], None, None, None)
+    return parse_task(found["task"] or f"{found['operator']} {found['subtask']}")
 
 
 def _values(one: FailureClass, text: str) -> dict[str, str]:

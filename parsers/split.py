@@ -224,7 +224,9 @@ def _add_pasted(task: _Task, failed: bool | None) -> None:
         rest = stream.read(PASTE_BYTES + 1 - len(data)) if len(data) == HEAD_BYTES else b""
     whole = len(data) + len(rest) <= PASTE_BYTES
     text = data + rest if whole else data
-    if not any(word in text for word in (b"Exception", b"Error", b"Throwable", b"Failure")):
+    if not any(
+        word in text for word in (b"Exception", b"Error", b"Throwable", b"Failure", b"Caused by")
+    ):
         return
     if failed is None:
         failed = whole and _fails(text, source)

@@ -23,7 +23,13 @@ from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
 from flowdiag.analyses.flink.judging import interval_ms
 from flowdiag.analyses.flink.silences import heard_until
 from flowdiag.analyses.keys import Ref
-from flowdiag.parsers.exceptions import Classified, classify, kind_of_class, options_named
+from flowdiag.parsers.exceptions import (
+    Classified,
+    classify,
+    kind_of_class,
+    options_named,
+    says_why,
+)
 from flowdiag.parsers.flink.failures import failure_kind, is_consequence
 
 # Nearest to a cause first. What comes later in this list is often a consequence of what comes first.
@@ -59,6 +65,8 @@ _FAILURES: Final = frozenset({"task-failure", "job-failing", "job-failure", "exc
 _GLOBAL: Final = "global-failure"
 # The job's exception begins with this when no restart follows.
 _GIVEN_UP: Final = "Recovery is suppressed by"
+# The words of these stand in exceptions that only follow from others.
+_SAID_BETTER: Final = ("taskmanager-lost", "user-code", "storage")
 _RESOURCES: Final = frozenset(
     {
         "out-of-memory",
@@ -152,8 +160,11 @@ def kind_of(incident: Incident) -> str | None:
         return "taskmanager-lost"
     # The outermost exception tells what was going on ("Could not perform checkpoint …"), the
     # deepest what went wrong.
-    cause = "\n".join(text for text in (incident.text.get("exception"), incident.cause) if text)
+    chain = [text for text in (incident.text.get("exception"), incident.cause) if text]
+    cause = "\n".join(chain)
     kind = failure_kind(cause) if cause else None
+    if kind in _SAID_BETTER and (said := classify(chain, "flink")) is not None:
+        kind = said.kind if says_why(said.name) else kind
     if kind == "cancelled":
         return None
     if kind is None and cause and is_consequence(cause):

@@ -179,8 +179,13 @@ class Rate(Topic):
         )
 
     def assessed(self, facts: RateFacts) -> bool:
-        """Whether a batch or a query is known."""
-        return any(app.batches or app.queries for app in facts.applications)
+        """Whether a batch or a query is known, or an exception that ended one."""
+        return any(
+            app.batches
+            or app.queries
+            or any(one.fields.get("origin") == "paste" for one in app.incidents)
+            for app in facts.applications
+        )
 
 
 RATE: Final = Rate()

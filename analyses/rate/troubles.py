@@ -16,6 +16,7 @@ from typing import Final
 from flowdiag.analyses.finding import Rank
 from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.rate.facts import ApplicationFacts, Record
+from flowdiag.parsers.spark.causes import python_error
 
 POLL: Final = "slow-kafka"
 GONE: Final = "offsets-out-of-range"
@@ -144,6 +145,8 @@ def error_of(text: str | None) -> str:
         if line.split(":")[0].split(".")[-1].endswith(("Error", "Exception"))
         and not line.startswith("at ")
     ]
+    if (of_python := python_error((text or "").splitlines())) is not None:
+        return of_python
     causes = [line for line in lines if line.startswith("Caused by:")]
     if causes:
         return causes[-1].removeprefix("Caused by:").strip()

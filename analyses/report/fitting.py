@@ -157,7 +157,7 @@ def _judges(source: Source, text: bytes) -> Iterator[str]:
             yield "startup" if found is not None and found.name in _OF_STARTS else "checkpoints"
 
 
-_THROWN: Final = (b"Exception", b"Error", b"Throwable", b"Failure")
+_THROWN: Final = (b"Exception", b"Error", b"Throwable", b"Failure", b"Caused by")
 
 
 def _head(source: Source, most: int) -> bytes:

@@ -35,8 +35,8 @@ KEEPS: Final = frozenset(
 
 
 def keeps_from_running(incident: Incident) -> str | None:
-    """The class of an exception that stands by itself, if it says what keeps a job from running."""
-    said = said_of(incident) if incident.kind == "exception" else None
+    """The class of a job's exception, or of one that stands by itself, if it keeps a job from running."""
+    said = said_of(incident) if incident.kind in ("exception", "job-failure") else None
     return said.name if said is not None and said.name in KEEPS else None
 
 

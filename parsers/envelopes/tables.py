@@ -19,6 +19,7 @@ from flowdiag.parsers.envelopes.objects import (
 )
 from flowdiag.parsers.envelopes.times import read_time
 from flowdiag.parsers.lines import prefix
+from flowdiag.parsers.lines.traces import is_trace_line
 
 Event = tuple[str | dict[str, Any], dict[str, Any]]
 """A log record that is not unwrapped yet, and the labels that it inherits."""
@@ -109,6 +110,8 @@ def is_table_of_records(text: str) -> bool:
             and (separator == "\t" or between not in head.text[: head.begin])
         ):
             return False
+    if any(is_trace_line(line) for line in text.split("\n", 4)[1:3]):
+        return False  # a date or a count stands in front of an exception
     try:
         rows = [*itertools.islice(csv.reader(io.StringIO(text), delimiter=separator), _FIRST_ROWS)]
     except csv.Error:

@@ -21,6 +21,7 @@ from flowdiag.parsers.exceptions import (
     classify,
     engine_of_class,
     is_outer,
+    named_task,
     says_why,
 )
 from flowdiag.parsers.flink.failures import lost_peer
@@ -103,6 +104,16 @@ class Pasted:
     def user_frame(self) -> str | None:
         """The topmost frame of user code, as `read_trace` finds it."""
         return read_trace(self.lines).user_frame
+
+    @property
+    def of_dstream(self) -> bool:
+        """Whether it failed a batch of a DStream, not a streaming query."""
+        text = "\n".join((*self.chain, *self.lines))
+        return (
+            "org.apache.spark.streaming." in text
+            and "StreamingQuery" not in text
+            and ("sql.execution.streaming" not in text)
+        )
 
     @property
     def engine(self) -> str | None:
@@ -279,13 +290,6 @@ def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row
     return row
 
 
-_OF_TASK = re.compile(
-    r"(?:for operator|Task) '?(?P<task>[^\n']{1,300}?\([0-9]{1,6}/[0-9]{1,6}\)(?:#[0-9]{1,6})?)"
-    r"|state backend for (?P<operator>[\w$ .-]{1,200}?)_[0-9a-f]{32}_(?P<subtask>\([0-9]{1,6}/[0-9]{1,6}\))"
-    r"|OperatorCoordinator for '(?P<source>[^'\n]{1,300})'"
-)
-
-
 def _who(one: Pasted) -> Row:
     """The subtask, operator or source that an exception of Flink's names, as columns; outermost first."""
     if one.task is not None:
@@ -296,24 +300,24 @@ def _who(one: Pasted) -> Row:
             "parallelism": name.parallelism,
             "host": one.location,
         }
-    found = next((hit for text in one.chain if (hit := _OF_TASK.search(text[:_MESSAGE]))), None)
-    if found is None:
+    named = named_task(one.chain)
+    if named is None:
         return {}
-    if found["source"] is not None:
-        return {"task": found["source"]}
-    name = parse_task(found["task"] or f"{found['operator']} {found['subtask']}")
     return {
-        "task": name.task,
-        "subtask_index": name.subtask_index,
-        "parallelism": name.parallelism,
+        "task": named.task,
+        "subtask_index": named.subtask_index,
+        "parallelism": named.parallelism,
     }
 
 
 def _of_query(one: Pasted, fields: dict[str, str]) -> Row:
-    """What a Spark exception adds: the query that it ended, if it names one."""
+    """What a Spark exception adds: the query that it ended, if it names one, or that it failed a batch."""
     text = " ".join(one.chain)
     named = _QUERY.search(text) or _QUERY_ID.search(text)
     fields |= {"origin": "paste", "what": "terminated"}
+    if named is None and one.of_dstream:
+        fields["what"] = "batch"
+        return {"event": Event.SPARK_INCIDENT.value}
     row: Row = {"event": Event.SPARK_QUERY.value}
     if named is not None:
         fields |= {"id": named["id"], "run_id": named["run"]}
@@ -540,8 +544,12 @@ class _Segments:
         if block is None:
             block = self._begin(offset)
         block.lines.append(text)
-        if not text.lstrip().startswith(("Suppressed", "Wrapped")) and below["text"].strip():
+        if text.lstrip().startswith(("Suppressed", "Wrapped")):
+            return
+        if below["text"].strip():
             self._link(offset, block, below["text"])
+        else:
+            self._again = False  # a terminal broke the line: its exception follows
 
     def _link(self, offset: int, block: Pasted, text: str) -> None:
         wrapper = _SERIAL.match(text)

@@ -39,6 +39,7 @@ _REPORT_BEGIN: Final = "Starting metrics report"
 # A line of pretty JSON with a text, and what its other lines begin with.
 _MEMBER: Final = re.compile(r'\s{0,200}\{?\s{0,40}"[\w .@/-]{1,80}"\s{0,8}:\s{0,8}"')
 _OF_BODY: Final = (b"", b'"', b"{", b"}", b"[", b"]")
+_GIVEN_UP: Final = "JobException: Recovery is suppressed by "
 _REPORT_END: Final = b"Finished metrics report"
 STRUCTURE: Final = (_REPORT_BEGIN, "Container: ", "LogType:", " <==")
 
@@ -363,6 +364,9 @@ class Reader:
         extra = {}
         if trace.exception is not None:
             extra["exception"] = trace.exception
+            if row["event"] == Event.JOB_STATE and _GIVEN_UP in trace.exception:
+                # That no restart follows says nothing of what failed: the exception below it does.
+                extra["exception"] = trace.second or trace.exception
         if trace.user_frame is not None:
             extra["user_frame"] = trace.user_frame
         if extra:

@@ -52,11 +52,13 @@ class Trace:
         cause: class and message of the deepest cause; of the exception if it has none.
         user_frame: `class.method(File.java:12)` of the topmost frame that is neither Flink's nor
             the JVM's, of the deepest cause that has one.
+        second: the first cause, where another one stands below it.
     """
 
     exception: str | None = None
     cause: str | None = None
     user_frame: str | None = None
+    second: str | None = None
 
 
 def is_trace_line(text: str) -> bool:
@@ -79,6 +81,7 @@ def read_trace(lines: Iterable[str], given: str | None = None) -> Trace:
     exception = _clean(given) if given and is_exception_line(given) else None
     cause: str | None = None
     wrapped = False
+    middle: str | None = None
     frames: list[str | None] = [None]  # the first user frame of each exception in the chain
     suppressed: int | None = None  # indentation of the suppressed exception that is being read
     for line in lines:
@@ -99,6 +102,7 @@ def read_trace(lines: Iterable[str], given: str | None = None) -> Trace:
                 continue
             named = _clean(text[11:])
             if named is not None:
+                middle = middle or cause
                 cause = named
             frames.append(None)
             continue
@@ -118,6 +122,7 @@ def read_trace(lines: Iterable[str], given: str | None = None) -> Trace:
         exception=exception,
         cause=cause or exception,
         user_frame=user_frames[-1] if user_frames else None,
+        second=None if wrapped else middle,
     )
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from flowdiag.parsers.lines.scan import Line, LineScanner, make_matcher
 from flowdiag.parsers.rows import Event, Row, Tally
+from flowdiag.parsers.spark.causes import shortened
 from flowdiag.parsers.spark.lines import FIRST_KEY, EventScanner
 from flowdiag.parsers.spark.progress import instant, progress_row
 
@@ -395,6 +396,11 @@ def _short(value: object, most: int = _TEXT) -> str | None:
     return value[:most]
 
 
+def _cause(value: object) -> str | None:
+    """An exception with its trace: what it says in the end counts more than its middle."""
+    return shortened(value, _TEXT) if isinstance(value, str) and value.strip() else None
+
+
 def _row(event: Event, utc_us: int | None = None, **columns: object) -> Row:
     return {"event": event.value, "utc_us": utc_us, **columns}
 
@@ -492,7 +498,7 @@ def _job_end(data: bytes) -> list[Row]:
             Event.SPARK_JOB,
             _us(event.completed),
             checkpoint=event.job,
-            cause=_short(result.exception.message) if result.exception else None,
+            cause=_cause(result.exception.message) if result.exception else None,
             fields=_fields({"what": "ended", "failed": str(failed).lower()}),
         )
     ]
@@ -512,7 +518,7 @@ def _stage_completed(data: bytes) -> list[Row]:
             task=_short(info.name, 300),
             parallelism=info.tasks,
             duration_ms=lasted,
-            cause=_short(info.failure),
+            cause=_cause(info.failure),
         )
     ]
 
@@ -577,7 +583,7 @@ def _query(what: str, identity: object, run: object, event: dict[str, Any], orig
         Event.SPARK_QUERY,
         instant(event.get("timestamp")),
         job_name=_short(event.get("name"), 300),
-        cause=_short(event.get("exception")),
+        cause=_cause(event.get("exception")),
         fields=_fields(fields),
     )
 
@@ -698,7 +704,7 @@ def _output(time: int, one: dict[str, Any]) -> Row:
         _us(end),
         epoch_ms=time,
         duration_ms=end - start if start is not None and end is not None else None,
-        cause=_short(one.get("failure_reason")),
+        cause=_cause(one.get("failure_reason")),
         fields=_fields(fields),
     )
 

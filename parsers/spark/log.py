@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
 from flowdiag.parsers.rows import Event, Row
+from flowdiag.parsers.spark.causes import python_error
 from flowdiag.parsers.spark.progress import progress_row
 from flowdiag.parsers.units import duration_ms, size_bytes
 
@@ -60,8 +60,10 @@ def finish(row: Row, following: Iterable[str]) -> list[Row]:
         # A failed batch has no "Total delay".
         failed = {"origin": "log", "state": "completed", "failed": "1"}
         batch = {**row, "event": Event.SPARK_BATCH.value, "fields": failed}
-        row["cause"] = _python_error(following) or row.get("cause") or "an error"
+        row["cause"] = python_error(following) or row.get("cause") or "an error"
         return [row, batch]
+    elif "Traceback (most recent call last)" in (row.get("cause") or ""):
+        row["cause"] = python_error(following) or row["cause"]
     elif template == "progress":
         return _progress(row, fields.pop("progress", ""), following)
     elif template == "block-added":
@@ -72,22 +74,6 @@ def finish(row: Row, following: Iterable[str]) -> list[Row]:
     elif template == "pid-input" and str(fields.get("time", "")).isdecimal():
         row["utc_us"] = int(fields["time"]) * 1000 if len(fields["time"]) < 16 else None
     return [row]
-
-
-_PYTHON_ERROR: Final = re.compile(
-    r"(?:[A-Za-z_][\w.]*)?(?:Error|Exception|Interrupt|Exit)(?:: .*)?$"
-)
-
-
-def _python_error(following: Iterable[str]) -> str | None:
-    """The last line of a Python traceback inside a stack trace: the JVM's own words say less."""
-    inside, found = False, None
-    for line in following:
-        if "Traceback (most recent call last)" in line:
-            inside = True
-        elif inside and _PYTHON_ERROR.match(line.strip()) and line[:1] not in " \t":
-            found, inside = line.strip(), False
-    return found
 
 
 def _progress(row: Row, begin: str, following: Iterable[str]) -> list[Row]:

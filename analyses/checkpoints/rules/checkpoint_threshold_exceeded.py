@@ -75,7 +75,7 @@ def judge(job: Job, limits: Exceeded) -> Iterator[Finding]:
     yield of_crises(
         job,
         hit,
-        title=f"The job was failed{times} for exceeding the tolerable number of failed checkpoints"
+        title=f"The job was failed{times} for exceeding the threshold of tolerable failed checkpoints"
         + (f" (before: {listed})" if listed else ""),
         explain="This is a consequence: the checkpoints before it failed first. Each of them counts "
         "once, and a completed one resets the count.",

@@ -38,7 +38,6 @@ from flowdiag.analyses.flink.kit import (
     Iterator,
     Job,
     Limits,
-    Measurement,
     Rank,
     Rule,
     Signal,
@@ -53,6 +52,7 @@ from flowdiag.analyses.flink.kit import (
     votes_for,
     weigh,
 )
+from flowdiag.analyses.flink.said import named_options, numbers_of
 
 # By kind of memory: what happened, the option's name (None: none helps), what the memory is good for.
 _KINDS: Final[dict[str, tuple[str, str | None, str]]] = {
@@ -114,9 +114,9 @@ def _finding(job: Job, kind: str, group: list[Crisis], *, known: bool) -> Findin
         " consequence.",
         measurements=(
             measured("memory-errors", len(group), "times", over=kind),
-            *_sizes(root),
+            *numbers_of(said_of(root)),
         ),
-        actions=tuple(_actions(job, kind, name)),
+        actions=_actions(job, root, kind, name),
         votes=votes,
     )
 
@@ -126,32 +126,25 @@ _EXPLAINED: Final = {
     "system, and no pool of Flink's memory.",
     "unknown": "The exception does not say which memory it was.",
 }
-# What an error says in numbers: bytes, or sizes as YARN prints them.
-_SIZES: Final = ("needed", "used", "total")
 
 
-def _sizes(root: Incident) -> Iterator[Measurement]:
-    said = said_of(root)
-    for name in _SIZES:
-        value = said.values.get(name) if said is not None else None
-        if value is not None:
-            yield (
-                measured(name, float(value), "bytes")
-                if value.isdecimal()
-                else measured(name, value)
-            )
-
-
-def _actions(job: Job, kind: str, name: str | None) -> Iterator[Action]:
+def _actions(job: Job, root: Incident, kind: str, name: str | None) -> tuple[Action, ...]:
     """More of the memory that ran out where that helps, and how to find what takes it."""
     if kind == "threads":
-        yield from remedies("out-of-memory", job, "threads")
-        return
-    if name is not None:
-        yield from remedies("out-of-memory", job, f"more-{name}") or remedies(
+        return remedies("out-of-memory", job, "threads")
+    # What the error itself recommends may be of another process.
+    named = tuple(named_options(said_of(root), ()))
+    more: tuple[Action, ...] = ()
+    if name is not None and not any((one.option or "").startswith("jobmanager.") for one in named):
+        more = remedies("out-of-memory", job, f"more-{name}") or remedies(
             "out-of-memory", job, "more"
         )
-    yield from remedies("out-of-memory", job, "find-growth")
+    told = {action.option for action in more}
+    return (
+        *(one for one in named if one.option not in told),
+        *more,
+        *remedies("out-of-memory", job, "find-growth"),
+    )
 
 
 def _lost_after(crisis: Crisis, root: Incident) -> bool:

@@ -59,7 +59,6 @@ from flowdiag.analyses.flink.kit import (
     Job,
     JobFacts,
     Limits,
-    Measurement,
     Rank,
     Rule,
     Signal,
@@ -87,7 +86,8 @@ from flowdiag.analyses.flink.kit import (
     weigh,
 )
 from flowdiag.analyses.flink.linkage import linkage
-from flowdiag.parsers.exceptions import Classified
+from flowdiag.analyses.flink.said import named_options, numbers_of
+from flowdiag.parsers.exceptions import Classified, named_task, says_why
 from flowdiag.parsers.flink.failures import failure_kind
 
 
@@ -122,6 +122,7 @@ _ALONE: Final = {
     "task-stuck": "task-hangs",
     "expired": None,
 }
+_OF_JOBS: Final = ("exception", "job-failing", "job-failure")
 _NOBODYS: Final = {
     "insufficient-network-buffers": "Too few network buffers",
     "not-enough-slots": "Not enough slots for the job",
@@ -132,7 +133,7 @@ def judge(job: Job, limits: Failed) -> Iterator[Finding]:
     """One finding per task and cause."""
     groups: dict[tuple[str | None, str | None], list[Crisis]] = {}
     for crisis in job.crises:
-        alone = crisis.kind in _ALONE and crisis.root.incident.kind == "exception"
+        alone = crisis.kind in _ALONE and all(f.incident.kind in _OF_JOBS for f in crisis.failures)
         if crisis.kind in _CAUSES or alone:
             key = (_cause_of(crisis)[0], crisis.root.incident.task)
             groups.setdefault(key, []).append(crisis)
@@ -159,23 +160,21 @@ def _cause_of(crisis: Crisis) -> tuple[str | None, tuple[str, ...]]:
 
 def _failed(job: Job, cause: str | None, group: list[Crisis]) -> Finding:
     last = group[-1]
-    root = last.root.incident
+    root = _placed(last.root.incident)
     said = said_of(root)
     bursts = sum(crisis.bursts for crisis in group)
     alike = sum(
-        failure.incident.task == root.task and failure.kind == last.kind
+        failure.incident.task == last.root.incident.task and failure.kind == last.kind
         for crisis in group
         for failure in crisis.failures
     )
-    text = exception_text(root.cause or root.text.get("exception"))
+    text = exception_text(_telling(root, said))
     name = _name(root)
     votes = votes_for(
         {
             "exception": _why(root, name, text) if text else None,
             "no-exception": None if text else f"{name}: no exception in the input",
-            "first-failure": "nothing failed before it"
-            if last.failures[0].incident is root
-            else None,
+            "first-failure": "nothing failed before it" if last.failures[0] is last.root else None,
             "every-time": f"{alike} failures of this task in {bursts} restarts"
             if bursts > 1 and alike * 2 > bursts
             else None,
@@ -202,11 +201,31 @@ def _failed(job: Job, cause: str | None, group: list[Crisis]) -> Finding:
         measurements=(
             measured("failures", bursts, "times"),
             *([measured("failures-of-this-task", alike, "times")] if root.task else ()),
-            *(_values(said) if said is not None else ()),
+            *numbers_of(said),
         ),
         actions=_actions(job, last, said),
         votes=votes,
     )
+
+
+def _placed(root: Incident) -> Incident:
+    """The failure of a job with the subtask that its exception names."""
+    if root.task is not None or root.kind == "task-failure":
+        return root
+    name = named_task((root.text.get("exception", ""), root.cause or ""))
+    if name is None:
+        return root
+    return replace(
+        root, task=name.task, subtask_index=name.subtask_index, parallelism=name.parallelism
+    )
+
+
+def _telling(root: Incident, said: Classified | None) -> str | None:
+    """The exception that says why: mostly the deepest, but what is below it may only be a detail."""
+    outer = root.text.get("exception")
+    if said is not None and outer and root.kind != "exception" and said.link == 0:
+        return outer if says_why(said.name) else root.cause or outer
+    return root.cause or outer
 
 
 def _why(root: Incident, name: str, text: str) -> str:
@@ -222,55 +241,15 @@ def _explain(cause: str | None) -> str:
 
 
 _UNNAMED: Final = "The checkpoint took longer than its time-out; the exception does not say which subtask was late."
-# Of the values that an exception says those that are numbers: their name, their unit.
-_NUMBERS: Final = {
-    "needed": ("needed", None),
-    "available": ("available", None),
-    "total": ("total", None),
-    "used": ("used", None),
-    "waited_ms": ("waited", "ms"),
-    "waited_s": ("waited", "s"),
-    "from": ("lost-offset", None),
-    "attempts": ("allowed-restarts", "restarts"),
-    "exit_code": ("exit-code", None),
-}
-_UNITS: Final = {
-    "network-buffers": "buffers",
-    "not-enough-slots": "slots",
-    "direct-memory-full": "bytes",
-    "frame-too-large": "bytes",
-}
-
-
-def _values(said: Classified) -> Iterator[Measurement]:
-    """What the exception says in numbers."""
-    for key, (name, unit) in _NUMBERS.items():
-        value = said.values.get(key)
-        if value is not None:
-            number = value.removeprefix("-").isdecimal()
-            yield measured(name, float(value) if number else value, unit or _UNITS.get(said.name))
 
 
 def _actions(job: Job, crisis: Crisis, said: Classified | None) -> tuple[Action, ...]:
     """What to do about it, and the options that the exception itself names."""
     cause, names = _cause_of(crisis)
     known = remedies(cause, job, *names) if cause is not None else ()
-    options = {action.option for action in known}
     # A command that counts what is needed knows more than the options that the exception names.
     counted = any(action.command for action in known)
-    named = said.options if said is not None and not counted else ()
-    return (
-        *known,
-        *(
-            Action(
-                text=f"Look at {key}: the exception itself names it",
-                option=key,
-                measure="what the exception says of it",
-            )
-            for key in named
-            if key not in options
-        ),
-    )
+    return known if counted else (*known, *named_options(said, known))
 
 
 # Of the remedies of a cause those that fit a failure.

@@ -146,6 +146,10 @@ def _incident(kind: str, row: Row, attempt: Attempt | None, jobs: Jobs) -> Incid
         peer = lost_peer(row["cause"] or text.get("exception", ""))
         if peer and any(peer):
             text["lost_taskmanager"], text["lost_host"] = peer[0] or "", peer[1] or ""
+    elif row["event"] == Event.JOB_STATE:
+        peer = lost_peer(row["cause"] or "") or lost_peer(text.get("exception", ""))
+        if peer and any(peer):
+            text["lost_taskmanager"], text["lost_host"] = peer[0] or "", peer[1] or ""
     elif kind == "taskmanager-lost" and taskmanager is None and host is None:
         taskmanager, host = lost_peer(row["cause"] or text.get("text", "")) or (None, None)
     return Incident(

@@ -35,6 +35,8 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from flowdiag.analyses.flink.crises import said_of
+from flowdiag.analyses.flink.said import numbers_of
 from flowdiag.analyses.memory.advice import current, enough_buffers, network_keys
 from flowdiag.analyses.memory.kit import (
     Action,
@@ -126,7 +128,10 @@ def _finding(facts: MemoryFacts, errors: _Errors, short: list[BufferNeeds]) -> F
         count=max(1, len(errors)),
         explain="Every gate and every result partition takes its required buffers when its task is "
         "deployed; the task that comes last fails, so that the failed task says nothing about the cause.",
-        measurements=tuple(_measured(worst)),
+        measurements=(
+            *_measured(worst),
+            *(numbers_of(said_of(errors[-1][1])) if errors and worst is None else ()),
+        ),
         # Of both kinds: the errors first, then the pools.
         evidence=cite([*failed[:8], *pools[:2]]),
         evidence_total=len(cite([*failed, *pools])),

@@ -16,7 +16,8 @@ From the listener, REST or the log: output operations with a failure reason. An 
 shows failed Spark jobs; an output operation may fail without one. Failures that come from stopping
 the application do not count. Critical when `failed-share` of the batches or more failed, or the
 `last` ones, and one of the `recent` ones (the last third of the batches, so many at least) did;
-without one among those it is over.
+without one among those it is over. An exception that stands by itself and was thrown in a batch of a
+DStream counts as one that failed, critical; its cause is the deepest that says why.
 
 What to do
 ----------
@@ -32,6 +33,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from flowdiag.analyses.causes import CAUSE_OF_CLASS, cause_of_class
 from flowdiag.analyses.rate.facts import Output
 from flowdiag.analyses.rate.kit import (
     Assessed,
@@ -40,21 +42,26 @@ from flowdiag.analyses.rate.kit import (
     Inconclusive,
     Iterator,
     Limits,
+    Record,
     Rule,
     Sequence,
     Severity,
     State,
     Subject,
     cite,
+    explained,
     grade,
     limit,
     measured,
+    of_application,
     of_batches,
     present,
     records_of,
     remedies,
     say,
+    without_package,
 )
+from flowdiag.analyses.rate.said import actions_of, class_of, numbers_of
 from flowdiag.analyses.rate.troubles import error_of, rank_of
 
 
@@ -74,6 +81,9 @@ def judge(assessed: Assessed, limits: Failing) -> Iterator[Finding | Inconclusiv
         failed = present.failed_batches(assessed.app)
         if failed:
             yield _finding(assessed, failed, limits)
+    pasted = [one for one in assessed.app.incidents if one.fields.get("origin") == "paste"]
+    if pasted:
+        yield _told(assessed, pasted)
 
 
 def _finding(assessed: Assessed, failed: tuple[Batch, ...], limits: Failing) -> Finding:
@@ -113,6 +123,31 @@ def _finding(assessed: Assessed, failed: tuple[Batch, ...], limits: Failing) -> 
     )
 
 
+def _told(assessed: Assessed, records: list[Record]) -> Finding:
+    """Batches of which only the exception is there."""
+    found = class_of(records[-1])
+    cause, names = cause_of_class(found.name if found is not None else None, "failing-batches")
+    error = say.shorten(error_of(records[-1].cause), 200)
+    times = [one.time_us for one in records if one.time_us]
+    return of_application(
+        assessed,
+        severity=Severity.CRITICAL,
+        title=f"A batch failed: {without_package(error)}",
+        explain=explained(cause) or "The records of this batch were not written.",
+        why=f"a batch failed: {error}",
+        cause=cause,
+        rank=rank_of(one.cause for one in records),
+        first_us=min(times, default=None),
+        last_us=max(times, default=None),
+        count=len(records),
+        measurements=tuple(numbers_of(found)),
+        evidence=records_of(records),
+        actions=actions_of(
+            assessed, cause, ("catch",) if cause == "failing-batches" else names, found
+        ),
+    )
+
+
 def _subject(assessed: Assessed, outputs: Sequence[Output]) -> Subject | None:
     """The output operation that fails most often; None: nothing tells which."""
     if not outputs:
@@ -127,4 +162,9 @@ def _subject(assessed: Assessed, outputs: Sequence[Output]) -> Subject | None:
     )
 
 
-RULE = Rule("RT103", judge, Failing, causes=("failing-batches",))
+RULE = Rule(
+    "RT103",
+    judge,
+    Failing,
+    causes=(*dict.fromkeys(("failing-batches", *(word for word, _ in CAUSE_OF_CLASS.values()))),),
+)

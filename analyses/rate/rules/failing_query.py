@@ -13,7 +13,7 @@ again, which fails again if the data are to blame.
 How it decides
 --------------
 Terminated events with an exception, from event log, listener or driver's log, each run once, and
-exceptions that stand by themselves; the cause is the deepest that says why. A
+exceptions that stand by themselves and name no batch; the cause is the deepest that says why. A
 query that was stopped, or whose job was cancelled with the application, has not failed. One that
 went on for `worked` triggers after the last exception has recovered.
 
@@ -29,17 +29,13 @@ Tests that end queries by an exception on purpose.
 
 from __future__ import annotations
 
-from typing import Final
-
 from flowdiag.analyses.causes import CAUSE_OF_CLASS, cause_of_class
 from flowdiag.analyses.rate.kit import (
-    Action,
     Assessed,
     Finding,
     Inconclusive,
     Iterator,
     Limits,
-    Measurement,
     QueryFacts,
     Record,
     Rule,
@@ -51,12 +47,11 @@ from flowdiag.analyses.rate.kit import (
     of_query,
     present,
     records_of,
-    remedies,
     say,
     without_package,
 )
+from flowdiag.analyses.rate.said import actions_of, class_of, numbers_of
 from flowdiag.analyses.rate.troubles import error_of, rank_of
-from flowdiag.parsers.exceptions import Classified
 
 
 class Failing(Limits):
@@ -83,7 +78,7 @@ def _finding(
     assessed: Assessed, query: QueryFacts, ended: list[Record], limits: Failing
 ) -> Finding:
     last = max(record.time_us or 0 for record in ended)
-    found = _class_of(ended[-1])
+    found = class_of(ended[-1])
     cause, names = cause_of_class(found.name if found is not None else None, "failing-batches")
     pasted = all(record.fields.get("origin") == "paste" for record in ended)
     after = sum(t.time_us > last for t in query.triggers) if last else 0
@@ -97,7 +92,7 @@ def _finding(
         severity=Severity.WARNING if recovered else Severity.CRITICAL,
         state=State.RECOVERED if recovered else State.ONGOING,
         title=f"{_who(query)} ended with an exception: {shown}"
-        if pasted
+        if pasted or len(ended) == runs == 1
         else f"{len(ended)} of {say.plural(runs, 'run')} of {query.called} "
         f"ended with an exception: {shown}",
         explain=_explain(cause, len(ended), after, recovered=recovered, pasted=pasted),
@@ -109,23 +104,13 @@ def _finding(
         count=len(ended),
         measurements=(
             measured("failed-runs", len(ended), "runs", over=say.plural(runs, "run")),
-            *(_values(found) if found is not None else ()),
+            *numbers_of(found),
         ),
         evidence=records_of(ended),
-        actions=_actions(assessed, cause, names, found),
+        actions=actions_of(
+            assessed, cause, names if cause != "failing-batches" else ("tolerate",), found
+        ),
     )
-
-
-def _class_of(record: Record) -> Classified | None:
-    """What the exception says; one that stands by itself was classified as it was read."""
-    name = record.fields.get("class")
-    if name is None:
-        # Not before: readers of lines import Arrow, which listing the rules does not need.
-        from flowdiag.parsers.lines.pastes import classify_text
-
-        return classify_text(record.cause, "spark")
-    options = tuple(record.fields.get("options", "").split())
-    return Classified(name, "", 0, dict(record.fields), options)
 
 
 def _who(query: QueryFacts) -> str:
@@ -140,65 +125,8 @@ def _explain(cause: str, times: int, after: int, *, recovered: bool, pasted: boo
         return explained(cause) or "No input says whether it was started again."
     if after:
         return f"It was started again; {say.plural(after, 'trigger')} since then may be too few."
-    again = "It was started again each time, and failed again. " if times > 1 else ""
+    again = "It was started again and failed again. " if times > 1 else ""
     return f"{again}No trigger of this application follows."
-
-
-# Of the values that an exception says: what they are called, and their unit.
-_SAID: Final = {
-    "needed": ("needed", None),
-    "available": ("available", None),
-    "used": ("used", None),
-    "total": ("total", None),
-    "from": ("before", None),
-    "to": ("now", None),
-    "waited_ms": ("waited", "ms"),
-    "waited_s": ("waited", "s"),
-    "exit_code": ("exit-code", None),
-    "executor": ("executor", None),
-    "partition": ("partition", None),
-}
-
-
-_CHANGED: Final = {
-    "offsets-went-back": "offset",
-    "offsets-gone": "offset",
-    "checkpoint-changed": "sources",
-}
-"""What an exception says that was `before` and is `now` another number."""
-
-
-def _values(found: Classified) -> Iterator[Measurement]:
-    for key, (name, unit) in _SAID.items():
-        value = found.values.get(key)
-        if value is not None:
-            number = value.removeprefix("-").isdecimal() and key not in ("executor", "partition")
-            what = _CHANGED.get(found.name) if key in ("from", "to") else None
-            yield measured(
-                f"{what}-{name}" if what else name, float(value) if number else value, unit
-            )
-
-
-def _actions(
-    assessed: Assessed, cause: str, names: tuple[str, ...], found: Classified | None
-) -> tuple[Action, ...]:
-    """What to do about the cause, and the options that the exception itself names."""
-    if cause == "failing-batches":
-        names = ("tolerate",)
-    known = remedies(cause, assessed.app, *names)
-    told = {action.option for action in known}
-    return (
-        *known,
-        *(
-            Action(
-                text=f"Look at {key}: the exception itself names it",
-                option=key,
-                measure="what the exception says of it",
-            )
-            for key in (found.options if found is not None else ())
-            if key not in told
-        ),
-    )
 
 
 RULE = Rule(

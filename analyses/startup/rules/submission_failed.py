@@ -31,8 +31,10 @@ import re
 from typing import Final
 
 from flowdiag.analyses.causes import CAUSE_OF_CLASS, CAUSES, cause_of_class
+from flowdiag.analyses.flink.crises import said_of
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.flink.judging import without_package
+from flowdiag.analyses.flink.said import named_options, numbers_of
 from flowdiag.analyses.startup.failures import KEEPS, keeps_from_running
 from flowdiag.analyses.startup.kit import (
     UNKNOWN_JOB,
@@ -143,6 +145,7 @@ def _of_exceptions(job: JobStarts) -> Iterator[Finding]:
     for name, incidents in by_class.items():
         cause, names = cause_of_class(name, "submission-failed")
         text = say.shorten(incidents[-1].cause or "no reason is given", 200)
+        known = remedies(cause, job.job, *names)
         yield of_start(
             job,
             ongoing=True,
@@ -154,8 +157,9 @@ def _of_exceptions(job: JobStarts) -> Iterator[Finding]:
             last_us=incidents[-1].time_us,
             count=len(incidents),
             explain=CAUSES[cause].explanation,
+            measurements=tuple(numbers_of(said_of(incidents[-1]))),
             evidence=cite((one.ref, one.time_us) for one in incidents),
-            actions=remedies(cause, job.job, *names),
+            actions=(*known, *named_options(said_of(incidents[-1]), known)),
         )
 
 

@@ -1,0 +1,85 @@
+"""What an exception of Spark's says, as parts of a finding: its class, its numbers, what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from flowdiag.analyses.finding import Action, Measurement
+from flowdiag.analyses.rate.facts import Record
+from flowdiag.analyses.rate.kit import measured, remedies
+from flowdiag.analyses.rate.state import Assessed
+from flowdiag.parsers.exceptions import Classified
+
+
+def class_of(record: Record) -> Classified | None:
+    """What the exception says; one that stands by itself was classified as it was read."""
+    name = record.fields.get("class")
+    if name is None:
+        # Not before: readers of lines import Arrow, which listing the rules does not need.
+        from flowdiag.parsers.lines.pastes import classify_text
+
+        return classify_text(record.cause, "spark")
+    options = tuple(record.fields.get("options", "").split())
+    return Classified(name, "", 0, dict(record.fields), options)
+
+
+# Of the values that an exception says: what they are called, and their unit.
+_SAID: Final = {
+    "needed": ("needed", None),
+    "available": ("available", None),
+    "used": ("used", None),
+    "total": ("total", None),
+    "from": ("before", None),
+    "to": ("now", None),
+    "waited_ms": ("waited", "ms"),
+    "waited_s": ("waited", "s"),
+    "exit_code": ("exit-code", None),
+    "executor": ("executor", None),
+    "partition": ("partition", None),
+}
+
+
+_SIZES: Final = ("needed", "available", "used", "total")
+_UNITS: Final = {"memory-full": "bytes", "direct-memory-full": "bytes"}
+_CHANGED: Final = {
+    "offsets-went-back": "offset",
+    "offsets-gone": "offset",
+    "checkpoint-changed": "sources",
+}
+"""What an exception says that was `before` and is `now` another number."""
+
+
+def numbers_of(found: Classified | None) -> Iterator[Measurement]:
+    """The numbers and names that an exception says."""
+    if found is None:
+        return
+    for key, (name, unit) in _SAID.items():
+        value = found.values.get(key)
+        if value is not None:
+            number = value.removeprefix("-").isdecimal() and key not in ("executor", "partition")
+            what = _CHANGED.get(found.name) if key in ("from", "to") else None
+            told = unit or (_UNITS.get(found.name) if number and key in _SIZES else None)
+            yield measured(
+                f"{what}-{name}" if what else name, float(value) if number else value, told
+            )
+
+
+def actions_of(
+    assessed: Assessed, cause: str, names: tuple[str, ...], found: Classified | None
+) -> tuple[Action, ...]:
+    """What to do about the cause, and the options that the exception itself names."""
+    known = remedies(cause, assessed.app, *names)
+    told = {action.option for action in known}
+    return (
+        *known,
+        *(
+            Action(
+                text=f"Look at {key}: the exception itself names it",
+                option=key,
+                measure="what the exception says of it",
+            )
+            for key in (found.options if found is not None else ())
+            if key not in told
+        ),
+    )

@@ -1,0 +1,108 @@
+"""One pasted exception, in every dress, on the way of `flowdiag PATH`: what a right answer says of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.pastes import PAGE, RIGHT, Judged, Paste, dressed, dresses, pastes
+from flowdiag.analyses.causes import CAUSE_OF_CLASS, CAUSE_OF_FAILURE, CAUSES
+from flowdiag.analyses.diagnosis import judged, look, measure
+from flowdiag.analyses.options import Options
+from flowdiag.analyses.topics import ENGINES, topic
+from flowdiag.parsers.exceptions import classes
+from flowdiag.parsers.sources.discover import of_engine
+
+from .unmeasured import measured as measured_alone
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CORPUS = pastes()
+UNTOLD = {"flink: disk full", "flink: checkpoint's file is gone", "flink: restore failed"}
+"""Whose subtask stands between the first and the last exception: below a record only these are kept."""
+
+
+@pytest.mark.parametrize("paste", CORPUS, ids=lambda paste: paste.id)
+def test_a_paste_is_understood(paste: Paste, tmp_path: Path) -> None:
+    asked = Judged(tmp_path, None)
+    names = list(dresses(paste.engine))
+    # Bare, and in two of the dresses; together the pastes wear all of them.
+    first = CORPUS.index(paste) % len(names)
+    for dress in ("bare", names[first], names[(first + 11) % len(names)]):
+        answer = asked.answer(paste, dress)
+        if answer is not None and not (paste.id in UNTOLD and dress == "below a record"):
+            assert answer.verdict == RIGHT, f"{dress}: {answer.why}"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("paste", CORPUS, ids=lambda paste: paste.id)
+def test_no_paste_is_misunderstood_in_any_dress(paste: Paste, tmp_path: Path) -> None:
+    asked = Judged(tmp_path, None)
+    answers = {dress: asked.answer(paste, dress) for dress in dresses(paste.engine)}
+    told = [answer for answer in answers.values() if answer is not None]
+    assert [answer for answer in told if answer.verdict == "wrong"] == []
+    assert sum(answer.verdict == RIGHT for answer in told) >= len(told) - 1
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("paste", CORPUS, ids=lambda paste: paste.id)
+def test_a_paste_is_understood_as_spark_measures_it(
+    paste: Paste, tmp_path: Path, spark: SparkSession
+) -> None:
+    answer = Judged(tmp_path, lambda: spark, all_with_spark=True).answer(paste, "bare")
+    assert answer is not None
+    assert answer.verdict == RIGHT, answer.why
+
+
+# As Spark measures them: a job's, a start's, a query's exception, and one with lines that are messages as well.
+MEASURED = (
+    ("flink: TaskManager's heartbeat", "date above"),
+    ("flink: slots", "html"),
+    ("flink: fenced producer", "comment"),
+    ("flink: metaspace", "fence"),
+    ("spark: executor died", "json value"),
+    ("spark: Python code of a batch", "quoted"),
+)
+
+
+@pytest.mark.parametrize(("name", "dress"), MEASURED)
+def test_without_spark_a_paste_says_the_same(
+    name: str, dress: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    paste = next(one for one in CORPUS if one.id == name)
+    text = dressed(paste, dress)
+    assert text is not None
+    found, chosen = Judged(tmp_path, None).inputs(text)
+    assert chosen is not None
+    topics, wanted = (topic(chosen),), of_engine(found, ENGINES[chosen])
+    looked = look(topics, wanted, Options())
+    alone = measured_alone(chosen, wanted)
+    assert alone is not None
+    quick = judged(topics, looked, alone)
+    whole = judged(topics, looked, measure(topics, looked, lambda: spark))
+    assert quick.findings == whole.findings
+    assert (quick.summary.verdict, quick.summary.cause) == (
+        whole.summary.verdict,
+        whole.summary.cause,
+    )
+
+
+def test_every_class_of_failures_is_pasted() -> None:
+    assert {one.name for one in classes()} <= {paste.kind for paste in CORPUS}
+    told = {paste.right["cause"] for paste in CORPUS}
+    assert {word for word, _ in CAUSE_OF_CLASS.values()} <= told
+    assert set(CAUSE_OF_FAILURE.values()) <= told
+    assert told - {""} <= set(CAUSES)
+
+
+def test_the_table_lists_every_paste_and_dress() -> None:
+    page = PAGE.read_text()
+    for paste in CORPUS:
+        assert f"| {paste.name} | {paste.kind or '–'} | {paste.right['cause'] or '–'} |" in page
+    for engine in ("flink", "spark"):
+        for dress in dresses(engine):
+            assert f"** {dress}\n" in page
+    assert "✗ |" not in page
