@@ -109,6 +109,8 @@ def _cannot_tell(assessed: Assessed, query: QueryFacts, state: StreamState) -> I
     name = query.name or query.id
     if query.real_time is None and "real-time" in state.because:
         reason, remedy = f"query {name}: {state.because}", "--real-time or --no-real-time"
+    elif state.interval_ms is None and len(query.triggers) >= present.FEW:
+        reason, remedy = f"query {name}: {state.because}", "--trigger-interval"
     else:
         reason, remedy = f"{state.because} of query {name}", "a longer event log or driver log"
     return Inconclusive(reason=reason, remedy=remedy, job=assessed.key)
@@ -139,6 +141,8 @@ def _finding(
     eaten, explain = eaten_by(late), ""
     if eaten is not None:
         what = _PARTS.get(eaten[0], (eaten[0], None))[0]
+        if eaten[0] == "addBatch" and _outside_jobs(late):
+            what = "what the sink does while no job runs"
         explain = f"{eaten[1]:.0%} of the time goes to {what} ({eaten[0]})."
     return of_triggers(
         assessed,
@@ -155,6 +159,16 @@ def _finding(
         ranked=True,
         actions=tuple(_actions(assessed, state, late, eaten)),
     )
+
+
+def _outside_jobs(late: Sequence[Trigger]) -> bool:
+    """Whether no Spark job runs in most of what the triggers spend on their batches."""
+    told = [
+        (t.durations["addBatch"], t.work.busy_ms)
+        for t in late
+        if t.work is not None and t.work.busy_ms is not None and t.durations.get("addBatch")
+    ]
+    return sum(busy for _, busy in told) * 2 < sum(lasted for lasted, _ in told)
 
 
 def _measurements(state: StreamState, late: Sequence[Trigger]) -> Iterator[Measurement]:
