@@ -19,7 +19,8 @@ from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.startup.topic import STARTUP
 from flowdiag.parsers.sources.discover import discover
 
-from ..parsers.test_pastes import DRESSES, TABLE, trace
+from ..parsers.test_pastes import TABLE, trace
+from ..parsers.traces import DRESSES
 from .judged import outcomes_of
 from .workbench import Bench
 

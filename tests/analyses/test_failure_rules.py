@@ -25,7 +25,7 @@ from flowdiag.analyses.checkpoints.rules import slow_checkpoint_storage as stora
 from flowdiag.analyses.checkpoints.rules import slow_finalization as metadata_write
 from flowdiag.analyses.finding import Confidence, Finding, Inconclusive, Severity, State
 from flowdiag.analyses.flink.crises import crises
-from flowdiag.analyses.flink.job import ClusterFacts, Incident
+from flowdiag.analyses.flink.job import ClusterFacts, Incident, Setting
 from flowdiag.analyses.report.build import judge
 from flowdiag.analyses.rule import Rule
 
@@ -591,3 +591,44 @@ def test_how_many_must_write_slowly_is_a_limit(limit: str, value: float) -> None
         job.acknowledgements(checkpoint, end_to_end_ms=40_000, async_ms=39_000, bytes=5_000_000)
     assert with_limits(storage_throttled.RULE, job.facts())
     assert with_limits(storage_throttled.RULE, job.facts(), **{limit: value}) == []
+
+
+def stood_still(made_up: int, pause_s: float = 40.0) -> Bench:
+    """Nothing is triggered for a while, then what was due at once."""
+    job = Bench(interval_s=3)
+    job.completes(20, lasted_s=0.1)
+    job.now_s += pause_s
+    job.interval_s = 0.05
+    job.completes(made_up, lasted_s=0.04)
+    job.interval_s = 3
+    job.completes(20, lasted_s=0.1)
+    return job
+
+
+def test_triggers_that_are_made_up_for_are_a_jobmanager_that_stood_still() -> None:
+    job = stood_still(13)
+    found = one(jobmanager_stalled.RULE, job.facts())
+    assert (found.cause, found.state, found.severity, found.confidence) == (
+        "jobmanager-stalled",
+        State.RECOVERED,
+        Severity.WARNING,
+        Confidence.HIGH,
+    )
+    assert found.first_us == job.at(57.1)
+    assert "nothing was triggered for 42.9 s, then 14 checkpoints" in found.title
+    outcomes = outcomes_of(CHECKPOINT_RULES, job.facts())
+    assert [c.code for c in judge(outcomes).culprits] == ["CP305"]
+
+
+def test_made_up_triggers_are_seen_where_nobody_tells_the_interval() -> None:
+    """Many short gaps are no short interval."""
+    facts = stood_still(13).facts()
+    (job,) = facts.jobs
+    quartile = Setting(job=job.key, key="observed.interval_ms", value="50", source="observed")
+    unknown = replace(facts, jobs=(replace(job, settings=(quartile,)),))
+    assert one(jobmanager_stalled.RULE, unknown).cause == "jobmanager-stalled"
+
+
+@pytest.mark.parametrize(("made_up", "pause_s"), [(0, 40.0), (1, 40.0), (3, 40.0), (1, 3.0)])
+def test_a_pause_without_making_up_is_no_stand_still(made_up: int, pause_s: float) -> None:
+    assert findings(jobmanager_stalled.RULE, stood_still(made_up, pause_s).facts()) == []

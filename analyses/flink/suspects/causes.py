@@ -2,7 +2,7 @@
 
 `QUESTIONS` is that order. What a subtask measured of its own snapshots comes first, since it is proof;
 then what only a slow snapshot looks like; then data, since a subtask with a hot key also holds barriers
-up, hangs or seems slow; last what is left: nothing comes in, or a record costs too much. A cause needs
+up, hangs or seems slow; then a TaskManager that collects garbage, where everything is slow for it; last what is left: nothing comes in, or a record costs too much. A cause needs
 evidence of its own and stays None without.
 """
 
@@ -29,7 +29,7 @@ from flowdiag.analyses.flink.pressure import (
 )
 from flowdiag.analyses.flink.suspects.acknowledgements import Shape
 from flowdiag.analyses.flink.suspects.case import Case, Suspect, at_the_abort, sync_share
-from flowdiag.analyses.flink.suspects.signals import SNAPSHOT_SHARE, skew
+from flowdiag.analyses.flink.suspects.signals import SNAPSHOT_SHARE, nobody_works, skew
 
 CONVICTS_OF: Final = (
     "data-skew",
@@ -39,6 +39,8 @@ CONVICTS_OF: Final = (
     "task-hangs",
     "slow-sync-snapshot",
     "slow-async-snapshot",
+    "garbage-collection",
+    "checkpoint-lock-held",
 )
 """Every cause that `diagnose` can name."""
 
@@ -70,6 +72,11 @@ def diagnose(case: Case, suspect: Suspect) -> Diagnosis:
         machine = case.machine
         ratio = machine.ratio if machine and machine.taskmanager == suspect.taskmanager else None
         numbers = {} if ratio is None else {"time-per-record-ratio": ratio}
+        collects = case.collecting.get(suspect.taskmanager)
+        if collects is not None:
+            return Diagnosis(
+                "garbage-collection", numbers=numbers | {"gc-share": collects.share}, rank=0
+            )
         return Diagnosis("slow-taskmanager", numbers=numbers)
     if suspect.kind == "task":
         return _of_a_task(case, suspect)
@@ -171,6 +178,19 @@ def _skew(part: Part) -> Diagnosis | None:
     )
 
 
+def _collects(part: Part) -> Diagnosis | None:
+    """Its TaskManager stands still to collect garbage."""
+    collects = part.case.collecting.get(part.case.manager_of(part.key) or "")
+    if collects is None:
+        return None
+    return Diagnosis(
+        "garbage-collection",
+        "barrier",
+        f"its TaskManager spends {100 * collects.share:.0f} % of its time collecting garbage",
+        {"gc-share": collects.share},
+    )
+
+
 def _busy_with_snapshots(part: Part) -> Diagnosis | None:
     """Its synchronous snapshots take up much of its time."""
     share = sync_share(part.case.job, part.key)
@@ -216,6 +236,14 @@ def _stuck(part: Part) -> Diagnosis | None:
     return None
 
 
+def _holds_lock(part: Part) -> Diagnosis | None:
+    """A source that is first to acknowledge late, while nobody is busy or waits."""
+    source = part.key.task in part.case.topology.sources
+    if not source or part.shape is Shape.SLOW_SNAPSHOT or not nobody_works(part.case):
+        return None
+    return Diagnosis("checkpoint-lock-held", "barrier")
+
+
 def _alone(part: Part) -> Diagnosis | None:
     """It is all that its task has."""
     if part.size == 1 and part.awaited:
@@ -228,10 +256,12 @@ QUESTIONS: Final[tuple[Callable[[Part], Diagnosis | None], ...]] = (
     _cut_off_snapshot,
     _late_alone,
     _skew,
+    _collects,
     _busy_with_snapshots,
     _hang,
     _dear,
     _stuck,
+    _holds_lock,
     _alone,
 )
 """In the order in which they decide."""
