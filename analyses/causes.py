@@ -1453,13 +1453,6 @@ CAUSES: Final[dict[str, Cause]] = {
                 text="Keep large objects out of user functions (load them in open()), and unite list "
                 "state of many parts: both travel with every deployment",
             ),
-            "larger": Remedy(
-                text="Raise the largest size of a message, the same on all processes and on clients "
-                "(pekko.framesize from 1.18 on)",
-                option="akka.framesize",
-                measure="the size that the exception says",
-                restart_needed=True,
-            ),
         },
     ),
     "rpc-trouble": Cause(

@@ -263,7 +263,7 @@ def page(answered: Sequence[tuple[Paste, Mapping[str, Answer]]]) -> str:
         "is given to `flowdiag PATH` in every dress in which people paste it. *Right* (✓): the command that fits,",
         "the exit code, the cause, the subject that the text names, its numbers, the options that help. *Inconclusive*",
         "(?): some of it is not said. *Wrong* (✗): another cause, subject or number, or healthy. –: the dress leaves",
-        "out the line that says it.",
+        "out the line that says it; ·: not tried in this table, since only Spark measures it.",
         "",
         f"**{sum(total.values())} answers: {told}.**",
         "",
@@ -279,11 +279,17 @@ def page(answered: Sequence[tuple[Paste, Mapping[str, Answer]]]) -> str:
         ]
         for paste, answers in answered:
             if paste.engine == engine:
-                signs = [SIGNS[answers[name].verdict] if name in answers else "–" for name in names]
+                signs = [_sign(paste, name, answers) for name in names]
                 cells = (paste.name, paste.kind or "–", paste.right["cause"] or "–", *signs)
                 lines.append("| " + " | ".join(cells) + " |")
         lines.append("")
     return "\n".join(lines)
+
+
+def _sign(paste: Paste, dress: str, answers: Mapping[str, Answer]) -> str:
+    if dress in answers:
+        return SIGNS[answers[dress].verdict]
+    return "–" if dressed(paste, dress) is None else "·"
 
 
 def main() -> int:
@@ -327,7 +333,7 @@ def main() -> int:
                     print(f"{paste.id} | {dress}: {answer.verdict}: {answer.why}", flush=True)
         print(page(answered))
         print(f"{asked.measured} measured", file=sys.stderr)
-    if given.write and not given.quick:
+    if given.write:
         PAGE.write_text(page(answered))
     return int(any(a.verdict == "wrong" for _, answers in answered for a in answers.values()))
 

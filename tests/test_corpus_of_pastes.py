@@ -44,7 +44,6 @@ def test_no_paste_is_misunderstood_in_any_dress(paste: Paste, tmp_path: Path) ->
     answers = {dress: asked.answer(paste, dress) for dress in dresses(paste.engine)}
     told = [answer for answer in answers.values() if answer is not None]
     assert [answer for answer in told if answer.verdict == "wrong"] == []
-    assert sum(answer.verdict == RIGHT for answer in told) >= len(told) - 1
 
 
 @pytest.mark.full
