@@ -6,12 +6,14 @@ Several hundred diagnoses take a quarter of an hour, so that only `.ci/full` run
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from .recordings import VARIANTS, Recording, outcome, recordings
+from .windows import runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,4 +38,8 @@ def test_no_wrong_culprit_at_high_confidence(
 
 def test_the_page_owns_up_to_every_recording() -> None:
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
-    assert {r.name for r in recordings()} <= {row.split("|")[1].strip() for row in rows}
+    assert {run.name for run in runs()} <= {row.split("|")[1].strip() for row in rows}
+
+
+def test_nobody_is_wronged_with_more_than_a_guess() -> None:
+    assert not re.findall(r"wrong \((?:medium|high)\) \|", PAGE.read_text().partition("## Each")[2])
