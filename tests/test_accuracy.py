@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .recordings import VARIANTS, Recording, outcome, recordings
+from .windows import runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,4 +37,4 @@ def test_no_wrong_culprit_at_high_confidence(
 
 def test_the_page_owns_up_to_every_recording() -> None:
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
-    assert {r.name for r in recordings()} <= {row.split("|")[1].strip() for row in rows}
+    assert {run.name for run in runs()} <= {row.split("|")[1].strip() for row in rows}

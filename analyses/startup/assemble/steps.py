@@ -188,10 +188,9 @@ def _task_step(
     for task in tasks:
         end = ends(task)
         if end is None:
-            until = task.ended_us
-            if until is None:
-                until = told_until(task, begins(task))
-            held = max(held, until)
+            told = told_until(task, begins(task))
+            held = max(held, told)
+            until = task.ended_us if task.ended_us is not None else told
             waiting.append((max(0, until - begins(task)), task))
         else:
             durations.append((max(0, end - begins(task)), task))
