@@ -15,6 +15,7 @@ from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.episodes import in_order
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.kit import Job, jobs_of
+from flowdiag.analyses.flink.missing import missing_inputs
 from flowdiag.analyses.flink.settled import Settled, rows_of
 from flowdiag.analyses.flink.silences import silence_notes
 from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
@@ -160,8 +161,9 @@ class Checkpoints(FlinkTopic):
         )
 
     def notes(self, measured: ClusterFacts, facts: ClusterFacts, options: Options) -> Iterable[str]:
-        """A warning where the inputs hold checkpoints, but none in the time that was asked for; holes."""
+        """A warning where the inputs hold checkpoints, but none in the time that was asked for; holes; logs that lack."""
         yield from silence_notes(facts)
+        yield from missing_inputs(measured)
         times = [
             checkpoint.triggered_us or checkpoint.ended_us
             for job in measured.jobs

@@ -150,11 +150,11 @@ def _warnings(
     asides: Iterable[tuple[int, str]],
 ) -> list[Note]:
     """Warnings about the input as a whole, then about single inputs, by index."""
-    from flowdiag.analyses.report.inputs import input_problems, unknown_days
+    from flowdiag.analyses.report.inputs import input_problems, missing_parts, unknown_days
 
     return [
         *[Note(message=clean(text)) for text in notes],
-        *[*input_problems(inputs), *unknown_days(inputs, processes)],
+        *[*input_problems(inputs), *missing_parts(inputs), *unknown_days(inputs, processes)],
         *[Note(message=clean(text), source=inputs[source].source) for source, text in asides],
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -54,6 +55,41 @@ def input_problems(inputs: Iterable[Input]) -> list[Note]:
     return [
         Note(message=item.error, source=item.source) for item in inputs if item.error is not None
     ]
+
+
+def missing_parts(inputs: Iterable[Input]) -> list[Note]:
+    """Numbers that a series of rolled files leaves out: `x.log.1` and `x.log.3` without `x.log.2`."""
+    series: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)
+    for item in inputs:
+        found = _ROLLED.fullmatch(item.source)
+        if found is not None:
+            series[found["name"], found["packed"] or ""][int(found["number"])] = item.source
+    notes = []
+    for (name, packed), known in series.items():
+        gone = [n for n in range(min(known), max(known)) if n not in known]
+        if gone and len(gone) <= len(known):
+            shown = ", ".join(f"{_base(name)}.{n}{packed}" for n in gone[:MAX_SAMPLES])
+            more = f" and {len(gone) - MAX_SAMPLES} more" if len(gone) > MAX_SAMPLES else ""
+            notes.append(
+                Note(
+                    message=f"of its rolled files some are not there: {shown}{more}",
+                    source=known[min(known)],
+                )
+            )
+    return notes
+
+
+def _base(name: str) -> str:
+    """The last part of a path, inside of an archive too."""
+    return re.split(r"[/!]", name)[-1]
+
+
+# The names that log4j and logrotate give: a number behind the extension.
+_ROLLED: Final = re.compile(
+    r"(?P<name>.+\.(?:log|out|err|txt|json|jsonl))\.(?P<number>\d{1,3})"
+    r"(?P<packed>\.(?:gz|zst|bz2|xz|lz4))?",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 def unknown_days(inputs: Sequence[Input], processes: Iterable[Process]) -> list[Note]:

@@ -1,0 +1,84 @@
+"""What was not given is said: TaskManagers without logs, logs without metrics, gaps in rolled files."""
+
+from __future__ import annotations
+
+from flowdiag.analyses.flink.missing import missing_inputs
+from flowdiag.analyses.keys import Process
+from flowdiag.analyses.report.inputs import describe_inputs, missing_parts
+from flowdiag.parsers.sources.open import Source
+
+from .workbench import Bench
+
+
+def told(job: Bench, *managers: str) -> list[str]:
+    processes = tuple(
+        Process(source=n, label=name, role="taskmanager", cluster="", taskmanager=name)
+        for n, name in enumerate(managers)
+    )
+    return list(missing_inputs(job.facts(processes=processes)))
+
+
+def sick() -> Bench:
+    job = Bench()
+    job.completes(3)
+    job.expires(3)
+    job.loaded()
+    return job
+
+
+def test_taskmanagers_without_a_log_are_named() -> None:
+    assert told(sick(), "tm-1") == ["no log of 2 of the 3 TaskManagers that ran tasks: tm-2, tm-3"]
+    assert told(sick(), "tm-1", "tm-2", "tm-3") == []
+
+
+def test_where_nobody_gave_one_none_is_missing() -> None:
+    assert told(sick()) == []
+
+
+def test_expired_checkpoints_without_metrics_of_their_time() -> None:
+    job = sick()
+    job.loads.clear()
+    (said,) = told(job, "tm-1", "tm-2", "tm-3")
+    assert said.startswith("the TaskManagers' logs hold no metrics of the time")
+    well = Bench()
+    well.completes(5)
+    assert told(well, "tm-1", "tm-2", "tm-3") == []
+
+
+def source(index: int, name: str) -> Source:
+    return Source(
+        index=index,
+        name=name,
+        path=name,
+        member=None,
+        codec="none",
+        encoding="utf-8",
+        size=1,
+        kind="log",
+        engine="flink",
+        role="unknown",
+        group="x.log",
+        url=None,
+        splittable=True,
+        reason=None,
+    )
+
+
+def parts(*names: str) -> list[tuple[str, str]]:
+    sources = [source(number, name) for number, name in enumerate(names)]
+    notes = missing_parts(describe_inputs(sources, []))
+    return [(note.source or "", note.message) for note in notes]
+
+
+def test_a_gap_in_rolled_files_is_named() -> None:
+    assert parts("a/x.log", "a/x.log.1", "a/x.log.4", "a/x.log.2", "b/x.log.3") == [
+        ("a/x.log.1", "of its rolled files some are not there: x.log.3")
+    ]
+    assert parts("x.log", "x.log.1", "x.log.2") == []
+    assert parts("c!x.log.7.gz", "c!x.log.9.gz") == [
+        ("c!x.log.7.gz", "of its rolled files some are not there: x.log.8.gz")
+    ]
+
+
+def test_numbers_far_apart_are_no_series() -> None:
+    assert parts("x.log.1", "x.log.200") == []
