@@ -43,7 +43,7 @@ def hot(job: Bench, checkpoints: list[Checkpoint], who: tuple[str, int], samples
         },
         input_queue=1.0,
     )
-    span = {
+    span: dict[str, Any] = {
         "samples": samples,
         "first_us": checkpoints[0].triggered_us,
         "last_us": checkpoints[-1].ended_us,
@@ -183,7 +183,7 @@ def test_sick_before_and_after_its_taskmanager_died_is_the_culprit() -> None:
     known = list(job.loads)
     job.loads.clear()
     hot(job, after, FIRST, samples=6)
-    elsewhere = {"taskmanager": "tm-9", "host": "host-tm-9"}
+    elsewhere: dict[str, Any] = {"taskmanager": "tm-9", "host": "host-tm-9"}
     job.loads[:] = known + [
         replace(load, **elsewhere) if (load.task, load.subtask_index) == FIRST else load
         for load in job.loads
