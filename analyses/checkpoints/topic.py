@@ -68,7 +68,10 @@ class Checkpoints(FlinkTopic):
             return []
         say("measuring metrics")
         spans = failing_spans(common)
-        return rows_of(lifecycle.loads(settled.metrics(), spans, window_us(common, spans)))
+        metrics, width_us = settled.metrics(), window_us(common, spans)
+        frame = lifecycle.loads(metrics, spans, width_us)
+        collected = lifecycle.garbage(metrics, spans, width_us)
+        return rows_of(frame.unionByName(collected, allowMissingColumns=True))
 
     def facts(
         self,

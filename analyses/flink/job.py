@@ -216,6 +216,20 @@ class SubtaskLoad:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Garbage:
+    """What garbage collection took of a TaskManager's time, in a window of the time that is judged."""
+
+    taskmanager: str
+    host: str | None
+    gc_ms: float
+    span_ms: float
+    samples: int
+    first_us: int
+    last_us: int
+    ref: Ref | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
     """A dated event that explains something: a failure, a restart, a lost TaskManager, a stuck task …
 
@@ -271,6 +285,7 @@ class JobFacts:
     settings: tuple[Setting, ...] = ()
     first_us: int | None = None
     last_us: int | None = None
+    garbage: tuple[Garbage, ...] = ()  # of the TaskManagers that run it
     # Of `flowdiag.analyses.derived.once`.
     derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 

@@ -102,8 +102,8 @@ COUNTERS: Final = {
 }
 METRICS: Final = frozenset(
     name for names in (*LOADS.values(), *COUNTERS.values()) for name in names
-) | {"Status.JVM.CPU.Load"}
-"""What to keep of metric reports: what `loads` measures, and one that tells an idle TaskManager's name."""
+) | {"Status.JVM.CPU.Load", "Status.JVM.GarbageCollector.*.Time"}
+"""What to keep of metric reports: what is measured, and one that tells an idle TaskManager's name."""
 
 
 # Columns that nobody asks for once events are resolved; each costs every query time.
@@ -239,6 +239,27 @@ def loads(
         a metric is reported under two names the larger is the complete one), first_us, last_us (of the
         samples), ref (source, offset).
     """
+    inside, window = _where(spans_us, width_us)
+    return SQL.run("loads", events=events, inside=inside, window=window)
+
+
+def garbage(
+    events: DataFrame, spans_us: list[tuple[int, int]] | None, width_us: int | None = None
+) -> DataFrame:
+    """What garbage collectors took of the time over the given spans: one row per TaskManager and window.
+
+    Args:
+        events, spans_us, width_us: as in `loads`; rows of metrics in the scope of a TaskManager count.
+
+    Returns:
+        cluster, taskmanager, host, window, gc_ms (of all collectors), span_ms, samples, first_us, last_us
+        (of the samples), ref (source, offset).
+    """
+    inside, window = _where(spans_us, width_us)
+    return SQL.run("garbage", events=events, inside=inside, window=window)
+
+
+def _where(spans_us: list[tuple[int, int]] | None, width_us: int | None) -> tuple[str, str]:
+    """Whether a row of a metric lies in some spans, and the number of its window, for a query."""
     inside = " OR ".join(f"time_us BETWEEN {low} AND {high}" for low, high in spans_us or ())
-    window = f"time_us DIV {width_us}" if width_us else "0"
-    return SQL.run("loads", events=events, inside=inside or "true", window=window)
+    return inside or "true", f"time_us DIV {width_us}" if width_us else "0"

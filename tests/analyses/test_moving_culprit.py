@@ -54,8 +54,8 @@ def hot(job: Bench, checkpoints: list[Checkpoint], who: tuple[str, int], samples
 def named(facts: JobFacts) -> list[tuple[Suspect | None, str | None, int, int, State]]:
     return [
         (
-            answer.conviction and answer.conviction.suspect,
-            answer.conviction and answer.conviction.cause,
+            answer.conviction.suspect if answer.conviction else None,
+            answer.conviction.cause if answer.conviction else None,
             answer.episode.checkpoints[0].id,
             answer.episode.checkpoints[-1].id,
             answer.episode.state,

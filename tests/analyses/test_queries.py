@@ -76,6 +76,7 @@ ASKED: dict[str, Callable[[Any], object]] = {
     "once": lifecycle.once,
     "facts": lifecycle.facts_frame,
     "loads": lambda frame: lifecycle.loads(frame, [(1, 2)]),
+    "garbage": lambda frame: lifecycle.garbage(frame, [(1, 2)], 60_000_000),
     "rare": settled._survey_of,
     "resolve": lambda frame: resolve(
         frame, tz=None, lacks_job=False, headers=False, times=False, few=False

@@ -25,7 +25,7 @@ from flowdiag.analyses.flink.assemble.checkpoints import (
 from flowdiag.analyses.flink.assemble.graph import graphs_of
 from flowdiag.analyses.flink.assemble.incidents import incidents_of
 from flowdiag.analyses.flink.assemble.jobs import Jobs, processes_of
-from flowdiag.analyses.flink.assemble.loads import loads_of
+from flowdiag.analyses.flink.assemble.loads import garbage_of, loads_of
 from flowdiag.analyses.flink.assemble.parts import parts_of
 from flowdiag.analyses.flink.assemble.rows import Row, place
 from flowdiag.analyses.flink.assemble.settings import settings_of
@@ -36,6 +36,7 @@ from flowdiag.analyses.flink.job import (
     Checkpoint,
     ClusterFacts,
     Decline,
+    Garbage,
     Graph,
     Incident,
     JobFacts,
@@ -75,7 +76,9 @@ def assemble(
     checkpoints = closed(checkpoints, incidents)
     graphs = graphs_of(records, attempts, jobs)
     parts = parts_of(by_what["part"], attempts, graphs, jobs)
-    loads = loads_of(load_rows, jobs, attempts) + reported_loads(records, jobs.named)
+    of_loads = [row for row in load_rows if row.get("what") != "garbage"]
+    loads = loads_of(of_loads, jobs, attempts) + reported_loads(records, jobs.named)
+    garbage = garbage_of((r for r in load_rows if r.get("what") == "garbage"), attempts)
     settings = settings_of(records, checkpoints, jobs)
     sorted_out = _Sorted(
         checkpoints=_by_job(checkpoints.values()),
@@ -85,6 +88,7 @@ def assemble(
         incidents=_by_job(incidents),
         parts=_by_job(parts),
         loads=_by_job(loads),
+        garbage=garbage,
         settings=_by_job(settings),
         order={id(setting): number for number, setting in enumerate(settings)},
     )
@@ -110,6 +114,7 @@ class _Sorted:
     incidents: Mapping[JobKey | None, list[Incident]]
     parts: Mapping[JobKey | None, list[SubtaskCheckpoint]]
     loads: Mapping[JobKey | None, list[SubtaskLoad]]
+    garbage: Sequence[Garbage]
     settings: Mapping[JobKey | None, list[Setting]]
     order: Mapping[int, int]  # of settings, by their identity
 
@@ -125,6 +130,15 @@ class _OfJob(Protocol):
 
 
 Fact = TypeVar("Fact", bound=_OfJob)
+
+
+def _garbage(facts: _Sorted, key: JobKey) -> tuple[Garbage, ...]:
+    """What the TaskManagers collected that run a job."""
+    if not facts.garbage:
+        return ()
+    ran = {attempt.taskmanager for attempt in facts.attempts.get(key, ())}
+    ran |= {load.taskmanager for load in facts.loads.get(key, ())}
+    return tuple(item for item in facts.garbage if item.taskmanager in ran)
 
 
 def _by_job(found: Iterable[Fact]) -> Mapping[JobKey | None, list[Fact]]:
@@ -174,6 +188,7 @@ def _job(key: JobKey, jobs: Jobs, facts: _Sorted, graph: Graph | None) -> JobFac
         graph=graph,
         subtask_checkpoints=tuple(facts.parts.get(key, ())),
         loads=tuple(facts.loads.get(key, ())),
+        garbage=_garbage(facts, key),
         incidents=tuple(of_job),
         settings=facts.settings_of(key),
         first_us=min(times, default=None),

@@ -7,19 +7,13 @@ from collections.abc import Iterable, Mapping
 
 from flowdiag.analyses.flink.assemble.jobs import Jobs
 from flowdiag.analyses.flink.assemble.rows import Row
-from flowdiag.analyses.flink.job import Attempt, SubtaskLoad
+from flowdiag.analyses.flink.job import Attempt, Garbage, SubtaskLoad
 from flowdiag.analyses.keys import Ref
 
 
 def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -> list[SubtaskLoad]:
     """Loads of `lifecycle.loads`, of subtasks and places as the rest of the input calls them."""
-    # Metric scopes print the dots of names as `_` from 1.13 on, Prometheus everything but letters and digits.
-    real = {
-        _scoped(name): name
-        for attempt in attempts.values()
-        for name in (attempt.taskmanager, attempt.host, attempt.task)
-        if name
-    }
+    real = _real(attempts)
     found: list[SubtaskLoad] = []
     windows: dict[int, int | None] = {}
     for row in rows:
@@ -71,6 +65,36 @@ def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -
             load.first_us or 0,
         ),
     )
+
+
+def garbage_of(rows: Iterable[Row], attempts: Mapping[str, Attempt]) -> list[Garbage]:
+    """Rows of `lifecycle.garbage`, of TaskManagers as the rest of the input calls them."""
+    real = _real(attempts)
+    found = [
+        Garbage(
+            taskmanager=real.get(_scoped(name := row["taskmanager"] or ""), name),
+            host=real.get(_scoped(row["host"] or ""), row["host"]),
+            gc_ms=row["gc_ms"],
+            span_ms=row["span_ms"],
+            samples=row["samples"],
+            first_us=row["first_us"],
+            last_us=row["last_us"],
+            ref=Ref(row["ref"]["source"], row["ref"]["offset"]) if row["ref"] else None,
+        )
+        for row in rows
+        if row["gc_ms"] is not None and (row["span_ms"] or 0) > 0
+    ]
+    return sorted(found, key=lambda item: (item.taskmanager, item.first_us))
+
+
+def _real(attempts: Mapping[str, Attempt]) -> dict[str, str]:
+    """Names by what metric scopes print of them: dots as `_` from 1.13 on, Prometheus even more."""
+    return {
+        _scoped(name): name
+        for attempt in attempts.values()
+        for name in (attempt.taskmanager, attempt.host, attempt.task)
+        if name
+    }
 
 
 def _scoped(name: str) -> str:

@@ -325,6 +325,7 @@ _UNITS: Final = {
     "bytes-ratio": ("ratio", "bytes in, against the mean of its siblings"),
     "queue-ratio": ("ratio", "queued buffers, against the median sibling"),
     "time-per-record-ratio": ("ratio", "against siblings on other TaskManagers"),
+    "gc-share": ("share", "of the TaskManager's time, in garbage collection"),
     "snapshot-share": ("share", "of the time, in synchronous snapshots"),
     "records": ("records", "taken in"),
 }

@@ -19,7 +19,13 @@ from flowdiag.analyses.derived import once
 from flowdiag.analyses.finding import Cited
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, incidents
-from flowdiag.analyses.flink.job import Incident, JobFacts, Status, SubtaskCheckpoint
+from flowdiag.analyses.flink.job import (
+    Garbage,
+    Incident,
+    JobFacts,
+    Status,
+    SubtaskCheckpoint,
+)
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.flink.placement import SubtaskKey, place, whereabouts
 from flowdiag.analyses.flink.pressure import Load, Root, View
@@ -98,6 +104,7 @@ class Case:
         self.where = whereabouts(job, episode.last_us).attempts
         self.cut_off = _cut_off(job, episode, unaligned=self.unaligned)
         self.slow_parts = _slow_parts(self)
+        self.collecting = _collecting(job, episode)
 
     def manager_of(self, key: SubtaskKey) -> str | None:
         """Where a subtask ran."""
@@ -156,6 +163,42 @@ class Case:
             if incident.subtask_index == key.subtask_index
             and self.topology.canonical(incident.task) == key.task
         ]
+
+
+COLLECTS: Final = 0.4
+"""Of the time: what collects garbage for as long is slow for it, whatever else it does."""
+COLLECTS_MORE: Final = 2.0
+"""Times the median of the other TaskManagers: where all collect alike, none is the slow one for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collecting:
+    """A TaskManager that spends its time collecting garbage."""
+
+    share: float
+    refs: tuple[Ref, ...]
+
+
+def _collecting(job: JobFacts, episode: Episode) -> dict[str, Collecting]:
+    """The TaskManagers that collect garbage for much of a span, and far longer than the others."""
+    spent: defaultdict[str, list[Garbage]] = defaultdict(list)
+    low, high = episode.first_us or episode.since_us, episode.last_us
+    for item in job.garbage:
+        if (low is None or item.last_us >= low) and (high is None or item.first_us <= high):
+            spent[item.taskmanager].append(item)
+    shares = {
+        name: sum(item.gc_ms for item in each) / sum(item.span_ms for item in each)
+        for name, each in spent.items()
+        if sum(item.samples for item in each) > 1
+    }
+    found = {}
+    for name, share in shares.items():
+        others = sorted(value for other, value in shares.items() if other != name)
+        usual = others[len(others) // 2] if others else 0.0
+        if share >= COLLECTS and share >= COLLECTS_MORE * usual:
+            refs = tuple(item.ref for item in spent[name] if item.ref is not None)
+            found[name] = Collecting(min(share, 1.0), refs)
+    return found
 
 
 def at_the_abort(case: Case, incident: Incident) -> bool:

@@ -2,7 +2,7 @@
 
 `QUESTIONS` is that order. What a subtask measured of its own snapshots comes first, since it is proof;
 then what only a slow snapshot looks like; then data, since a subtask with a hot key also holds barriers
-up, hangs or seems slow; last what is left: nothing comes in, or a record costs too much. A cause needs
+up, hangs or seems slow; then a TaskManager that collects garbage, where everything is slow for it; last what is left: nothing comes in, or a record costs too much. A cause needs
 evidence of its own and stays None without.
 """
 
@@ -39,6 +39,7 @@ CONVICTS_OF: Final = (
     "task-hangs",
     "slow-sync-snapshot",
     "slow-async-snapshot",
+    "garbage-collection",
 )
 """Every cause that `diagnose` can name."""
 
@@ -70,6 +71,11 @@ def diagnose(case: Case, suspect: Suspect) -> Diagnosis:
         machine = case.machine
         ratio = machine.ratio if machine and machine.taskmanager == suspect.taskmanager else None
         numbers = {} if ratio is None else {"time-per-record-ratio": ratio}
+        collects = case.collecting.get(suspect.taskmanager)
+        if collects is not None:
+            return Diagnosis(
+                "garbage-collection", numbers=numbers | {"gc-share": collects.share}, rank=0
+            )
         return Diagnosis("slow-taskmanager", numbers=numbers)
     if suspect.kind == "task":
         return _of_a_task(case, suspect)
@@ -171,6 +177,19 @@ def _skew(part: Part) -> Diagnosis | None:
     )
 
 
+def _collects(part: Part) -> Diagnosis | None:
+    """Its TaskManager stands still to collect garbage."""
+    collects = part.case.collecting.get(part.case.manager_of(part.key) or "")
+    if collects is None:
+        return None
+    return Diagnosis(
+        "garbage-collection",
+        "barrier",
+        f"its TaskManager spends {100 * collects.share:.0f} % of its time collecting garbage",
+        {"gc-share": collects.share},
+    )
+
+
 def _busy_with_snapshots(part: Part) -> Diagnosis | None:
     """Its synchronous snapshots take up much of its time."""
     share = sync_share(part.case.job, part.key)
@@ -228,6 +247,7 @@ QUESTIONS: Final[tuple[Callable[[Part], Diagnosis | None], ...]] = (
     _cut_off_snapshot,
     _late_alone,
     _skew,
+    _collects,
     _busy_with_snapshots,
     _hang,
     _dear,

@@ -163,6 +163,14 @@ SIGNALS: Final[tuple[Signal, ...]] = (
         ),
     ),
     Signal(
+        "garbage-collection",
+        2,
+        (
+            "the TaskManager's collectors take 40 % of its time or more, and twice those of the others "
+            "(their times in metric reports)"
+        ),
+    ),
+    Signal(
         "abort-notifications",
         1,
         (
@@ -205,6 +213,7 @@ MEASURED_BY_METRICS: Final = frozenset(
         "no-records",
         "time-per-record",
         "same-taskmanager",
+        "garbage-collection",
     }
 )
 """The signals that rest on metrics alone."""
@@ -620,6 +629,20 @@ def placement_signal(case: Case) -> Iterator[Accusation]:
         )
 
 
+def garbage_collection(case: Case) -> Iterator[Accusation]:
+    """A TaskManager that stands still to collect garbage."""
+    for name, found in sorted(case.collecting.items()):
+        share = f"{100 * found.share:.0f} % of its time collecting garbage"
+        yield Accusation(
+            signal="garbage-collection",
+            weight=_WEIGHTS["garbage-collection"],
+            suspects=frozenset({Suspect(taskmanager=name)}),
+            says=f"{name} spends {share}",
+            about=share,
+            refs=found.refs[:2],
+        )
+
+
 def abort_notifications(case: Case) -> Iterator[Accusation]:
     """The TaskManager on which one task got the barrier too late, checkpoint after checkpoint."""
     expired = {c.id for c in case.expired}
@@ -675,6 +698,7 @@ SPEAKERS: Final[tuple[Callable[[Case], Iterable[Accusation]], ...]] = (
     time_per_record,
     same_taskmanager,
     placement_signal,
+    garbage_collection,
     stuck_stack,
 )
 

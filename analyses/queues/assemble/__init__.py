@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
+from flowdiag.analyses.flink.job import ClusterFacts, Garbage, JobFacts
 from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.topology import Topology
@@ -69,11 +69,12 @@ def _job(
     if version_of(job.version) is None:
         job = replace(job, version=said_version(job, common, told))
     mine = {sample.taskmanager for each in samples.values() for sample in each}
+    ours = {name: tuple(machines[name]) for name in sorted(machines.keys() & mine)}
     return JobQueues(
-        job=job,
+        job=replace(job, garbage=_garbage(ours)),
         topology=topology,
         samples=samples,
-        machines={name: tuple(machines[name]) for name in sorted(machines.keys() & mine)},
+        machines=ours,
         capacity=capacities_of(job, topology, samples, version),
         gates=_gates(gate_rows, tasks),
         window_us=window_us,
@@ -81,6 +82,25 @@ def _job(
         version=version,
         version_from=version_from,
         gaps=_gaps(topology, samples),
+    )
+
+
+def _garbage(machines: Mapping[str, Sequence[Machine]]) -> tuple[Garbage, ...]:
+    """What the TaskManagers collected, as the one cause engine reads it."""
+    return tuple(
+        Garbage(
+            taskmanager=name,
+            host=one.host,
+            gc_ms=one.gc_ms,
+            span_ms=one.span_ms,
+            samples=one.samples,
+            first_us=one.first_us,
+            last_us=one.last_us if one.last_us is not None else one.first_us,
+            ref=one.ref,
+        )
+        for name, each in machines.items()
+        for one in each
+        if one.gc_ms is not None and one.span_ms and one.first_us is not None
     )
 
 

@@ -43,7 +43,7 @@ from flowdiag.analyses.rule import Limits, Rule
 def judge(job: JobQueues, limits: Limits) -> Iterator[Finding | Inconclusive]:
     """One finding per task and spell."""
     for spell in spells_of(job, *_TITLES):
-        if not of_the_whole(spell):
+        if not of_the_whole(spell) and not spell.taskmanager:
             yield finding(job, spell, _TITLES[spell.cause].format(who(job, spell)))
 
 
@@ -51,6 +51,7 @@ _TITLES: Final = {
     "task-hangs": "{} takes in nothing and holds up those before it",
     "slow-sync-snapshot": "{} spends its time in synchronous snapshots",
     "slow-async-snapshot": "{} takes long to write its state",
+    "garbage-collection": "{} does not keep up: its TaskManager collects garbage",
     "slow-subtask": "{} needs far longer per record than its siblings",
     None: "{} does not keep up while its siblings do",
 }
