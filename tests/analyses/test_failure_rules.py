@@ -591,3 +591,35 @@ def test_how_many_must_write_slowly_is_a_limit(limit: str, value: float) -> None
         job.acknowledgements(checkpoint, end_to_end_ms=40_000, async_ms=39_000, bytes=5_000_000)
     assert with_limits(storage_throttled.RULE, job.facts())
     assert with_limits(storage_throttled.RULE, job.facts(), **{limit: value}) == []
+
+
+def stood_still(made_up: int, pause_s: float = 40.0) -> Bench:
+    """Nothing is triggered for a while, then what was due at once."""
+    job = Bench(interval_s=3)
+    job.completes(20, lasted_s=0.1)
+    job.now_s += pause_s
+    job.interval_s = 0.05
+    job.completes(made_up, lasted_s=0.04)
+    job.interval_s = 3
+    job.completes(20, lasted_s=0.1)
+    return job
+
+
+def test_triggers_that_are_made_up_for_are_a_jobmanager_that_stood_still() -> None:
+    job = stood_still(13)
+    found = one(jobmanager_stalled.RULE, job.facts())
+    assert (found.cause, found.state, found.severity, found.confidence) == (
+        "jobmanager-stalled",
+        State.RECOVERED,
+        Severity.WARNING,
+        Confidence.HIGH,
+    )
+    assert found.first_us == job.at(57.1)
+    assert "nothing was triggered for 42.9 s, then 14 checkpoints" in found.title
+    outcomes = outcomes_of(CHECKPOINT_RULES, job.facts())
+    assert [c.code for c in judge(outcomes).culprits] == ["CP305"]
+
+
+@pytest.mark.parametrize(("made_up", "pause_s"), [(0, 40.0), (1, 40.0), (3, 40.0), (1, 3.0)])
+def test_a_pause_without_making_up_is_no_stand_still(made_up: int, pause_s: float) -> None:
+    assert findings(jobmanager_stalled.RULE, stood_still(made_up, pause_s).facts()) == []

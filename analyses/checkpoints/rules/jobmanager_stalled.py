@@ -16,7 +16,10 @@ How it decides
 At least `taskmanagers` of the TaskManagers, and at least `share` of them, lose their heartbeat within
 `together`; a TaskManager that registers again under the same id was never gone, which raises the
 confidence. Or a checkpoint expires `overdue` (and `overdue-share` of the time-out) too late: the timer
-runs in the JobManager itself, and nobody else can hold it up. Pauses of `gap` intervals between checkpoints,
+runs in the JobManager itself, and nobody else can hold it up. Or, after a pause of `made-up-gap` intervals without a
+checkpoint in progress, `made-up` of the checkpoints that were due meanwhile are triggered within a single
+interval: the timer of triggers keeps to its rate, and makes up for what it missed while it stood still.
+Pauses of `gap` intervals between checkpoints,
 without a restart and without a checkpoint in progress, are a hint beside one of these, since sources
 that read a backlog may ask for them.
 
@@ -84,6 +87,14 @@ class Stalled(Limits):
     overdue_share: float = limit(
         0.25, "share", "of the time-out: what is observed of long ones is less exact"
     )
+    made_up: float = limit(
+        0.5,
+        "share",
+        "of the triggers that were due in the pause, and two at least: one follows by chance",
+    )
+    made_up_gap: float = limit(
+        3.0, "intervals", "a collection, or a pause between checkpoints, stretches a gap to two"
+    )
     gap: float = limit(
         10.0, "intervals", "a pause between checkpoints stretches a gap to two or three intervals"
     )
@@ -93,8 +104,9 @@ def judge(job: Job, limits: Stalled) -> Iterator[Finding]:
     """At most one finding per job."""
     lapses = _lapses(job, limits)
     overdue = _overdue(job, limits)
-    if lapses or overdue:
-        yield _finding(job, lapses, overdue, _gaps(job, limits), limits)
+    made_up = _made_up(job, limits)
+    if lapses or overdue or made_up:
+        yield _finding(job, lapses, overdue, _gaps(job, limits), made_up, limits)
 
 
 def _taskmanagers(job: Job) -> int:
@@ -207,6 +219,40 @@ def _gaps(job: Job, limits: Stalled) -> list[tuple[Checkpoint, Checkpoint]]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class MadeUp:
+    """A pause, and how many triggers followed it at once."""
+
+    before: Checkpoint
+    after: Checkpoint
+    triggers: int
+
+
+def _made_up(job: Job, limits: Stalled) -> list[MadeUp]:
+    """Pauses after which missed triggers were made up for."""
+    interval = job.interval_ms
+    if not interval:
+        return []
+    periodic = [c for c in job.in_order if c.triggered_us is not None and not c.is_savepoint]
+    found = []
+    for place, (before, after) in enumerate(pairwise(periodic), 1):
+        if before.run != after.run or after.id != before.id + 1:
+            continue
+        pause = _pause_ms(before, after)
+        if before.ended_us is None or pause < limits.made_up_gap * interval:
+            continue
+        due = pause / interval
+        soon = (after.triggered_us or 0) + interval * 1000
+        at_once = 0
+        for follower in periodic[place + 1 : place + 2 + int(due)]:
+            if follower.run != after.run or (follower.triggered_us or 0) >= soon:
+                break
+            at_once += 1
+        if at_once >= max(2, limits.made_up * (due - 1)):
+            found.append(MadeUp(before, after, at_once + 1))
+    return found
+
+
 def _pause_ms(before: Checkpoint, after: Checkpoint) -> float:
     return ((after.triggered_us or 0) - (before.ended_us or before.triggered_us or 0)) / 1000
 
@@ -216,14 +262,17 @@ def _finding(
     lapses: list[list[Incident]],
     overdue: list[Checkpoint],
     gaps: list[tuple[Checkpoint, Checkpoint]],
+    made_up: list[MadeUp],
     limits: Stalled,
 ) -> Finding:
-    votes = _votes(job, lapses, overdue, gaps, limits)
+    votes = _votes(job, lapses, overdue, gaps, made_up, limits)
     moments = [i.time_us for group in lapses for i in group if i.time_us is not None]
     moments += [c.ended_us for c in overdue if c.ended_us is not None]
+    moments += [one.before.ended_us or 0 for one in made_up]
+    moments += [one.after.triggered_us or 0 for one in made_up]
     recovered = job.completed_after(max(moments, default=0))
     state = State.RECOVERED if recovered else State.ONGOING
-    times = len(lapses) + len(overdue)
+    times = len(lapses) + len(overdue) + len(made_up)
     return of_job(
         job,
         subject=Subject(kind="process", job_id=job.key.job_id or None, job_name=job.name),
@@ -240,7 +289,7 @@ def _finding(
         explain="When most heartbeats lapse in the same round, it is the one who listens that stood "
         "still, or the network to it."
         if lapses
-        else "The timer of a checkpoint runs in the JobManager: that it fired so late is its own doing.",
+        else "The timers of checkpoints run in the JobManager: that they fired so late is its own doing.",
         measurements=(
             measured(
                 "heartbeats-together",
@@ -254,6 +303,8 @@ def _finding(
         evidence=cite(
             [(i.ref, i.time_us) for group in lapses for i in group]
             + [(c.end_ref, c.ended_us) for c in overdue]
+            + [(c.end_ref or c.trigger_ref, c.ended_us) for c in (one.before for one in made_up)]
+            + [(c.trigger_ref, c.triggered_us) for c in (one.after for one in made_up)]
             + [(c.trigger_ref, c.triggered_us) for pair in gaps for c in pair]
         ),
         ranked=True,
@@ -267,8 +318,10 @@ def _votes(
     lapses: list[list[Incident]],
     overdue: list[Checkpoint],
     gaps: list[tuple[Checkpoint, Checkpoint]],
+    made_up: list[MadeUp],
     limits: Stalled,
 ) -> tuple[Vote, ...]:
+    longest = max(made_up, key=lambda one: _pause_ms(one.before, one.after), default=None)
     return votes_for(
         {
             "heartbeats-together": f"{len({i.taskmanager for i in lapses[-1]})} heartbeats lapsed "
@@ -280,6 +333,11 @@ def _votes(
             f"{say.duration(max(_took_ms(c) for c in overdue))}, with a time-out of "
             f"{say.duration(job.timeout_ms)}"
             if overdue
+            else None,
+            "triggers-made-up": "nothing was triggered for "
+            f"{say.duration(_pause_ms(longest.before, longest.after))}, then {longest.triggers} "
+            f"checkpoints within an interval of {say.duration(job.interval_ms)}"
+            if longest is not None
             else None,
             "gap-in-triggers": "nothing was triggered for "
             f"{say.duration(max(_pause_ms(*pair) for pair in gaps))} ({len(gaps)}×)"
@@ -310,6 +368,11 @@ RULE: Final = Rule(
         Signal("registered-again", 1, "the same TaskManagers register again soon after"),
         Signal(
             "expiry-overdue", 2, "a checkpoint expired long after its time-out: its timer came late"
+        ),
+        Signal(
+            "triggers-made-up",
+            3,
+            "the triggers that were due in a pause follow all at once: the timer itself stood still",
         ),
         Signal(
             "gap-in-triggers", 1, "no checkpoint was triggered for many intervals, without cause"
