@@ -215,3 +215,47 @@ def test_a_weak_vote_does_not_outrank_who_is_proven() -> None:
     assert (culprits[0].subject.job_id, culprits[0].subject.task) == ("a" * 32, "aggregate")
     alone = judge(outcomes, weak.key).culprits
     assert [c.confidence for c in alone] == [Confidence.LOW]
+
+
+def test_a_hot_key_and_a_failing_snapshot_are_both_named() -> None:
+    """Every other checkpoint is declined by one subtask, the others expire for another one."""
+    job = Bench(interval_s=30, timeout_s=60)
+    job.completes(5)
+    expired = []
+    for _ in range(4):
+        (declined,) = job.declined()
+        job.refuses(declined, "enrich", 2, "java.io.IOException: cannot encode amount")
+        expired += job.expires()
+    expired += job.expires(4)
+    stuck(job, expired, THEN)
+    hot(job, expired, THEN)
+    outcomes = outcomes_of(RULES, job.facts())
+    assert {
+        (c.code, c.subject.task, c.subject.subtask_index) for c in judge(outcomes).culprits
+    } == {
+        ("CP301", "enrich", 2),
+        ("CP201", "aggregate", 3),
+    }
+    (job_data,) = checkpoint_data(job.facts(), outcomes)
+    assert [(e.first_checkpoint, e.expired) for e in job_data.episodes] == [(6, 8)]
+
+
+@pytest.mark.parametrize("lasted_s", [0.5, 0.8, 0.97])
+def test_checkpoints_that_take_most_of_a_tight_interval_are_well(lasted_s: float) -> None:
+    job = Bench(interval_s=1.0, timeout_s=60)
+    job.completes(200, lasted_s=lasted_s)
+    found = judge(outcomes_of(RULES, job.facts()))
+    assert (found.verdict, found.culprits) == ("healthy", ())
+
+
+def test_a_planned_rescale_is_well() -> None:
+    job = Bench(interval_s=30, timeout_s=60)
+    job.completes(10)
+    job.aborted("Checkpoint Coordinator is suspending.")
+    job.happens("rescaled")
+    job.happens("job-restarting")
+    job.happens("restored")
+    job.happens("job-running")
+    job.completes(10, lasted_s=6)
+    found = judge(outcomes_of(RULES, job.facts()))
+    assert (found.verdict, found.culprits) == ("healthy", ())

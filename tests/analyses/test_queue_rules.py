@@ -497,3 +497,13 @@ def test_one_sample_more_is_no_more_data_where_there_are_few() -> None:
     more = replace(sample, samples=3, increases={**sample.increases, "records_in": 2000.0})
     job = replace(job, samples={**job.samples, key: (more,)})
     assert judged(job).cause != "data-skew"
+
+
+def test_bursts_that_saturate_everybody_alike_name_nobody() -> None:
+    """Ten seconds in each half minute everybody is busy and waits; between nobody is."""
+    bench = Queues(minutes=8)
+    for task in ("Source: orders", "enrich"):
+        bench.says(task, back_pressured=300.0, is_back_pressured=0.3, idle=450.0, busy=250.0)
+    bench.says("aggregate", busy=500.0, idle=500.0, input_queue=6.0, in_pool=0.4)
+    found = judged(bench.job())
+    assert (found.verdict, found.culprits) == (Verdict.HEALTHY, ())
