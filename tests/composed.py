@@ -57,6 +57,10 @@ def later(job: JobFacts, shift_us: int, ids: int) -> JobFacts:
             replace(load, first_us=moved(load.first_us), last_us=moved(load.last_us))
             for load in job.loads
         ),
+        garbage=tuple(
+            replace(item, first_us=item.first_us + shift_us, last_us=item.last_us + shift_us)
+            for item in job.garbage
+        ),
         incidents=tuple(
             replace(
                 i,
@@ -110,6 +114,7 @@ def one_after_the_other(first: JobFacts, second: JobFacts, *, healed: bool) -> C
                 graph=_same(first.graph, more.graph),
                 subtask_checkpoints=(*first.subtask_checkpoints, *more.subtask_checkpoints),
                 loads=(*first.loads, *more.loads),
+                garbage=(*first.garbage, *more.garbage),
                 incidents=(*before, *more.incidents),
                 last_us=more.last_us,
             ),
