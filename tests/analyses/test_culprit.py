@@ -555,3 +555,45 @@ def test_back_pressure_that_ends_out_of_sight_is_not_healthy() -> None:
     (answer,) = said_by(checkpoint_culprit.RULE, job.facts())
     assert isinstance(answer, Inconclusive)
     assert answer.remedy == "add the logs of the TaskManagers that are missing"
+
+
+# --- sources --------------------------------------------------------------------------------------
+
+
+def late_source(count: int = 4, **idle: Any) -> Bench:
+    """A source's acknowledgement comes first, those of all behind it in one burst."""
+    job, expired = sick("1.14.6", count=count)
+    for checkpoint in expired:
+        job.is_late(checkpoint, "Source: orders", 1, 7.0)
+        downstream_late(job, checkpoint, "enrich", "aggregate", "Sink: deliver", after_s=7.05)
+    job.loaded(**({"busy": 20.0, "idle": 980.0} | idle))
+    return job
+
+
+def test_a_source_that_all_others_wait_for_holds_the_lock() -> None:
+    found = judged(late_source())
+    assert (found.suspect, found.cause) == (Suspect("Source: orders", 1), "checkpoint-lock-held")
+    assert found.confidence is not Confidence.LOW
+    assert signals(found)["first-source"] == 2
+
+
+def test_a_source_behind_back_pressure_is_a_victim() -> None:
+    pressed = late_source()
+    pressed.loaded(
+        {
+            ("Source: orders", None): {"busy": None, "idle": 0.0, "back_pressured": 900.0},
+            ("enrich", 2): {"busy": 995.0, "idle": 5.0},
+        }
+    )
+    found = asked(pressed).conviction
+    assert found is None or found.suspect.task != "Source: orders"
+
+
+def test_without_metrics_a_late_source_may_wait_for_others() -> None:
+    unknown = late_source()
+    unknown.loads.clear()
+    assert nobody(unknown)
+
+
+def test_one_late_message_of_a_source_is_an_accident() -> None:
+    assert nobody(late_source(count=1))

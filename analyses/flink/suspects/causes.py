@@ -29,7 +29,7 @@ from flowdiag.analyses.flink.pressure import (
 )
 from flowdiag.analyses.flink.suspects.acknowledgements import Shape
 from flowdiag.analyses.flink.suspects.case import Case, Suspect, at_the_abort, sync_share
-from flowdiag.analyses.flink.suspects.signals import SNAPSHOT_SHARE, skew
+from flowdiag.analyses.flink.suspects.signals import SNAPSHOT_SHARE, nobody_works, skew
 
 CONVICTS_OF: Final = (
     "data-skew",
@@ -40,6 +40,7 @@ CONVICTS_OF: Final = (
     "slow-sync-snapshot",
     "slow-async-snapshot",
     "garbage-collection",
+    "checkpoint-lock-held",
 )
 """Every cause that `diagnose` can name."""
 
@@ -235,6 +236,14 @@ def _stuck(part: Part) -> Diagnosis | None:
     return None
 
 
+def _holds_lock(part: Part) -> Diagnosis | None:
+    """A source that is first to acknowledge late, while nobody is busy or waits."""
+    source = part.key.task in part.case.topology.sources
+    if not source or part.shape is Shape.SLOW_SNAPSHOT or not nobody_works(part.case):
+        return None
+    return Diagnosis("checkpoint-lock-held", "barrier")
+
+
 def _alone(part: Part) -> Diagnosis | None:
     """It is all that its task has."""
     if part.size == 1 and part.awaited:
@@ -252,6 +261,7 @@ QUESTIONS: Final[tuple[Callable[[Part], Diagnosis | None], ...]] = (
     _hang,
     _dear,
     _stuck,
+    _holds_lock,
     _alone,
 )
 """In the order in which they decide."""

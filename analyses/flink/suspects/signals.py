@@ -18,6 +18,7 @@ from flowdiag.analyses.flink.episodes import incidents
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.flink.placement import Pattern, SubtaskKey
 from flowdiag.analyses.flink.pressure import (
+    BUSY,
     COSTLY,
     ENOUGH_SAMPLES,
     FULL,
@@ -34,7 +35,7 @@ from flowdiag.analyses.flink.pressure import (
     records_ratio,
     stalled,
 )
-from flowdiag.analyses.flink.suspects.acknowledgements import Reading
+from flowdiag.analyses.flink.suspects.acknowledgements import Reading, late_messages
 from flowdiag.analyses.flink.suspects.case import Case, Suspect, at_the_abort, sync_share
 from flowdiag.analyses.rule import Signal
 
@@ -163,6 +164,15 @@ SIGNALS: Final[tuple[Signal, ...]] = (
         ),
     ),
     Signal(
+        "first-source",
+        2,
+        (
+            "the same subtask of a source is the first to acknowledge late, or the only one, in two "
+            "checkpoints and three quarters of those with late messages, while metrics show nobody who is "
+            "busy or waits: it holds the checkpoint lock, or is stuck in a fetch"
+        ),
+    ),
+    Signal(
         "garbage-collection",
         2,
         (
@@ -225,6 +235,7 @@ HALF_FULL: Final = 0.5
 _SURE: Final = 0.01
 # So many failed checkpoints at the beginning of a spell show where the trouble began.
 _FIRST: Final = 3
+_OFTEN: Final = 2  # checkpoints: one alone is an accident
 _WEIGHTS: Final = {signal.name: signal.weight for signal in SIGNALS}
 
 
@@ -629,6 +640,49 @@ def placement_signal(case: Case) -> Iterator[Accusation]:
         )
 
 
+def first_source(case: Case) -> Iterator[Accusation]:
+    """A source whose own acknowledgement all others were waiting for."""
+    if not nobody_works(case):
+        return
+    late, firsts, told = late_messages(case.job), Counter[SubtaskKey](), 0
+    refs: defaultdict[SubtaskKey, list[Ref]] = defaultdict(list)
+    for checkpoint in case.expired:
+        identity = (checkpoint.run, checkpoint.id)
+        times = late.times.get(identity)
+        if not times:
+            continue
+        told += 1
+        first = min(times, key=lambda key: (times[key], key))
+        if first.task in case.topology.sources:
+            firsts[first] += 1
+            refs[first].append(late.refs[identity][first])
+    for key, often in firsts.items():
+        if often >= _OFTEN and often * 4 >= told * 3:
+            yield Accusation(
+                signal="first-source",
+                weight=_WEIGHTS["first-source"],
+                suspects=frozenset({Suspect.of(key)}),
+                says=f"{case.name(Suspect.of(key))} was the first to acknowledge late in {often} of "
+                f"{say.plural(told, 'checkpoint')}, and nobody is busy or waits",
+                about=f"the first late in {often} of {say.plural(told, 'checkpoint')} while nobody is busy",
+                refs=tuple(refs[key]),
+            )
+
+
+def nobody_works(case: Case) -> bool:
+    """Whether metrics of a span show that nobody is busy or waits; False without metrics."""
+    measured = [load for load in case.loads.values() if load.sampled and load.busy is not None]
+    return (
+        bool(measured)
+        and not any(
+            load.waits or (load.busy or 0.0) >= BUSY
+            for load in case.loads.values()
+            if load.sampled and load.key.task not in case.topology.sources
+        )
+        and not any(load.waits and load.wait_measured for load in case.loads.values())
+    )
+
+
 def garbage_collection(case: Case) -> Iterator[Accusation]:
     """A TaskManager that stands still to collect garbage."""
     for name, found in sorted(case.collecting.items()):
@@ -699,6 +753,7 @@ SPEAKERS: Final[tuple[Callable[[Case], Iterable[Accusation]], ...]] = (
     same_taskmanager,
     placement_signal,
     garbage_collection,
+    first_source,
     stuck_stack,
 )
 
