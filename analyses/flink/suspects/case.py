@@ -176,7 +176,7 @@ class Collecting:
     """A TaskManager that spends its time collecting garbage."""
 
     share: float
-    refs: tuple[Ref, ...]
+    refs: tuple[Cited, ...]
 
 
 def _collecting(job: JobFacts, episode: Episode) -> dict[str, Collecting]:

@@ -645,7 +645,7 @@ def first_source(case: Case) -> Iterator[Accusation]:
     if not nobody_works(case):
         return
     late, firsts, told = late_messages(case.job), Counter[SubtaskKey](), 0
-    refs: defaultdict[SubtaskKey, list[Ref]] = defaultdict(list)
+    refs: defaultdict[SubtaskKey, list[Cited]] = defaultdict(list)
     for checkpoint in case.expired:
         identity = (checkpoint.run, checkpoint.id)
         times = late.times.get(identity)
