@@ -25,7 +25,7 @@ from flowdiag.analyses.checkpoints.rules import slow_checkpoint_storage as stora
 from flowdiag.analyses.checkpoints.rules import slow_finalization as metadata_write
 from flowdiag.analyses.finding import Confidence, Finding, Inconclusive, Severity, State
 from flowdiag.analyses.flink.crises import crises
-from flowdiag.analyses.flink.job import ClusterFacts, Incident
+from flowdiag.analyses.flink.job import ClusterFacts, Incident, Setting
 from flowdiag.analyses.report.build import judge
 from flowdiag.analyses.rule import Rule
 
@@ -618,6 +618,15 @@ def test_triggers_that_are_made_up_for_are_a_jobmanager_that_stood_still() -> No
     assert "nothing was triggered for 42.9 s, then 14 checkpoints" in found.title
     outcomes = outcomes_of(CHECKPOINT_RULES, job.facts())
     assert [c.code for c in judge(outcomes).culprits] == ["CP305"]
+
+
+def test_made_up_triggers_are_seen_where_nobody_tells_the_interval() -> None:
+    """Many short gaps are no short interval."""
+    facts = stood_still(13).facts()
+    (job,) = facts.jobs
+    quartile = Setting(job=job.key, key="observed.interval_ms", value="50", source="observed")
+    unknown = replace(facts, jobs=(replace(job, settings=(quartile,)),))
+    assert one(jobmanager_stalled.RULE, unknown).cause == "jobmanager-stalled"
 
 
 @pytest.mark.parametrize(("made_up", "pause_s"), [(0, 40.0), (1, 40.0), (3, 40.0), (1, 3.0)])

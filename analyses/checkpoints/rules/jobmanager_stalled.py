@@ -43,6 +43,7 @@ from typing import Final
 
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.episodes import beginnings
+from flowdiag.analyses.flink.judging import INTERVAL_KEYS, setting, trigger_gaps_ms
 from flowdiag.analyses.flink.kit import (
     Checkpoint,
     ClusterFacts,
@@ -70,6 +71,7 @@ from flowdiag.analyses.flink.kit import (
     votes_for,
     weigh,
 )
+from flowdiag.analyses.flink.pressure import median
 from flowdiag.analyses.flink.silences import heard_until
 
 
@@ -228,9 +230,17 @@ class MadeUp:
     triggers: int
 
 
+def _rate_ms(job: Job) -> float | None:
+    """The interval as configured, else the usual gap: the short ones are those that are in question."""
+    known = setting(job, *INTERVAL_KEYS)
+    if known is not None and known.source != "observed":
+        return job.interval_ms
+    return median(trigger_gaps_ms(job.checkpoints)) or None
+
+
 def _made_up(job: Job, limits: Stalled) -> list[MadeUp]:
     """Pauses after which missed triggers were made up for."""
-    interval = job.interval_ms
+    interval = _rate_ms(job)
     if not interval:
         return []
     periodic = [c for c in job.in_order if c.triggered_us is not None and not c.is_savepoint]
@@ -336,7 +346,7 @@ def _votes(
             else None,
             "triggers-made-up": "nothing was triggered for "
             f"{say.duration(_pause_ms(longest.before, longest.after))}, then {longest.triggers} "
-            f"checkpoints within an interval of {say.duration(job.interval_ms)}"
+            f"checkpoints within an interval of {say.duration(_rate_ms(job))}"
             if longest is not None
             else None,
             "gap-in-triggers": "nothing was triggered for "
