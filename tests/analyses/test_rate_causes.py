@@ -737,3 +737,13 @@ def test_a_query_that_ends_by_itself_once_all_is_read_is_healthy() -> None:
     assert w.verdict(breathless([20] * 11 + [5], events=(over,))) == "healthy"
     stopped = w.record(kind="spark_query", what="terminated", run_id="r", at=end_ms + 2500)
     assert w.verdict(breathless([20] * 11 + [5], events=(stopped,))) == "inconclusive"
+
+
+@pytest.mark.parametrize(("busy_ms", "told"), [(2900, "the job itself"), (90, "while no job runs")])
+def test_the_time_of_a_batch_without_a_job_is_not_the_job(busy_ms: int, told: str) -> None:
+    triggers = [
+        w.trigger(n, 3000, time_us=(w.T0 + n * 3000) * 1000, work=Work(jobs=1, busy_ms=busy_ms))
+        for n in range(20)
+    ]
+    (finding,) = found(w.application(queries=(w.query(triggers),)), "RT401")
+    assert told in finding.explain

@@ -116,6 +116,8 @@ def judge(assessed: Assessed, limits: Late) -> Iterator[Finding | Inconclusive]:
 def _cannot_tell(assessed: Assessed, query: QueryFacts, state: StreamState) -> Inconclusive:
     if query.real_time is None and "real-time" in state.because:
         reason, remedy = f"{query.called}: {state.because}", "--real-time or --no-real-time"
+    elif state.interval_ms is None and len(query.triggers) >= present.FEW:
+        reason, remedy = f"{query.called}: {state.because}", "--trigger-interval"
     else:
         reason, remedy = f"{state.because} of {query.called}", "a longer event log or driver log"
     return Inconclusive(reason=reason, remedy=remedy, job=assessed.key)
@@ -146,6 +148,8 @@ def _finding(
     eaten, explain = eaten_by(late), ""
     if eaten is not None:
         what = _PARTS.get(eaten[0], (eaten[0], None))[0]
+        if eaten[0] == "addBatch" and _outside_jobs(late):
+            what = "what the sink does while no job runs"
         explain = f"{say.percent(eaten[1])} of the time goes to {what} ({eaten[0]})."
     return of_triggers(
         assessed,
@@ -163,6 +167,16 @@ def _finding(
         ranked=True,
         actions=tuple(_actions(assessed, state, late, eaten)),
     )
+
+
+def _outside_jobs(late: Sequence[Trigger]) -> bool:
+    """Whether no Spark job runs in most of what the triggers spend on their batches."""
+    told = [
+        (t.durations["addBatch"], t.work.busy_ms)
+        for t in late
+        if t.work is not None and t.work.busy_ms is not None and t.durations.get("addBatch")
+    ]
+    return sum(busy for _, busy in told) * 2 < sum(lasted for lasted, _ in told)
 
 
 def _measurements(state: StreamState, late: Sequence[Trigger]) -> Iterator[Measurement]:
