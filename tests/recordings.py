@@ -67,6 +67,7 @@ RARELY = (
     "async-failure",
     "stop-with",
     "two-jobs",
+    "frozen-jobmanager",
     "pressed-",
     "flink/1.14.6",
 )

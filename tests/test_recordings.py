@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,8 @@ def _rare(recording: Recording) -> list[pytest.MarkDecorator]:
 of_each_recording = pytest.mark.parametrize(
     "recording", [pytest.param(each, id=each.name, marks=_rare(each)) for each in ALL]
 )
+# A queue goes on holding barriers up until it is empty.
+SLACK_MS = 30_000
 # One scenario of each version stands for the others where only the files differ that are there.
 USUAL = "/hot-key"
 
@@ -175,6 +178,32 @@ def test_verdict_cause_and_culprit(
         subject = job.culprits[0].subject
         named = {key: getattr(subject, key) for key in expected["culprit"]}
         assert named == {key: value for key, value in expected["culprit"].items()}
+
+
+@pytest.mark.parametrize(
+    "recording",
+    [
+        pytest.param(each, id=each.name, marks=_rare(each))
+        for each in ALL
+        if any(period["task"] for job in each.jobs for period in job.get("periods", ()))
+    ],
+)
+def test_everybody_is_named_for_their_own_time(
+    recording: Recording, report_of: Callable[[Recording], Report]
+) -> None:
+    """Who held checkpoints up, one after the other, while they had their fault or right behind it."""
+    by_id = {job.job_id: job for job in report_of(recording).data.jobs or ()}
+    for truth in recording.jobs:
+        told = [e for e in by_id[truth["job"]["job_id"]].episodes if e.subject is not None]
+        assert [(e.subject.task, e.subject.subtask_index, e.cause) for e in told if e.subject] == [
+            (period["task"], period["subtask_index"], period["cause"])
+            for period in truth["periods"]
+        ]
+        for episode, period in zip(told, truth["periods"], strict=True):
+            assert episode.first_seen is not None
+            begun = datetime.fromisoformat(episode.first_seen).timestamp() * 1000
+            assert period["from"] - SLACK_MS < begun < period["until"] + SLACK_MS
+        assert [e.state for e in told] == ["recovered"] * (len(told) - 1) + ["ongoing"]
 
 
 @of_each_recording
