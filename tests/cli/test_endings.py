@@ -542,5 +542,5 @@ def test_a_live_server_is_collected_from(
     error, hint = capsys.readouterr().err.splitlines()
     assert error.endswith(": a live server, not a log")
     assert f"flowdiag collect {collector} http" in hint
-    assert f"then flowdiag {(command or ['checkpoints'])[0]} collected/" in hint
+    assert f"then flowdiag {(command or ['diagnose'])[0]} collected/" in hint
     assert "secret" not in error + hint

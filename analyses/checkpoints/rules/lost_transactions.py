@@ -131,7 +131,7 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
                 gap,
                 "ms",
                 timeout,
-                over=f"{len(job.concluded)} checkpoints",
+                over=say.plural(len(job.concluded), "checkpoint"),
             ),
         ),
         evidence=records_of((*sure, *hit)),

@@ -45,6 +45,7 @@ from flowdiag.analyses.rate.kit import (
     present,
     records_of,
     remedies,
+    say,
 )
 
 OPTION: Final = "spark.streaming.concurrentJobs"
@@ -100,7 +101,7 @@ def _finding(assessed: Assessed, missed: int, counted: int, limits: Overtaken) -
                 round(missed / counted, 3),
                 "share",
                 limits.share,
-                over=f"{counted} batches with records",
+                over=f"{say.plural(counted, 'batch', 'batches')} with records",
             ),
         ),
         evidence=records_of(late_window(assessed.app.completed)),

@@ -93,7 +93,11 @@ def _finding(
         count=slow.batches,
         measurements=(
             measured(
-                "share", round(share, 3), "share", limits.share, over=f"{slow.batches} batches"
+                "share",
+                round(share, 3),
+                "share",
+                limits.share,
+                over=say.plural(slow.batches, "batch", "batches"),
             ),
             measured("per-batch", round(mean), "ms"),
         ),

@@ -160,7 +160,7 @@ def _slow_writes(assessed: Assessed, limits: Outside) -> Iterator[Finding]:
                 round(median(took)),
                 "ms",
                 round(least),
-                over=f"{len(took)} checkpoints",
+                over=say.plural(len(took), "checkpoint"),
             ),
             action=Action(
                 text="Checkpoint less often (DStream.checkpoint), or to faster storage",
@@ -214,7 +214,7 @@ def _finding(
     recent = (app.last_us or 0) - last < limits.quiet * 1000 and len(told) > 1
     state = State.ONGOING if recent or fatal else State.RECOVERED
     units = len(app.batches) + sum(len(query.triggers) for query in app.queries)
-    count = measured("records", len(told), "records", over=f"{units} batches")
+    count = measured("records", len(told), "records", over=say.plural(units, "batch", "batches"))
     return of_application(
         assessed,
         subject=partition_subject(app, partition) if partition else None,

@@ -136,7 +136,7 @@ def _measurements(
     return (
         measured("ratio", round(ratio, 2), "ratio", limits.ratio, over=against),
         measured("slowest-task", longest, "ms"),
-        measured("record-share", rounded(share), "share", over=f"{tasks} tasks"),
+        measured("record-share", rounded(share), "share", over=say.plural(tasks, "task")),
     )
 
 
