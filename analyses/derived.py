@@ -12,6 +12,14 @@ from functools import wraps
 from typing import Any, Protocol, TypeVar
 
 
+class Answers(dict[Any, Any]):
+    """Answers by question. Facts that are kept in a file leave them behind: other code may answer otherwise."""
+
+    def __reduce__(self) -> tuple[type[Answers], tuple[()]]:
+        """Nothing of them is pickled."""
+        return Answers, ()
+
+
 class Remembering(Protocol):
     """Facts with a place for what follows from them; `dataclasses.replace` begins with an empty one."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
-from flowdiag.analyses.derived import once
+from flowdiag.analyses.derived import Answers, once
 from flowdiag.analyses.finding import Evidence, focused
 from flowdiag.analyses.keys import JobKey, Process, Ref
 from flowdiag.parsers.focus import Focus
@@ -287,7 +287,7 @@ class JobFacts:
     last_us: int | None = None
     garbage: tuple[Garbage, ...] = ()  # of the TaskManagers that run it
     # Of `flowdiag.analyses.derived.once`.
-    derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    derived: Answers = field(default_factory=Answers, init=False, repr=False, compare=False)
 
     @property
     def runs(self) -> int:
@@ -322,7 +322,7 @@ class ClusterFacts:
     has_jobmanager_log: bool = False
     has_rest: bool = False
     # Of `flowdiag.analyses.derived.once`.
-    derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    derived: Answers = field(default_factory=Answers, init=False, repr=False, compare=False)
 
 
 def unmangled(host: str | None) -> str | None:

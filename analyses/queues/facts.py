@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from flowdiag.analyses.derived import once
+from flowdiag.analyses.derived import Answers, once
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, SubtaskLoad
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.topology import Topology
@@ -139,7 +139,7 @@ class JobQueues:
     version_from: str | None = None
     gaps: tuple[str, ...] = ()
     # Of `flowdiag.analyses.derived.once`.
-    derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+    derived: Answers = field(default_factory=Answers, init=False, repr=False)
 
     @property
     def totals(self) -> tuple[SubtaskLoad, ...]:
