@@ -59,8 +59,9 @@ def test_the_smallest_setting_that_works(spark: SparkSession, folder: Path) -> N
     report = _diagnose([unpacked(folder)], spark)
     finding = report.findings[0]
     assert (finding.code, finding.cause) == ("MM201", "insufficient-network-buffers")
+    # The maximum is what holds it: a tenth of the memory is far more.
     assert (finding.actions[0].option, finding.actions[0].proposed) == (
-        "taskmanager.memory.network.min",
+        "taskmanager.memory.network.max",
         confirmed["expected"]["network"],
     )
     assert {row.segments for row in report.data.buffers or []} == {40}

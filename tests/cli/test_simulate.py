@@ -113,9 +113,10 @@ def test_costs_and_settings_of_a_report(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_what_comes_in_is_taken_from_the_report(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The two lines of the README: without --offered, what the report's batches took."""
+    monkeypatch.setenv("COLUMNS", "160")  # no cell of the table is folded
     path = tmp_path / "report.json"
     path.write_bytes(report_of(Settings(interval_ms=1000, back_pressure=False), RISING))
     report = json.loads(path.read_bytes())["data"]["applications"][0]["keeping"]

@@ -38,7 +38,9 @@ from typing import Final
 from flowdiag.analyses.rate.facts import Executor
 from flowdiag.analyses.rate.judging import receiver_subject
 from flowdiag.analyses.rate.kit import (
+    ApplicationFacts,
     Assessed,
+    Confidence,
     Finding,
     Inconclusive,
     Iterator,
@@ -218,6 +220,8 @@ def _gone(assessed: Assessed, lost: list[Executor], gone: list[Trouble], limits:
         + (_BY_WHOM if killed else ""),
         why=f"lost: {reason}" if reason else "lost",
         cause="out-of-memory" if memory else "executor-lost",
+        # A stop takes the executors away as well, and a log that is cut there tells no more.
+        confidence=Confidence.LOW if _ends_with(app, last) and not memory else Confidence.HIGH,
         rank=Rank.ROOT_CAUSE,
         first_us=first,
         last_us=last.removed_us,
@@ -232,6 +236,15 @@ def _gone(assessed: Assessed, lost: list[Executor], gone: list[Trouble], limits:
         actions=remedies("out-of-memory", app, "spark-overhead")
         if memory
         else remedies("executor-lost", app),
+    )
+
+
+def _ends_with(app: ApplicationFacts, lost: Executor) -> bool:
+    """Whether the loss is the last that is heard of the application, and no end is told."""
+    return (
+        app.ended_us is None
+        and lost.removed_us is not None
+        and (app.last_us or 0) - lost.removed_us < 1_000_000
     )
 
 

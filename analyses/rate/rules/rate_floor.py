@@ -35,6 +35,7 @@ from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.judging import fixed_cost, floor_share
 from flowdiag.analyses.rate.kit import (
     Assessed,
+    Confidence,
     Finding,
     Inconclusive,
     Iterator,
@@ -96,6 +97,8 @@ def _finding(assessed: Assessed, state: StreamState, held: list[Replay]) -> Find
         "are processed",
         why=f"lets in {rate_text(floor)} where {rate_text(able)} are processed",
         cause="rate-floor",
+        # Too few batches to tell what one costs with fewer records: it may cost as much.
+        confidence=Confidence.HIGH if state.line is not None else Confidence.LOW,
         rank=Rank.ROOT_CAUSE,
         count=sum(step.at_floor for one in held for step in one.steps),
         measurements=(
