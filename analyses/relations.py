@@ -191,6 +191,13 @@ RELATIONS: Final = (
         source="the restart strategy; flink.md 2.5",
     ),
     Relation(
+        rules=("CP301", "CP303", "MM201", "ST201", "ST104", "ST307"),
+        explain=("ST103",),
+        same_cause=True,
+        says="the submission fails with it",
+        source="the job's first failure is the answer to its submission; flink.md 3.3",
+    ),
+    Relation(
         rules=("ST102",),
         explain=("CP311", "ST101"),
         says="the job restarts after each failure",

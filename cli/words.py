@@ -507,6 +507,10 @@ def batch_counts(app: RateApplication) -> str:
 
 # What a command looks for, and what to give it, by the command's name.
 _WANTED: Final = {
+    "diagnose": (
+        "anything that a rule judges",
+        "give it logs of Flink or Spark, metrics, event logs, or what `flowdiag collect` saved",
+    ),
     "rate": (
         "a batch or a trigger",
         "give it an event log, the lines of `flowdiag listener`, or the driver's log",

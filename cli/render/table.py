@@ -53,12 +53,12 @@ def render(report: Report, page: Page) -> str:
 
 def _whole(report: Report, page: Page, clock: words.Clock) -> str:
     parts = [inputs_block(report, page, clock)]
-    told = report.tool.command == EVERYTHING
+    told = report.tool.command == EVERYTHING and bool(report.stories)
     if page.verbose or not told:
         parts += views.blocks(report, page, clock)
-    if told and report.stories:
+    if told:
         parts.append(stories_block(report, page, clock))
-    if report.findings and (page.verbose or not told or not report.stories):
+    if report.findings and (page.verbose or not told):
         parts.append(findings_block(report, page, clock))
     if page.verbose or not told:
         parts += views.outlook(report, page, clock)
