@@ -53,8 +53,10 @@ def render(report: Report, page: Page) -> str:
 
 def _whole(report: Report, page: Page, clock: words.Clock) -> str:
     parts = [inputs_block(report, page, clock)]
-    told = report.tool.command == EVERYTHING and bool(report.stories)
-    if page.verbose or not told:
+    everything = report.tool.command == EVERYTHING
+    told = everything and bool(report.stories)
+    # The tables of all topics at once may be more than there is room for; each command shows its own.
+    if page.verbose or not (told or (everything and page.terse == TERSEST)):
         parts += views.blocks(report, page, clock)
     if told:
         parts.append(stories_block(report, page, clock))

@@ -30,7 +30,7 @@ def stories_block(report: Report, page: Page, clock: words.Clock) -> RenderableT
     blocks: list[RenderableType] = [heading("Stories", str(len(report.stories)))]
     for number, story in enumerate(report.stories[:most], 1):
         # Whoever reads on wants less of each.
-        shorter = page if number == 1 else replace(page, terse=max(page.terse, 3))
+        shorter = page if number == 1 else replace(page, terse=max(page.terse, TERSEST - 1))
         told = _story(report, story, number, shorter, clock, paths, several, dated=dated)
         blocks += [*([Text()] if number > 1 else []), under(told)]
     blocks += map(under, more(len(report.stories) - most, "stories"))
@@ -68,6 +68,8 @@ def _story(
         *_followed(report, story, page),
         *_competing(report, story),
     ]
+    if number > 1 and page.terse == TERSEST:
+        return Group(head, under(line(words.brief(root.title))))
     table = aligned(
         (Text(label if n == 0 else "", "dim"), said)
         for label, lines in rows
