@@ -183,11 +183,15 @@ def fixed_cost(
 rate_text = say.rate  # what rules call it
 
 
+_WEEKS_MS: Final = 14 * 86_400_000.0
+
+
 def time_to(state: StreamState, limit_intervals: float) -> str | None:
-    """How long until the delay reaches so many intervals at the present slope; None if it does not grow."""
+    """How long until the delay reaches so many intervals at the present slope; None where it takes weeks or never does."""
     slope, interval, delay = state.waiting, state.interval_ms, state.delay_ms
     if slope is None or slope.slope <= 0 or not interval or delay is None:
         return None
     left = limit_intervals * interval - delay
     # The slope is per second of batch times; a batch is processed by its wait later.
-    return say.duration(left / slope.slope * (1 + slope.slope)) if left > 0 else None
+    takes_ms = left / slope.slope * (1 + slope.slope)
+    return say.duration(takes_ms) if 0 < takes_ms < _WEEKS_MS else None
