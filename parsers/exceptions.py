@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.flink.failures import failure_kind
 from flowdiag.parsers.messages import TaskName, parse_task
 
 _TEXT: Final = 4096  # characters of one exception that are looked at
@@ -156,12 +155,6 @@ def kind_of_class(name: str) -> str | None:
 def engine_of_class(name: str) -> str | None:
     """The engine at work where a class of exceptions comes up; None: either."""
     return next((one.engine for one in classes() if one.name == name), None)
-
-
-def kind_of_chain(chain: Sequence[str]) -> str | None:
-    """The kind of failure that a chain is, classified or not: `failure_kind` of all of it."""
-    found = classify(chain)
-    return found.kind if found is not None else failure_kind("\n".join(reversed(chain)))
 
 
 _OF_TASK = re.compile(
