@@ -23,11 +23,12 @@ from flowdiag.analyses.finding import RuleOutcome, Understood
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.names import with_names
 from flowdiag.analyses.options import Options
-from flowdiag.analyses.report.build import report_of
+from flowdiag.analyses.report.build import report_of, topic_of
 from flowdiag.analyses.report.wire import Data, Report, iso
 from flowdiag.analyses.rule import Rule, apply, not_assessed
 from flowdiag.analyses.span import Selection, Span, zone_of
 from flowdiag.analyses.topics import EVERYTHING
+from flowdiag.parsers.remarks import Kind, Remark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +81,7 @@ class Measured:
     splits: Sequence[Mapping[str, Any]] = ()
     processes: Sequence[Process] = ()
     understood: Sequence[Understood] = ()
-    notes: Sequence[tuple[int, str]] = ()
+    notes: Sequence[tuple[int, Remark]] = ()
 
 
 class Engine(Protocol):
@@ -201,7 +202,7 @@ class Topic:
         """Whether all that was judged is arithmetic about what somebody wants to configure."""
         return False
 
-    def notes(self, measured: Any, facts: Any, options: Options) -> Iterable[str]:
+    def notes(self, measured: Any, facts: Any, options: Options) -> Iterable[Remark]:
         """Warnings about the input as a whole.
 
         Args:
@@ -226,7 +227,7 @@ class Looked:
     sources: tuple[Source, ...]
     to_scan: tuple[Source, ...]
     asides: Mapping[str, Any]
-    notes: tuple[str, ...]
+    notes: tuple[Remark, ...]
 
     @property
     def needs_spark(self) -> bool:
@@ -339,6 +340,10 @@ def judged(
         assessed=any(part.assessed for part in parts),
         calculated=all(part.calculated for part in parts if part.assessed),
         understood=measured.understood,
+        topics=[
+            topic_of(part.name, part.outcomes, assessed=part.assessed, calculated=part.calculated)
+            for part in parts
+        ],
         asides=measured.notes,
         notes=(*looked.notes, *dict.fromkeys(note for part in parts for note in part.notes)),
         say=say,
@@ -359,13 +364,18 @@ def _nothing_read(
     command: str, topics: Sequence[Topic], looked: Looked, options: Options
 ) -> Report:
     """The report of inputs none of which can be read; it still says why, for each."""
+    outcomes = [_unjudged(topic, options) for topic in topics]
     return report_of(
         command,
         merged(topic.data(None, (), options, looked.sources) for topic in topics),
         options,
         sources=looked.sources,
-        outcomes=[outcome for topic in topics for outcome in _unjudged(topic, options)],
+        outcomes=[outcome for each in outcomes for outcome in each],
         assessed=False,
+        topics=[
+            topic_of(topic.name, each, assessed=False, calculated=False)
+            for topic, each in zip(topics, outcomes, strict=True)
+        ],
         notes=looked.notes,
     )
 
@@ -426,12 +436,13 @@ def _joined(parts: Sequence[Measured]) -> Measured:
 class Judged:
     """What came of one topic."""
 
+    name: str
     outcomes: Sequence[RuleOutcome]
     data: Data
     jobs: tuple[Named, ...]
     assessed: bool
     calculated: bool
-    notes: tuple[str, ...]
+    notes: tuple[Remark, ...]
 
 
 def judge(
@@ -451,12 +462,13 @@ def judge(
     outcomes = without(topic.rules, outcomes, options.choice)
     notes = tuple(topic.notes(everything, facts, options))
     return Judged(
+        name=topic.name,
         outcomes=outcomes,
         data=topic.data(seen, outcomes, options, sources),
         jobs=tuple(topic.jobs(facts)),
         assessed=elsewhere is None and topic.assessed(facts),
         calculated=elsewhere is None and topic.calculated(facts),
-        notes=notes if elsewhere is None or notes else (elsewhere,),
+        notes=notes if elsewhere is None or notes else (Remark(Kind.OUTSIDE, elsewhere),),
     )
 
 

@@ -27,6 +27,7 @@ class Relation:
     """One row.
 
     Args:
+        name: of the relation, kebab-case, for programs; rows that say the same have the same.
         causes: words of `causes.CAUSES`, any of which a finding convicts of to explain others.
         rules: codes of rules whose findings explain, whatever their cause; with `causes`: only these rules.
         explain: codes of the rules whose findings are explained.
@@ -37,6 +38,7 @@ class Relation:
         source: where it is written down: a section of the catalogue of messages, a class, a document.
     """
 
+    name: str
     causes: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     explain: tuple[str, ...]
@@ -96,6 +98,7 @@ _SLOW_BATCHES: Final = (
 # The first row that fits counts: what is particular stands before what is general.
 RELATIONS: Final = (
     Relation(
+        name="same-sickness",
         rules=("SK101", "SK102", "BP102", "BP104", "CP201", "CP202", "CP306"),
         explain=("CP201", "CP202", "CP306", "SK103", "SK105", "BP102", "BP104"),
         same_cause=True,
@@ -104,6 +107,7 @@ RELATIONS: Final = (
         source="one sickness in metrics and in acknowledgements; flink.md 1.2 and 7.3",
     ),
     Relation(
+        name="slow-machine",
         causes=("garbage-collection", "slow-taskmanager", "out-of-memory", "process-paused"),
         explain=("SK102", "SK105", "BP102", "BP104", "CP201", "CP202", "CP306"),
         shared=Shared.MACHINE,
@@ -111,42 +115,49 @@ RELATIONS: Final = (
         source="a pause of the JVM stops all its tasks; flink.md 5.3 (GarbageCollector) and 7.3",
     ),
     Relation(
+        name="back-pressure",
         causes=_SLOW,
         explain=("BP101", "BP103", "BP203", "BP204", "SK103", "SK106"),
         says="input fills up before it, and tasks upstream wait",
         source="credit-based flow control: no credit without a free buffer; flink.md 7.3",
     ),
     Relation(
+        name="late-barriers",
         causes=_LATE,
         explain=("CP101", "CP102", "CP104", "CP105", "CP106", "CP203"),
         says="barriers and acknowledgements come late",
         source="CheckpointCoordinator completes a checkpoint with the last acknowledgement; flink.md 1.1, 1.2",
     ),
     Relation(
+        name="checkpoint-lost",
         rules=("CP301", "CP302", "CP303", "CP308", "CP310", "MM301"),
         explain=("CP101", "CP103", "CP106", "CP107"),
         says="a checkpoint in flight fails with the task",
         source="CheckpointFailureManager and the failed task's decline; flink.md 1.4, 1.5",
     ),
     Relation(
+        name="where-time-goes",
         rules=("CP101", "CP104", "CP106"),
         explain=("CP102", "CP203"),
         says="where their time goes",
         source="start delay, alignment, snapshot and acknowledgement of CheckpointStats; flink.md 6.2",
     ),
     Relation(
+        name="tolerance-exceeded",
         rules=("CP101", "CP103"),
         explain=("CP304",),
         says="too many failed checkpoints fail the job",
         source="execution.checkpointing.tolerable-failed-checkpoints, CheckpointFailureManager; flink.md 1.4",
     ),
     Relation(
+        name="job-failed",
         rules=("CP304",),
         explain=("CP301", *_RESTARTS),
         says="the job is failed for it, and restarts",
         source="CheckpointFailureManager.FailJobCallback; flink.md 1.4",
     ),
     Relation(
+        name="process-lost",
         causes=("out-of-memory", "garbage-collection", "process-paused", "network"),
         rules=("MM301", "MM304", "CP303", "SK104", "ST305"),
         explain=("CP302", "CP303", "ST305", "MM304", "SK104"),
@@ -155,12 +166,14 @@ RELATIONS: Final = (
         source="HeartbeatManagerImpl, heartbeat.timeout; flink.md 3.6",
     ),
     Relation(
+        name="slots-missing",
         causes=("no-container", "worker-failed", "late-taskmanager", "taskmanager-lost"),
         explain=("ST201", "CP301"),
         says="slots are missing without it",
         source="NoResourceAvailableException after slot.request.timeout; flink.md 3.4",
     ),
     Relation(
+        name="tasks-lost",
         causes=("taskmanager-lost",),
         rules=("CP302",),
         explain=("ST305", "CP301", "ST301", *_RESTARTS),
@@ -168,6 +181,7 @@ RELATIONS: Final = (
         source="the failed region restarts from the last checkpoint; flink.md 2.5, 3.6",
     ),
     Relation(
+        name="tasks-cannot-start",
         causes=(
             "insufficient-network-buffers",
             "not-enough-slots",
@@ -185,12 +199,14 @@ RELATIONS: Final = (
         source="Task.doRun, ResultPartition.setup and the deployment's RPC; flink.md 3.6",
     ),
     Relation(
+        name="restarts",
         rules=("CP301", "CP303", "CP308", "CP310"),
         explain=_RESTARTS,
         says="the job restarts after each failure",
         source="the restart strategy; flink.md 2.5",
     ),
     Relation(
+        name="submission-fails",
         rules=("CP301", "CP303", "MM201", "ST201", "ST104", "ST307"),
         explain=("ST103",),
         same_cause=True,
@@ -198,12 +214,14 @@ RELATIONS: Final = (
         source="the job's first failure is the answer to its submission; flink.md 3.3",
     ),
     Relation(
+        name="restarts",
         rules=("ST102",),
         explain=("CP311", "ST101"),
         says="the job restarts after each failure",
         source="the restart strategy; flink.md 2.5",
     ),
     Relation(
+        name="jobmanager-unheard",
         causes=("jobmanager-stalled", "leadership-lost", "jobmanager-lost"),
         rules=("CP305", "ST304", "ST305"),
         explain=("CP301", "ST304", "ST305", "ST306", *_RESTARTS),
@@ -211,6 +229,7 @@ RELATIONS: Final = (
         source="heartbeat.timeout, akka.ask.timeout; flink.md 3.6",
     ),
     Relation(
+        name="buffers-short",
         causes=("network-memory",),
         rules=("BP202",),
         explain=("MM202",),
@@ -218,6 +237,7 @@ RELATIONS: Final = (
         source="NetworkBufferPool; flink.md 7.2",
     ),
     Relation(
+        name="tasks-suffer",
         causes=("out-of-memory", "executor-lost", "slow-executor", "blocks-lost"),
         rules=("RT304",),
         explain=("RT103", "RT104", "RT107", "RT303", "RT402", "RT409"),
@@ -225,36 +245,42 @@ RELATIONS: Final = (
         source="SparkListenerExecutorRemoved, SparkListenerTaskEnd; spark.md 5.3",
     ),
     Relation(
+        name="batch-repeated",
         rules=("RT103", "RT305", "RT402"),
         explain=("RT107", "RT409"),
         says="the batch is not finished, and is begun again",
         source="the offset log is written before the batch, the commit log after it; spark.md 4.3",
     ),
     Relation(
+        name="more-state",
         causes=("growing-state",),
         explain=("RT407",),
         says="there is more state to commit in every trigger",
         source="stateOperators of StreamingQueryProgress; spark.md 4.2",
     ),
     Relation(
+        name="slow-output-of-batch",
         causes=("fixed-cost", "slow-output"),
         explain=("RT309", "RT306"),
         says="the output takes the time, whatever a batch holds",
         source="SparkListenerJobEnd per output operation; spark.md 3.1",
     ),
     Relation(
+        name="batches-wait",
         causes=_SLOW_BATCHES,
         explain=("RT101", "RT106", "RT203", "RT401", "RT407"),
         says="batches take longer than the interval, and wait",
         source="JobScheduler runs one batch after the other; MicroBatchExecution; spark.md 2.1, 4.3",
     ),
     Relation(
+        name="rate-held-back",
         causes=("unstable-gains", "skewed-receiver"),
         explain=("RT101", "RT203"),
         says="the rate is held back for it",
         source="PIDRateEstimator, RateController; spark.md 1.2",
     ),
     Relation(
+        name="beside",
         causes=("overloaded", "throttled", "max-rate"),
         explain=("RT106", "RT306", "RT308"),
         says="seen beside it",

@@ -88,7 +88,7 @@ def flowdiag(
     \b
     Examples:
       flowdiag logs/
-      flowdiag diagnose logs/ eventlog/ --format json | jq '.stories[0]'
+      flowdiag diagnose logs/ eventlog/ --format json | jq '.summary.stories[0]'
       flowdiag checkpoints logs/
       flowdiag checkpoints jobmanager.log taskmanager-*.log.gz --since 2h
       flowdiag checkpoints logs/ --format json | jq .summary

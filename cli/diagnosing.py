@@ -25,7 +25,6 @@ from flowdiag.parsers.errors import (
     InputError,
     is_no_room,
     no_temporary_room,
-    text_of,
 )
 
 if TYPE_CHECKING:
@@ -390,7 +389,7 @@ def find(paths: Sequence[str], *, strict: bool, engine: str | None = None) -> Di
     if engine is not None:
         discovery = of_engine(discovery, engine)
     unreadable = [s for s in discovery.sources if (s.reason or "").startswith("unreadable")]
-    missing = [*discovery.errors, *(f"{source.name}: {source.reason}" for source in unreadable)]
+    missing = [*map(str, discovery.errors), *(f"{s.name}: {s.reason}" for s in unreadable)]
     none_left = len(unreadable) == len(discovery.sources)
     if missing and (none_left or strict):
         more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
@@ -419,11 +418,11 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
             raise no_temporary_room(error) from error
         if settings.format is Format.JSON:
             from flowdiag.analyses.report.build import failed_report
-            from flowdiag.analyses.report.redact import clean
+            from flowdiag.analyses.report.faults import fault_of
             from flowdiag.cli.output import render_report
 
-            told = clean(f"this is a bug in flowdiag: {type(error).__name__}: {text_of(error)}")
-            write_report(render_report(failed_report(command, told), settings), settings.output)
+            report = failed_report(command, fault_of(error))
+            write_report(render_report(report, settings), settings.output)
         raise
     damaged = [item for item in report.inputs if item.error]
     if settings.strict_inputs and damaged:

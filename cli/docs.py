@@ -19,6 +19,7 @@ from flowdiag.cli.app import app
 from flowdiag.cli.exit_codes import MEANINGS
 from flowdiag.cli.help import help_text
 from flowdiag.cli.manual import rules_document
+from flowdiag.parsers import remarks
 
 _BLOCK = re.compile(r"(<!-- (\w[\w-]*): generated -->\n).*?(<!-- /\2 -->)", re.DOTALL)
 
@@ -28,8 +29,8 @@ def documents(root: Path) -> Iterator[tuple[Path, str]]:
     yield root / "docs" / "rules.md", rules_document()
     yield root / "docs" / "actions.md", actions_document()
     yield root / "docs" / "report.schema.json", schema_text()
-    readme = root / "README.md"
-    yield readme, with_blocks(readme.read_text(encoding="utf-8"))
+    for page in (root / "README.md", root / "docs" / "reliability.md"):
+        yield page, with_blocks(page.read_text(encoding="utf-8"))
 
 
 def with_blocks(text: str) -> str:
@@ -37,7 +38,7 @@ def with_blocks(text: str) -> str:
 
     A block stands between `<!-- name: generated -->` and `<!-- /name -->`.
     """
-    blocks = {"help": _help(), "exit-codes": _exit_codes()}
+    blocks = {"help": _help(), "exit-codes": _exit_codes(), "warnings": _warnings()}
     return _BLOCK.sub(lambda hit: f"{hit[1]}{blocks[hit[2]]}{hit[3]}", text)
 
 
@@ -54,6 +55,11 @@ def _help() -> str:
 def _exit_codes() -> str:
     rows = "".join(f"| {int(code)} | {meaning} |\n" for code, meaning in MEANINGS.items())
     return f"| code | meaning |\n|--:|---|\n{rows}"
+
+
+def _warnings() -> str:
+    rows = "".join(f"| `{kind}` | {meaning} |\n" for kind, meaning in remarks.MEANINGS.items())
+    return f"| kind | what it is about |\n|---|---|\n{rows}"
 
 
 def main() -> int:

@@ -36,14 +36,15 @@ MEANINGS: Final = {
 def exit_code(report: Report, settings: Settings) -> ExitCode:
     """The exit code of a report.
 
-    Findings come first: what was found stays found, however much else could not be assessed.
+    Findings come first: what was found stays found, however much else could not be assessed. Where a fault of ours
+    kept anything from being assessed it is never 0.
     """
     threshold = settings.fail_on.severity
     if threshold is not None and any(
         finding.severity.weight >= threshold.weight for finding in report.findings
     ):
         return ExitCode.FOUND
-    if not report.summary.assessed:
+    if not report.summary.assessed or any(error.bug for error in report.errors):
         return ExitCode.NOT_ASSESSED
     if report.summary.verdict == "inconclusive" and not settings.allow_inconclusive:
         return ExitCode.NOT_ASSESSED

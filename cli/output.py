@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 
 from flowdiag.analyses.finding import Severity
-from flowdiag.analyses.report.wire import Note, Report, at_least
+from flowdiag.analyses.report.wire import Fault, Note, Report, at_least
 from flowdiag.analyses.say import plural
 from flowdiag.cli.console import can_show, say, wants_colour, width_of
 from flowdiag.cli.render import RENDERERS
@@ -42,9 +42,10 @@ def page_here(color: Color = Color.AUTO) -> Page:
 
 def tell(report: Report) -> None:
     """Warnings and errors of the run, on stderr, where every format leaves room for them."""
-    for kind, notes in (("warning", report.warnings), ("error", report.errors)):
-        for note in notes:
-            say(kind, _with_source(note), note.hint)
+    for note in report.warnings:
+        say("warning", _with_source(note), note.hint)
+    for fault in report.errors:
+        say("error", _with_source(fault), fault.hint)
     if not report.summary.assessed and not report.errors:
         read = sum(item.kind != "not-read" for item in report.inputs)
         lacking, remedy = nothing_to_diagnose(report)
@@ -56,5 +57,5 @@ def tell(report: Report) -> None:
         )
 
 
-def _with_source(note: Note) -> str:
-    return f"{note.source}: {note.message}" if note.source else note.message
+def _with_source(note: Note | Fault) -> str:
+    return f"{note.source}: {note.message}" if note.source is not None else note.message

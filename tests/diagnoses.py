@@ -34,9 +34,9 @@ def answer(truth: Mapping[str, Any], report: Report) -> str:
     """
     expected = [job["expected"] for job in truth.get("jobs", [truth])]
     sick = [each for each in expected if each["cause"]]
-    first = report.stories[0] if report.stories else None
+    first = report.summary.stories[0] if report.summary.stories else None
     if not sick:
-        settings = all(story.cause is None for story in report.stories)
+        settings = all(story.cause is None for story in report.summary.stories)
         if first is None or settings:
             return "right" if report.summary.verdict in ("healthy", "degraded") else "inconclusive"
         return f"wrong ({first.confidence})"

@@ -45,7 +45,7 @@ def test_the_first_story_is_the_true_one(
     )
     printed = table.render(report, Page(width=100))
     assert printed.count("\n") <= table.LINES
-    if report.stories:
+    if report.summary.stories:
         assert "Stories" in printed
 
 
@@ -57,8 +57,8 @@ def test_two_engines_in_one_folder_are_two_stories(spark: SparkSession) -> None:
     topics = tuple(map(topic, names_of(EVERYTHING, engines)))
     assert [each.name for each in topics] == ["checkpoints", "rate", "queues", "memory", "startup"]
     report = diagnose(topics, replace(found, sources=sources), lambda: spark, EVERY)
-    assert [story.cause for story in report.stories] == ["data-skew", "data-skew"]
-    assert report.stories[0].subject.task == "enrich"
-    assert report.stories[1].subject.query == "orders"
+    assert [story.cause for story in report.summary.stories] == ["data-skew", "data-skew"]
+    assert report.summary.stories[0].subject.task == "enrich"
+    assert report.summary.stories[1].subject.query == "orders"
     unread = {item.reason for item in report.inputs if item.kind == "not-read"}
     assert not [reason for reason in unread if reason and "flowdiag" in reason]

@@ -23,6 +23,7 @@ from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.wire import Data, iso
 from flowdiag.analyses.span import Span
+from flowdiag.parsers.remarks import Kind, Remark
 
 if TYPE_CHECKING:
     from flowdiag.analyses.engine.reading import Say
@@ -163,7 +164,9 @@ class Checkpoints(FlinkTopic):
             for job in facts.jobs
         )
 
-    def notes(self, measured: ClusterFacts, facts: ClusterFacts, options: Options) -> Iterable[str]:
+    def notes(
+        self, measured: ClusterFacts, facts: ClusterFacts, options: Options
+    ) -> Iterable[Remark]:
         """A warning where the inputs hold checkpoints, but none in the time that was asked for; holes; logs that lack."""
         yield from silence_notes(facts)
         yield from missing_inputs(measured)
@@ -175,9 +178,12 @@ class Checkpoints(FlinkTopic):
         ]
         known = [time_us for time_us in times if time_us is not None]
         if known and not any(job.checkpoints for job in facts.jobs):
-            yield (
+            yield Remark(
+                Kind.OUTSIDE,
                 "no checkpoint began in the time asked for: those of the inputs began from"
-                f" {iso(min(known))} to {iso(max(known))}"
+                f" {iso(min(known))} to {iso(max(known))}",
+                first_us=min(known),
+                last_us=max(known),
             )
 
 

@@ -8,11 +8,12 @@ from typing import Final
 from flowdiag.analyses import say
 from flowdiag.analyses.flink.episodes import episodes
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
+from flowdiag.parsers.remarks import Kind, Remark
 
 _NAMED: Final = 3
 
 
-def missing_inputs(facts: ClusterFacts) -> Iterator[str]:
+def missing_inputs(facts: ClusterFacts) -> Iterator[Remark]:
     """Logs of TaskManagers that ran something, and metrics of jobs that are sick.
 
     Where no TaskManager's log was given at all nothing is missing: then nobody wanted them.
@@ -27,15 +28,20 @@ def missing_inputs(facts: ClusterFacts) -> Iterator[str]:
         if given and 0 < len(lacking) < ran:
             shown = ", ".join(lacking[:_NAMED])
             more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
-            yield (
+            yield Remark(
+                Kind.NO_TASKMANAGER_LOG,
                 f"no log of {len(lacking)} of the {say.plural(ran, 'TaskManager')} that ran tasks{of}: "
-                f"{shown}{more}"
+                f"{shown}{more}",
             )
-        expired = any(episode.count(Status.EXPIRED) for episode in episodes(job))
+        expired = [episode for episode in episodes(job) if episode.count(Status.EXPIRED)]
         if logs and expired and not any(load.samples for load in job.loads):
-            yield (
+            times = [us for e in expired for us in (e.first_us, e.last_us) if us is not None]
+            yield Remark(
+                Kind.NO_METRICS,
                 f"the TaskManagers' logs hold no metrics{of} of the time in which checkpoints expired: "
-                "nothing tells who was busy or waited"
+                "nothing tells who was busy or waited",
+                first_us=min(times, default=None),
+                last_us=max(times, default=None),
             )
 
 

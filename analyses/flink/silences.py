@@ -15,6 +15,7 @@ from flowdiag.analyses.flink.episodes import beginnings
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
 from flowdiag.analyses.flink.judging import interval_ms
 from flowdiag.analyses.report.wire import iso
+from flowdiag.parsers.remarks import Kind, Remark
 
 # Checkpoints that are due and not logged: pauses stretch the time between two of them to two intervals.
 _MISSED = 3
@@ -111,16 +112,20 @@ def _without(span: Span, name: str, facts: ClusterFacts) -> Iterator[Span]:
         yield low, high
 
 
-def silence_notes(facts: ClusterFacts) -> Iterator[str]:
+def silence_notes(facts: ClusterFacts) -> Iterator[Remark]:
     """Warnings about times in which checkpoints were due and the JobManager's log has no record at all."""
     for silence in _of_jobmanagers(facts):
         lasted = silence.duration_ms or 0
         begun = silence.time_us or 0
         if any(_was_due(job, begun, begun + lasted * 1000) for job in facts.jobs):
-            yield (
-                f"the JobManager's log is silent from {iso(begun)} to {iso(begun + lasted * 1000)}"
+            ended = begun + lasted * 1000
+            yield Remark(
+                Kind.GAP,
+                f"the JobManager's log is silent from {iso(begun)} to {iso(ended)}"
                 f" ({say.duration(lasted)}), with checkpoints before and after: lines are missing, or"
-                " the JobManager stood still; nothing counts as waiting for that time"
+                " the JobManager stood still; nothing counts as waiting for that time",
+                first_us=begun,
+                last_us=ended,
             )
 
 

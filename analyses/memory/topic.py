@@ -21,6 +21,7 @@ from flowdiag.analyses.memory.rules import RULES
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.wire import Data
 from flowdiag.analyses.span import Span
+from flowdiag.parsers.remarks import Kind, Remark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -125,7 +126,9 @@ class Memory(FlinkTopic):
             process.observed or process.usage for process in facts.processes
         )
 
-    def notes(self, measured: MemoryFacts, facts: MemoryFacts, options: Options) -> Iterable[str]:
+    def notes(
+        self, measured: MemoryFacts, facts: MemoryFacts, options: Options
+    ) -> Iterable[Remark]:
         """Versions and options that Flink does not know, with the nearest one that it does."""
         versions = dict.fromkeys(p.version for p in facts.processes if p.version)
         if options.memory.version is not None:
@@ -134,15 +137,17 @@ class Memory(FlinkTopic):
             seen = version_of(version)
             if seen is not None and seen not in KNOWN_VERSIONS:
                 major, minor = nearest_version(seen)
-                yield (
+                yield Remark(
+                    Kind.UNKNOWN_VERSION,
                     f"there is no Flink {version} that flowdiag knows: calculated as"
-                    f" {major}.{minor}, the nearest one"
+                    f" {major}.{minor}, the nearest one",
                 )
         keys = {*options.memory.given, *(key for file in facts.files for key in file.read.options)}
         for key in sorted(keys):
             known = nearest_key(key)
             if known is not None:
-                yield f"Flink has no option {key}: did you mean {known}?"
+                told = f"Flink has no option {key}: did you mean {known}?"
+                yield Remark(Kind.UNKNOWN_OPTION, told)
 
 
 MEMORY: Final = Memory()

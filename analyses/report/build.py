@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -20,9 +19,10 @@ from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.advice import action_of, each_once, first_action
 from flowdiag.analyses.report.evidence import Key, Located
+from flowdiag.analyses.report.fingerprints import fingerprints
 from flowdiag.analyses.report.fitting import typed
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
-from flowdiag.analyses.report.redact import clean
+from flowdiag.analyses.report.redact import clean, printable
 from flowdiag.analyses.report.stories import stories_of
 from flowdiag.analyses.report.wire import (
     DOCUMENTS,
@@ -30,6 +30,7 @@ from flowdiag.analyses.report.wire import (
     Culprit,
     Data,
     Evidence,
+    Fault,
     Finding,
     FirstAction,
     Input,
@@ -37,10 +38,13 @@ from flowdiag.analyses.report.wire import (
     Note,
     Report,
     Rule,
+    Story,
     Subject,
     Suggestion,
     Summary,
     Tool,
+    Topic,
+    TopicStatus,
     Understood,
     Vote,
     iso,
@@ -49,6 +53,7 @@ from flowdiag.analyses.report.wire import (
 from flowdiag.analyses.stories import Story as Told
 from flowdiag.analyses.stories import tell
 from flowdiag.analyses.topics import EVERYTHING
+from flowdiag.parsers.remarks import Remark
 
 if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
@@ -67,8 +72,9 @@ def report_of(
     assessed: bool,
     calculated: bool = False,
     understood: Sequence[f.Understood] = (),
-    notes: Iterable[str] = (),
-    asides: Iterable[tuple[int, str]] = (),
+    topics: Sequence[Topic] = (),
+    notes: Iterable[Remark] = (),
+    asides: Iterable[tuple[int, Remark]] = (),
     say: Callable[[str], None] = lambda stage: None,
 ) -> Report:
     """Cite the evidence, describe the inputs, put the document together.
@@ -85,6 +91,7 @@ def report_of(
         assessed: whether the input held anything that the command judges.
         calculated: whether everything is arithmetic about what somebody wants to configure.
         understood: kinds of records, whichever command they are for.
+        topics: what came of each.
         notes: warnings about the input as a whole.
         asides: warnings about single inputs, by index.
         say: told the name of the stage, for progress.
@@ -107,6 +114,7 @@ def report_of(
         understood=understood,
         suggestions=_commands(command, sources, named) if untold else (),
         doubts=[f"{name}: nothing in it was understood" for name in unrecognised(inputs, named)],
+        topics=topics,
         warnings=_warnings(inputs, processes, notes, [*asides, *problems]),
         paths=typed(() if options.privacy.redact else named),
         privacy=options.privacy,
@@ -118,7 +126,7 @@ def _located(
     examples: Iterable[f.Understood],
     sources: Sequence[Source],
     processes: Iterable[Process],
-) -> tuple[dict[Key, Located], list[tuple[int, str]]]:
+) -> tuple[dict[Key, Located], list[tuple[int, Remark]]]:
     """The records that findings cite, and an example of each kind where that is all there is to show."""
     from flowdiag.analyses.report.evidence import locate
     from flowdiag.parsers.sources.open import open_source
@@ -146,17 +154,27 @@ def _commands(command: str, sources: Sequence[Source], named: Sequence[str]) -> 
 def _warnings(
     inputs: Sequence[Input],
     processes: Sequence[Process],
-    notes: Iterable[str],
-    asides: Iterable[tuple[int, str]],
+    notes: Iterable[Remark],
+    asides: Iterable[tuple[int, Remark]],
 ) -> list[Note]:
     """Warnings about the input as a whole, then about single inputs, by index."""
     from flowdiag.analyses.report.inputs import input_problems, missing_parts, unknown_days
 
     return [
-        *[Note(message=clean(text)) for text in notes],
+        *[_note(remark, remark.source) for remark in notes],
         *[*input_problems(inputs), *missing_parts(inputs), *unknown_days(inputs, processes)],
-        *[Note(message=clean(text), source=inputs[source].source) for source, text in asides],
+        *[_note(remark, inputs[source].source) for source, remark in asides],
     ]
+
+
+def _note(remark: Remark, source: str | None) -> Note:
+    return Note(
+        kind=remark.kind,
+        text=clean(remark.text),
+        source=printable(source) if source is not None else None,
+        since=iso(remark.first_us),
+        until=iso(remark.last_us),
+    )
 
 
 def _untold(outcomes: Sequence[RuleOutcome], *, assessed: bool) -> bool:
@@ -235,8 +253,9 @@ def build_report(
     doubts: Sequence[str] = (),
     understood: Sequence[f.Understood] = (),
     suggestions: Sequence[Suggestion] = (),
+    topics: Sequence[Topic] = (),
     warnings: Sequence[Note] = (),
-    errors: Sequence[Note] = (),
+    errors: Sequence[Fault] = (),
     paths: str = "PATH…",
     privacy: Privacy = LOCAL_USE,
 ) -> Report:
@@ -254,29 +273,34 @@ def build_report(
         calculated: whether everything is arithmetic about what somebody wants to configure.
         doubts: why it cannot be called healthy, though no rule found anything: what was not read.
         understood, suggestions: kinds of records; what would tell more, where the verdict needs it.
-        warnings, errors: about the run itself.
+        topics: what came of each.
+        warnings: about the inputs.
+        errors: what went wrong; with a bug of ours among them nothing is called healthy.
         paths: the inputs, as one types them for the next command.
         privacy: what log text to keep.
     """
     ordered = sorted(_pairs(outcomes), key=_report_order)
-    told = tell(_serious(ordered), _culprit_order)
+    marks = fingerprints(ordered, names)
+    told = _told(ordered)
+    by_finding = {id(finding): mark for (_, finding), mark in zip(ordered, marks, strict=True)}
     report = Report(
         schema=SCHEMA,
         tool=Tool(version=tool_version(), command=command),
         inputs=list(inputs),
         summary=_summary(
             outcomes,
-            doubts,
+            [*doubts, *(error.message for error in errors if error.bug)],
             told if command == EVERYTHING else None,
             assessed=assessed,
             calculated=calculated,
+            stories=stories_of(told, by_finding, subject_of, _culprit),
             understood=[_understood(kind, located, privacy) for kind in understood],
             suggestions=suggestions,
             first=first_action(_nearest(told, command), command, paths),
         ),
-        stories=stories_of(told, [finding for _, finding in ordered], subject_of),
+        topics=list(topics),
         rules=list(map(_rule, outcomes)),
-        findings=_findings(ordered, inputs, names, located, privacy),
+        findings=_findings(ordered, marks, inputs, located, privacy),
         data=data,
         warnings=list(warnings),
         errors=list(errors),
@@ -284,39 +308,40 @@ def build_report(
     return redacted(report) if privacy.redact else report
 
 
+def _told(pairs: Iterable[Pair]) -> list[Told]:
+    """What belongs together; of a culprit that moved the latest first."""
+    ranked = _ranked(pairs)
+    places = {id(finding): place for place, (_, finding) in enumerate(ranked)}
+    stories = tell(ranked, lambda pair: places[id(pair[1])])
+    return _latest_first(stories, lambda story: story.culprit)
+
+
 def _summary(
     outcomes: Sequence[f.RuleOutcome],
     doubts: Sequence[str],
-    stories: Sequence[Told] | None,
+    told: Sequence[Told] | None,
     *,
     assessed: bool,
     calculated: bool,
+    stories: list[Story],
     understood: list[Understood],
     suggestions: Sequence[Suggestion],
     first: FirstAction | None,
 ) -> Summary:
     """The answer: healthy only what was assessed, runs, and leaves no doubt.
 
-    With stories the cause is that of the first one, and each has one culprit.
+    With what is told the cause is that of the first one, and each has one culprit.
     """
     whole = judge(outcomes)
-    if stories is not None:
-        accused = [story.culprit for story in stories if story.culprit is not None]
+    if told is not None:
+        accused = [story.culprit for story in told if story.culprit is not None]
         whole = replace(
             whole,
-            cause=next((story.cause for story in stories if story.cause), None),
+            cause=next((story.cause for story in told if story.cause), None),
             culprits=_culprits(accused),
         )
-    heard = [outcome for outcome in outcomes if outcome.ignored is None]
-    untold = [item.reason for o in heard if o.core for item in o.inconclusive]
-    lacking = [outcome.lacking for outcome in outcomes if outcome.lacking]
-    ignored = [item.reason for o in outcomes if o.ignored for item in o.inconclusive]
-    reasons = [*doubts, *untold, *(() if assessed else lacking), *ignored]
-    verdict = whole.verdict
-    if verdict is f.Verdict.HEALTHY and (doubts or not assessed):
-        verdict = f.Verdict.INCONCLUSIVE
-    elif verdict is f.Verdict.HEALTHY and calculated:
-        verdict = f.Verdict.CALCULATED
+    reasons = [*doubts, *_reasons(outcomes, assessed=assessed)]
+    verdict = _settled(whole.verdict, doubted=bool(doubts) or not assessed, calculated=calculated)
     inconclusive = verdict is f.Verdict.INCONCLUSIVE
     return Summary(
         verdict=verdict,
@@ -325,8 +350,51 @@ def _summary(
         culprits=list(whole.culprits),
         assessed=assessed or any(outcome.findings for outcome in outcomes),
         reason=clean(reasons[0]) if inconclusive and reasons else None,
+        stories=stories,
         understood=understood,
         suggestions=[*suggestions, *(_wanted(outcomes) if inconclusive else ())],
+    )
+
+
+def _settled(verdict: f.Verdict, *, doubted: bool, calculated: bool) -> f.Verdict:
+    """The verdict on the findings, where nothing was found as much as can be said of that."""
+    if verdict is not f.Verdict.HEALTHY:
+        return verdict
+    if doubted:
+        return f.Verdict.INCONCLUSIVE
+    return f.Verdict.CALCULATED if calculated else verdict
+
+
+def _reasons(outcomes: Sequence[f.RuleOutcome], *, assessed: bool) -> list[str]:
+    """Why rules cannot tell, what the core rules say first."""
+    heard = [outcome for outcome in outcomes if outcome.ignored is None]
+    untold = [item.reason for o in heard if o.core for item in o.inconclusive]
+    lacking = [outcome.lacking for outcome in outcomes if outcome.lacking]
+    ignored = [item.reason for o in outcomes if o.ignored for item in o.inconclusive]
+    return [*untold, *(() if assessed else lacking), *ignored]
+
+
+def topic_of(
+    name: str, outcomes: Sequence[f.RuleOutcome], *, assessed: bool, calculated: bool
+) -> Topic:
+    """What came of one topic.
+
+    Args:
+        name: of the topic.
+        outcomes: of its rules.
+        assessed: whether the input held anything that it judges.
+        calculated: whether everything is arithmetic about what somebody wants to configure.
+    """
+    reasons = _reasons(outcomes, assessed=assessed)
+    nothing = not assessed and not any(outcome.findings for outcome in outcomes)
+    verdict = _settled(judge(outcomes).verdict, doubted=not assessed, calculated=calculated)
+    unsure = nothing or verdict is f.Verdict.INCONCLUSIVE
+    status = TopicStatus.INCONCLUSIVE if unsure else TopicStatus.ASSESSED
+    return Topic(
+        topic=name,
+        status=TopicStatus.NOTHING if nothing else status,
+        verdict=f.Verdict.INCONCLUSIVE if nothing else verdict,
+        reason=clean(reasons[0]) if unsure and reasons else None,
     )
 
 
@@ -355,7 +423,7 @@ def _wanted(outcomes: Iterable[f.RuleOutcome]) -> list[Suggestion]:
     ][:3]
 
 
-def failed_report(command: str, message: str, hint: str | None = None) -> Report:
+def failed_report(command: str, error: Fault) -> Report:
     """The document of a run that diagnosed nothing, so that `| jq` always has something to read."""
     return build_report(
         command=command,
@@ -365,7 +433,7 @@ def failed_report(command: str, message: str, hint: str | None = None) -> Report
         data=Data(),
         located={},
         assessed=False,
-        errors=[Note(message=message, hint=hint)],
+        errors=[error],
     )
 
 
@@ -416,8 +484,40 @@ def _judgement(pairs: Iterable[Pair], cannot_tell: bool) -> Judgement:
 
 
 def _ranked(pairs: Iterable[Pair]) -> list[Pair]:
-    """The findings that count, the nearest to the root first."""
-    return sorted(_serious(pairs), key=_culprit_order)
+    """The findings that count, the nearest to the root first; of a culprit that moved the latest first."""
+    return _latest_first(sorted(_serious(pairs), key=_culprit_order), lambda pair: pair)
+
+
+Item = TypeVar("Item")
+
+
+def _latest_first(items: Sequence[Item], accused: Callable[[Item], Pair | None]) -> list[Item]:
+    """The same order, but where one culprit was followed by another the latest stands first.
+
+    That is so where one rule accuses several of a kind, in one job and task, of the same. A weak vote for another one
+    proves no move.
+
+    Args:
+        items: findings or stories, ranked.
+        accused: who is accused in one of them; None: nobody.
+    """
+    moves: defaultdict[tuple[Any, ...], list[tuple[int, f.Finding]]] = defaultdict(list)
+    for place, item in enumerate(items):
+        outcome, x = accused(item) or (None, None)
+        if outcome and x and x.why and x.last_us and x.confidence is not f.Confidence.LOW:
+            about = x.subject
+            key = (outcome.code, x.job, x.cause, about.kind, about.task, about.query)
+            moves[key].append((place, x))
+    ordered = list(items)
+    for followed in moves.values():
+        latest = sorted(followed, key=lambda one: (_over(one[1]), -(one[1].last_us or 0)))
+        for (place, _), (other, _) in zip(followed, latest, strict=True):
+            ordered[place] = items[other]
+    return ordered
+
+
+def _over(finding: f.Finding) -> bool:
+    return finding.state is not f.State.ONGOING
 
 
 def _cannot_tell(outcome: f.RuleOutcome, job: JobKey | None) -> bool:
@@ -451,17 +551,25 @@ def _culprits(ranked: Iterable[Pair]) -> tuple[Culprit, ...]:
         if finding.why:
             culprits.setdefault(
                 subject,
-                Culprit(
-                    subject=subject,
-                    code=outcome.code,
-                    why=clean(finding.why),
-                    confidence=finding.confidence,
-                    state=finding.state,
-                    first_seen=iso(finding.first_us),
-                    last_seen=iso(finding.last_us),
-                ),
+                _culprit(outcome, finding),
             )
     return tuple(culprits.values())
+
+
+def _culprit(outcome: f.RuleOutcome, finding: f.Finding) -> Culprit:
+    subject = subject_of(finding.subject)
+    return Culprit(
+        subject=subject,
+        job_id=subject.job_id,
+        job_name=subject.job_name,
+        code=outcome.code,
+        cause=finding.cause,
+        why=clean(finding.why or ""),
+        confidence=finding.confidence,
+        state=finding.state,
+        first_seen=iso(finding.first_us),
+        last_seen=iso(finding.last_us),
+    )
 
 
 def _culprit_order(pair: Pair) -> tuple[Any, ...]:
@@ -471,7 +579,7 @@ def _culprit_order(pair: Pair) -> tuple[Any, ...]:
     """
     outcome, x = pair
     return (
-        x.state is not f.State.ONGOING,
+        _over(x),
         x.rank,
         x.confidence is f.Confidence.LOW,
         -x.severity.weight,
@@ -484,7 +592,7 @@ def _culprit_order(pair: Pair) -> tuple[Any, ...]:
 
 def _report_order(pair: Pair) -> tuple[Any, ...]:
     outcome, x = pair
-    return (-x.severity.weight, x.state is not f.State.ONGOING, x.rank, *_tie(outcome, x))
+    return (-x.severity.weight, _over(x), x.rank, *_tie(outcome, x))
 
 
 def _tie(outcome: f.RuleOutcome, finding: f.Finding) -> tuple[Any, ...]:
@@ -515,32 +623,31 @@ def _rule(outcome: f.RuleOutcome) -> Rule:
 
 def _findings(
     ordered: Sequence[Pair],
+    marks: Sequence[str],
     inputs: Sequence[Input],
-    names: Mapping[JobKey, str | None],
     located: Mapping[Key, Located],
     privacy: Privacy,
 ) -> list[Finding]:
     """The findings, each remedy at the first that has it."""
     return [
-        _finding(outcome, finding, elsewhere, inputs, names, located, privacy)
-        for (outcome, finding), elsewhere in each_once(ordered)
+        _finding(outcome, finding, mark, elsewhere, inputs, located, privacy)
+        for ((outcome, finding), elsewhere), mark in zip(each_once(ordered), marks, strict=True)
     ]
 
 
 def _finding(
     outcome: f.RuleOutcome,
     finding: f.Finding,
+    mark: str,
     elsewhere: list[str],
     inputs: Sequence[Input],
-    names: Mapping[JobKey, str | None],
     located: Mapping[Key, Located],
     privacy: Privacy,
 ) -> Finding:
-    name = (names.get(finding.job) if finding.job else None) or finding.subject.job_name
     return Finding(
         code=outcome.code,
         name=outcome.name,
-        fingerprint=fingerprint(outcome.code, name, finding.subject.task, finding.option),
+        fingerprint=mark,
         severity=finding.severity,
         state=finding.state,
         confidence=finding.confidence,
@@ -600,16 +707,6 @@ def subject_of(subject: f.Subject) -> Subject:
     values: dict[str, Any] = {name: getattr(subject, name) for name in Subject.__struct_fields__}
     plain: dict[str, Any] = {k: str(v) if isinstance(v, str) else v for k, v in values.items()}
     return Subject(**plain)
-
-
-def fingerprint(code: str, job_name: str | None, task: str | None, option: str | None) -> str:
-    """What stays the same when the same sickness comes back after a redeployment.
-
-    >>> fingerprint("CP101", "orders", None, None) == fingerprint("CP101", "orders", None, None)
-    True
-    """
-    parts = (code, job_name or "", task or "", option or "")
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 @lru_cache(maxsize=1)

@@ -21,6 +21,7 @@ from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.wire import DOCUMENTS
 from flowdiag.analyses.say import shorten
 from flowdiag.parsers.focus import Focus
+from flowdiag.parsers.remarks import Kind, Remark
 
 EXCERPT_CHARACTERS: Final = 500
 _CHUNK: Final = 1 << 20
@@ -51,7 +52,7 @@ def locate(
     open_stream: Callable[[int], BinaryIO],
     zones: Mapping[int, int] = MappingProxyType({}),
     kinds: Mapping[int, str] = MappingProxyType({}),
-) -> tuple[dict[Key, Located], list[tuple[int, str]]]:
+) -> tuple[dict[Key, Located], list[tuple[int, Remark]]]:
     """Find line and excerpt of every cited record.
 
     Args:
@@ -62,7 +63,7 @@ def locate(
         kinds: of the sources; one that is missing has lines.
 
     Returns:
-        What was found by source, offset and focus, and (source, message) for each source that could
+        What was found by source, offset and focus, and (source, remark) for each source that could
         not be read again: a file may have been rotated away since it was parsed. Its records are
         missing from the first part; nothing is raised.
     """
@@ -72,7 +73,7 @@ def locate(
     for item in evidence:
         cited[item.source][item.offset].add(item.focus)
     found: dict[Key, Located] = {}
-    problems: list[tuple[int, str]] = []
+    problems: list[tuple[int, Remark]] = []
 
     def read(source: int) -> list[tuple[Key, Located]]:
         kind, zone, wanted = kinds.get(source, "log"), zones.get(source), cited[source]
@@ -90,7 +91,8 @@ def locate(
             try:
                 found.update(reading.result())
             except Exception as error:  # noqa: BLE001 - codecs have errors of their own
-                problems.append((source, f"cannot be read again for line numbers: {error}"))
+                told = f"cannot be read again for line numbers: {error}"
+                problems.append((source, Remark(Kind.CHANGED, told)))
     return found, problems
 
 

@@ -12,6 +12,7 @@ from flowdiag.analyses.keys import Process
 from flowdiag.analyses.report.redact import clean, printable
 from flowdiag.analyses.report.wire import Input, Note, iso
 from flowdiag.analyses.report.wire import Process as WireProcess
+from flowdiag.parsers.remarks import Kind
 
 if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
@@ -53,7 +54,13 @@ def describe_inputs(
 def input_problems(inputs: Iterable[Input]) -> list[Note]:
     """Inputs that could not be read, or not to their end: warnings, errors with `--strict-inputs`."""
     return [
-        Note(message=item.error, source=item.source) for item in inputs if item.error is not None
+        Note(
+            kind=Kind.UNREADABLE if item.kind == NOT_READ else Kind.DAMAGED,
+            text=item.error,
+            source=item.source,
+        )
+        for item in inputs
+        if item.error is not None
     ]
 
 
@@ -72,7 +79,8 @@ def missing_parts(inputs: Iterable[Input]) -> list[Note]:
             more = f" and {len(gone) - MAX_SAMPLES} more" if len(gone) > MAX_SAMPLES else ""
             notes.append(
                 Note(
-                    message=f"of its rolled files some are not there: {shown}{more}",
+                    kind=Kind.MISSING_FILE,
+                    text=f"of its rolled files some are not there: {shown}{more}",
                     source=known[min(known)],
                 )
             )
@@ -101,7 +109,8 @@ def unknown_days(inputs: Sequence[Input], processes: Iterable[Process]) -> list[
     }
     return [
         Note(
-            message="prints times without a date, and nothing tells the day:"
+            kind=Kind.NO_TIME,
+            text="prints times without a date, and nothing tells the day:"
             " the dates of its records are counted from 1970-01-01",
             source=inputs[source].source,
         )

@@ -114,7 +114,7 @@ _NAMES_BELOW: Final = {
     ("tasks", "job"): "job",
 }
 _TEXTS: Final = frozenset(
-    {"title", "told", "why", "because", "explain", "says", "population", "value"}
+    {"title", "told", "why", "because", "explain", "says", "population", "value", "what"}
     | {"excerpt", "example", "reason", "samples", "message", "hint", "error"}
     | {"text", "current", "proposed", "risk", "verify", "measure"}
 )

@@ -1,33 +1,40 @@
-"""Stories as other programs read them: findings by their place in the report."""
+"""Stories as other programs read them: findings by their fingerprints."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from flowdiag.analyses.finding import Finding
+from flowdiag.analyses.finding import Finding, RuleOutcome
 from flowdiag.analyses.finding import Subject as Inner
 from flowdiag.analyses.report.redact import clean
-from flowdiag.analyses.report.wire import Consequence, Story, Subject, iso
+from flowdiag.analyses.report.wire import Because, Culprit, Story, Subject, iso
 from flowdiag.analyses.stories import Story as Told
 
 _TOLD: int = 2_000  # characters of a story
 
 
 def stories_of(
-    told: Sequence[Told], findings: Sequence[Finding], subject: Callable[[Inner], Subject]
+    told: Sequence[Told],
+    fingerprints: Mapping[int, str],
+    subject: Callable[[Inner], Subject],
+    culprit: Callable[[RuleOutcome, Finding], Culprit],
 ) -> list[Story]:
     """The stories of a report.
 
     Args:
         told: by `analyses.stories.tell`.
-        findings: of the report, in its order.
-        subject: makes the subject that other programs read.
+        fingerprints: of the findings, by `id`.
+        subject, culprit: make what other programs read.
     """
-    places: Mapping[int, int] = {id(finding): place for place, finding in enumerate(findings)}
+
+    def mark(pair: tuple[RuleOutcome, Finding]) -> str:
+        return fingerprints[id(pair[1])]
+
     return [
         Story(
-            root=places[id(story.root[1])],
+            title=clean(story.root[1].title),
             cause=story.cause,
+            culprit=culprit(*story.culprit) if story.culprit else None,
             subject=subject((story.culprit or story.root)[1].subject),
             severity=story.severity,
             state=story.state,
@@ -35,15 +42,17 @@ def stories_of(
             first_seen=iso(story.first_us),
             last_seen=iso(story.last_us),
             told=clean(story.told, _TOLD),
-            consequences=[
-                Consequence(
-                    finding=places[id(one.pair[1])],
-                    of=places[id(one.of[1])],
+            findings=[mark(pair) for pair in story.pairs],
+            because=[
+                Because(
+                    fingerprint=mark(one.pair),
+                    relation=one.relation.name,
+                    of=mark(one.of),
                     says=one.relation.says,
                 )
                 for one in story.consequences
             ],
-            competing=[places[id(finding)] for _, finding in story.competing],
+            competing=[mark(pair) for pair in story.competing],
         )
         for story in told
     ]

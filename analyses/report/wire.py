@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any, Final, Literal
 
 import msgspec
@@ -19,6 +20,7 @@ from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
 from flowdiag.analyses.queues.wire import QueueTaskManager, QueueVertex, QueueWhatIf
 from flowdiag.analyses.report.redact import printable, pseudonymise, visible_json
 from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
+from flowdiag.parsers.remarks import Kind
 
 SCHEMA: Final = "flowdiag.report/1"
 DOCUMENTS: Final = (
@@ -202,10 +204,16 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Culprit(msgspec.Struct, frozen=True, kw_only=True):
-    """Who did it, in one line with the number that convicts."""
+    """Who did it, in one line with the number that convicts.
+
+    A culprit that moved is one entry for each of them, with its period, the latest first.
+    """
 
     subject: Subject
+    job_id: str | None = None
+    job_name: str | None = None
     code: str
+    cause: str | None = None
     why: str
     confidence: f.Confidence
     state: f.State
@@ -241,6 +249,42 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
     wants: str | None
 
 
+class Because(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a finding belongs to a story: another one of it explains it; both by their fingerprints.
+
+    `of` explains it directly; `relation` says how, as a stable word, and `says` as a clause.
+    """
+
+    fingerprint: str
+    relation: str
+    of: str
+    says: str
+
+
+class Story(msgspec.Struct, frozen=True, kw_only=True):
+    """One sickness with all that follows from it; every finding that counts is in exactly one story.
+
+    `findings` are fingerprints: the first is the root, which nothing else explains, the others what followed, for
+    each of which `because` has an entry. `culprit` is null where nobody is accused; `subject` is the culprit's, or
+    the root's. `severity` is the worst of all its findings, `state` ongoing where any of them is. `competing` are
+    the roots of other stories that could explain some of the same consequences.
+    """
+
+    title: str
+    cause: str | None
+    culprit: Culprit | None
+    subject: Subject
+    severity: f.Severity
+    state: f.State
+    confidence: f.Confidence
+    first_seen: str | None
+    last_seen: str | None
+    told: str
+    findings: list[str]
+    because: list[Because]
+    competing: list[str]
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The answer. `assessed` is false where there was nothing to diagnose.
 
@@ -255,49 +299,86 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     culprits: list[Culprit]
     assessed: bool
     reason: str | None = None
+    stories: list[Story] = []
     understood: list[Understood] = []
     suggestions: list[Suggestion] = []
     left_out: dict[f.Severity, int] = {}
 
 
-class Consequence(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding that another one explains; both by their index in `findings`.
+class TopicStatus(StrEnum):
+    """Whether a topic was assessed."""
 
-    `of` explains it directly, and `says` how, as a clause.
+    ASSESSED = "assessed"
+    INCONCLUSIVE = "inconclusive"
+    NOTHING = "nothing"
+
+
+class Topic(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one topic: of the command, or of each that `diagnose` looked at.
+
+    `nothing`: the inputs hold nothing that it judges; then the verdict is `inconclusive`, and does not count for that of
+    the report.
     """
 
-    finding: int
-    of: int
-    says: str
+    topic: str
+    status: TopicStatus
+    verdict: f.Verdict
+    reason: str | None
 
 
-class Story(msgspec.Struct, frozen=True, kw_only=True):
-    """One sickness with all that follows from it; every finding that counts is in exactly one story.
+class Note(msgspec.Struct, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
+    """A warning: what is missing of the inputs, or wrong with one of them.
 
-    `root` is the index in `findings` of what nothing else explains; `severity` the worst of all its findings,
-    `state` ongoing where any of them is. `competing` are roots of other stories that could explain some of the
-    same consequences.
+    `from` and `to` are the time that it is about, where it is about one. `message` is the same as `text`, as the first
+    release wrote it.
     """
 
-    root: int
-    cause: str | None
-    subject: Subject
-    severity: f.Severity
-    state: f.State
-    confidence: f.Confidence
-    first_seen: str | None
-    last_seen: str | None
-    told: str
-    consequences: list[Consequence]
-    competing: list[int]
-
-
-class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """A warning or an error that concerns the run, not the job."""
-
-    message: str
+    kind: Kind = Kind.OTHER
+    text: str = ""
+    message: str = ""
     hint: str | None = None
     source: str | None = None
+    since: str | None = None
+    until: str | None = None
+
+    def __post_init__(self) -> None:
+        """Reports of the first release have only `message`."""
+        msgspec.structs.force_setattr(self, "text", self.text or self.message)
+        msgspec.structs.force_setattr(self, "message", self.message or self.text)
+
+
+class Where(StrEnum):
+    """The step at which something went wrong."""
+
+    PARSER = "parser"
+    RESOLVE = "resolve"
+    MEASURE = "measure"
+    RULE = "rule"
+    RENDER = "render"
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong with one input, job or rule, or with the whole run; the rest is diagnosed.
+
+    `what` is the fault itself, `message` the line for people and `hint` what helps. `fingerprint` is the same wherever
+    the same fault of flowdiag shows (`bug`), and tells nothing of the input.
+    """
+
+    source: str | None = None
+    split: int | None = None
+    line: int | None = None
+    offset: int | None = None
+    what: str = ""
+    where: Where | None = None
+    bug: bool = False
+    fingerprint: str | None = None
+    message: str = ""
+    hint: str | None = None
+
+    def __post_init__(self) -> None:
+        """Reports of the first release have only `message`."""
+        msgspec.structs.force_setattr(self, "what", self.what or self.message)
+        msgspec.structs.force_setattr(self, "message", self.message or self.what)
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -589,12 +670,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     tool: Tool
     inputs: list[Input]
     summary: Summary
-    stories: list[Story] = []
+    topics: list[Topic] = []
     rules: list[Rule]
     findings: list[Finding]
     data: Data
     warnings: list[Note]
-    errors: list[Note]
+    errors: list[Fault]
 
 
 def at_least(report: Report, severity: f.Severity) -> Report:
@@ -603,34 +684,29 @@ def at_least(report: Report, severity: f.Severity) -> Report:
     if not below:
         return report
     counts = Counter(report.summary.left_out) + Counter(below)
+    shown = [found for found in report.findings if found.severity.weight >= severity.weight]
     return msgspec.structs.replace(
         report,
         summary=msgspec.structs.replace(
-            report.summary, left_out={each: counts[each] for each in f.Severity if counts[each]}
+            report.summary,
+            left_out={each: counts[each] for each in f.Severity if counts[each]},
+            stories=_of_those(report.summary.stories, {found.fingerprint for found in shown}),
         ),
-        stories=_of_those(
-            report, [found.severity.weight >= severity.weight for found in report.findings]
-        ),
-        findings=[found for found in report.findings if found.severity.weight >= severity.weight],
+        findings=shown,
     )
 
 
-def _of_those(report: Report, stays: list[bool]) -> list[Story]:
-    """The stories of the findings that stay, by their new places."""
-    place = {old: new for new, old in enumerate(n for n, stay in enumerate(stays) if stay)}
+def _of_those(stories: list[Story], shown: set[str]) -> list[Story]:
+    """The stories of the findings that stay."""
     return [
         msgspec.structs.replace(
             story,
-            root=place[story.root],
-            consequences=[
-                Consequence(finding=place[one.finding], of=place[one.of], says=one.says)
-                for one in story.consequences
-                if one.finding in place and one.of in place
-            ],
-            competing=[place[other] for other in story.competing if other in place],
+            findings=[each for each in story.findings if each in shown],
+            because=[one for one in story.because if {one.fingerprint, one.of} <= shown],
+            competing=[each for each in story.competing if each in shown],
         )
-        for story in report.stories
-        if story.root in place
+        for story in stories
+        if story.findings[0] in shown
     ]
 
 

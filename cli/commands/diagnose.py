@@ -17,7 +17,7 @@ def diagnose(given: Mapping[str, Any]) -> Mapping[str, Any]:
       flowdiag diagnose logs/
       flowdiag diagnose logs/ metrics/ flink-conf.yaml --since 2h
       kubectl logs my-jobmanager | flowdiag diagnose -
-      flowdiag diagnose incident.tar.zst --format json | jq '.stories[0]'
+      flowdiag diagnose incident.tar.zst --format json | jq '.summary.stories[0]'
 
     Give it whatever there is. It reads everything once, lets every rule judge it, and tells what belongs together as
     one story: the culprit first, and what followed from it. The other commands ask one question each, and show the

@@ -54,7 +54,7 @@ def render(report: Report, page: Page) -> str:
 def _whole(report: Report, page: Page, clock: words.Clock) -> str:
     parts = [inputs_block(report, page, clock)]
     everything = report.tool.command == EVERYTHING
-    told = everything and bool(report.stories)
+    told = everything and bool(report.summary.stories)
     # The tables of all topics at once may be more than there is room for; each command shows its own.
     if page.verbose or not (told or (everything and page.terse == TERSEST)):
         parts += views.blocks(report, page, clock)

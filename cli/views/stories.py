@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -26,27 +26,25 @@ def stories_block(report: Report, page: Page, clock: words.Clock) -> RenderableT
     several = words.several_jobs(report)
     paths = words.paths_of(report, page)
     dated = page.verbose > 0 or not words.one_day(report, clock)
-    most = len(report.stories) if page.verbose else _STORIES[page.terse]
-    blocks: list[RenderableType] = [heading("Stories", str(len(report.stories)))]
-    for number, story in enumerate(report.stories[:most], 1):
+    stories = report.summary.stories
+    findings = {found.fingerprint: found for found in report.findings}
+    most = len(stories) if page.verbose else _STORIES[page.terse]
+    blocks: list[RenderableType] = [heading("Stories", str(len(stories)))]
+    for number, story in enumerate(stories[:most], 1):
         # Whoever reads on wants less of each.
         shorter = page if number == 1 else replace(page, terse=max(page.terse, TERSEST - 1))
-        told = _story(report, story, number, shorter, clock, paths, several, dated=dated)
+        told = _story(findings, story, number, shorter, clock, paths, several, dated=dated)
         blocks += [*([Text()] if number > 1 else []), under(told)]
-    blocks += map(under, more(len(report.stories) - most, "stories"))
-    told_of = {n for story in report.stories for n in _members(story)}
-    rest = [found for n, found in enumerate(report.findings) if n not in told_of]
+    blocks += map(under, more(len(stories) - most, "stories"))
+    told_of = {mark for story in stories for mark in story.findings}
+    rest = [found for found in report.findings if found.fingerprint not in told_of]
     if rest and not page.verbose and page.terse < TERSEST:
         blocks += [Text(), under(Text("beside them", "dim")), under(in_lines(rest, page, several))]
     return Group(*blocks)
 
 
-def _members(story: Story) -> list[int]:
-    return [story.root, *(one.finding for one in story.consequences)]
-
-
 def _story(
-    report: Report,
+    findings: Mapping[str, Finding],
     story: Story,
     number: int,
     page: Page,
@@ -56,7 +54,7 @@ def _story(
     *,
     dated: bool,
 ) -> RenderableType:
-    root = report.findings[story.root]
+    root = findings[story.findings[0]]
     head = Text.assemble(
         (f"{number}. ", "bold"), severity(story.severity), f"  {story.cause or root.name}"
     )
@@ -65,8 +63,8 @@ def _story(
     head.append(f"  {' · '.join(filter(None, facts))}", "dim")
     rows = [
         *essentials(root, page, paths, several),
-        *_followed(report, story, page),
-        *_competing(report, story),
+        *_followed(findings, story, page),
+        *_competing(findings, story),
     ]
     if number > 1 and page.terse == TERSEST:
         return Group(head, under(line(words.brief(root.title))))
@@ -78,18 +76,18 @@ def _story(
     return Group(head, under(line(words.brief(root.title), "bold")), under(table, 4))
 
 
-def _followed(report: Report, story: Story, page: Page) -> Said:
+def _followed(findings: Mapping[str, Finding], story: Story, page: Page) -> Said:
     """What the culprit led to, by the way in which it did."""
-    most = len(story.consequences) if page.verbose else _CONSEQUENCES[page.terse]
+    most = len(story.because) if page.verbose else _CONSEQUENCES[page.terse]
     by_clause: dict[str, list[Finding]] = {}
-    for one in story.consequences[:most]:
-        by_clause.setdefault(one.says, []).append(report.findings[one.finding])
+    for one in story.because[:most]:
+        by_clause.setdefault(one.says, []).append(findings[one.fingerprint])
     lines: list[RenderableType] = []
-    for clause, findings in by_clause.items():
+    for clause, explained in by_clause.items():
         if page.terse < 3:
             lines.append(line(f"{clause}:", "dim"))
-        lines += [under(line(_said(found))) for found in findings]
-    lines += more(len(story.consequences) - most, "findings")
+        lines += [under(line(_said(found))) for found in explained]
+    lines += more(len(story.because) - most, "findings")
     yield "led to", lines
 
 
@@ -97,9 +95,11 @@ def _said(finding: Finding) -> str:
     return f"{words.brief(finding.title)}  {finding.code}"
 
 
-def _competing(report: Report, story: Story) -> Iterator[tuple[str, list[RenderableType]]]:
+def _competing(
+    findings: Mapping[str, Finding], story: Story
+) -> Iterator[tuple[str, list[RenderableType]]]:
     """Who may be behind some of it as well."""
-    others = [report.findings[other] for other in story.competing]
+    others = [findings[other] for other in story.competing]
     if others:
         names = "; ".join(
             f"{printable(words.brief(found.title))} ({found.code})" for found in others

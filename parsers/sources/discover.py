@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Final, cast
 
+from flowdiag.parsers.remarks import Kind, Remark
 from flowdiag.parsers.sniff.bytes import binary_reason
 from flowdiag.parsers.sniff.text import sniff
 from flowdiag.parsers.sniff.verdict import HEAD_BYTES, Sample, Sniffed
@@ -54,15 +55,15 @@ class Discovery:
     Attributes:
         sources: every file, the unread ones too, in the order of the arguments and sorted by
             path within each; `sources[i].index == i`. Each real file is listed once.
-        warnings: one line each about what could not be looked at or looks wrong.
-        errors: one line for each argument of the user that gives nothing to read at all:
-            it does not exist, matches nothing, or cannot be read.
+        warnings: what could not be looked at or looks wrong.
+        errors: each argument of the user that gives nothing to read at all: it does not exist,
+            matches nothing, or cannot be read.
         hidden: files and folders that were passed over since their names begin with a dot.
     """
 
     sources: tuple[Source, ...]
-    warnings: tuple[str, ...]
-    errors: tuple[str, ...]
+    warnings: tuple[Remark, ...]
+    errors: tuple[Remark, ...]
     hidden: int = 0
 
 
@@ -116,8 +117,8 @@ def _wanted(source: Source, engine: str) -> Source:
 class _Search:
     stdin: BinaryIO | None
     found: list[Source] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
+    warnings: list[Remark] = field(default_factory=list)
+    errors: list[Remark] = field(default_factory=list)
     hidden: int = 0
     files: set[tuple[int, int] | str] = field(default_factory=set)
     folders: set[tuple[int, int] | str] = field(default_factory=set)
@@ -142,9 +143,11 @@ class _Search:
         elif remote.is_url(given):
             self._add_url(given)
         elif glob.has_magic(given):
-            self.errors.append(f"{_shown(given)}: no file matches")
+            self.errors.append(Remark(Kind.MISSING_FILE, "no file matches", _shown(given)))
         else:
-            self.errors.append(f"{_shown(given)}: no such file or directory")
+            self.errors.append(
+                Remark(Kind.MISSING_FILE, "no such file or directory", _shown(given))
+            )
 
     def _glob(self, pattern: str) -> list[str]:
         try:
@@ -161,10 +164,10 @@ class _Search:
         try:
             found = remote.find(given)
         except OSError as trouble:
-            self.errors.append(f"{name}: {_why(trouble)}")
+            self.errors.append(_refusal(trouble, name))
             return
         if not found:
-            self.warnings.append(f"{name}: no files in it")
+            self.warnings.append(Remark(Kind.NOT_READ, "no files in it", name))
         for file in found:
             if file.url in self.files:
                 continue
@@ -174,7 +177,7 @@ class _Search:
                 self._look_into(shown, file.url)
             except OSError as trouble:
                 complaints = self.errors if len(found) == 1 else self.warnings
-                complaints.append(f"{shown}: {_why(trouble)}")
+                complaints.append(_refusal(trouble, shown))
                 self._put(_refused(shown, file.url, f"unreadable: {_why(trouble)}"))
 
     def _add_stdin(self) -> None:
@@ -185,7 +188,7 @@ class _Search:
             stream = self.stdin or sys.stdin.buffer
             path = spool(stream.read)
         except (OSError, ValueError, AttributeError) as trouble:
-            self.errors.append(f"standard input: {_why(trouble)}")
+            self.errors.append(_refusal(trouble, "standard input"))
             return
         self._look_into(STDIN, path)
 
@@ -197,9 +200,10 @@ class _Search:
         visited = self._walk(path)
         new = self.found[before:]
         if not visited:
-            self.warnings.append(f"{_shown(path)}: no files in it")
+            self.warnings.append(Remark(Kind.NOT_READ, "no files in it", _shown(path)))
         elif new and all(source.kind == "not-read" for source in new):
-            self.warnings.append(f"{_shown(path)}: none of its {len(new)} files is read")
+            told = f"none of its {len(new)} files is read"
+            self.warnings.append(Remark(Kind.NOT_READ, told, _shown(path)))
 
     def _walk(self, top: str) -> int:
         """Visit the files below a folder, sorted; each real folder once, whatever links say."""
@@ -220,7 +224,7 @@ class _Search:
                     visited += 1
                     self._add_file(path, self.warnings, status)
             except OSError as trouble:
-                self.warnings.append(f"{_shown(path)}: {_why(trouble)}")
+                self.warnings.append(_refusal(trouble, _shown(path)))
         return visited
 
     def _seen(self, path: str, status: os.stat_result, seen: set[tuple[int, int] | str]) -> bool:
@@ -232,15 +236,15 @@ class _Search:
         return False
 
     def _add_file(
-        self, path: str, complaints: list[str], status: os.stat_result | None = None
+        self, path: str, complaints: list[Remark], status: os.stat_result | None = None
     ) -> None:
         """Add one path that is no folder; complain if it cannot be opened."""
 
-        def refuse(reason: str) -> None:
+        def refuse(reason: str, kind: Kind = Kind.UNREADABLE) -> None:
             key = os.path.abspath(path)
             if key not in self.files:  # it has no inode, or none that we may see
                 self.files.add(key)
-                complaints.append(f"{name}: {reason}")
+                complaints.append(Remark(kind, reason, name))
                 self._put(_refused(name, path, reason))
 
         name = _shown(path)
@@ -258,7 +262,8 @@ class _Search:
             else:
                 refuse(_special(mode))
         except FileNotFoundError as trouble:
-            refuse("dangling symbolic link" if os.path.islink(path) else _why(trouble))
+            dangling = os.path.islink(path)
+            refuse("dangling symbolic link" if dangling else _why(trouble), Kind.MISSING_FILE)
         except OSError as trouble:
             refuse(_why(trouble))
 
@@ -300,9 +305,8 @@ class _Search:
                 if not infos:
                     self._put(_refused(name, path, "empty zip archive", size=size))
                 if len(infos) > _MEMBERS:
-                    self.warnings.append(
-                        f"{name}: only the first {_MEMBERS} of its {len(infos)} members are read"
-                    )
+                    told = f"only the first {_MEMBERS} of its {len(infos)} members are read"
+                    self.warnings.append(Remark(Kind.NOT_READ, told, name))
                 for info in sorted(infos[:_MEMBERS], key=lambda info: info.filename):
                     if not self._is_hidden(info.filename):
                         self._add_zip_member(name, path, info, depth)
@@ -318,11 +322,11 @@ class _Search:
                     if not self._is_hidden(member) and len(members) < _MEMBERS:
                         members[member] = spool(Careful(read))
             except OSError as trouble:
-                self.warnings.append(f"{name}: not unpacked completely: {_why(trouble)}")
+                told = f"not unpacked completely: {_why(trouble)}"
+                self.warnings.append(Remark(Kind.DAMAGED, told, name))
         if members:
-            self.warnings.append(
-                f"{name}: truncated zip archive; its first {len(members)} members are read"
-            )
+            told = f"truncated zip archive; its first {len(members)} members are read"
+            self.warnings.append(Remark(Kind.DAMAGED, told, name))
             self._add_copies(name, members, depth)
         else:
             self._put(_refused(name, path, "damaged zip archive", size=size))
@@ -398,7 +402,9 @@ class _Search:
             trouble = stream.error or trouble
         self._add_copies(name, members, depth)
         if trouble and members:
-            self.warnings.append(f"{name}: {trouble}; its first {len(members)} members are read")
+            kind = Kind.NOT_READ if len(members) >= _MEMBERS else Kind.DAMAGED
+            told = f"{trouble}; its first {len(members)} members are read"
+            self.warnings.append(Remark(kind, told, name))
         elif len(self.found) == before:
             self._put(_refused(name, path, trouble or "empty tar archive", codec=codec, size=size))
 
@@ -455,6 +461,12 @@ def _why(trouble: BaseException) -> str:
     if isinstance(trouble, OSError) and trouble.strerror:
         return trouble.strerror[:1].lower() + trouble.strerror[1:]
     return str(trouble) or type(trouble).__name__
+
+
+def _refusal(trouble: BaseException, name: str) -> Remark:
+    """A remark on what cannot be opened."""
+    missing = isinstance(trouble, FileNotFoundError)
+    return Remark(Kind.MISSING_FILE if missing else Kind.UNREADABLE, _why(trouble), name)
 
 
 def _special(mode: int) -> str:

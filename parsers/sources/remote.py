@@ -111,7 +111,7 @@ def find(url: str) -> list[Found]:
         else:
             raise FileNotFoundError
     except FileNotFoundError:
-        raise OSError("no such file or folder") from None
+        raise FileNotFoundError("no such file or folder") from None
     except Exception as error:  # noqa: BLE001 - backends raise what their libraries do
         raise OSError(_clause(error)) from None
     top = len(path.rstrip("/"))

@@ -14,6 +14,7 @@ from flowdiag.analyses.keys import Process
 from flowdiag.analyses.report import evidence
 from flowdiag.analyses.report.build import clocks_ahead
 from flowdiag.analyses.report.evidence import Located, excerpt, locate
+from flowdiag.parsers.remarks import Kind, Remark
 
 
 class Dribble(io.BytesIO):
@@ -57,7 +58,8 @@ def test_a_source_that_is_gone_is_a_note_not_an_error() -> None:
 
     found, problems = locate([Evidence(0, 6), Evidence(1, 0)], open_stream)
     assert found == {(0, 6, None): Located(2, "second")}
-    assert problems == [(1, "cannot be read again for line numbers: gone")]
+    told = "cannot be read again for line numbers: gone"
+    assert problems == [(1, Remark(Kind.CHANGED, told))]
 
 
 def test_a_record_beyond_the_end_is_left_out() -> None:

@@ -15,7 +15,7 @@ def told(job: Bench, *managers: str) -> list[str]:
         Process(source=n, label=name, role="taskmanager", cluster="", taskmanager=name)
         for n, name in enumerate(managers)
     )
-    return list(missing_inputs(job.facts(processes=processes)))
+    return [str(remark) for remark in missing_inputs(job.facts(processes=processes))]
 
 
 def sick() -> Bench:

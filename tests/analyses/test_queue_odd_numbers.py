@@ -11,7 +11,7 @@ from rich.console import Console
 
 from flowdiag.analyses.queues.data import queue_taskmanagers, queue_vertices
 from flowdiag.analyses.report.build import failed_report
-from flowdiag.analyses.report.wire import Data
+from flowdiag.analyses.report.wire import Data, Fault
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.views.queues import blocks
 from flowdiag.cli.words import Clock
@@ -72,7 +72,7 @@ def test_odd_numbers(seed: int) -> None:
         page = Page(width=60, unicode=unicode, verbose=1)
         console = Console(width=60, record=True)
         data = Data(vertices=queue_vertices(facts, 5), taskmanagers=queue_taskmanagers(facts, 5))
-        report = msgspec.structs.replace(failed_report("queues", ""), data=data)
+        report = msgspec.structs.replace(failed_report("queues", Fault()), data=data)
         for block in blocks(report, page, Clock("UTC", UTC)):
             console.print(block)
         assert bench.minutes == 0 or "Graph" in console.export_text()

@@ -10,7 +10,8 @@ from flowdiag.analyses import finding as f
 from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts, Status
 from flowdiag.analyses.keys import JobKey, Process
-from flowdiag.analyses.report.build import fingerprint, judge
+from flowdiag.analyses.report.build import judge
+from flowdiag.analyses.report.fingerprints import fingerprint
 from flowdiag.analyses.report.inputs import describe_inputs, input_problems, unknown_days
 from flowdiag.analyses.report.wire import iso
 

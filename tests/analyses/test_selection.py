@@ -20,6 +20,7 @@ from flowdiag.analyses.span import Moment, Selection, instant, parse_moment
 from flowdiag.analyses.startup.facts import StartupFacts
 from flowdiag.analyses.topics import ENGINES, topic
 from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.remarks import Kind, Remark
 
 from .workbench import T0, Bench
 
@@ -95,13 +96,15 @@ def test_a_time_without_checkpoints_is_told() -> None:
     job.completes(3)
     facts = job.facts()
 
-    def notes(since_us: int) -> list[str]:
+    def notes(since_us: int) -> list[Remark]:
         options = Options(selection=Selection(since=Moment(utc_us=since_us)))
         return list(CHECKPOINTS.notes(facts, selected(CHECKPOINTS, facts, (), options), options))
 
     assert notes(T0) == []
     (told,) = notes(T0 + 24 * HOUR_US)
-    assert told.endswith("from 2023-11-14T22:13:20.000Z to 2023-11-14T22:15:20.000Z")
+    assert told.kind is Kind.OUTSIDE and told.text.endswith(
+        "from 2023-11-14T22:13:20.000Z to 2023-11-14T22:15:20.000Z"
+    )
 
 
 NO_FACTS = {

@@ -24,6 +24,7 @@ from flowdiag.analyses.rule import apply
 from flowdiag.analyses.startup.assemble.steps import _last_round
 from flowdiag.analyses.startup.facts import TaskTimes
 from flowdiag.analyses.startup.rules.held_start import RULE as HELD
+from flowdiag.parsers.remarks import Kind
 from flowdiag.parsers.sources.discover import discover
 
 from . import rate_workbench as rate
@@ -88,8 +89,10 @@ def test_the_silence_itself_is_mentioned_where_checkpoints_were_due() -> None:
     hole = silent(bench, begun, begun + 5 * HOUR)
     facts = with_hole(bench.facts(), hole)
     (note,) = CHECKPOINTS.notes(facts, facts, Options())
-    assert "silent from" in note
-    assert "5 h" in note
+    assert "silent from" in note.text
+    assert "5 h" in note.text
+    assert note.kind is Kind.GAP
+    assert ((note.last_us or 0) - (note.first_us or 0)) == 5 * HOUR * 1_000_000
     rare = with_hole(Bench(interval_s=4 * HOUR).facts(), hole)
     assert not list(silence_notes(rare))
 

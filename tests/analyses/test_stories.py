@@ -47,8 +47,8 @@ def found(
     )
 
 
-def told(*said: tuple[str, Finding]) -> tuple[list[Story], list[str]]:
-    """The stories of a report, and the codes of its findings by their place."""
+def told(*said: tuple[str, Finding]) -> tuple[list[Story], dict[str, str]]:
+    """The stories of a report, and the codes of its findings by their fingerprints."""
     outcomes = [
         RuleOutcome(code=code, name=code.lower(), title=code, core=False, findings=(finding,))
         for code, finding in said
@@ -62,11 +62,11 @@ def told(*said: tuple[str, Finding]) -> tuple[list[Story], list[str]]:
         located={},
         assessed=True,
     )
-    return report.stories, [finding.code for finding in report.findings]
+    return report.summary.stories, {found.fingerprint: found.code for found in report.findings}
 
 
-def codes(story: Story, known: list[str]) -> list[str]:
-    return [known[story.root], *(known[one.finding] for one in story.consequences)]
+def codes(story: Story, known: dict[str, str]) -> list[str]:
+    return [known[mark] for mark in story.findings]
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_expiries_full_queues_and_a_restart_are_one_story() -> None:
     )
     assert codes(story, known) == ["SK101", "CP101", "BP103", "CP304", "CP311"]
     assert (story.cause, story.severity, story.subject.task) == ("data-skew", "critical", "enrich")
-    ways = [(known[one.finding], known[one.of]) for one in story.consequences]
+    ways = [(known[one.fingerprint], known[one.of]) for one in story.because]
     assert ways[2:] == [("CP304", "CP101"), ("CP311", "CP304")]
     assert story.told.startswith("enrich (1/4) is hot. ")
     assert "9 of 15 expired" in story.told
@@ -177,7 +177,7 @@ def test_a_setting_stands_behind_what_happened() -> None:
         ("MM303", found("unmanaged-rocksdb", job=None, at=None, kind="taskmanager")),
         ("CP302", found("taskmanager-lost", state=State.RECOVERED, taskmanager="tm-1")),
     )
-    assert [known[story.root] for story in stories_] == ["CP302", "MM303"]
+    assert [known[story.findings[0]] for story in stories_] == ["CP302", "MM303"]
 
 
 def test_what_is_only_told_is_in_no_story() -> None:
@@ -214,18 +214,19 @@ def test_every_finding_is_told_once_and_every_chain_ends_at_its_root(
     said: list[tuple[str, Finding]],
 ) -> None:
     stories_, known = told(*said)
-    places = [
-        n for story in stories_ for n in (story.root, *(c.finding for c in story.consequences))
-    ]
-    assert sorted(places) == list(range(len(known)))
+    assert len(known) == len(said)  # no two have the same fingerprint
+    marks = [mark for story in stories_ for mark in story.findings]
+    assert sorted(marks) == sorted(known)
     for story in stories_:
-        of = {one.finding: one.of for one in story.consequences}
-        for one in story.consequences:
-            place, steps = one.of, 1
-            while place != story.root:
-                place, steps = of[place], steps + 1
+        root = story.findings[0]
+        of = {one.fingerprint: one.of for one in story.because}
+        assert [root, *of] == story.findings
+        for one in story.because:
+            mark, steps = one.of, 1
+            while mark != root:
+                mark, steps = of[mark], steps + 1
                 assert steps <= len(of)
-        assert story.root not in story.competing
+        assert root not in story.competing
 
 
 def test_many_jobs_cost_as_much_as_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:

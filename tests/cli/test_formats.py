@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from flowdiag.analyses.report.build import failed_report
+from flowdiag.analyses.report.faults import fault_of
 from flowdiag.analyses.report.privacy import Privacy
 from flowdiag.analyses.report.wire import Report, decode, encode, json_schema
 from flowdiag.cli.render import RENDERERS
@@ -37,7 +38,7 @@ def test_every_report_is_valid_and_comes_back_the_same(kind: str) -> None:
 
 
 def test_a_failed_run_leaves_a_valid_document() -> None:
-    document = json.loads(encode(failed_report("checkpoints", "this is a bug", "report it")))
+    document = json.loads(encode(failed_report("checkpoints", fault_of(KeyError("x")))))
     jsonschema.validate(document, json_schema())
     assert document["summary"] == {
         "verdict": "inconclusive",
@@ -45,12 +46,15 @@ def test_a_failed_run_leaves_a_valid_document() -> None:
         "cause": None,
         "culprits": [],
         "assessed": False,
-        "reason": None,
+        "reason": "this is a bug in flowdiag: KeyError: 'x'",
+        "stories": [],
         "understood": [],
         "suggestions": [],
         "left_out": {},
     }
-    assert document["errors"] == [{"message": "this is a bug", "hint": "report it", "source": None}]
+    (error,) = document["errors"]
+    assert error["bug"] and error["what"] == "KeyError: 'x'"
+    assert (error["source"], error["where"]) == (None, "measure")
 
 
 def test_the_schema_refuses_what_is_no_report() -> None:

@@ -14,6 +14,7 @@ import sys
 import tarfile
 import threading
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flowdiag.parsers.envelopes.objects import unwrap_json
+from flowdiag.parsers.remarks import Remark
 from flowdiag.parsers.sources import codecs
 from flowdiag.parsers.sources.discover import Discovery, discover
 from flowdiag.parsers.sources.open import Source, open_source, stream_error
@@ -35,6 +37,11 @@ LINES = (
     " [] - Completed checkpoint 1 for job 0123456789abcdef0123456789abcdef (10 bytes).\n"
 )
 LOG = LINES.encode()
+
+
+def shown(remarks: Iterable[Remark]) -> tuple[str, ...]:
+    """Remarks as people read them."""
+    return tuple(map(str, remarks))
 
 
 def find(*paths: Path | str, **options: io.BytesIO) -> Discovery:
@@ -131,7 +138,7 @@ def test_globs(tmp_path: Path) -> None:
     assert names(find(tmp_path / "**" / "*.log"), tmp_path) == everything
     assert names(find(tmp_path / "[x].log"), tmp_path) == ["[x].log"]
     found = find(tmp_path / "*.nothing")
-    assert found.errors == (f"{tmp_path}/*.nothing: no file matches",)
+    assert shown(found.errors) == (f"{tmp_path}/*.nothing: no file matches",)
 
 
 def test_what_does_not_exist(tmp_path: Path) -> None:
@@ -139,7 +146,7 @@ def test_what_does_not_exist(tmp_path: Path) -> None:
     kinds = ", ".join(sorted(BACKENDS))
     found = find(tmp_path / "nope", tmp_path / "x.log", "what://bucket/x.log", "a\0b", "")
     assert len(found.sources) == 1
-    assert found.errors == (
+    assert shown(found.errors) == (
         f"{tmp_path}/nope: no such file or directory",
         f"what://bucket/x.log: URLs of this kind are not read; there are {kinds}",
         "a\ufffdb: no such file or directory",
@@ -152,7 +159,7 @@ def test_folders_without_logs_say_so(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "x.class").write_bytes(b"\xca\xfe\xba\xbe\0\0\0\x34" * 10)
     found = find(tmp_path / "empty", tmp_path / "other")
-    assert found.warnings == (
+    assert shown(found.warnings) == (
         f"{tmp_path}/empty: no files in it",
         f"{tmp_path}/other: none of its 1 files is read",
     )
@@ -172,7 +179,7 @@ def test_special_files_are_named_and_not_opened(tmp_path: Path) -> None:
         str(short): "a socket",
         "/dev/null": "a device",
     }
-    assert found.errors == ("/dev/null: a device",)
+    assert shown(found.errors) == ("/dev/null: a device",)
 
 
 def test_files_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,8 +195,8 @@ def test_files_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(codecs, "PlainFile", Forbidding)
     found = find(tmp_path)
     assert [source.reason for source in found.sources] == ["permission denied", None]
-    assert found.warnings == (f"{tmp_path}/a.log: permission denied",)
-    assert find(tmp_path / "a.log").errors == (f"{tmp_path}/a.log: permission denied",)
+    assert shown(found.warnings) == (f"{tmp_path}/a.log: permission denied",)
+    assert shown(find(tmp_path / "a.log").errors) == (f"{tmp_path}/a.log: permission denied",)
 
 
 def test_folders_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +212,7 @@ def test_folders_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(os, "listdir", forbidding)
     found = find(tmp_path)
     assert names(found, tmp_path) == ["x.log"]
-    assert found.warnings == (f"{tmp_path}/secret: permission denied",)
+    assert shown(found.warnings) == (f"{tmp_path}/secret: permission denied",)
 
 
 def test_a_file_that_vanishes_is_an_os_error(tmp_path: Path) -> None:
@@ -267,7 +274,7 @@ def test_closed_standard_input() -> None:
     stream.close()
     found = find("-", stdin=stream)
     assert found.sources == ()
-    assert found.errors[0].startswith("standard input: ")
+    assert str(found.errors[0]).startswith("standard input: ")
 
 
 def test_the_private_folder_is_removed_at_the_end() -> None:
@@ -581,7 +588,7 @@ def test_a_cut_tar_archive_gives_what_there_is(tmp_path: Path, mode: str) -> Non
     assert content(found.sources[0]) == LOG
     rest = content(found.sources[1])
     assert large.startswith(rest) and len(rest) > len(large) // 2
-    assert len(found.warnings) == 1 and "truncated" in found.warnings[0]
+    assert len(found.warnings) == 1 and "truncated" in found.warnings[0].text
 
 
 @settings(
@@ -640,7 +647,9 @@ def test_a_cut_zip_archive_gives_what_there_is(
     assert content(found.sources[1]) == LOG
     rest = content(found.sources[0])
     assert large.startswith(rest) and len(rest) > len(large) * (share - 0.1)
-    assert found.warnings == (f"{path}: truncated zip archive; its first 2 members are read",)
+    assert shown(found.warnings) == (
+        f"{path}: truncated zip archive; its first 2 members are read",
+    )
     path.write_bytes(data[:20])
     assert only(path).reason == "damaged zip archive"
 

@@ -1,0 +1,81 @@
+"""What tells a finding in one report, and the same sickness in another one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from flowdiag.analyses.finding import Finding, RuleOutcome
+from flowdiag.analyses.keys import JobKey
+
+# What tells apart findings of one rule about the same task, and stays what it is after a redeployment.
+_APART: Final = (
+    "subtask_index",
+    "operator",
+    "query",
+    "stream_id",
+    "receiver",
+    "output_operation",
+    "partition",
+)
+
+
+def fingerprint(
+    code: str, job_name: str | None, task: str | None, option: str | None, *apart: str
+) -> str:
+    """What stays the same when the same sickness comes back after a redeployment.
+
+    Args:
+        code: of the rule.
+        job_name, task, option: that the finding is about.
+        apart: what tells it from others of the same report about the same, where there are any.
+
+    >>> fingerprint("CP101", "orders", None, None) == fingerprint("CP101", "orders", None, None)
+    True
+    """
+    parts = (code, job_name or "", task or "", option or "", *apart)
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def fingerprints(
+    pairs: Sequence[tuple[RuleOutcome, Finding]], names: Mapping[JobKey, str | None]
+) -> list[str]:
+    """A fingerprint for each finding of a report, no two the same.
+
+    Of several findings of one rule about the same job, task and option the first has the fingerprint that it has
+    alone: the first by subtask and the like, then by time. The others are told apart by these, and by a number where
+    only ids of jobs, attempts and machines differ, which a redeployment changes.
+
+    Args:
+        pairs: findings with their rules, in the order of the report.
+        names: of the jobs.
+    """
+    alike: defaultdict[tuple[str, str | None, str | None, str | None], list[int]] = defaultdict(
+        list
+    )
+    for number, (outcome, finding) in enumerate(pairs):
+        name = (names.get(finding.job) if finding.job else None) or finding.subject.job_name
+        alike[outcome.code, name, finding.subject.task, finding.option].append(number)
+    found = [""] * len(pairs)
+    for about, numbers in alike.items():
+        ranked = sorted(numbers, key=lambda n: (_sortable(pairs[n][1]), n))
+        counted: defaultdict[tuple[str, ...], int] = defaultdict(int)
+        for place, number in enumerate(ranked):
+            apart = _apart(pairs[number][1])
+            counted[apart] += 1
+            more = (*apart, str(counted[apart])) if place else ()
+            found[number] = fingerprint(*about, *more)
+    return found
+
+
+def _apart(finding: Finding) -> tuple[str, ...]:
+    values = [(name, getattr(finding.subject, name)) for name in _APART]
+    return tuple("" if value is None else f"{name}={value}" for name, value in values)
+
+
+def _sortable(finding: Finding) -> tuple[int, tuple[str, ...], int]:
+    index = finding.subject.subtask_index
+    since = finding.first_us
+    return (-1 if index is None else index, _apart(finding)[1:], -1 if since is None else since)

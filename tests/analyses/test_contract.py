@@ -1,0 +1,244 @@
+"""What other programs hold on to: fingerprints, stories, culprits, topics, kinds of warnings, faults. No Spark."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+
+from flowdiag.analyses import finding as f
+from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.report import wire
+from flowdiag.analyses.report.build import build_report, judge, topic_of
+from flowdiag.analyses.report.faults import fault_of
+from flowdiag.analyses.report.fingerprints import fingerprint, fingerprints
+from flowdiag.cli.exit_codes import exit_code
+from flowdiag.cli.settings import FailOn, Settings
+from flowdiag.parsers.remarks import MEANINGS, Kind
+from tests.cli import reports
+
+JOB, OTHER = JobKey("", "a" * 32), JobKey("", "b" * 32)
+NAMES = {JOB: "orders", OTHER: "orders"}
+
+
+def found(subtask: int | None = None, *, job: JobKey = JOB, **more: Any) -> f.Finding:
+    """A finding that accuses a subtask of skew."""
+    values: dict[str, Any] = {
+        "job": job,
+        "severity": f.Severity.WARNING,
+        "state": f.State.RECOVERED,
+        "subject": f.Subject(
+            kind="subtask",
+            job_id=job.job_id,
+            job_name="orders",
+            task="map",
+            subtask_index=subtask,
+            taskmanager=f"tm-{subtask}",
+        ),
+        "title": f"map ({subtask}) is hot",
+        "explain": "",
+        "why": "10 times the records of its siblings",
+        "cause": "data-skew",
+    }
+    return f.Finding(**{**values, **more})
+
+
+def outcome(*said: f.Finding | f.Inconclusive, code: str = "SK101", **more: Any) -> f.RuleOutcome:
+    """What one rule said."""
+    return replace(reports.outcome(code, code.lower(), *said), **more)
+
+
+def report(*outcomes: f.RuleOutcome, **more: Any) -> wire.Report:
+    """A report of `diagnose`."""
+    values: dict[str, Any] = {
+        "command": "diagnose",
+        "inputs": (),
+        "outcomes": outcomes,
+        "names": NAMES,
+        "data": wire.Data(),
+        "located": {},
+        "assessed": True,
+    }
+    return build_report(**{**values, **more})
+
+
+def document(made: wire.Report) -> Any:
+    """A report as programs read it, which fits the schema."""
+    read = json.loads(wire.encode(made))
+    jsonschema.validate(read, wire.json_schema())
+    return read
+
+
+# --- fingerprints ---------------------------------------------------------------------------------
+
+
+def marks(*findings: f.Finding) -> list[str]:
+    return fingerprints([(outcome(), finding) for finding in findings], NAMES)
+
+
+def test_no_two_findings_have_one_fingerprint() -> None:
+    many = [found(1), found(0), found(job=OTHER), found(0, job=OTHER), found(0, first_us=5)]
+    assert len(set(marks(*many))) == len(many)
+
+
+def test_of_several_the_first_has_the_fingerprint_that_it_has_alone() -> None:
+    alone = fingerprint("SK101", "orders", "map", None)
+    assert marks(found(3)) == [alone]
+    assert marks(found(3), found(1))[1] == alone
+    assert marks(found(3, first_us=9), found(3, first_us=1))[1] == alone
+
+
+def test_fingerprints_do_not_depend_on_the_order_nor_on_ids() -> None:
+    one, other = marks(found(0), found(1))
+    assert marks(found(1), found(0)) == [other, one]
+    assert marks(found(0, job=OTHER), found(1, job=OTHER)) == [one, other]
+
+
+# --- stories and culprits -------------------------------------------------------------------------
+
+
+def test_a_story_names_its_findings_and_why_they_belong_to_it() -> None:
+    expired = found(severity=f.Severity.CRITICAL, why=None, cause=None, title="9 of 15 expired")
+    read = document(report(outcome(found(0)), outcome(expired, code="CP101")))
+    (story,) = read["summary"]["stories"]
+    by_code = {each["code"]: each["fingerprint"] for each in read["findings"]}
+    assert story["findings"] == [by_code["SK101"], by_code["CP101"]]
+    (because,) = story["because"]
+    assert because["relation"] == "late-barriers"
+    assert (because["fingerprint"], because["of"]) == (by_code["CP101"], by_code["SK101"])
+    assert story["culprit"] == read["summary"]["culprits"][0]
+    assert story["title"] == "map (0) is hot" and story["cause"] == "data-skew"
+    assert "stories" not in read
+
+
+def test_without_small_findings_stories_name_only_what_is_left() -> None:
+    made = report(outcome(found(0), code="CP201"), outcome(found(0), found(1)))
+    shown = wire.at_least(made, f.Severity.CRITICAL)
+    assert not shown.findings and not shown.summary.stories
+    assert wire.at_least(made, f.Severity.WARNING) == made
+
+
+def test_a_culprit_says_whose_it_is_and_when() -> None:
+    (culprit,) = document(report(outcome(found(0, first_us=0, last_us=60_000_000))))["summary"][
+        "culprits"
+    ]
+    assert culprit["job_id"] == JOB.job_id and culprit["job_name"] == "orders"
+    assert culprit["cause"] == "data-skew" and culprit["state"] == "recovered"
+    assert culprit["first_seen"] == "1970-01-01T00:00:00.000Z"
+    assert culprit["last_seen"] == "1970-01-01T00:01:00.000Z"
+
+
+@pytest.mark.parametrize("command", ["checkpoints", "diagnose"])
+def test_of_a_culprit_that_moved_the_latest_stands_first(command: str) -> None:
+    moved = [
+        found(2, first_us=10, last_us=20, count=9, severity=f.Severity.CRITICAL),
+        found(0, first_us=30, last_us=40),
+        found(1, first_us=20, last_us=30, count=4),
+    ]
+    made = report(outcome(*moved), command=command)
+    assert [one.subject.subtask_index for one in made.summary.culprits] == [0, 1, 2]
+    ongoing = replace(moved[0], state=f.State.ONGOING)
+    lasting = judge([outcome(ongoing, *moved[1:])]).culprits
+    assert [one.subject.subtask_index for one in lasting] == [2, 0, 1]
+
+
+def test_a_weak_vote_for_another_one_is_no_move() -> None:
+    weak = found(1, last_us=90, confidence=f.Confidence.LOW)
+    culprits = judge([outcome(found(0, last_us=10), weak)]).culprits
+    assert [one.subject.subtask_index for one in culprits] == [0, 1]
+
+
+# --- topics ---------------------------------------------------------------------------------------
+
+UNSURE = f.Inconclusive(reason="no input says how checkpoints ended")
+
+
+@pytest.mark.parametrize(
+    ("said", "assessed", "expected"),
+    [
+        ([outcome()], True, ("assessed", "healthy", None)),
+        ([outcome(found(0))], True, ("assessed", "degraded", None)),
+        ([outcome(UNSURE)], True, ("inconclusive", "inconclusive", UNSURE.reason)),
+        ([outcome(UNSURE, core=False)], True, ("assessed", "healthy", None)),
+        ([outcome(found(0)), outcome(UNSURE)], True, ("assessed", "degraded", None)),
+        ([outcome(lacking="no batch")], False, ("nothing", "inconclusive", "no batch")),
+        ([outcome(found(0), lacking="no batch")], False, ("assessed", "degraded", None)),
+    ],
+)
+def test_what_came_of_a_topic(
+    said: list[f.RuleOutcome], assessed: bool, expected: tuple[str, str, str | None]
+) -> None:
+    topic = topic_of("checkpoints", said, assessed=assessed, calculated=False)
+    assert (topic.status, topic.verdict, topic.reason) == expected
+    document(report(*said, topics=[topic]))
+
+
+# --- warnings -------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_warning_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(Kind)
+    assert all(meaning and not meaning.endswith(".") for meaning in MEANINGS.values())
+
+
+def test_a_warning_says_its_kind_and_its_time() -> None:
+    note = wire.Note(kind=Kind.GAP, text="silent", source="jm.log", since="a", until="b")
+    (read,) = document(report(warnings=[note]))["warnings"]
+    assert read == {
+        "kind": "gap",
+        "text": "silent",
+        "message": "silent",
+        "hint": None,
+        "source": "jm.log",
+        "from": "a",
+        "to": "b",
+    }
+
+
+def test_reports_of_the_first_release_are_read() -> None:
+    old = document(report(outcome(found(0))))
+    del old["topics"], old["summary"]["stories"]
+    old["stories"] = [{"root": 0, "consequences": []}]
+    for key in ("job_id", "job_name", "cause"):
+        del old["summary"]["culprits"][0][key]
+    note = {"message": "ends early", "hint": None, "source": "a.gz"}
+    old["warnings"], old["errors"] = [note], [note]
+    read = wire.decode(msgspec.json.encode(old))
+    assert (read.warnings[0].kind, read.warnings[0].text) == (Kind.OTHER, "ends early")
+    assert (read.errors[0].what, read.errors[0].bug) == ("ends early", False)
+
+
+# --- faults ---------------------------------------------------------------------------------------
+
+
+def fault(text: str = "oops") -> wire.Fault:
+    """A fault that came through a function of ours."""
+    broken = replace(found(), job=[text])  # type: ignore[arg-type]
+    with pytest.raises(TypeError) as raised:
+        marks(broken)
+    return fault_of(raised.value, source="jm.log")
+
+
+def test_a_fault_tells_nothing_of_the_input_but_in_its_words() -> None:
+    one = fault("one")
+    assert one.bug and one.source == "jm.log" and one.where == "render"
+    assert one.fingerprint == fault("other").fingerprint
+    assert one.fingerprint != fault_of(KeyError("x")).fingerprint
+    secret = fault_of(ValueError("password=hunter2"))
+    assert "hunter2" not in secret.message + secret.what
+
+
+def test_with_a_fault_of_ours_nothing_is_healthy_and_the_exit_code_never_0() -> None:
+    made = report(outcome(), errors=[fault()])
+    assert made.summary.verdict == "inconclusive" and made.summary.assessed
+    assert "bug" in (document(made)["summary"]["reason"] or "")
+    assert exit_code(made, Settings(allow_inconclusive=True)) == 3
+    sick = report(outcome(found(0)), errors=[fault()])
+    assert sick.summary.verdict == "degraded"
+    assert exit_code(sick, Settings()) == 1
+    assert exit_code(sick, Settings(fail_on=FailOn.NEVER)) == 3
+    assert exit_code(report(outcome()), Settings()) == 0
