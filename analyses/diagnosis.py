@@ -23,11 +23,12 @@ from flowdiag.analyses.finding import RuleOutcome, Understood
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.names import with_names
 from flowdiag.analyses.options import Options
-from flowdiag.analyses.report.build import report_of, topic_of
+from flowdiag.analyses.report.build import report_of, topic_of, unfed
 from flowdiag.analyses.report.wire import Data, Report, iso
+from flowdiag.analyses.report.wire import Topic as WireTopic
 from flowdiag.analyses.rule import Rule, apply, not_assessed
 from flowdiag.analyses.span import Selection, Span, zone_of
-from flowdiag.analyses.topics import EVERYTHING
+from flowdiag.analyses.topics import ENGINES, EVERYTHING
 from flowdiag.parsers.remarks import Kind, Remark
 
 if TYPE_CHECKING:
@@ -340,14 +341,27 @@ def judged(
         assessed=any(part.assessed for part in parts),
         calculated=all(part.calculated for part in parts if part.assessed),
         understood=measured.understood,
-        topics=[
-            topic_of(part.name, part.outcomes, assessed=part.assessed, calculated=part.calculated)
-            for part in parts
-        ],
+        topics=_of_all(
+            (
+                topic_of(
+                    part.name, part.outcomes, assessed=part.assessed, calculated=part.calculated
+                )
+                for part in parts
+            ),
+            options,
+        ),
         asides=measured.notes,
         notes=(*looked.notes, *dict.fromkeys(note for part in parts for note in part.notes)),
         say=say,
     )
+
+
+def _of_all(came: Iterable[WireTopic], options: Options) -> list[WireTopic]:
+    """What came of each topic; where everything was asked for, also of those without any input."""
+    by_name = {each.topic: each for each in came}
+    return [
+        by_name.get(name) or unfed(name) for name in (ENGINES if options.everything else by_name)
+    ]
 
 
 def _together(parts: Sequence[Judged]) -> list[RuleOutcome]:
@@ -372,10 +386,13 @@ def _nothing_read(
         sources=looked.sources,
         outcomes=[outcome for each in outcomes for outcome in each],
         assessed=False,
-        topics=[
-            topic_of(topic.name, each, assessed=False, calculated=False)
-            for topic, each in zip(topics, outcomes, strict=True)
-        ],
+        topics=_of_all(
+            (
+                topic_of(topic.name, each, assessed=False, calculated=False)
+                for topic, each in zip(topics, outcomes, strict=True)
+            ),
+            options,
+        ),
         notes=looked.notes,
     )
 

@@ -52,7 +52,7 @@ from flowdiag.analyses.report.wire import (
 )
 from flowdiag.analyses.stories import Story as Told
 from flowdiag.analyses.stories import tell
-from flowdiag.analyses.topics import EVERYTHING
+from flowdiag.analyses.topics import ENGINES, EVERYTHING
 from flowdiag.parsers.remarks import Remark
 
 if TYPE_CHECKING:
@@ -265,24 +265,18 @@ def build_report(
         command: the name of the command, e.g. `checkpoints`.
         inputs: in the order of the sources, so that an evidence's source is an index into it.
         outcomes: what each rule said.
-        names: the name of each job, for the fingerprints.
-        data: the command's own tables.
+        names, data: the name of each job, for the fingerprints; the command's own tables.
         located: lines and excerpts of the cited records (`evidence.locate`).
-        assessed: False if no input held an event that the command needs; then the verdict is
-            inconclusive whatever the rules said, unless one of them found something that counts.
+        assessed: False if no input held what the command judges: then no verdict is healthy.
         calculated: whether everything is arithmetic about what somebody wants to configure.
         doubts: why it cannot be called healthy, though no rule found anything: what was not read.
         understood, suggestions: kinds of records; what would tell more, where the verdict needs it.
-        topics: what came of each.
-        warnings: about the inputs.
+        topics, warnings: what came of each topic; what is to be said of the inputs.
         errors: what went wrong; with a bug of ours among them nothing is called healthy.
-        paths: the inputs, as one types them for the next command.
-        privacy: what log text to keep.
+        paths, privacy: the inputs, as one types them; what log text to keep.
     """
     ordered = sorted(_pairs(outcomes), key=_report_order)
-    marks = fingerprints(ordered, names)
-    told = _told(ordered)
-    by_finding = {id(finding): mark for (_, finding), mark in zip(ordered, marks, strict=True)}
+    told, marks = _told(ordered), fingerprints(ordered, names)
     report = Report(
         schema=SCHEMA,
         tool=Tool(version=tool_version(), command=command),
@@ -293,7 +287,7 @@ def build_report(
             told if command == EVERYTHING else None,
             assessed=assessed,
             calculated=calculated,
-            stories=stories_of(told, by_finding, subject_of, _culprit),
+            stories=_stories(told, ordered, marks),
             understood=[_understood(kind, located, privacy) for kind in understood],
             suggestions=suggestions,
             first=first_action(_nearest(told, command), command, paths),
@@ -314,6 +308,11 @@ def _told(pairs: Iterable[Pair]) -> list[Told]:
     places = {id(finding): place for place, (_, finding) in enumerate(ranked)}
     stories = tell(ranked, lambda pair: places[id(pair[1])])
     return _latest_first(stories, lambda story: story.culprit)
+
+
+def _stories(told: Sequence[Told], ordered: Sequence[Pair], marks: Sequence[str]) -> list[Story]:
+    by_id = {id(finding): mark for (_, finding), mark in zip(ordered, marks, strict=True)}
+    return stories_of(told, by_id, subject_of, _culprit)
 
 
 def _summary(
@@ -395,6 +394,16 @@ def topic_of(
         status=TopicStatus.NOTHING if nothing else status,
         verdict=f.Verdict.INCONCLUSIVE if nothing else verdict,
         reason=clean(reasons[0]) if unsure and reasons else None,
+    )
+
+
+def unfed(name: str) -> Topic:
+    """What came of a topic that none of the inputs is for."""
+    return Topic(
+        topic=name,
+        status=TopicStatus.NOTHING,
+        verdict=f.Verdict.INCONCLUSIVE,
+        reason=f"no input is one of {ENGINES[name].capitalize()}",
     )
 
 

@@ -11,11 +11,15 @@ import msgspec
 import pytest
 
 from flowdiag.analyses import finding as f
+from flowdiag.analyses.diagnosis import Looked, Measured, judged
+from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.options import Options
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.build import build_report, judge, topic_of
 from flowdiag.analyses.report.faults import fault_of
 from flowdiag.analyses.report.fingerprints import fingerprint, fingerprints
+from flowdiag.analyses.topics import ENGINES, topic
 from flowdiag.cli.exit_codes import exit_code
 from flowdiag.cli.settings import FailOn, Settings
 from flowdiag.parsers.remarks import MEANINGS, Kind
@@ -172,9 +176,20 @@ UNSURE = f.Inconclusive(reason="no input says how checkpoints ended")
 def test_what_came_of_a_topic(
     said: list[f.RuleOutcome], assessed: bool, expected: tuple[str, str, str | None]
 ) -> None:
-    topic = topic_of("checkpoints", said, assessed=assessed, calculated=False)
-    assert (topic.status, topic.verdict, topic.reason) == expected
-    document(report(*said, topics=[topic]))
+    came = topic_of("checkpoints", said, assessed=assessed, calculated=False)
+    assert (came.status, came.verdict, came.reason) == expected
+    document(report(*said, topics=[came]))
+
+
+def test_diagnose_names_every_topic_and_a_command_its_own() -> None:
+    looked = Looked(sources=(), to_scan=(), asides={}, notes=())
+    measured = Measured(facts={"checkpoints": ClusterFacts(jobs=(), processes=())})
+    topics = (topic("checkpoints"),)
+    whole = judged(topics, looked, measured, Options(everything=True))
+    assert [each.topic for each in whole.topics] == list(ENGINES)
+    assert {each.status for each in whole.topics} == {"nothing"}
+    assert all(each.reason for each in whole.topics) and whole.summary.verdict == "inconclusive"
+    assert [each.topic for each in judged(topics, looked, measured).topics] == ["checkpoints"]
 
 
 # --- warnings -------------------------------------------------------------------------------------
