@@ -37,6 +37,20 @@ def memory_bytes(root: Path = Path("/")) -> int:
     return min(found, default=_UNKNOWN)
 
 
+def free_memory(root: Path = Path("/")) -> float:
+    """The share of the machine's memory that nobody uses; 1 where the system does not say.
+
+    Args:
+        root: of the file system that it is read from.
+    """
+    try:
+        lines = (root / "proc/meminfo").read_text().splitlines()
+        sizes = {name: int(rest.split()[0]) for name, _, rest in (x.partition(":") for x in lines)}
+        return sizes["MemAvailable"] / sizes["MemTotal"]
+    except (OSError, LookupError, ValueError, ZeroDivisionError):
+        return 1.0
+
+
 def _limits(root: Path) -> Iterator[Path]:
     """Files that may hold a limit: of our own control group and of those around it, of both versions."""
     try:

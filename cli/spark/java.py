@@ -66,6 +66,11 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
     raise FlowdiagError("no Java found, and Spark needs one", hint=_hint())
 
 
+def java_in(home: Path, origin: str) -> Java | None:
+    """The runtime of a folder that `find_java` named before; None where it is gone."""
+    return next(_inspect(home, origin), None)
+
+
 def _hint() -> str:
     return f"{pip_install('java')}, or point JAVA_HOME at Java 17 or later"
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from flowdiag.cli.spark import settings
+from flowdiag.cli.spark import kept, settings
 from flowdiag.cli.spark.archive import Archive
 from flowdiag.cli.spark.folder import PrivateFolder
 from flowdiag.cli.spark.java import Java, find_java
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _CLUSTER_TOLD_S: Final = 3.0
 """So long a driver that a signal ends has to tell its cluster that the executors are free."""
+
+_WORN: Final = 0.6  # of the heap
 
 
 @dataclass(slots=True)
@@ -58,6 +60,8 @@ class SparkStarter:
     _jvm: Jvm = field(init=False)
     _thread: threading.Thread | None = None
     _session: SparkSession | None = None
+    _joined: kept.Joined | None = None  # a Java that stays, instead of one of our own
+    _keeper: tuple[kept.Place, subprocess.Popen[bytes]] | None = None  # on its way
     _gateway: Any = None  # of our JVM; another starter of this process may have one of its own
     _failure: Exception | None = None
     _environ: dict[str, str | None] = field(default_factory=dict)
@@ -78,6 +82,8 @@ class SparkStarter:
         heap_bytes: int | None = None,
         use_archive: bool = True,
         jvm_flags: Sequence[str] = (),
+        join: bool = False,
+        stay_s: float | None = None,
     ) -> Self:
         """Spawn the JVM and return at once; nothing is raised before `session()`.
 
@@ -92,6 +98,8 @@ class SparkStarter:
             heap_bytes: most that the JVM of this machine may take; by default what fits the machine.
             use_archive: take Spark's classes from the archive of `flowdiag warm` if there is one.
             jvm_flags: more flags, behind the fixed ones.
+            join: take the Java that an earlier command left (`flowdiag.cli.spark.kept`), if there is one.
+            stay_s: where there is none, leave ours for so many seconds without a question.
         """
         starter = cls(cores=cores or _local_cores(master), _folder=PrivateFolder.made())
         starter._jvm.heap_bytes = heap_bytes or heap_here()
@@ -107,7 +115,8 @@ class SparkStarter:
             starter.java = find_java()
             if use_archive:
                 starter.archive = usable_archive(starter.java)
-            starter._start(jvm_flags)
+            if not (join and starter._joins(stay_s)):
+                starter._start(jvm_flags)
         except (OSError, FlowdiagError) as error:
             starter._failure = error
             return starter
@@ -166,6 +175,8 @@ class SparkStarter:
         lines = [f"{session.version}, {session.sparkContext.master}, {self.cores} at once"]
         if self.java is not None:
             kept = f"classes from {self.archive.path}" if self.archive else "no archive of classes"
+            if self._joined is not None:
+                lines.append(f"joined the session that process {self._joined.kept.pid} keeps")
             lines.append(
                 f"Java {self.java.major} of {self.java.origin} in {self.java.home}, {kept},"
                 f" heap up to {self._jvm.heap_bytes >> 20} MB"
@@ -234,12 +245,15 @@ class SparkStarter:
             # The cluster is told that its executors are free.
             with contextlib.suppress(Exception):
                 self._session.stop()
+        worn = self._joined is not None and self._session is not None and _is_worn(self._gateway)
         if self._session is None:
             # Killed first, so that a session that is still starting fails instead of going on.
             self._jvm.kill()
             if self._thread is not None:
                 self._thread.join(timeout=10)
         self._forget_session()
+        if self._joined is not None:
+            self._joined.give_back(worn=worn)
         self._jvm.kill()
         for name, value in self._environ.items():
             if value is None:
@@ -263,28 +277,47 @@ class SparkStarter:
         """Close, whatever happened."""
         self.close()
 
+    def _joins(self, stay_s: float | None) -> bool:
+        """Join a Java that stays, or have one started that will; whether that is so."""
+        assert self.java is not None
+        properties, heap = self._common_properties(), self._jvm.heap_bytes
+        place = kept.place_for(self.java, properties, heap)
+        if place is None:
+            return False
+        self._joined = kept.Joined.at(place)
+        if self._joined is None and stay_s is not None and not place.is_alive():
+            with contextlib.suppress(OSError):
+                self._keeper = place, kept.start_keeper(place, self.java, properties, heap, stay_s)
+        return self._joined is not None or self._keeper is not None
+
+    def leave_kept(self) -> bool:
+        """Go on with a session of our own, where the Java that was joined is gone; whether that is so."""
+        joined = self._joined
+        if joined is None or not joined.is_gone():
+            return False
+        joined.abandon()
+        self._joined = None
+        self._forget_session()
+        self._start(())
+        self._in_background(self._connect)
+        return True
+
     def _start(self, flags: Sequence[str]) -> None:
         assert self.java is not None
         if self.archive is not None:
             flags = [*self.archive.flags_to_use(), *flags]
         self._jvm.start(self.java, self._properties(), flags)
 
-    def _properties(self) -> dict[str, str]:
-        folder = str(self.folder)
-        properties = {
+    def _common_properties(self) -> dict[str, str]:
+        return {
             **settings.LOCAL,
             "spark.master": f"local[{self.cores}]",
             # Of the ordinary way to start; otherwise the JVM runs already.
             "spark.driver.memory": f"{self._jvm.heap_bytes >> 20}m",
-            "spark.local.dir": folder,
-            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
         }
-        # A reused worker stalls about 40 ms a task on loopback TCP. The path of a socket is limited
-        # to some hundred bytes, its name takes 41.
-        if os.name == "posix" and len(os.fsencode(folder)) < 60:
-            properties["spark.python.unix.domain.socket.enabled"] = "true"
-            properties["spark.python.unix.domain.socket.dir"] = folder
-        return properties
+
+    def _properties(self) -> dict[str, str]:
+        return {**self._common_properties(), **settings.folders(self.folder)}
 
     def _in_background(self, start: Callable[[], SparkSession]) -> None:
         """Run what makes the session in a thread of its own; a failure is kept for `session()`."""
@@ -301,18 +334,34 @@ class SparkStarter:
     def _connect(self) -> SparkSession:
         """Import pyspark, wait for the gateway, make the session."""
         from pyspark.core.context import SparkContext
-        from pyspark.java_gateway import launch_gateway
         from pyspark.sql import SparkSession
 
-        port, secret = self._await_gateway_or_respawn()
-        # pyspark's own way of using a gateway that is there already.
+        if self._keeper is not None:
+            self._joined = kept.joined_soon(*self._keeper)
+            self._keeper = None
+        if self._joined is not None:
+            try:
+                self._through_gateway(self._joined.kept.port, self._joined.kept.secret)
+                return _session_that_stays(self._gateway)
+            except Exception:  # noqa: BLE001 - whatever is the matter with it: one of our own is not
+                self._joined.abandon()
+                self._joined = None
+                self._forget_session()
+        if self._jvm.process is None:
+            self._start(())
+        self._through_gateway(*self._await_gateway_or_respawn())
+        return SparkSession(SparkContext(gateway=self._gateway))
+
+    def _through_gateway(self, port: int, secret: str) -> None:
+        """pyspark's own way of using a gateway that is there already."""
+        from pyspark.java_gateway import launch_gateway
+
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = secret
         try:
             self._gateway = launch_gateway()  # type: ignore[no-untyped-call]
         finally:
             del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
-        return SparkSession(SparkContext(gateway=self._gateway))
 
     def _await_gateway_or_respawn(self) -> tuple[int, str]:
         """A JVM that dies of its archive gets a second chance without it."""
@@ -433,6 +482,33 @@ class SparkStarter:
         context_class._active_spark_context = None
         context_class._gateway = None
         context_class._jvm = None
+
+
+def _session_that_stays(gateway: Any) -> SparkSession:
+    """A session of our own in a Java that others used: their settings and views are not in it.
+
+    As notebooks do: a context around the one that is there. The first one to come makes it.
+    """
+    from pyspark.conf import SparkConf
+    from pyspark.core.context import SparkContext
+    from pyspark.sql import SparkSession
+
+    context = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
+    there = gateway.jvm.org.apache.spark.api.java.JavaSparkContext(context)
+    conf = SparkConf(_jvm=gateway.jvm, _jconf=there.getConf())
+    return SparkSession(SparkContext(gateway=gateway, jsc=there, conf=conf)).newSession()
+
+
+def _is_worn(gateway: Any) -> bool:
+    """Whether the heap is nearly full of what cannot be collected."""
+    with contextlib.suppress(Exception):
+        runtime = gateway.jvm.java.lang.Runtime.getRuntime()
+        for _ in range(2):
+            used = int(runtime.totalMemory()) - int(runtime.freeMemory())
+            if used < _WORN * int(runtime.maxMemory()):
+                return False
+            gateway.jvm.java.lang.System.gc()
+    return True
 
 
 def runs_here(master: str | None) -> bool:
