@@ -64,6 +64,7 @@ _LAST: Final = {
     "ignore": o.Ignore,
     "master": o.Master,
     "java_heap": o.JavaHeap,
+    "stay": o.StayOption,
     "warm": o.WarmOption,
     "config": o.Config,
     "show_config": o.ShowConfig,
@@ -260,15 +261,25 @@ def _report(
     if not looked.needs_spark:
         return diagnose(topics, looked, _no_session, options)
     starter = spark or stack.enter_context(spark_for(settings, paths))
-    with starter.explaining():
-        return diagnose(
-            topics,
-            looked,
-            checked_session(starter.session, paths, discovery),
-            options,
-            resources=resources_of(starter, told if settings.verbose else None),
-            say=stages(progress, discovery),
-        )
+
+    def diagnosed() -> Report:
+        with starter.explaining():
+            return diagnose(
+                topics,
+                looked,
+                checked_session(starter.session, paths, discovery),
+                options,
+                resources=resources_of(starter, told if settings.verbose else None),
+                say=stages(progress, discovery),
+            )
+
+    try:
+        return diagnosed()
+    except Exception:
+        # The Java of an earlier command may end at any time: then everything is done anew.
+        if not starter.leave_kept():
+            raise
+        return diagnosed()
 
 
 def _inputs_of(

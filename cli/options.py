@@ -255,6 +255,17 @@ JavaHeap = Annotated[
         rich_help_panel=_GENERAL,
     ),
 ]
+StayOption = Annotated[
+    str | None,
+    typer.Option(
+        "--stay",
+        metavar="TIME",
+        help="Leave Java running for so long after its last use, for the next command, which answers in a"
+        " third of the time or less: 15m, 1h (default: 0; never where CI is set). `flowdiag warm --stop`"
+        " ends it.",
+        rich_help_panel=_GENERAL,
+    ),
+]
 WarmOption = Annotated[
     Warm | None,
     typer.Option(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 FILE: Final = "flowdiag.toml"
 PREFIX: Final = "FLOWDIAG_"
+_LONGEST_STAY_MS: Final = 86_400_000
 _LEAST_HEAP: Final = 512 << 20  # with 450 MB or less Spark does not even start
 
 
@@ -109,6 +110,7 @@ class Settings(
     show_tz: str | None = None
     master: str | None = None
     java_heap: str | None = None
+    stay: str | None = None
     warm: Warm = Warm.AUTO
     quiet: bool = False
     verbose: int = 0
@@ -230,6 +232,8 @@ def effective(
         shown_zone(settings.show_tz)  # now, and not when the report is shown
     if settings.java_heap is not None:
         parse_heap(settings.java_heap, values["java-heap"].place)
+    if settings.stay is not None:
+        parse_stay(settings.stay, values["stay"].place)
     return Effective(settings=settings, given=values, file=file)
 
 
@@ -267,6 +271,29 @@ def parse_heap(text: str, where: str = "--java-heap") -> int:
     if size < _LEAST_HEAP:
         raise FlowdiagError(f"{where} is '{text}', too little for Spark", hint="write 512m or more")
     return size
+
+
+def parse_stay(text: str, where: str = "--stay") -> float:
+    """Seconds that Java stays when nobody asks; 0 is not at all.
+
+    Args:
+        text: a number and a unit: 15m, 90s, 1h; or 0.
+        where: it was given, for the error.
+
+    Raises:
+        FlowdiagError: it is no time, or more than a day.
+
+    >>> parse_stay("15m"), parse_stay("0")
+    (900.0, 0.0)
+    """
+    from flowdiag.parsers.units import duration_ms
+
+    ms = 0.0 if text.strip() == "0" else duration_ms(text, bare="")
+    if ms is None or not 0 <= ms <= _LONGEST_STAY_MS:
+        raise FlowdiagError(
+            f"{where} is '{text}', which is no time", hint="write 15m, 1h or 0, at most 24h"
+        )
+    return ms / 1000
 
 
 def rule_overrides(thresholds: Overrides, rules: Iterable[Rule]) -> dict[str, Mapping[str, float]]:

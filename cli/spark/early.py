@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.cli.settings import Settings, load_settings, parse_heap
+from flowdiag.cli.settings import Settings, load_settings, parse_heap, parse_stay
 from flowdiag.cli.spark.lean import without_unused
 from flowdiag.parsers.errors import FlowdiagError
 
@@ -24,7 +24,16 @@ _YOUNG: Final = 50_000  # objects
 # Commands that always need Spark.
 _COMMANDS: Final = frozenset({"diagnose", "checkpoints", "queues", "rate", "startup"})
 # Options that decide how Spark is started, or that it is not.
-_DECIDING: Final = ("-h", "--help", "--show-config", "--master", "--java-heap", "-c", "--config")
+_DECIDING: Final = (
+    "-h",
+    "--help",
+    "--show-config",
+    "--master",
+    "--java-heap",
+    "--stay",
+    "-c",
+    "--config",
+)
 
 
 @dataclass(slots=True)
@@ -113,7 +122,15 @@ def _begin(stack: ExitStack, settings: Settings) -> SparkStarter:
     if runs_here(master):  # before the first import of pyarrow or pyspark
         stack.enter_context(without_unused())
     heap_bytes = parse_heap(heap) if heap else None
-    return stack.enter_context(SparkStarter.begin(master=master, heap_bytes=heap_bytes))
+    stay_s = parse_stay(settings.stay) if settings.stay else 0
+    return stack.enter_context(
+        SparkStarter.begin(
+            master=master,
+            heap_bytes=heap_bytes,
+            join=not os.environ.get("CI"),
+            stay_s=stay_s or None,
+        )
+    )
 
 
 @contextmanager

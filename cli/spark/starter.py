@@ -134,6 +134,11 @@ class SparkStarter:
         return self._jvm.process
 
     @property
+    def joined(self) -> bool:
+        """Whether the session is in a Java that stays."""
+        return self._joined is not None
+
+    @property
     def on_cluster(self) -> bool:
         """Whether the session is not one of our own on this machine."""
         return self._cluster
@@ -275,6 +280,10 @@ class SparkStarter:
         trace: TracebackType | None,
     ) -> None:
         """Close, whatever happened."""
+        if error is not None and self._joined is not None:
+            # Whatever is going on in it: nobody else shall wait for that.
+            self._joined.abandon()
+            self._joined = None
         self.close()
 
     def _joins(self, stay_s: float | None) -> bool:

@@ -138,13 +138,13 @@ def _train(flags: tuple[str, ...]) -> None:
         SparkStarter.begin(use_archive=False, jvm_flags=flags) as starter,
         temporary_folder("flowdiag-") as folder,
     ):
-        _rehearse(starter, folder)
+        rehearse(starter, folder)
         status = starter.finish(_DUMP_TIMEOUT_S)
         if status is None:
             raise FlowdiagError(f"Java wrote no archive within {_DUMP_TIMEOUT_S:.0f} s")
 
 
-def _rehearse(starter: SparkStarter, folder: Path) -> None:
+def rehearse(starter: SparkStarter, folder: Path) -> None:
     """Diagnose a small log of our own: what Java loads for that is what every diagnosis needs.
 
     Then the same log as if it were large: from files, with generated code.
