@@ -155,9 +155,10 @@ appender.stderr.layout.pattern = %p %c{1}: %m%n%ex
 
 
 # What Spark catches of these is only logged, by the thread that should have answered. The JVM's own word
-# for it, at its end, is `Terminating due to java.lang.OutOfMemoryError: Java heap space`.
-_OUT_OF_MEMORY: Final = re.compile(
-    r"OutOfMemoryError|Could not reserve enough space|There is insufficient memory for the Java"
+# for it, at its end, is `Terminating due to java.lang.OutOfMemoryError: Java heap space`. A Java that makes a
+# cache prints its command line, with our flag.
+OUT_OF_MEMORY: Final = re.compile(
+    r"(?<!ExitOn)OutOfMemoryError|Could not reserve enough space|There is insufficient memory for the Java"
 )
 _LOST_THREAD: Final = re.compile(
     r'Exception in thread "(?:dag-scheduler-event-loop|task-result-getter|dispatcher-)'
@@ -240,7 +241,7 @@ class Jvm:
         """
         for line in drained(stream, self._lines):
             if self._fate is None and process is self.process:
-                if _OUT_OF_MEMORY.search(line):
+                if OUT_OF_MEMORY.search(line):
                     self._fate = "memory"
                 elif _LOST_THREAD.search(line):
                     self._fate = "thread"

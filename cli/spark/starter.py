@@ -30,7 +30,7 @@ from flowdiag.cli.spark import kept, settings
 from flowdiag.cli.spark.archive import Archive
 from flowdiag.cli.spark.folder import PrivateFolder
 from flowdiag.cli.spark.java import Java, find_java
-from flowdiag.cli.spark.jvm import FOREIGN, Jvm, heap_here, usable_archive
+from flowdiag.cli.spark.jvm import FOREIGN, OUT_OF_MEMORY, Jvm, heap_here, usable_archive
 from flowdiag.parsers.errors import FlowdiagError, is_no_room, no_temporary_room, text_of
 from flowdiag.parsers.machine import processors
 
@@ -220,7 +220,7 @@ class SparkStarter:
                 f"no space is left for temporary files in {self.folder.parent}",
                 hint="set TMPDIR to a folder with more room",
             )
-        if "OutOfMemoryError" in told:
+        if OUT_OF_MEMORY.search(told):
             return self._jvm.out_of_memory()
         return self._jvm.obituary()
 

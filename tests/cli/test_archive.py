@@ -216,3 +216,24 @@ def test_a_build_under_way_elsewhere_is_no_failure(
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert warm_module._main() == 1
     assert warm_in_background({})
+
+
+@pytest.mark.application
+def test_the_java_of_the_extra_makes_one_and_uses_it(tmp_path: Path) -> None:
+    without = ("JAVA_HOME", "FLOWDIAG_CACHE_DIR")
+    environ = {key: value for key, value in os.environ.items() if key not in without}
+    environ["FLOWDIAG_CACHE_DIR"] = str(tmp_path)
+
+    def flowdiag(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "flowdiag", *arguments]
+        return subprocess.run(
+            command, env=environ, capture_output=True, text=True, timeout=280, check=False
+        )
+
+    made = flowdiag("warm")
+    assert made.returncode == 0, made.stderr
+    archive = next(path for path in tmp_path.iterdir() if path.suffix in (".aot", ".jsa"))
+    assert archive.stat().st_size > 50_000_000
+    recording = "fixtures/recordings/flink/1.20.5/hot-key/hot-key.tar.zst"
+    used = flowdiag("checkpoints", recording, "-v", "--warm", "never")
+    assert used.returncode == 1 and f"classes from {archive}" in used.stderr
