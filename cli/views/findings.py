@@ -13,7 +13,7 @@ from rich.text import Text
 from flowdiag.analyses import finding as f
 from flowdiag.analyses import say
 from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Action, Finding, Report
+from flowdiag.analyses.report.wire import Action, Evidence, Finding, Report
 from flowdiag.cli import words
 from flowdiag.cli.grid import aligned, heading, line, more, under, whole
 from flowdiag.cli.render.page import PROSE, TERSEST, Page
@@ -27,6 +27,7 @@ _EXCERPT: Final = (200, 160, 160, 120, 60)
 _ACTIONS: Final = (5, 4, 3, 2, 1)
 _OTHERS: Final = (12, 10, 8, 6, 4)
 _TITLE: Final = (400, 300, 240, 160, 120)  # characters of what is said in a line
+_BESIDE: Final = 12  # columns left of a quotation that has to be one line
 _SUMMED_UP: Final = ("points-for", "points-against")  # the confidence says the same
 
 
@@ -144,16 +145,30 @@ def _evidence(
     shown = finding.evidence[:most]
     hidden = finding.evidence_total - len(shown)
     for item in shown:
-        place = whole(words.place(item, paths))
-        if hidden > 0 and characters is not None and item is shown[-1]:
-            place.append(f" and {hidden} more", "dim")
-        yield place
+        last = characters is not None and item is shown[-1]
+        yield recorded(item, paths, hidden if last else 0)
         if item.excerpt and characters is None:
             yield under(line(item.excerpt, "dim"))
         elif item.excerpt and characters is not None:
             yield under(line(say.shorten(_HEAD.sub("", item.excerpt), characters), "dim"))
     if hidden > 0 and (characters is None or not shown):
         yield line(f"… {hidden} more", "dim")
+
+
+def recorded(item: Evidence, paths: words.Paths, others: int = 0) -> Text:
+    """Where a record stands, and how many more there are."""
+    place = whole(words.place(item, paths))
+    if others > 0:
+        place.append(f" and {others} more", "dim")
+    return place
+
+
+def quoted(excerpt: str, page: Page) -> str:
+    """A record in one line, without what its head says of every line."""
+    said, room = _HEAD.sub("", excerpt), max(20, min(page.width, PROSE) - _BESIDE)
+    name = said.partition(" ")[0]
+    # Of a metric the value counts, which stands behind a long name.
+    return say.abbreviate(said, room) if len(name) > room // 2 else words.cut(said, room)
 
 
 def _to_do(actions: Sequence[Action], page: Page) -> Iterator[RenderableType]:
