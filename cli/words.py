@@ -190,7 +190,7 @@ def convicted(culprit: Culprit) -> str:
     """A culprit in one line: who, and the number that convicts; the name once."""
     subject, why = culprit.subject, culprit.why
     name = who(subject)
-    if name in why:
+    if name in why or name == subject.kind:  # which says nothing of who it is
         return why
     if why.startswith(_beginning(subject)):
         known = subject.taskmanager or subject.host
@@ -203,6 +203,8 @@ def convicted(culprit: Culprit) -> str:
     known = subject.taskmanager or subject.host
     if known and subject.kind in ("taskmanager", "host") and why.startswith(known):
         return f"{'TaskManager' if subject.kind == 'taskmanager' else 'host'} {why}"
+    if known and subject.kind in ("taskmanager", "host") and known in why:
+        return why
     return f"{name}: {why}"
 
 
@@ -240,27 +242,31 @@ def _beginning(subject: Subject) -> tuple[str, ...]:
 
 
 def cut(text: str, most: int) -> str:
-    """The beginning of a sentence, as far as a whole word.
+    """The beginning of a sentence, as far as a whole part or word.
 
     >>> cut("its heartbeat timed out", 15), cut("short", 15)
     ('its heartbeat …', 'short')
     """
     if len(text) <= most:
         return text
-    end = text.rfind(" ", 0, most - 1)
+    part = max(text.rfind(mark, 0, most - 2) for mark in (", ", "; "))
+    end = part + 1 if part > most * 2 // 3 else text.rfind(" ", 0, most - 1)
     return f"{text[:end]} …" if end > most // 2 else say.shorten(text, most)
 
 
 _PACKAGES: Final = re.compile(r"\b(?:[a-z_]\w*\.){2,}(?=[A-Z])")
+_ID: Final = re.compile(r"(?<![0-9a-zA-Z])([0-9a-f]{8})[0-9a-f]{24}(?![0-9a-zA-Z])")
 
 
 def brief(text: str) -> str:
-    """The same with classes of Java by their own names: their packages fill lines.
+    """The same with classes of Java by their own names, and ids by their beginning: they fill lines.
 
     >>> brief("it failed: org.apache.flink.util.FlinkException: no slots")
     'it failed: FlinkException: no slots'
+    >>> brief("TaskManager c89e4749f345cc86a5934b52b016abe9 @ worker-1 was lost")
+    'TaskManager c89e4749… @ worker-1 was lost'
     """
-    return _PACKAGES.sub("", text)
+    return _ID.sub(r"\1…", _PACKAGES.sub("", text))
 
 
 def job_of(subject: Subject) -> str:
@@ -367,7 +373,9 @@ def first_steps(report: Report) -> list[str]:
     first = report.summary.first_action
     if first is None:
         return []
-    text = first.action.text.partition(". ")[0]  # what a model says of it stands at the finding
+    text = first.action.text.partition(". ")[0].rstrip(
+        "."
+    )  # what a model says of it stands at the finding
     changes: list[Action | Change] = [first.action, *first.action.together]
     typed = [
         f"{each.option} to {each.proposed}" + (f" (now {each.current})" if each.current else "")
@@ -390,10 +398,10 @@ def seen(finding: Finding | Story, clock: Clock, *, date: bool = True) -> str:
     """
     first = clock.show(finding.first_seen, date=date)
     last = clock.show(finding.last_seen, date=date)
+    if finding.state == "ongoing":
+        return "" if finding.first_seen is None else f"since {first}"
     if finding.first_seen is None:
         return "" if finding.last_seen is None else f"until {last}"
-    if finding.state == "ongoing":
-        return f"since {first}"
     if finding.last_seen is None or first == last:
         return f"at {first}"
     return f"{first} to {last[11:] if date and first[:10] == last[:10] else last}"
