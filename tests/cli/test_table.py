@@ -133,7 +133,7 @@ Job  orders · a1b2c3d4e5f60718293a4b5c6d7e8f90 · Flink 1.18.1 · healthy
   ✓ completed   median completed 1.62 s, longest 2.24 s
 
 Verdict  healthy
-  3 of 3 rules are clear
+  2 of 2 rules are clear
 """
     )
 
