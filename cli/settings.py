@@ -36,6 +36,7 @@ class Format(StrEnum):
     MARKDOWN = "markdown"
     JUNIT = "junit"
     GITHUB = "github"
+    BRIEF = "brief"
 
 
 class Color(StrEnum):
