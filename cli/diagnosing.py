@@ -57,6 +57,7 @@ _LAST: Final = {
     "no_excerpts": o.NoExcerpts,
     "color": o.ColorOption,
     "no_color": o.NoColor,
+    "hyperlinks": o.Hyperlinks,
     "show_tz": o.ShowTz,
     "fail_on": o.FailOnOption,
     "allow_inconclusive": o.AllowInconclusive,

@@ -45,7 +45,6 @@ class Told:
         return self.head.cause or self.root.name
 
 
-
 def told_of(report: Report) -> list[Told]:
     """What a report has to tell, the most important first."""
     by_code = _by_code(report.findings)

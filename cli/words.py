@@ -296,10 +296,12 @@ class Paths:
     Args:
         here: the folder in which they are read, with the last slash.
         folder: what all of them begin with, said once where it is left out of each.
+        linked: whether the terminal opens files that are clicked.
     """
 
     here: str
     folder: str
+    linked: bool = False
 
     def show(self, source: str) -> str:
         """A name.
@@ -320,7 +322,7 @@ def paths_of(report: Report, page: Page) -> Paths:
     names = [name.removeprefix(page.folder) if page.folder else name for name in read]
     longest = max(map(len, names), default=0)
     fits = longest + _BESIDE_A_PATH <= min(page.width, PROSE)
-    return Paths(page.folder, "" if fits else common_folder(names))
+    return Paths(page.folder, "" if fits else common_folder(names), page.hyperlinks)
 
 
 _UNWELL: Final = ("failing", "degraded", "inconclusive")

@@ -23,6 +23,7 @@ from flowdiag.cli.mcp.roots import Roots
 from flowdiag.cli.mcp.session import Kept, Session
 from flowdiag.cli.render import brief
 from flowdiag.cli.render.page import Page
+from flowdiag.cli.telling import Told as Story
 from flowdiag.cli.telling import told_of
 from flowdiag.parsers.errors import FlowdiagError
 
@@ -313,7 +314,7 @@ def _diagnosis(kept: Kept) -> Diagnosis:
                 severity=told.head.severity.value,
                 state=told.head.state.value,
                 confidence=told.head.confidence.value,
-                findings=[found.fingerprint for found in told.findings][:_MOST_FINDINGS],
+                findings=_fingerprints(told)[:_MOST_FINDINGS],
             )
             for told in stories[:5]
         ],
@@ -334,6 +335,11 @@ def _diagnosis(kept: Kept) -> Diagnosis:
         inputs=sum(item.kind != "not-read" for item in report.inputs),
         inputs_not_read=sum(item.kind == "not-read" for item in report.inputs),
     )
+
+
+def _fingerprints(told: Story) -> list[str]:
+    others = [found.fingerprint for _, some in told.followed for found in some]
+    return [told.root.fingerprint, *others]
 
 
 def _found(found: Finding) -> Found:

@@ -141,7 +141,9 @@ def _story(told: Told, number: int, clock: words.Clock, page: Page, room: _Room)
 def _not_told(report: Report, stories: list[Told], room: _Room) -> Iterator[str]:
     """What is left out."""
     left = stories[room.stories :]
-    counts = [say.plural(len(left), "story" if report.stories else "finding", _several(report))]
+    counts = [
+        say.plural(len(left), "story" if report.summary.stories else "finding", _several(report))
+    ]
     remarks = beside(report)
     parts = [*(counts if left else ()), *([say.plural(len(remarks), "remark")] if remarks else [])]
     detailed = min(len(stories), room.stories) - room.full
@@ -155,7 +157,7 @@ def _not_told(report: Report, stories: list[Told], room: _Room) -> Iterator[str]
 
 
 def _several(report: Report) -> str:
-    return "stories" if report.stories else "findings"
+    return "stories" if report.summary.stories else "findings"
 
 
 def _not_assessed(report: Report, room: _Room) -> Iterator[str]:

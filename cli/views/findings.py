@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 from rich.console import Group, RenderableType
+from rich.style import Style
 from rich.text import Text
 
 from flowdiag.analyses import finding as f
@@ -16,6 +17,7 @@ from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Action, Evidence, Finding, Report
 from flowdiag.cli import words
 from flowdiag.cli.grid import aligned, heading, line, more, under, whole
+from flowdiag.cli.hyperlinks import url_of
 from flowdiag.cli.render.page import PROSE, TERSEST, Page
 
 _SEVERITY: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
@@ -158,6 +160,9 @@ def _evidence(
 def recorded(item: Evidence, paths: words.Paths, others: int = 0) -> Text:
     """Where a record stands, and how many more there are."""
     place = whole(words.place(item, paths))
+    url = url_of(item.source, paths.here) if paths.linked else None
+    if url is not None:
+        place.stylize(Style(link=url))
     if others > 0:
         place.append(f" and {others} more", "dim")
     return place
