@@ -55,7 +55,7 @@ _ROOMS: Final = (
     _Room(1, 2, 0, 60, 40, 80),
 )
 # Who reads a chat in which this is posted is not to be called, nor the text to become code or a link.
-_MENTION: Final = re.compile(r"(?<!\w)@(?=\w)|(?<=<)(?=[@!#&:/])")
+_MENTION: Final = re.compile(r"(?<=<)(?=[@!#&:/]|\w+:)|(?<!\w)@(?=\w)")
 _TITLE: Final = 200  # characters of who did it
 
 
