@@ -104,7 +104,11 @@ def quantity(value: float | str | None, unit: str | None) -> str:
             return f"{say.number(value) if abs(value) >= 10 else f'{value:.2g}'}×"
         case None | "":
             return say.number(value)
+    unit = _UNITS.get(unit, unit)
     return f"{say.number(value)} {singular(unit) if value == 1 else unit}"
+
+
+_UNITS: Final = {"taskmanagers": "TaskManagers"}  # by their names in thresholds
 
 
 def singular(unit: str) -> str:
@@ -128,7 +132,7 @@ def measurement(item: Measurement) -> str:
     ...                         threshold=None, population=None))
     'expired checkpoints: 7'
     """
-    counted = item.unit not in ("ms", "bytes", "share", "ratio")
+    counted = item.unit not in ("ms", "bytes", "share", "ratio", "%")
     said = item.unit in (*item.name.split("-"), f"{item.name}s")
     unit = None if counted and said else item.unit
     threshold = quantity(item.threshold, None if counted else unit)
@@ -342,7 +346,10 @@ def action(item: Action) -> tuple[str, list[str]]:
     change = setting(item)
     if item.restart_needed is not None:
         effort = "needs a restart" if item.restart_needed else "no restart needed"
-        change = f"{change} ({effort})" if change else effort
+        if change and change.endswith(")"):
+            change = f"{change[:-1]}; {effort})"
+        else:
+            change = f"{change} ({effort})" if change else effort
     details = [
         change,
         *(f"together with {setting(each)}" for each in item.together),

@@ -29,7 +29,7 @@ _EXCERPT: Final = (200, 160, 160, 120, 60)
 _ACTIONS: Final = (5, 4, 3, 2, 1)
 _OTHERS: Final = (12, 10, 8, 6, 4)
 _TITLE: Final = (400, 300, 240, 160, 120)  # characters of what is said in a line
-_BESIDE: Final = 12  # columns left of a quotation that has to be one line
+_LINE: Final = 66  # characters of a quotation that fills no more than a line of most terminals
 _SUMMED_UP: Final = ("points-for", "points-against")  # the confidence says the same
 
 
@@ -112,9 +112,11 @@ def essentials(finding: Finding, page: Page, paths: words.Paths, several: bool) 
     """Who, why, the numbers, what proves it, and what to do."""
     subject = finding.subject
     known = finding.why and (subject.taskmanager or subject.host or subject.task or "\0")
+    who = words.who(subject, most=200)
     if (subject.kind != "job" or several) and (not known or known not in (finding.why or "")):
-        yield "about", [line(words.who(subject, most=200))]
-    if finding.why and finding.why != finding.title:
+        # The kind alone says nothing of who it is.
+        yield "about", [line(words.brief(who))] if who != subject.kind else []
+    if finding.why and not _said(finding.why, finding.title):
         yield "because", [line(words.brief(finding.why))]
     told = [
         words.measurement(msgspec.structs.replace(item, population=None))
@@ -126,6 +128,11 @@ def essentials(finding: Finding, page: Page, paths: words.Paths, several: bool) 
     yield "evidence", list(_evidence(finding, paths, shown, _EXCERPT[page.terse]))
     yield "to do", list(_to_do(finding.actions, page))
     yield "see", [line(", ".join(finding.see))] if finding.see else []
+
+
+def _said(why: str, title: str) -> bool:
+    """Whether a title holds a reason already, but for whose it is."""
+    return why in title or (": " in why and why.partition(": ")[2].rstrip(".… ") in title)
 
 
 def _vote(weight: int, signal: str, says: str) -> Text:
@@ -168,12 +175,12 @@ def recorded(item: Evidence, paths: words.Paths, others: int = 0) -> Text:
     return place
 
 
-def quoted(excerpt: str, page: Page) -> str:
-    """A record in one line, without what its head says of every line."""
-    said, room = _HEAD.sub("", excerpt), max(20, min(page.width, PROSE) - _BESIDE)
+def quoted(excerpt: str) -> str:
+    """What a record says in the line of a terminal, without what its head says of every line."""
+    said = _HEAD.sub("", excerpt)
     name = said.partition(" ")[0]
     # Of a metric the value counts, which stands behind a long name.
-    return say.abbreviate(said, room) if len(name) > room // 2 else words.cut(said, room)
+    return say.abbreviate(said, _LINE) if len(name) > _LINE // 2 else words.cut(said, _LINE)
 
 
 def _to_do(actions: Sequence[Action], page: Page) -> Iterator[RenderableType]:

@@ -67,7 +67,7 @@ def _rows(told: Told, page: Page, paths: words.Paths) -> Iterator[tuple[Renderab
         record, others = told.proof
         yield Text("proof", "dim"), recorded(record, paths, others)
         if record.excerpt:
-            yield Text(), line(quoted(record.excerpt, page), "dim")
+            yield Text(), line(quoted(record.excerpt), "dim")
     if told.step is not None:
         text, details = words.action(told.step)
         kept = details[:1] if told.step.option else []

@@ -82,7 +82,7 @@ def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
     root = crisis.root.incident
     # Nor is a task that lost its connection to somebody else: it runs on a survivor.
     bereaved = crisis.root.kind == "taskmanager-lost" and root.task is not None
-    arbitrary = crisis.root.kind in _ARBITRARY or bereaved
+    arbitrary = bereaved or crisis.root.kind in _ARBITRARY
     cause = CAUSE_OF_FAILURE.get(crisis.root.kind, "task-failure")
     said = root.cause or root.text.get("exception") or root.text.get("text") or crisis.root.kind
     first_line = said.split("\n", 1)[0]
@@ -95,7 +95,11 @@ def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
         + ("; it failed for good" if crisis.final else ""),
         why=_why(cause, first_line) if arbitrary else f"{_place(root)}: {say.shorten(said, 110)}",
         cause=cause,
-        rank=Rank.ARBITRARY_CAUSE if arbitrary else Rank.ROOT_CAUSE,
+        rank=Rank.REPETITION
+        if bereaved
+        else Rank.ARBITRARY_CAUSE
+        if arbitrary
+        else Rank.ROOT_CAUSE,
         first_us=crisis.first_us,
         last_us=crisis.last_us,
         count=restarts,
