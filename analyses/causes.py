@@ -1401,6 +1401,11 @@ CAUSES: Final[dict[str, Cause]] = {
             "reason": Remedy(
                 only_for="flink", text="Mend what the deepest cause says, then submit again"
             ),
+            "ask": Remedy(
+                only_for="flink",
+                text="Read what the client was answered, or give its log as well: up to 1.12 the "
+                "JobManager does not log the reason",
+            ),
         },
     ),
     "class-loading": Cause(

@@ -49,6 +49,9 @@ class Relation:
     source: str
 
 
+SAME: Final = "same-sickness"
+"""The relation of what is no other fault: another rule saw the same one."""
+
 _SLOW: Final = (
     "data-skew",
     "slow-subtask",
@@ -98,7 +101,7 @@ _SLOW_BATCHES: Final = (
 # The first row that fits counts: what is particular stands before what is general.
 RELATIONS: Final = (
     Relation(
-        name="same-sickness",
+        name=SAME,
         rules=("SK101", "SK102", "BP102", "BP104", "CP201", "CP202", "CP306"),
         explain=("CP201", "CP202", "CP306", "SK103", "SK105", "BP102", "BP104"),
         same_cause=True,
@@ -134,6 +137,14 @@ RELATIONS: Final = (
         explain=("CP101", "CP103", "CP106", "CP107"),
         says="a checkpoint in flight fails with the task",
         source="CheckpointFailureManager and the failed task's decline; flink.md 1.4, 1.5",
+    ),
+    Relation(
+        name="storage-fails",
+        causes=("storage-failure",),
+        rules=("CP312",),
+        explain=("CP101", "CP103", "CP106", "CP301", "CP304", *_RESTARTS),
+        says="checkpoints fail for it",
+        source="an exception of the storage declines the checkpoint; flink.md 1.3, 1.4",
     ),
     Relation(
         name="where-time-goes",

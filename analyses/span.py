@@ -104,7 +104,7 @@ class Selection:
         Raises:
             FlowdiagError: `--job` names none of them.
         """
-        known = list(jobs)
+        known = list(dict.fromkeys(jobs))
         if self.job is None or not known or any(self.wants(*job) for job in known):
             return
         listed = ", ".join(f"{name or 'unnamed'} ({job_id or 'no id'})" for job_id, name in known)

@@ -16,6 +16,7 @@ from flowdiag.cli.commands.collect import collect
 from flowdiag.cli.commands.diagnose import diagnose
 from flowdiag.cli.commands.explain import explain
 from flowdiag.cli.commands.listener import listener
+from flowdiag.cli.commands.mcp import mcp
 from flowdiag.cli.commands.memory import memory
 from flowdiag.cli.commands.queues import queues
 from flowdiag.cli.commands.rate import rate
@@ -43,7 +44,7 @@ app = typer.Typer(
 )
 
 _DIAGNOSING: Final = (diagnose, checkpoints, rate, queues, startup, memory)
-for command in (*_DIAGNOSING, rules, explain, render, schema, warm):
+for command in (*_DIAGNOSING, rules, explain, render, schema, warm, mcp):
     app.command(cls=HelpfulCommand)(command)
 app.add_typer(collect)
 app.add_typer(listener)

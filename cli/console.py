@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from flowdiag.analyses.report.redact import printable
-from flowdiag.cli.settings import Color
+from flowdiag.cli.settings import When
 from flowdiag.parsers.cleanup import at_end
 from flowdiag.parsers.errors import FlowdiagError, is_no_room
 
@@ -26,7 +26,7 @@ def is_terminal(stream: IO[Any]) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def wants_colour(stream: IO[Any], color: Color = Color.AUTO) -> bool:
+def wants_colour(stream: IO[Any], color: When = When.AUTO) -> bool:
     """Colour as the user wants it, else on terminals only.
 
     What was asked for comes before the environment: there `NO_COLOR` (no-color.org) comes before
@@ -36,8 +36,8 @@ def wants_colour(stream: IO[Any], color: Color = Color.AUTO) -> bool:
         stream: where it goes.
         color: what was asked for.
     """
-    if color is not Color.AUTO:
-        return color is Color.ALWAYS
+    if color is not When.AUTO:
+        return color is When.ALWAYS
     if os.environ.get("NO_COLOR"):
         return False
     return os.environ.get("FORCE_COLOR", "0") not in ("", "0", "false") or is_terminal(stream)

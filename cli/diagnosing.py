@@ -57,6 +57,7 @@ _LAST: Final = {
     "no_excerpts": o.NoExcerpts,
     "color": o.ColorOption,
     "no_color": o.NoColor,
+    "hyperlinks": o.Hyperlinks,
     "show_tz": o.ShowTz,
     "fail_on": o.FailOnOption,
     "allow_inconclusive": o.AllowInconclusive,
@@ -220,7 +221,15 @@ def run(
         with ExitStack() as stack:
             if spark is not None:
                 stack.enter_context(spark)
-            return _report(name, paths, settings, asked, spark, stack, progress, told)
+
+            def running() -> SparkStarter:
+                return spark or stack.enter_context(spark_for(settings, paths))
+
+            if spark is None:
+                from flowdiag.cli.spark.cluster import check_inputs_of
+
+                check_inputs_of(settings.master, paths)
+            return diagnosed(name, paths, settings, asked, running, progress, told)
 
     code = deliver(name, settings, diagnosis)
     for line in told:
@@ -230,22 +239,30 @@ def run(
     return code
 
 
-def _report(
+def diagnosed(
     name: str,
     paths: Sequence[str],
     settings: Settings,
     asked: Mapping[str, Any],
-    spark: SparkStarter | None,
-    stack: ExitStack,
-    progress: Progress,
+    running: Callable[[], SparkStarter],
+    progress: Callable[[str], None],
     told: list[str],
 ) -> Report:
+    """Find the inputs and diagnose them.
+
+    Args:
+        name, paths, settings, asked: as of `run`.
+        running: Spark on its way; called where the inputs need it.
+        progress: is told what is being done.
+        told: filled with what Spark runs on, if somebody asked for it.
+
+    Raises:
+        FlowdiagError: as of `run`.
+    """
     from flowdiag.analyses.topics import EVERYTHING, names_of, topic
-    from flowdiag.cli.spark.cluster import check_inputs_of, checked_session
+    from flowdiag.cli.spark.cluster import checked_session
     from flowdiag.parsers.sources.discover import Discovery
 
-    if spark is None:
-        check_inputs_of(settings.master, paths)
     progress("looking at the inputs")
     discovery, engines = Discovery(sources=(), warnings=(), errors=()), frozenset[str]()
     if paths:
@@ -260,9 +277,9 @@ def _report(
     looked = look(topics, discovery, options)
     if not looked.needs_spark:
         return diagnose(topics, looked, _no_session, options)
-    starter = spark or stack.enter_context(spark_for(settings, paths))
+    starter = running()
 
-    def diagnosed() -> Report:
+    def attempt() -> Report:
         with starter.explaining():
             return diagnose(
                 topics,
@@ -274,12 +291,12 @@ def _report(
             )
 
     try:
-        return diagnosed()
+        return attempt()
     except Exception:
         # The Java of an earlier command may end at any time: then everything is done anew.
         if not starter.leave_kept():
             raise
-        return diagnosed()
+        return attempt()
 
 
 def _inputs_of(
@@ -342,7 +359,7 @@ def resources_of(spark: SparkStarter, told: list[str] | None = None) -> Resource
     )
 
 
-def stages(progress: Progress, discovery: Discovery) -> Callable[[str], None]:
+def stages(progress: Callable[[str], None], discovery: Discovery) -> Callable[[str], None]:
     """Shows the stages of a diagnosis; the reading of the inputs with how much there is of them."""
     from flowdiag.analyses.say import plural, size
 

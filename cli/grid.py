@@ -31,6 +31,8 @@ VERDICT_STYLES: Final = {
     "inconclusive": "bold magenta",
     "healthy": "bold green",
 }
+_LINK_ID: Final = re.compile(r"\x1b\]8;id=[^;\x1b]*;")
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _GAP: Final = 2  # between a column and the next
 _NARROWEST: Final = 12  # a name is folded where it must be, but not into less than this
 _ASCII: Final = str.maketrans(
@@ -375,8 +377,8 @@ def drawn(blocks: Iterable[RenderableType], page: Page, *, apart: bool = False) 
     console = Console(
         file=out,
         width=page.width,
-        force_terminal=page.colour,
-        color_system="standard" if page.colour else None,
+        force_terminal=page.colour or page.hyperlinks,
+        color_system="standard" if page.colour or page.hyperlinks else None,
         legacy_windows=False,
         highlight=False,
         markup=False,
@@ -388,6 +390,9 @@ def drawn(blocks: Iterable[RenderableType], page: Page, *, apart: bool = False) 
         if index and apart:
             console.print()
         console.print(Group(part), crop=False)  # as it is: print would make other text of text
+    shown = _LINK_ID.sub("\x1b]8;;", out.getvalue())  # the same report, the same bytes
+    if not page.colour:
+        shown = _COLOUR.sub("", shown)
     # Tables fill their last column with blanks; nobody wants them in a file or a paste.
-    text = re.sub(r"[ \t]+$", "", out.getvalue(), flags=re.MULTILINE)
+    text = re.sub(r"[ \t]+$", "", shown, flags=re.MULTILINE)
     return text if page.unicode else text.translate(_ASCII)

@@ -9,7 +9,7 @@ import typer
 
 from flowdiag.cli.completion import rule_words
 from flowdiag.cli.help import DEBUG
-from flowdiag.cli.settings import Color, FailOn, Format, MinSeverity, Settings, Warm
+from flowdiag.cli.settings import FailOn, Format, MinSeverity, Settings, Warm, When
 
 _INPUT = "Input"
 _SELECTION = "Selection"
@@ -155,11 +155,11 @@ NoExcerpts = Annotated[
     typer.Option("--no-excerpts", help="Quote no log text.", rich_help_panel=_OUTPUT),
 ]
 ColorOption = Annotated[
-    Color | None,
+    When | None,
     typer.Option(
         "--color",
         metavar="WHEN",
-        help=f"Colour: {', '.join(Color)} (default: auto, on a terminal, unless NO_COLOR is set;"
+        help=f"Colour: {', '.join(When)} (default: auto, on a terminal, unless NO_COLOR is set;"
         " FORCE_COLOR: off one too).",
         rich_help_panel=_OUTPUT,
     ),
@@ -167,6 +167,16 @@ ColorOption = Annotated[
 NoColor = Annotated[
     bool | None,
     typer.Option("--no-color", help="The same as --color never.", rich_help_panel=_OUTPUT),
+]
+Hyperlinks = Annotated[
+    When | None,
+    typer.Option(
+        "--hyperlinks",
+        metavar="WHEN",
+        help=f"Places in files as links: {', '.join(When)} (default: auto, on a terminal that is known to"
+        " open them; FORCE_HYPERLINK: on others too).",
+        rich_help_panel=_OUTPUT,
+    ),
 ]
 ShowTz = Annotated[
     str | None,

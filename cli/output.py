@@ -10,18 +10,21 @@ from flowdiag.analyses.finding import Severity
 from flowdiag.analyses.report.wire import Fault, Note, Report, at_least
 from flowdiag.analyses.say import plural
 from flowdiag.cli.console import can_show, say, wants_colour, width_of
+from flowdiag.cli.hyperlinks import wanted
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.settings import Color, Settings
+from flowdiag.cli.settings import Settings, When
 from flowdiag.cli.words import nothing_to_diagnose, verdict_sentence
 
 
 def render_report(report: Report, settings: Settings) -> str:
     """The report in the wanted format, for the place where it goes."""
-    color = Color.NEVER if settings.no_color else settings.color
-    page = replace(page_here(color), verbose=settings.verbose, zone=settings.show_tz)
+    color = When.NEVER if settings.no_color else settings.color
+    links = settings.hyperlinks
+    page = replace(page_here(color, links), verbose=settings.verbose, zone=settings.show_tz)
     if settings.output not in (None, "-"):
-        page = replace(page, colour=color is Color.ALWAYS, unicode=True)
+        always = When.ALWAYS
+        page = replace(page, colour=color is always, hyperlinks=links is always, unicode=True)
     return RENDERERS[settings.format](report, page)
 
 
@@ -30,12 +33,13 @@ def shown_of(report: Report, settings: Settings) -> Report:
     return at_least(report, Severity(settings.min_severity.value))
 
 
-def page_here(color: Color = Color.AUTO) -> Page:
+def page_here(color: When = When.AUTO, links: When = When.AUTO) -> Page:
     """What standard output is."""
     return Page(
         width=width_of(sys.stdout),
         colour=wants_colour(sys.stdout, color),
         unicode=can_show(sys.stdout),
+        hyperlinks=wanted(sys.stdout, links),
         folder=f"{os.getcwd()}/",
     )
 

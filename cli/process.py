@@ -25,16 +25,22 @@ _SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")  # some systems lack the last
 _instead: Final[list[Callable[[int], None]]] = []
 
 
-def start() -> NoReturn:
-    """Run the command line of the process."""
+def start(run: Callable[[], int] | None = None) -> NoReturn:
+    """Run the command line of the process.
+
+    Args:
+        run: what it does instead, for a process that flowdiag starts itself.
+    """
     _obey_signals(lambda number, frame: os._exit(128 + number))
     from flowdiag.parsers import cleanup
 
     _obey_signals(_arrived)
     _open_streams()
-    from flowdiag.cli.app import main
+    if run is None:
+        from flowdiag.cli.app import main
 
-    status = int(main())
+        run = main
+    status = int(run())
     cleanup.clean_up()
     # What the interpreter does at its end takes a while and is of no use.
     os._exit(status)

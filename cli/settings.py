@@ -37,10 +37,11 @@ class Format(StrEnum):
     MARKDOWN = "markdown"
     JUNIT = "junit"
     GITHUB = "github"
+    BRIEF = "brief"
 
 
-class Color(StrEnum):
-    """When the terminal report is coloured."""
+class When(StrEnum):
+    """When the terminal report has what only some terminals show: colour, links."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -105,8 +106,9 @@ class Settings(
     max_rows: int = 10_000
     redact: bool = False
     no_excerpts: bool = False
-    color: Color = Color.AUTO
+    color: When = When.AUTO
     no_color: bool = False
+    hyperlinks: When = When.AUTO
     show_tz: str | None = None
     master: str | None = None
     java_heap: str | None = None

@@ -104,7 +104,11 @@ def quantity(value: float | str | None, unit: str | None) -> str:
             return f"{say.number(value) if abs(value) >= 10 else f'{value:.2g}'}×"
         case None | "":
             return say.number(value)
+    unit = _UNITS.get(unit, unit)
     return f"{say.number(value)} {singular(unit) if value == 1 else unit}"
+
+
+_UNITS: Final = {"taskmanagers": "TaskManagers"}  # by their names in thresholds
 
 
 def singular(unit: str) -> str:
@@ -128,7 +132,7 @@ def measurement(item: Measurement) -> str:
     ...                         threshold=None, population=None))
     'expired checkpoints: 7'
     """
-    counted = item.unit not in ("ms", "bytes", "share", "ratio")
+    counted = item.unit not in ("ms", "bytes", "share", "ratio", "%")
     said = item.unit in (*item.name.split("-"), f"{item.name}s")
     unit = None if counted and said else item.unit
     threshold = quantity(item.threshold, None if counted else unit)
@@ -190,7 +194,7 @@ def convicted(culprit: Culprit) -> str:
     """A culprit in one line: who, and the number that convicts; the name once."""
     subject, why = culprit.subject, culprit.why
     name = who(subject)
-    if name in why:
+    if name in why or name == subject.kind:  # which says nothing of who it is
         return why
     if why.startswith(_beginning(subject)):
         known = subject.taskmanager or subject.host
@@ -203,6 +207,8 @@ def convicted(culprit: Culprit) -> str:
     known = subject.taskmanager or subject.host
     if known and subject.kind in ("taskmanager", "host") and why.startswith(known):
         return f"{'TaskManager' if subject.kind == 'taskmanager' else 'host'} {why}"
+    if known and subject.kind in ("taskmanager", "host") and known in why:
+        return why
     return f"{name}: {why}"
 
 
@@ -240,27 +246,31 @@ def _beginning(subject: Subject) -> tuple[str, ...]:
 
 
 def cut(text: str, most: int) -> str:
-    """The beginning of a sentence, as far as a whole word.
+    """The beginning of a sentence, as far as a whole part or word.
 
     >>> cut("its heartbeat timed out", 15), cut("short", 15)
     ('its heartbeat …', 'short')
     """
     if len(text) <= most:
         return text
-    end = text.rfind(" ", 0, most - 1)
+    part = max(text.rfind(mark, 0, most - 2) for mark in (", ", "; "))
+    end = part + 1 if part > most * 2 // 3 else text.rfind(" ", 0, most - 1)
     return f"{text[:end]} …" if end > most // 2 else say.shorten(text, most)
 
 
 _PACKAGES: Final = re.compile(r"\b(?:[a-z_]\w*\.){2,}(?=[A-Z])")
+_ID: Final = re.compile(r"(?<![0-9a-zA-Z])([0-9a-f]{8})[0-9a-f]{24}(?![0-9a-zA-Z])")
 
 
 def brief(text: str) -> str:
-    """The same with classes of Java by their own names: their packages fill lines.
+    """The same with classes of Java by their own names, and ids by their beginning: they fill lines.
 
     >>> brief("it failed: org.apache.flink.util.FlinkException: no slots")
     'it failed: FlinkException: no slots'
+    >>> brief("TaskManager c89e4749f345cc86a5934b52b016abe9 @ worker-1 was lost")
+    'TaskManager c89e4749… @ worker-1 was lost'
     """
-    return _PACKAGES.sub("", text)
+    return _ID.sub(r"\1…", _PACKAGES.sub("", text))
 
 
 def job_of(subject: Subject) -> str:
@@ -290,10 +300,12 @@ class Paths:
     Args:
         here: the folder in which they are read, with the last slash.
         folder: what all of them begin with, said once where it is left out of each.
+        linked: whether the terminal opens files that are clicked.
     """
 
     here: str
     folder: str
+    linked: bool = False
 
     def show(self, source: str) -> str:
         """A name.
@@ -314,7 +326,7 @@ def paths_of(report: Report, page: Page) -> Paths:
     names = [name.removeprefix(page.folder) if page.folder else name for name in read]
     longest = max(map(len, names), default=0)
     fits = longest + _BESIDE_A_PATH <= min(page.width, PROSE)
-    return Paths(page.folder, "" if fits else common_folder(names))
+    return Paths(page.folder, "" if fits else common_folder(names), page.hyperlinks)
 
 
 _UNWELL: Final = ("failing", "degraded", "inconclusive")
@@ -334,7 +346,10 @@ def action(item: Action) -> tuple[str, list[str]]:
     change = setting(item)
     if item.restart_needed is not None:
         effort = "needs a restart" if item.restart_needed else "no restart needed"
-        change = f"{change} ({effort})" if change else effort
+        if change and change.endswith(")"):
+            change = f"{change[:-1]}; {effort})"
+        else:
+            change = f"{change} ({effort})" if change else effort
     details = [
         change,
         *(f"together with {setting(each)}" for each in item.together),
@@ -367,7 +382,9 @@ def first_steps(report: Report) -> list[str]:
     first = report.summary.first_action
     if first is None:
         return []
-    text = first.action.text.partition(". ")[0]  # what a model says of it stands at the finding
+    text = first.action.text.partition(". ")[0].rstrip(
+        "."
+    )  # what a model says of it stands at the finding
     changes: list[Action | Change] = [first.action, *first.action.together]
     typed = [
         f"{each.option} to {each.proposed}" + (f" (now {each.current})" if each.current else "")
@@ -390,10 +407,10 @@ def seen(finding: Finding | Story, clock: Clock, *, date: bool = True) -> str:
     """
     first = clock.show(finding.first_seen, date=date)
     last = clock.show(finding.last_seen, date=date)
+    if finding.state == "ongoing":
+        return "" if finding.first_seen is None else f"since {first}"
     if finding.first_seen is None:
         return "" if finding.last_seen is None else f"until {last}"
-    if finding.state == "ongoing":
-        return f"since {first}"
     if finding.last_seen is None or first == last:
         return f"at {first}"
     return f"{first} to {last[11:] if date and first[:10] == last[:10] else last}"

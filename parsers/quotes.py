@@ -308,7 +308,10 @@ def _said_of_subtask(*groups: tuple[str, tuple[str, ...], str]) -> Callable[...,
             for text in _with(object_at(one, below) if below else one, names, unit)
         ]
         checkpoint = f"checkpoint {body['id']}, " if isinstance(body.get("id"), int) else ""
-        return f"{checkpoint}subtask {focus.subtask_index}: {', '.join(told)}" if told else None
+        number = (
+            None if focus.subtask_index is None else focus.subtask_index + 1
+        )  # as Flink shows it
+        return f"{checkpoint}subtask {number}: {', '.join(told)}" if told else None
 
     return say
 

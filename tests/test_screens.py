@@ -1,4 +1,4 @@
-"""Every report of every recording on terminals of every width: at most sixty lines, nothing cut."""
+"""Every report of every recording: on terminals of every width at most sixty lines, and valid in every format."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from flowdiag.analyses.topics import ENGINES
+from flowdiag.analyses.diagnosis import judged
+from flowdiag.analyses.options import Options
+from flowdiag.analyses.topics import ENGINES, topic
 
+from .cli.formats import invalid
 from .cli.screens import flaws
 from .measured import Recorded
 
@@ -24,9 +27,14 @@ RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings"
     sorted(path.parent for path in RECORDINGS.rglob("truth.json")),
     ids=lambda folder: str(folder.relative_to(RECORDINGS)),
 )
-def test_its_reports_fit_a_terminal(folder: Path, spark: SparkSession) -> None:
+def test_its_reports_fit_a_terminal_and_are_valid(folder: Path, spark: SparkSession) -> None:
     engine = "spark" if "spark" in folder.parts else "flink"
     topics = [name for name, wanted in ENGINES.items() if wanted == engine]
     measured = Recorded([folder], topics, spark)
-    found = {name: list(flaws(measured.report(name))) for name in topics}
-    assert found == {name: [] for name in topics}
+    made = {name: measured.report(name) for name in topics}
+    everything = Options(everything=True)
+    made["diagnose"] = judged(
+        tuple(map(topic, topics)), measured.looked, measured.measured, everything
+    )
+    found = {name: [*flaws(report), *invalid(report)] for name, report in made.items()}
+    assert found == {name: [] for name in made}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flowdiag.analyses import say
 from flowdiag.analyses.checkpoints.rules import RULES
 from flowdiag.analyses.diagnosis import Named
-from flowdiag.analyses.finding import Inconclusive, RuleOutcome
+from flowdiag.analyses.finding import Inconclusive, RuleOutcome, Severity
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.episodes import in_order
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
@@ -113,13 +113,22 @@ class Checkpoints(FlinkTopic):
     def doubted(
         self, outcomes: Sequence[RuleOutcome], facts: ClusterFacts
     ) -> Sequence[RuleOutcome]:
-        """The outcomes, the first core rule in doubt about jobs of which nothing proves that they are well."""
+        """The outcomes, the first core rule in doubt about jobs of which nothing proves that they are well.
+
+        Of a job that is known to be sick nothing needs to be proved.
+        """
+        sick = {
+            finding.job
+            for outcome in outcomes
+            for finding in outcome.findings
+            if finding.severity is not Severity.INFO
+        }
         doubts = tuple(
             Inconclusive(
                 reason=why, remedy="add the JobManager's log of the time after it", job=job.key
             )
             for job in facts.jobs
-            if (why := unproven(job)) is not None
+            if job.key not in sick and (why := unproven(job)) is not None
         )
         core = next(outcome for outcome in outcomes if outcome.core)
         return [
@@ -214,7 +223,9 @@ def unproven(job: JobFacts) -> str | None:
         return f"no checkpoint completed in the input: {said}{why}"
     decided = [c for c in ended if c.status is not Status.ABORTED]
     if decided[-1].status.unsuccessful:
-        return f"the last checkpoint, {decided[-1].id}, {decided[-1].status}"
+        last = decided[-1]
+        was = "was " if last.status is Status.DECLINED else ""
+        return f"the last checkpoint that ended, {last.id}, {was}{last.status}"
     return None
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from flowdiag.analyses.finding import Evidence, focused
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.queues.facts import Gauge, Machine, Sample
-from flowdiag.analyses.queues.measure import GAUGES, MACHINE_GAUGES
+from flowdiag.analyses.queues.measure import COUNTERS, GAUGES, MACHINE_GAUGES
 from flowdiag.parsers.focus import Focus
 
 WORKING: Final = ("busy", "idle", "in_pool")
@@ -25,6 +25,7 @@ _PER_SECOND: Final = {"is_back_pressured": 1000.0}
 _NAMES: Final = {
     **GAUGES,
     **MACHINE_GAUGES,
+    "records_in": COUNTERS["records_in"],
     GC_TIME: ("Status.JVM.GarbageCollector.All.Time", "Status.JVM.GarbageCollector.*.Time"),
 }
 
@@ -35,6 +36,8 @@ def _best_first(report: Sample | Machine, gauges: Sequence[str]) -> list[str]:
     The time is counted while a thread waits for a buffer, the flag is true between two such waits as well.
     """
     known = [name for name in gauges if name in report.gauges]
+    if known == ["in_pool"] and not _judged(report.gauges["in_pool"], "in_pool"):
+        return ["records_in"]  # empty buffers prove nothing; what it takes in is there always
     flag, time = (report.gauges.get(name) for name in ("is_back_pressured", "back_pressured"))
     if "back_pressured" in known and flag and time and 1000 * flag.mean > time.mean:
         known.sort(key=lambda name: name != "is_back_pressured")
@@ -52,7 +55,9 @@ def strongest(reports: Sequence[Sample], gauges: Sequence[str], most: int = 2) -
 
     def shown(report: Sample) -> float:
         for name in _best_first(report, gauges):
-            gauge = report.gauges[name]
+            gauge = report.gauges.get(name)
+            if gauge is None:
+                return report.increases.get(name, 0.0)
             return -gauge.mean if name == "idle" else gauge.mean * _PER_SECOND.get(name, 1.0)
         return float("-inf")
 

@@ -42,7 +42,7 @@ LOST: Final = 5.0  # intervals of delay that are one even where it does not grow
 RISE: Final = 0.5  # intervals that the delay has to rise by within the present
 NARROW: Final = 0.8  # of the interval: what takes more has no room
 AT_LIMIT: Final = 0.85  # of the permitted records, that a batch has to hold to be "at the limit"
-MOSTLY: Final = 0.6  # of the late batches
+MOSTLY: Final = 0.6  # of the latest batches
 FASTER: Final = 1.15  # times as fast as rows are processed: no two rates are equal
 SAME: Final = 0.95  # of the most rows that a trigger read: it took as many
 PERIODIC: Final = 1.5  # times the usual length, for a batch that is long at regular distances
@@ -64,7 +64,7 @@ class Cap:
     Args:
         kind: `pid`, `max-rate`, `max-per-partition`, `rows`, `files`.
         per_s: records per second and stream, in the median.
-        share: of the late batches that reach it.
+        share: of the latest batches that reach it.
         stream: whose it is.
     """
 
@@ -392,7 +392,7 @@ def _capped(cap: Cap) -> str:
     }[cap.kind]
     # Of files the option says how many; how many rows they hold is the files' matter.
     rate = f" ({cap.per_s:.0f} records/s)" if cap.kind != "files" else ""
-    return f"{say.percent(cap.share)} of the late batches are filled up to {of}{rate}"
+    return f"{say.percent(cap.share)} of the latest batches are filled up to {of}{rate}"
 
 
 def _last_ms(app: ApplicationFacts) -> int | None:
@@ -435,7 +435,7 @@ def dstream_caps(
     permitted: float = MOSTLY,
     fixed: float = NARROW,
 ) -> tuple[Cap, ...]:
-    """The limits that most of the late batches reach, the one that binds first.
+    """The limits that most of the latest batches reach, the one that binds first.
 
     Args:
         app: its settings.
@@ -472,7 +472,7 @@ def _share_at_estimate(
     seconds: float,
     full: float,
 ) -> tuple[float, float]:
-    """How many of the late batches hold what the estimator permitted, and that rate in the median."""
+    """How many of the latest batches hold what the estimator permitted, and that rate in the median."""
     mine = next((one for one in estimators if one.stream == stream), None)
     if mine is None:
         return 0.0, 0.0

@@ -59,8 +59,9 @@ def first_action(ranked: Sequence[Pair], command: str, paths: str) -> FirstActio
     for outcome, finding in ranked:
         if finding.actions:
             action = finding.actions[0]
-            # The causes of Spark have one command.
-            best = CHECKED_BY.get(finding.cause or "") if command != "rate" else None
+            # The causes of Spark have one command, whatever Flink's of the same name have.
+            spark = outcome.code.startswith("RT")
+            best = None if spark else CHECKED_BY.get(finding.cause or "")
             run = f"flowdiag {action.command or best or command} {paths}"
             return FirstAction(code=outcome.code, action=action_of(action), run=run)
     return None

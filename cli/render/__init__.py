@@ -31,4 +31,5 @@ RENDERERS: Final[Mapping[Format, Renderer]] = {
     Format.MARKDOWN: _of("markdown"),
     Format.JUNIT: _of("junit"),
     Format.GITHUB: _of("github"),
+    Format.BRIEF: _of("brief"),
 }

@@ -23,6 +23,7 @@ class Page:
         verbose: 0 shows what matters, 1 everything.
         terse: how much of what matters is left out for want of room, from 0 to `TERSEST`.
         zone: in which times are shown, as a user writes it; None: that of the logs.
+        hyperlinks: whether places in files may be links (OSC 8).
         folder: in which it is read, with the last slash; names of files below are shown without it.
     """
 
@@ -32,4 +33,5 @@ class Page:
     verbose: int = 0
     terse: int = 0
     zone: str | None = None
+    hyperlinks: bool = False
     folder: str = ""

@@ -98,13 +98,16 @@ def _above(report: Report, page: Page) -> RenderableType:
 # --- rules and verdict ----------------------------------------------------------------------------
 
 
-def _rules(rules: list[Rule], page: Page) -> list[RenderableType]:
-    """What every rule came to where everything is asked for, else those that could not tell."""
+def _tally(rules: list[Rule]) -> str:
     clear = sum(rule.status == "clear" for rule in rules)
     void = sum(rule.status == "not-assessed" for rule in rules)
     said = [f"{clear} of {len(rules)} rules are clear"]
-    said += [f"{void} had nothing to judge"] if void else []
-    tally = " · ".join(said)
+    return " · ".join([*said, *([f"{void} had nothing to judge"] if void else [])])
+
+
+def _rules(rules: list[Rule], page: Page) -> list[RenderableType]:
+    """What every rule came to where everything is asked for, else those that could not tell."""
+    tally = _tally(rules)
     if page.verbose:
         rows = [
             (
@@ -142,6 +145,8 @@ def _verdict(report: Report, page: Page) -> RenderableType:
         blocks.append(under(line(f"{words.lacking(report)} Not assessed is not healthy.", "dim")))
     if not summary.assessed or summary.verdict == "inconclusive":
         blocks += map(under, _beside_a_verdict(report, page))
+    elif summary.verdict == "healthy" and not words.unsettled(report.rules):
+        blocks.append(under(line(_tally(report.rules), "dim")))
     several = words.several_jobs(report)
     ranked = words.ranked(report)
     shown = list(enumerate(ranked[: _CULPRITS[page.terse]], 1))
@@ -156,7 +161,7 @@ def _verdict(report: Report, page: Page) -> RenderableType:
         ]
         blocks.append(under(aligned(rows)))
     blocks += [
-        under(line(step, "bold" if not n else ""))
+        under(line(step if page.verbose else words.brief(step), "bold" if not n else ""))
         for n, step in enumerate(words.first_steps(report))
     ]
     return Group(*blocks)
@@ -185,6 +190,8 @@ def _beside_a_verdict(report: Report, page: Page) -> Iterator[RenderableType]:
 
 
 def _example(text: str, page: Page) -> str:
+    if text.lstrip('"')[:1] in ("{", "["):
+        return ""  # an answer for programs
     said = _HEAD.sub("", text)
     return said if page.verbose else say.shorten(said, _EXAMPLE[page.terse])
 
@@ -194,6 +201,8 @@ def _culprit(culprit: Culprit, page: Page, jobs: Sequence[str]) -> Text:
     if not page.verbose:
         convicted = words.cut(words.brief(convicted), _CONVICTED[page.terse])
     said = line(convicted)
-    said.append(f", {words.in_jobs(jobs)}" if jobs else "")
+    if jobs:
+        said.rstrip()
+        said.append(f" · {words.in_jobs(jobs)}")
     said.append(f"  {culprit.code}, {culprit.confidence} confidence", "dim")
     return said

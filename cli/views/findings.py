@@ -8,14 +8,16 @@ from typing import Final
 
 import msgspec
 from rich.console import Group, RenderableType
+from rich.style import Style
 from rich.text import Text
 
 from flowdiag.analyses import finding as f
 from flowdiag.analyses import say
 from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Action, Finding, Report
+from flowdiag.analyses.report.wire import Action, Evidence, Finding, Report
 from flowdiag.cli import words
 from flowdiag.cli.grid import aligned, heading, line, more, under, whole
+from flowdiag.cli.hyperlinks import url_of
 from flowdiag.cli.render.page import PROSE, TERSEST, Page
 
 _SEVERITY: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
@@ -27,6 +29,7 @@ _EXCERPT: Final = (200, 160, 160, 120, 60)
 _ACTIONS: Final = (5, 4, 3, 2, 1)
 _OTHERS: Final = (12, 10, 8, 6, 4)
 _TITLE: Final = (400, 300, 240, 160, 120)  # characters of what is said in a line
+_LINE: Final = 66  # characters of a quotation that fills no more than a line of most terminals
 _SUMMED_UP: Final = ("points-for", "points-against")  # the confidence says the same
 
 
@@ -109,9 +112,11 @@ def essentials(finding: Finding, page: Page, paths: words.Paths, several: bool) 
     """Who, why, the numbers, what proves it, and what to do."""
     subject = finding.subject
     known = finding.why and (subject.taskmanager or subject.host or subject.task or "\0")
+    who = words.who(subject, most=200)
     if (subject.kind != "job" or several) and (not known or known not in (finding.why or "")):
-        yield "about", [line(words.who(subject, most=200))]
-    if finding.why and finding.why != finding.title:
+        # The kind alone says nothing of who it is.
+        yield "about", [line(words.brief(who))] if who != subject.kind else []
+    if finding.why and not _said(finding.why, finding.title):
         yield "because", [line(words.brief(finding.why))]
     told = [
         words.measurement(msgspec.structs.replace(item, population=None))
@@ -123,6 +128,11 @@ def essentials(finding: Finding, page: Page, paths: words.Paths, several: bool) 
     yield "evidence", list(_evidence(finding, paths, shown, _EXCERPT[page.terse]))
     yield "to do", list(_to_do(finding.actions, page))
     yield "see", [line(", ".join(finding.see))] if finding.see else []
+
+
+def _said(why: str, title: str) -> bool:
+    """Whether a title holds a reason already, but for whose it is."""
+    return why in title or (": " in why and why.partition(": ")[2].rstrip(".… ") in title)
 
 
 def _vote(weight: int, signal: str, says: str) -> Text:
@@ -144,16 +154,33 @@ def _evidence(
     shown = finding.evidence[:most]
     hidden = finding.evidence_total - len(shown)
     for item in shown:
-        place = whole(words.place(item, paths))
-        if hidden > 0 and characters is not None and item is shown[-1]:
-            place.append(f" and {hidden} more", "dim")
-        yield place
+        last = characters is not None and item is shown[-1]
+        yield recorded(item, paths, hidden if last else 0)
         if item.excerpt and characters is None:
             yield under(line(item.excerpt, "dim"))
         elif item.excerpt and characters is not None:
             yield under(line(say.shorten(_HEAD.sub("", item.excerpt), characters), "dim"))
     if hidden > 0 and (characters is None or not shown):
         yield line(f"… {hidden} more", "dim")
+
+
+def recorded(item: Evidence, paths: words.Paths, others: int = 0) -> Text:
+    """Where a record stands, and how many more there are."""
+    place = whole(words.place(item, paths))
+    url = url_of(item.source, paths.here) if paths.linked else None
+    if url is not None:
+        place.stylize(Style(link=url))
+    if others > 0:
+        place.append(f" and {others} more", "dim")
+    return place
+
+
+def quoted(excerpt: str) -> str:
+    """What a record says in the line of a terminal, without what its head says of every line."""
+    said = _HEAD.sub("", excerpt)
+    name = said.partition(" ")[0]
+    # Of a metric the value counts, which stands behind a long name.
+    return say.abbreviate(said, _LINE) if len(name) > _LINE // 2 else words.cut(said, _LINE)
 
 
 def _to_do(actions: Sequence[Action], page: Page) -> Iterator[RenderableType]:

@@ -36,13 +36,17 @@ def inputs_block(report: Report, page: Page, clock: words.Clock) -> RenderableTy
     unread = [item for item in report.inputs if item.kind == "not-read"]
     paths = words.paths_of(report, page)
     total = say.size(sum(item.bytes for item in read))
-    named = paths.show(read[0].source) if len(read) == 1 else say.plural(len(read), "input")
-    parts = [f"{named}, {total}"]
-    parts += [f"{len(unread)} not read"] if unread and page.verbose else []
-    parts += [words.span(report, clock)]
-    blocks: list[RenderableType] = [heading("Inputs", " · ".join(parts))]
-    if paths.folder:
-        blocks.append(under(whole(paths.folder, "dim")))
+    facts = [f"{len(unread)} not read"] if unread and page.verbose else []
+    facts += [words.span(report, clock)]
+    number = say.plural(len(read), "input")
+    alone = paths.show(read[0].source) if len(read) == 1 else ""
+    told = " · ".join([f"{alone or number}, {total}", *facts])
+    below = paths.folder
+    if alone and cell_len(f"Inputs  {told}") > page.width:
+        told, below = " · ".join([f"{number}, {total}", *facts]), alone
+    blocks: list[RenderableType] = [heading("Inputs", told)]
+    if below:
+        blocks.append(under(whole(below, "dim")))
     if page.verbose:
         blocks += [
             under(_Table(list(_rows(report, read, paths)))),

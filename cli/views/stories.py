@@ -1,8 +1,8 @@
-"""Stories: each culprit with what proves it, what followed from it, and what to do."""
+"""Stories: each in a paragraph, with the line that proves it and what to do; everything else needs `-v`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -10,15 +10,17 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Finding, Report, Story
+from flowdiag.analyses.report.wire import Report
 from flowdiag.cli import words
 from flowdiag.cli.grid import aligned, heading, line, more, under
-from flowdiag.cli.render.page import TERSEST, Page
-from flowdiag.cli.views.findings import Said, essentials, in_lines, severity
+from flowdiag.cli.render.page import PROSE, TERSEST, Page
+from flowdiag.cli.telling import Told, beside, paragraph, title, told_of
+from flowdiag.cli.views.findings import in_lines, quoted, recorded, severity
 
-# By `Page.terse`: stories, and consequences of each.
+# By `Page.terse`: stories, findings that are named as consequences of one, characters of each.
 _STORIES: Final = (5, 5, 4, 3, 2)
-_CONSEQUENCES: Final = (10, 8, 6, 4, 3)
+_CONSEQUENCES: Final = (8, 6, 4, 3, 2)
+_CHARACTERS: Final = (160, 140, 120, 100, 80)
 
 
 def stories_block(report: Report, page: Page, clock: words.Clock) -> RenderableType:
@@ -26,82 +28,48 @@ def stories_block(report: Report, page: Page, clock: words.Clock) -> RenderableT
     several = words.several_jobs(report)
     paths = words.paths_of(report, page)
     dated = page.verbose > 0 or not words.one_day(report, clock)
-    stories = report.summary.stories
-    findings = {found.fingerprint: found for found in report.findings}
+    stories = told_of(report)
     most = len(stories) if page.verbose else _STORIES[page.terse]
     blocks: list[RenderableType] = [heading("Stories", str(len(stories)))]
-    for number, story in enumerate(stories[:most], 1):
+    for number, told in enumerate(stories[:most], 1):
         # Whoever reads on wants less of each.
         shorter = page if number == 1 else replace(page, terse=max(page.terse, TERSEST - 1))
-        told = _story(findings, story, number, shorter, clock, paths, several, dated=dated)
-        blocks += [*([Text()] if number > 1 else []), under(told)]
+        when = words.seen(told.head, clock, date=dated)
+        said = _story(told, number, shorter, when, paths, several)
+        blocks += [*([Text()] if number > 1 else []), under(said)]
     blocks += map(under, more(len(stories) - most, "stories"))
-    told_of = {mark for story in stories for mark in story.findings}
-    rest = [found for found in report.findings if found.fingerprint not in told_of]
+    rest = beside(report)
     if rest and not page.verbose and page.terse < TERSEST:
         blocks += [Text(), under(Text("beside them", "dim")), under(in_lines(rest, page, several))]
     return Group(*blocks)
 
 
 def _story(
-    findings: Mapping[str, Finding],
-    story: Story,
-    number: int,
-    page: Page,
-    clock: words.Clock,
-    paths: words.Paths,
-    several: bool,
-    *,
-    dated: bool,
+    told: Told, number: int, page: Page, when: str, paths: words.Paths, several: bool
 ) -> RenderableType:
-    root = findings[story.findings[0]]
-    head = Text.assemble(
-        (f"{number}. ", "bold"), severity(story.severity), f"  {story.cause or root.name}"
-    )
-    when = words.seen(story, clock, date=dated)
-    facts = [story.state, f"{story.confidence} confidence", when, root.code]
-    head.append(f"  {' · '.join(filter(None, facts))}", "dim")
-    rows = [
-        *essentials(root, page, paths, several),
-        *_followed(findings, story, page),
-        *_competing(findings, story),
-    ]
+    left = Text.assemble((f"{number}. ", "bold"), severity(told.head.severity))
+    right = line(told.word)
+    job = words.job_of(told.root.subject) if several else ""
+    facts = [told.head.state, f"{told.head.confidence} confidence", when, told.root.code, job]
+    right.append(f"  {' · '.join(printable(fact) for fact in facts if fact)}", "dim")
+    head = aligned([(left, right)])
     if number > 1 and page.terse == TERSEST:
-        return Group(head, under(line(words.brief(root.title))))
-    table = aligned(
-        (Text(label if n == 0 else "", "dim"), said)
-        for label, lines in rows
-        for n, said in enumerate(lines)
-    )
-    return Group(head, under(line(words.brief(root.title), "bold")), under(table, 4))
+        return Group(head, under(line(title(told.root)), 3))
+    most = None if page.verbose else _CONSEQUENCES[page.terse]
+    said = line(paragraph(told, most=most, characters=_CHARACTERS[page.terse]))
+    said.stylize("bold", 0, len(printable(title(told.root))))
+    return Group(head, under(said, 3, PROSE - 3), under(aligned(_rows(told, page, paths)), 3))
 
 
-def _followed(findings: Mapping[str, Finding], story: Story, page: Page) -> Said:
-    """What the culprit led to, by the way in which it did."""
-    most = len(story.because) if page.verbose else _CONSEQUENCES[page.terse]
-    by_clause: dict[str, list[Finding]] = {}
-    for one in story.because[:most]:
-        by_clause.setdefault(one.says, []).append(findings[one.fingerprint])
-    lines: list[RenderableType] = []
-    for clause, explained in by_clause.items():
-        if page.terse < 3:
-            lines.append(line(f"{clause}:", "dim"))
-        lines += [under(line(_said(found))) for found in explained]
-    lines += more(len(story.because) - most, "findings")
-    yield "led to", lines
-
-
-def _said(finding: Finding) -> str:
-    return f"{words.brief(finding.title)}  {finding.code}"
-
-
-def _competing(
-    findings: Mapping[str, Finding], story: Story
-) -> Iterator[tuple[str, list[RenderableType]]]:
-    """Who may be behind some of it as well."""
-    others = [findings[other] for other in story.competing]
-    if others:
-        names = "; ".join(
-            f"{printable(words.brief(found.title))} ({found.code})" for found in others
-        )
-        yield "or", [line(f"part of it may come from another story: {names}")]
+def _rows(told: Told, page: Page, paths: words.Paths) -> Iterator[tuple[RenderableType, ...]]:
+    """What proves it, and what to do."""
+    if told.proof is not None:
+        record, others = told.proof
+        yield Text("proof", "dim"), recorded(record, paths, others)
+        if record.excerpt:
+            yield Text(), line(quoted(record.excerpt), "dim")
+    if told.step is not None:
+        text, details = words.action(told.step)
+        kept = details[:1] if told.step.option else []
+        rest = [line(detail, "dim") for detail in kept]
+        yield Text("to do", "dim"), Group(line(words.brief(text)), *rest)

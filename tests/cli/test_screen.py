@@ -56,7 +56,7 @@ def test_five_hundred_jobs_are_told_by_cause() -> None:
         assert "Jobs  500: 250 failing, 100 degraded, 150 healthy" in shown
     assert "  250  failing   slow-taskmanager  orders-0, orders-1," in shown
     assert "CP201  249 × slow-taskmanager in 249 jobs: orders-1," in shown
-    assert "placement, 250 jobs: orders-0," in " ".join(shown.split())
+    assert "placement · 250 jobs: orders-0," in " ".join(shown.split())
     assert "| 250 | failing | slow-taskmanager | orders-0, orders-1" in markdown.render(
         report, Page()
     )

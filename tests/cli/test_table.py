@@ -133,6 +133,7 @@ Job  orders · a1b2c3d4e5f60718293a4b5c6d7e8f90 · Flink 1.18.1 · healthy
   ✓ completed   median completed 1.62 s, longest 2.24 s
 
 Verdict  healthy
+  2 of 2 rules are clear
 """
     )
 
@@ -242,7 +243,7 @@ def test_several_jobs_are_told_apart() -> None:
     shown = at_100(report)
     assert "Jobs  2: 2 failing" in shown or shown.count("\nJob  orders") == 2
     assert "WARNING  CP101  4 of 31 checkpoints expired, up to 4 in a row · orders" in shown
-    assert "placement, job orders CP201" in " ".join(shown.split())
+    assert "placement · job orders CP201" in " ".join(shown.split())
     assert "about     job orders" in at_100(report, verbose=1)
 
 

@@ -143,8 +143,8 @@ def _none_since(job: Job, last: int) -> str:
     if not job.completed:
         return ", none has completed"
     if last == 1:
-        return ", among them the last one: none has completed since"
-    return f"; the last {last} were all unsuccessful: none has completed since"
+        return ", among them the last one"
+    return f"; none of the last {last} completed"
 
 
 _DAY_US: Final = 86_400_000_000

@@ -172,7 +172,7 @@ def _by_durations(job: Job, sick: list[Checkpoint], limits: SlowHalf) -> Told | 
     size = topology_of(job).parallelism.get(worst.task or "")
     return Told(
         half,
-        f"{say.percent(sums[half] / total)} of the time goes into {_NAMES[half]}",
+        f"{say.percent(sums[half] / total)} of the checkpoints' time goes into {_NAMES[half]}",
         f"Longest in {say.subtask_of(worst.task, worst.subtask_index, size)}: "
         f"{say.duration(worst.end_to_end_ms)} from trigger to acknowledgement{_parts(worst)}.",
         tuple(
@@ -215,7 +215,7 @@ def _by_shape(job: Job) -> Told | None:
         return None
     return Told(
         known[-1],
-        f"The checkpoints fail in {_NAMES[known[-1]]}, by the shape of their acknowledgements",
+        f"The checkpoints' time goes into {_NAMES[known[-1]]}, by the shape of their acknowledgements",
         "No durations were found; which subtasks acknowledged and which did not says it: "
         "a stuck barrier is missing everywhere downstream, a slow snapshot in one place only.",
     )

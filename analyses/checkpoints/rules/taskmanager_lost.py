@@ -201,13 +201,9 @@ def _finding(job: Job, lost: Lost, group: list[Crisis]) -> Finding:
 
 
 def _refs(crisis: Crisis) -> list[tuple[Ref | None, int | None]]:
-    """Records that name the lost one before the failures that followed."""
-    direct = [
-        (f.incident.ref, f.incident.time_us)
-        for f in crisis.of_kind("taskmanager-lost")
-        if f.incident.kind == "taskmanager-lost"
-    ]
-    return [crisis.refs[0], *direct, *crisis.refs[1:]]
+    """Records about the lost one itself before the failures that followed."""
+    gone = [f.incident for f in crisis.of_kind("taskmanager-lost") if _tells_itself(f.incident)]
+    return [*((incident.ref, incident.time_us) for incident in gone), *crisis.refs]
 
 
 def _votes(lost: Lost, crisis: Crisis) -> tuple[Vote, ...]:

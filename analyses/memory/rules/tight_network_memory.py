@@ -94,7 +94,7 @@ def _finding(facts: MemoryFacts, job: JobFacts, warned: list[Incident], serious:
         count=len(warned),
         explain="Each pool gets its required buffers and a share of the rest.",
         measurements=(measured("network-usage", usage, "%", _FLINK_WARNS),),
-        evidence=cite((i.ref, i.time_us) for i in warned),
+        evidence=cite((i.ref, i.time_us) for i in sorted(warned, key=_usage, reverse=True)),
         actions=(_raise(facts, worst, job, key, int(size) if size.isdecimal() else None),),
     )
 

@@ -205,7 +205,7 @@ def _finding(
         job,
         severity=Severity.WARNING,
         state=state,
-        title=f"{tasks} for those downstream up to {say.percent(min(most, 1.0))} of the time: {names}",
+        title=f"{tasks} up to {say.percent(min(most, 1.0))} of the time for those downstream: {names}",
         rank=Rank.CONSEQUENCE,
         first_us=first,
         last_us=last,

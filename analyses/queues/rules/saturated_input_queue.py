@@ -75,15 +75,16 @@ def _finding(job: JobQueues, full: list[Full], share: float) -> Finding:
     ranked = sorted(full, key=lambda f: (f.key not in guilty, f.waits, -f.share, f.key))
     first = ranked[0]
     old = job.version is not None and job.version < OLD_POOL
-    more = f" and {len(full) - 1} more" if len(full) > 1 else ""
+    more = len(full) - 1
+    inputs = "The inputs" if more else "The input"
+    full_ones = f"and of {say.plural(more, 'other subtask')} are full up to" if more else "is full"
     return of_subtask(
         job,
         first.key,
         first.taskmanager,
         severity=Severity.WARNING if spells and not old else Severity.INFO,
         state=spells[0].state if spells else State.ONGOING,
-        title=f"The input of {name_of(job, first.key)}{more} is full "
-        f"{say.percent(first.share)} of the time",
+        title=f"{inputs} of {name_of(job, first.key)} {full_ones} {say.percent(first.share)} of the time",
         confidence=Confidence.LOW if old else Confidence.MEDIUM,
         rank=Rank.SYMPTOM,
         first_us=spells[0].first_us if spells else None,

@@ -107,8 +107,8 @@ def _finding(assessed: Assessed, state: StreamState, limits: Late) -> Finding:
     return of_application(
         assessed,
         severity=Severity.CRITICAL if late >= limits.failing else Severity.WARNING,
-        title=f"Batches are {late:.1f} intervals late and {further}{queued}; processing takes {took} "
-        f"of every {interval}",
+        title=f"Batches are {late:.1f} intervals late and {further}{queued}; one takes {took}, and the "
+        f"interval is {interval}",
         explain=_explain(assessed, state, time_to(state, 2 * late)),
         why=f"needs {took} for what comes in within {interval}",
         cause="overloaded",

@@ -13,7 +13,7 @@ the work.
 
 How it decides
 --------------
-Records per stream over the late batches, or the bytes of the blocks that the driver's log names where
+Records per stream over the latest batches, or the bytes of the blocks that the driver's log names where
 no record is told: the largest has `ratio` times the mean of the others or more.
 
 What to do

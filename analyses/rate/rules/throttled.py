@@ -11,7 +11,7 @@ The job is stable and too slow: what is not taken waits in the source, or is los
 
 How it decides
 --------------
-At least `share` of the late batches hold `full` of what the estimator permitted during their
+At least `share` of the latest batches hold `full` of what the estimator permitted during their
 interval, or more. The words say which term holds the rate: the processing rate itself, the delay
 (integral) term, the floor or the ceiling.
 
@@ -61,7 +61,7 @@ from flowdiag.analyses.rate.kit import (
 class Throttled(Limits):
     """What RT203 compares with."""
 
-    share: float = limit(present.MOSTLY, "share", "of the late batches, filled up")
+    share: float = limit(present.MOSTLY, "share", "of the latest batches, filled up")
     full: float = limit(present.AT_LIMIT, "share", "of what is permitted: rates change meanwhile")
 
 
@@ -91,7 +91,7 @@ def _finding(
     held, words = term(mine, several=len(reached) > 1)
     return of_application(
         assessed,
-        title=f"Back pressure lets in {rate_text(rate)}, and {say.percent(caps[0].share)} of the late batches "
+        title=f"Back pressure lets in {rate_text(rate)}, and {say.percent(caps[0].share)} of the latest batches "
         "are filled up to that",
         explain=explained("throttled", held=words),
         why=f"takes no more than {rate_text(state.records_per_s)} of what the source has",

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from flowdiag.analyses.causes import CAUSE_OF_FAILURE, CHECKED_BY
+from flowdiag.analyses.causes import CAUSE_OF_FAILURE, CAUSES, CHECKED_BY
 from flowdiag.analyses.flink.crises import Crisis, crises
 from flowdiag.analyses.startup.kit import (
     Action,
@@ -80,7 +80,9 @@ def _restarts(job: JobStarts, crisis: Crisis, slack_us: float) -> int:
 
 def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
     root = crisis.root.incident
-    arbitrary = crisis.root.kind in _ARBITRARY
+    # Nor is a task that lost its connection to somebody else: it runs on a survivor.
+    bereaved = crisis.root.kind == "taskmanager-lost" and root.task is not None
+    arbitrary = bereaved or crisis.root.kind in _ARBITRARY
     cause = CAUSE_OF_FAILURE.get(crisis.root.kind, "task-failure")
     said = root.cause or root.text.get("exception") or root.text.get("text") or crisis.root.kind
     first_line = said.split("\n", 1)[0]
@@ -91,11 +93,13 @@ def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
         subject=job_subject(job) if arbitrary else job_subject(job, **_accused(root)),
         title=f"{restarts} restarts in vain; the first failure: {say.shorten(first_line, 90)}"
         + ("; it failed for good" if crisis.final else ""),
-        why=say.shorten(first_line, 120)
-        if arbitrary
-        else f"{_place(root)}: {say.shorten(said, 110)}",
+        why=_why(cause, first_line) if arbitrary else f"{_place(root)}: {say.shorten(said, 110)}",
         cause=cause,
-        rank=Rank.ARBITRARY_CAUSE if arbitrary else Rank.ROOT_CAUSE,
+        rank=Rank.REPETITION
+        if bereaved
+        else Rank.ARBITRARY_CAUSE
+        if arbitrary
+        else Rank.ROOT_CAUSE,
         first_us=crisis.first_us,
         last_us=crisis.last_us,
         count=restarts,
@@ -106,6 +110,12 @@ def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
         ranked=True,
         actions=(_mend(cause),),
     )
+
+
+def _why(cause: str, said: str) -> str:
+    """What an exception says of nobody in particular; a bare name of a class says too little."""
+    meaning = CAUSES[cause].meaning if cause in CAUSES and " " not in said else None
+    return say.shorten(f"{meaning}: {said}" if meaning else said, 120)
 
 
 def _mend(cause: str) -> Action:

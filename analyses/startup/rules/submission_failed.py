@@ -55,6 +55,7 @@ from flowdiag.analyses.startup.kit import (
     say,
 )
 
+_UNKNOWN: Final = "no reason is logged"
 # Nearest to the reason first: what the JobManager says before what a client was told.
 _KINDS: Final = (
     "entrypoint-failed",
@@ -119,7 +120,7 @@ def _is_submission(facts: StartupFacts, trouble: Trouble) -> bool:
 def _of_job(facts: StartupFacts, job: JobStarts) -> Finding:
     # Up to 1.12 the JobMaster's end says no reason; whoever sent the job was told.
     told = [trouble for trouble in _told(facts) if trouble.cause]
-    said = job.ended_cause or next((t.cause for t in told if t.cause), "no reason is logged")
+    said = job.ended_cause or next((t.cause for t in told if t.cause), _UNKNOWN)
     name = job.job.name or job.job.key.job_id
     return of_start(
         job,
@@ -165,7 +166,7 @@ def _of_exceptions(job: JobStarts) -> Iterator[Finding]:
 
 def _of_troubles(facts: StartupFacts, troubles: list[Trouble]) -> Finding:
     first = troubles[0]
-    said = first.cause or first.values.get("exception") or "no reason is logged"
+    said = first.cause or first.values.get("exception") or _UNKNOWN
     what = _WORDS.get(first.kind, "The submission failed")
     yarn = facts.of_kind(*_OF_YARN)
     hint = f"; YARN: {_yarn_text(yarn[0])}" if yarn else ""
@@ -196,6 +197,8 @@ def _yarn_text(trouble: Trouble) -> str:
 
 
 def _remedies(said: str) -> tuple[str, ...]:
+    if said == _UNKNOWN:
+        return ("ask",)
     if re.search(r"avepoint|checkpoint", said) and re.search(r"FileNotFound|Cannot find", said):
         return "path", "reason"
     if re.search(r"Cannot map .*state|no operator|allowNonRestoredState", said):

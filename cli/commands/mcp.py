@@ -1,0 +1,66 @@
+"""`flowdiag mcp`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from flowdiag.cli import options as o
+from flowdiag.cli.settings import effective
+
+_MOST_ROWS = 100  # of tables that no tool shows
+
+
+def mcp(
+    root: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--root",
+            metavar="DIR",
+            help="Folder below which files may be read; repeatable, at least one. Links that lead out of it"
+            " are refused.",
+        ),
+    ] = None,
+    timeout: Annotated[
+        str,
+        typer.Option("--timeout", metavar="TIME", help="Longest that one call may take."),
+    ] = "10m",
+    redact: o.Redact = None,
+    no_excerpts: o.NoExcerpts = None,
+    java_heap: o.JavaHeap = None,
+    config: o.Config = None,
+    debug: o.Debug = None,
+) -> int:
+    """Let agents diagnose: a server of the Model Context Protocol on standard input and output.
+
+    \b
+    Examples:
+      flowdiag mcp --root /var/log/flink
+      flowdiag mcp --root logs/ --root incidents/ --timeout 5m --redact
+
+    A client starts it and speaks to it; docs/agents.md says how to set up common ones. Its tools are
+    diagnose, explain and evidence: they read files below the roots, change nothing and reach no network.
+    One request is answered at a time, by one Spark that stays between requests.
+    """
+    from flowdiag.cli.mcp.roots import Roots
+    from flowdiag.cli.values import length
+    from flowdiag.parsers.errors import FlowdiagError
+    from flowdiag.parsers.extras import pip_install
+
+    flags = {"redact": redact, "no_excerpts": no_excerpts, "java_heap": java_heap, "debug": debug}
+    settings = effective({**flags, "max_rows": _MOST_ROWS, "quiet": True}, config=config).settings
+    timeout_s = length(timeout, "--timeout") / 1000
+    if timeout_s < 1:
+        raise FlowdiagError("--timeout must be at least 1 s")
+    roots = Roots(root or [])
+    try:
+        from flowdiag.cli.mcp.server import server_of
+        from flowdiag.cli.mcp.session import Session
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "anyio", "pydantic"):
+            raise
+        raise FlowdiagError("flowdiag mcp needs the package mcp", hint=pip_install("mcp")) from None
+    quotes = not (settings.redact or settings.no_excerpts)
+    server_of(roots, Session(settings, timeout_s), quotes=quotes).run("stdio")
+    return 0

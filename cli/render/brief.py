@@ -1,0 +1,184 @@
+"""The report in at most `MOST` characters of plain text: for a ticket, a chat message, a language model.
+
+What the report comes to, who did it, each story with the line that proves it and one thing to do, what was
+not assessed. No markup and no escapes: what logs say can neither mention somebody in a chat, nor open a
+block of code, nor turn text around; quotations are marked as such. Where room is short, the last stories
+lose their details first, and the text says what it leaves out. The same report gives the same text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from flowdiag.analyses import say
+from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.report.wire import Report
+from flowdiag.cli import words
+from flowdiag.cli.render.page import Page
+from flowdiag.cli.telling import Told, beside, paragraph, told_of
+
+MOST: Final = 2_000
+"""Characters of a brief, with its line ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """How much is told; every number is a limit.
+
+    Args:
+        full: stories with their proof and what to do.
+        stories: stories at all.
+        followed: findings that are named as consequences of one.
+        characters: of each of these.
+        quotation: characters of a log line.
+        others: characters of what else is said: reasons, steps, remarks.
+    """
+
+    full: int
+    stories: int
+    followed: int
+    characters: int
+    quotation: int
+    others: int
+
+
+_ROOMS: Final = (
+    _Room(5, 8, 8, 160, 200, 300),
+    _Room(3, 8, 6, 140, 160, 240),
+    _Room(2, 6, 4, 120, 120, 200),
+    _Room(1, 5, 4, 120, 120, 160),
+    _Room(1, 4, 2, 100, 80, 120),
+    _Room(1, 3, 1, 80, 60, 100),
+    _Room(1, 2, 0, 60, 40, 80),
+)
+# Who reads a chat in which this is posted is not to be called, nor the text to become code or a link.
+_MENTION: Final = re.compile(r"(?<=<)(?=[@!#&:/]|\w+:)|(?<!\w)@(?=\w)")
+_TITLE: Final = 200  # characters of who did it
+
+
+def render(report: Report, page: Page) -> str:
+    """The report as a brief."""
+    for room in _ROOMS:
+        text = "".join(f"{_harmless(line)}\n" for line in _lines(report, page, room))
+        if len(text) <= MOST:
+            return text
+    return f"{text[: MOST - 3].rstrip()} …\n"
+
+
+def _harmless(line: str) -> str:
+    r"""A line in which nothing is markup of a chat.
+
+    >>> _harmless("`@here` <!channel> tm-1 @ worker-1 \u202e")
+    "'@ here' < !channel> tm-1 @ worker-1 \\u202e"
+    """
+    head = line[: len(line) - len(line.lstrip(" "))]
+    said = " ".join(printable(line).split()).replace("`", "'")
+    return head + _MENTION.sub(lambda hit: f"{hit.group()} ", said)
+
+
+def _lines(report: Report, page: Page, room: _Room) -> Iterator[str]:
+    clock = words.clock_of(report, page.zone)
+    cause = f" ({report.summary.cause})" if report.summary.cause else ""
+    yield f"flowdiag {report.tool.command}: {words.verdict_sentence(report)}{cause}"
+    yield from _culprit(report, room)
+    yield _inputs(report, clock)
+    stories = told_of(report)
+    for number, told in enumerate(stories[: room.stories], 1):
+        yield from _story(told, number, clock, page, room)
+    yield from _not_told(report, stories, room)
+    yield from _not_assessed(report, room)
+    first = report.summary.first_action
+    if first is not None:
+        yield f"then check: {first.run}"
+
+
+def _culprit(report: Report, room: _Room) -> Iterator[str]:
+    ranked = words.ranked(report)
+    for culprit, jobs in ranked[:1]:
+        where = f", {words.in_jobs(jobs)}" if words.several_jobs(report) and jobs else ""
+        said = words.cut(words.brief(words.convicted(culprit)), _TITLE)
+        yield f"culprit: {said}{where} ({culprit.code}, {culprit.confidence} confidence)"
+    others = [words.brief(words.who(each.subject)) for each, _ in ranked[1:]]
+    if others:
+        yield words.cut(f"also accused: {'; '.join(dict.fromkeys(others))}", room.others)
+
+
+def _inputs(report: Report, clock: words.Clock) -> str:
+    read = [item for item in report.inputs if item.kind != "not-read"]
+    unread = len(report.inputs) - len(read)
+    parts = [f"{say.plural(len(read), 'input')} read", words.span(report, clock)]
+    parts += [f"{unread} not read"] if unread else []
+    broken = sum(bool(item.error) for item in read)
+    parts += [f"{broken} cut short"] if broken else []
+    return f"inputs: {', '.join(parts)}"
+
+
+def _story(told: Told, number: int, clock: words.Clock, page: Page, room: _Room) -> Iterator[str]:
+    when = words.seen(told.head, clock)
+    facts = [told.head.severity, told.head.state, f"{told.head.confidence} confidence", when]
+    said = paragraph(told, most=room.followed, characters=room.characters)
+    if number > room.full:
+        yield f"{number}. {told.head.severity}, {told.word}: {said}"
+        return
+    yield ""
+    yield f"{number}. {told.word}: {', '.join(filter(None, facts))} ({told.root.code})"
+    yield f"   {said}"
+    if told.proof is not None:
+        record, others = told.proof
+        place = words.place(record, words.Paths(page.folder, ""))
+        quoted = f': "{words.cut(record.excerpt, room.quotation)}"' if record.excerpt else ""
+        more = f" ({others} more)" if others else ""
+        yield f"   proof, quoted from the input: {place}{quoted}{more}"
+    if told.step is not None:
+        text, details = words.action(told.step)
+        kept = details[:1] if told.step.option else []
+        yield f"   to do: {words.cut('; '.join([words.brief(text), *kept]), room.others)}"
+
+
+def _not_told(report: Report, stories: list[Told], room: _Room) -> Iterator[str]:
+    """What is left out."""
+    left = stories[room.stories :]
+    counts = [
+        say.plural(len(left), "story" if report.summary.stories else "finding", _several(report))
+    ]
+    remarks = beside(report)
+    parts = [*(counts if left else ()), *([say.plural(len(remarks), "remark")] if remarks else [])]
+    detailed = min(len(stories), room.stories) - room.full
+    parts += [f"proof and remedy of {detailed}"] if detailed > 0 else []
+    hidden = [words.ignored(report.rules), words.left_out(report)]
+    if parts or stories:
+        yield ""
+    if parts:
+        yield f"left out here: {', '.join(parts)}; --format table tells more"
+    yield from filter(None, hidden)
+
+
+def _several(report: Report) -> str:
+    return "stories" if report.summary.stories else "findings"
+
+
+def _not_assessed(report: Report, room: _Room) -> Iterator[str]:
+    summary = report.summary
+    if not summary.assessed:
+        yield f"{words.cut(words.lacking(report), room.others)} Not assessed is not healthy."
+    unsettled = words.unsettled(report.rules)
+    if unsettled:
+        codes = ", ".join(rule.code for rule in unsettled[:6])
+        codes += ", …" if len(unsettled) > 6 else ""
+        reason = words.cut(unsettled[0].reason or unsettled[0].title, room.others)
+        yield f"not assessed: {codes}: {reason}"
+    clear = sum(rule.status == "clear" for rule in report.rules)
+    void = sum(rule.status == "not-assessed" for rule in report.rules)
+    more = f", {void} had nothing to judge" if void else ""
+    yield f"rules: {clear} of {len(report.rules)} clear{more}"
+    for suggestion in summary.suggestions[:1]:
+        wanted = f"run {suggestion.command}" if suggestion.command else suggestion.wants
+        yield f"to tell more: {words.cut(wanted or suggestion.text, room.others)}"
+    for kind, notes in (("error", report.errors), ("warning", report.warnings)):
+        for note in notes[:1]:
+            more = f" (and {len(notes) - 1} more)" if len(notes) > 1 else ""
+            where = f"{note.source}: " if note.source else ""
+            yield f"{kind}: {words.cut(where + note.message, room.others)}{more}"

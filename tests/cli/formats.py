@@ -1,0 +1,110 @@
+"""What makes a report valid in each of its formats: each flaw in words, so that tests can list them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree as Xml
+
+import jsonschema
+import xmlschema
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from flowdiag.analyses.report.wire import Report, json_schema
+from flowdiag.cli.render import brief, github, junit, markdown
+from flowdiag.cli.render import json as json_
+from flowdiag.cli.render.page import Page
+
+PAGE = Page(width=100)
+# A workflow command of GitHub, with the properties that we use: nothing of them ends it too early.
+_COMMAND = re.compile(r"::(error|warning|notice) title=([^:,\r\n]+)::([^\r\n]+)")
+_ESCAPES = re.compile(r"%(?!25|0A|0D|3A|2C)")
+_MARKUP = re.compile(
+    r"`|(?<!\w)@\w|<(?:[!@#&:/]|\w+:)|\x1b|[\u200b-\u200f\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def invalid(report: Report) -> Iterator[str]:
+    """What is wrong with a report in formats for programs, tickets and chats."""
+    checks = (_json, _junit, _markdown, _github, _brief)
+    for check in checks:
+        yield from (f"{check.__name__[1:]}: {flaw}" for flaw in check(report))
+
+
+@cache
+def _validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(json_schema())
+
+
+@cache
+def _junit_schema() -> xmlschema.XMLSchema:
+    return xmlschema.XMLSchema(str(Path(__file__).with_name("junit.xsd")))
+
+
+def _json(report: Report) -> Iterator[str]:
+    document = json.loads(json_.render(report, PAGE))
+    yield from (
+        f"{error.json_path}: {error.message}" for error in _validator().iter_errors(document)
+    )
+
+
+def _junit(report: Report) -> Iterator[str]:
+    text = junit.render(report, PAGE)
+    yield from (f"{error.path}: {error.reason}" for error in _junit_schema().iter_errors(text))
+    suite = Xml.fromstring(text)
+    cases = [(case.get("classname"), case.get("name")) for case in suite]
+    if len(cases) != len(set(cases)):
+        yield "two cases of one name"
+    if int(suite.get("tests", "-1")) != len(cases):
+        yield "a wrong number of tests"
+
+
+def _markdown(report: Report) -> Iterator[str]:
+    """An outline, tables whose rows are as wide as their heads, nothing but text, lists and code."""
+    text = markdown.render(report, PAGE)
+    tokens = MarkdownIt("gfm-like", {"linkify": False, "html": True}).parse(text)
+    levels = [int(token.tag[1:]) for token in tokens if token.type == "heading_open"]
+    if levels[:1] != [1] or levels.count(1) != 1:
+        yield f"headings {levels}"
+    if any(after - before > 1 for before, after in pairwise(levels)):
+        yield f"headings skip a level: {levels}"
+    yield from _of_tokens(tokens)
+    for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
+        if len(widths) != 1:
+            yield f"a table with rows of {sorted(widths)} bars"
+
+
+def _of_tokens(tokens: list[Token]) -> Iterator[str]:
+    for token in tokens:
+        if token.type in ("html_block", "html_inline", "link_open", "image", "blockquote_open"):
+            yield f"{token.type}: {token.content[:80]!r}"
+        if token.type == "fence" and token.info != "text":
+            yield f"a fence of {token.info!r}"
+        yield from _of_tokens(token.children or [])
+
+
+def _github(report: Report) -> Iterator[str]:
+    for line in github.render(report, PAGE).splitlines():
+        if not _COMMAND.fullmatch(line):
+            yield f"no command: {line[:120]!r}"
+        if _ESCAPES.search(line):
+            yield f"a per cent sign that stands for nothing: {line[:120]!r}"
+
+
+def _brief(report: Report) -> Iterator[str]:
+    text = brief.render(report, PAGE)
+    if len(text) > brief.MOST:
+        yield f"{len(text)} characters"
+    first = text.partition("\n")[0]
+    if report.summary.assessed and report.summary.verdict.value not in first:
+        yield f"begins with {first!r}"
+    if hit := _MARKUP.search(text):
+        yield f"markup: {text[max(0, hit.start() - 20) : hit.end() + 20]!r}"
+    if text != brief.render(report, PAGE):
+        yield "not the same twice"

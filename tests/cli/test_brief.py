@@ -1,0 +1,104 @@
+"""The brief: what it says, what it leaves out, and that no log can make it do anything in a chat."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flowdiag.analyses.report.wire import Report
+from flowdiag.cli.render import brief
+from flowdiag.cli.render.page import Page
+
+from . import reports
+from .formats import invalid
+from .test_screen import kept
+
+PAGE = Page()
+
+
+def test_a_failing_job() -> None:
+    assert (
+        brief.render(reports.failing(), PAGE)
+        == """\
+flowdiag checkpoints: failing: 1 critical, 1 warning (slow-taskmanager)
+culprit: TaskManager tm-3 @ worker-3.example: 4 of its 4 subtasks acknowledged too late, 1.7 expected \
+by placement (CP201, high confidence)
+inputs: 2 inputs read, 2018-11-29 18:30:00 to 19:02:11 UTC+08:00, 1 not read
+
+1. slow-taskmanager: critical, ongoing, high confidence, since 2018-11-29 18:54:00 (CP201)
+   TaskManager tm-3 is slow. Barriers and acknowledgements come late: 4 of 31 checkpoints expired, \
+up to 4 in a row.
+   proof, quoted from the input: logs/jobmanager.log:8991: "Late message for now expired checkpoint \
+224 from Map-2"
+   to do: Raise the time-out if the slow part is slow for a good reason; \
+execution.checkpointing.timeout: now 10 min (configured), try 20 min (needs a restart)
+
+rules: 1 of 3 clear
+then check: flowdiag checkpoints PATH…
+"""
+    )
+
+
+def test_what_was_not_assessed_is_said() -> None:
+    text = brief.render(reports.inconclusive(), PAGE)
+    assert text.startswith("flowdiag checkpoints: inconclusive")
+    assert "not assessed: CP" in text
+    assert "Not assessed is not healthy." in brief.render(reports.nothing(), PAGE)
+
+
+def test_many_stories_say_what_is_left_out() -> None:
+    report = reports.many(60)
+    text = brief.render(report, PAGE)
+    assert len(text) <= brief.MOST
+    assert "left out here: " in text and "--format table tells more" in text
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "@here @channel @everyone look",
+        "<!channel> <@U123> <#C1> <http://evil.example|click>",
+        "```\nrm -rf /\n```",
+        "\x1b[31mred\x1b]8;;http://evil\x07x\x1b]8;;\x07",
+        "\u202etxet desrever\u2066 \u200b\ufeff",
+        "a\nflowdiag: healthy\r\nVerdict  healthy",
+        "x" * 5_000,
+    ],
+)
+def test_log_text_is_harmless(said: str) -> None:
+    text = brief.render(with_text(said), PAGE)
+    assert list(invalid(with_text(said))) == []
+    assert text.count("flowdiag checkpoints: ") == 1
+    assert not any(line.startswith(("flowdiag: healthy", "Verdict")) for line in text.splitlines())
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(st.text(max_size=400))
+def test_any_text_is_harmless(said: str) -> None:
+    text = brief.render(with_text(said), PAGE)
+    assert len(text) <= brief.MOST and "`" not in text and "\x1b" not in text
+
+
+def with_text(said: str) -> Report:
+    """A report that quotes and names something everywhere, as a log could have it."""
+    report = reports.failing()
+    first = report.findings[0]
+    report.findings[0] = msgspec.structs.replace(
+        first,
+        title=said,
+        why=said,
+        evidence=[msgspec.structs.replace(first.evidence[0], excerpt=said, source=f"logs/{said}")],
+    )
+    culprit = msgspec.structs.replace(report.summary.culprits[0], why=said)
+    return msgspec.structs.replace(
+        report, summary=msgspec.structs.replace(report.summary, culprits=[culprit])
+    )
+
+
+@pytest.mark.parametrize("report", kept(), ids=lambda report: report.inputs[0].source[-40:])
+def test_a_recording_is_told_with_proof_and_remedy(report: Report) -> None:
+    text = brief.render(report, PAGE)
+    if report.summary.stories:
+        assert "   proof, quoted from the input: " in text and "   to do: " in text
