@@ -92,9 +92,9 @@ def decoded(data: bytes | str) -> object:
         return msgspec.json.decode(data)
     except RecursionError:
         return None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeError):
         pass
-    try:  # NaN, and control characters that were not escaped
+    try:  # NaN, half of a character, and control characters that were not escaped
         return json.loads(data, strict=False)
     except (ValueError, RecursionError):
         return None

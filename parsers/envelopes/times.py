@@ -64,7 +64,8 @@ def read_time(value: object) -> Times:
         seconds, nanos = value.get("epochSecond"), value.get("nanoOfSecond", 0)
         if seconds is None:  # protobuf's form
             seconds, nanos = value.get("seconds"), value.get("nanos", 0)
-        if isinstance(seconds, int) and isinstance(nanos, int) and abs(seconds) < 10**11:
+        whole = isinstance(seconds, int) and isinstance(nanos, int)
+        if whole and abs(seconds) < 10**11 and 0 <= nanos < 10**9:
             return seconds * 1_000_000 + nanos // 1000, None
         return None, None
     if isinstance(value, list) and len(value) == 1:
