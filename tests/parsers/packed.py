@@ -57,14 +57,27 @@ def _lzf(data: bytes) -> bytes:
     return result or b"ZV\0\0\0"
 
 
+ONE: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
+    "gzip": (3, gzip.compress),
+    "bz2": (2, bz2.compress),
+    "xz": (2, lzma.compress),
+    "zstd": (20, zstandard.compress),
+    "lz4": (2, lz4_frame),
+}
+"""Codecs whose streams or frames stand one behind the other: how many `PACK` makes, and how one is made."""
+
+
+def _in_parts(count: int, pack: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    return lambda data: b"".join(map(pack, parts(data, count)))
+
+
 PACK: dict[str, Callable[[bytes], bytes]] = {
-    "gzip": lambda data: b"".join(map(gzip.compress, parts(data, 3))),
-    "bz2": lambda data: b"".join(map(bz2.compress, parts(data, 2))),
-    "xz": lambda data: b"".join(map(lzma.compress, parts(data, 2))),
-    "zstd": lambda data: b"".join(map(zstandard.ZstdCompressor().compress, parts(data, 20))),
-    "lz4": lambda data: b"".join(map(lz4_frame, parts(data, 2))),
+    **{codec: _in_parts(count, pack) for codec, (count, pack) in ONE.items()},
     "snappy": lambda data: bytes(cramjam.snappy.compress(data)),
     "lz4-java": lambda data: _lz4_java(data) + _lz4_java(data[:0]),
     "snappy-java": _snappy_java,
     "lzf": _lzf,
 }
+
+WITHOUT_END = {"snappy", "snappy-java", "lzf"}
+"""Where these are cut between two of their blocks nothing is amiss."""

@@ -26,10 +26,7 @@ from flowdiag.parsers.sources.codecs import (
     decode,
     transcode,
 )
-from tests.parsers.packed import PACK, lz4_frame, parts
-
-# Where these are cut between two of their blocks nothing is amiss.
-WITHOUT_END = {"snappy", "snappy-java", "lzf"}
+from tests.parsers.packed import PACK, WITHOUT_END, lz4_frame, parts
 
 CODEC = st.sampled_from(sorted(PACK))
 TEXT = st.builds(
