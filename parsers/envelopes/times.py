@@ -64,10 +64,10 @@ def read_time(value: object) -> Times:
         seconds, nanos = value.get("epochSecond"), value.get("nanoOfSecond", 0)
         if seconds is None:  # protobuf's form
             seconds, nanos = value.get("seconds"), value.get("nanos", 0)
-        whole = isinstance(seconds, int) and isinstance(nanos, int)
-        if whole and abs(seconds) < 10**11 and 0 <= nanos < 10**9:
-            return seconds * 1_000_000 + nanos // 1000, None
-        return None, None
+        if not isinstance(seconds, int) or not isinstance(nanos, int):
+            return None, None
+        sane = abs(seconds) < 10**11 and 0 <= nanos < 10**9
+        return (seconds * 1_000_000 + nanos // 1000 if sane else None), None
     if isinstance(value, list) and len(value) == 1:
         return read_time(value[0])
     if not isinstance(value, str) or len(value) > 64:

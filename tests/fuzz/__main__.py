@@ -39,13 +39,13 @@ def main() -> int:
     seconds = asked.seconds / 2 if both else asked.seconds
     status = 0
     if both or asked.parsers:
-        from tests.fuzz import plain
+        from tests.fuzz.plain import search
 
-        status |= plain.search(asked.keep, seconds, asked.seed)
+        status |= search(asked.keep, seconds, asked.seed)
     if both or asked.commands:
-        from tests.fuzz import commands
+        from tests.fuzz.commands import search as search_commands
 
-        status |= commands.search(asked.keep, seconds, asked.seed)
+        status |= search_commands(asked.keep, seconds, asked.seed)
     return status
 
 

@@ -267,11 +267,10 @@ def check(arguments: Sequence[str], place: Path, spark: Any) -> int:
     problem = next(iter(_validator().iter_errors(document)), None)
     if problem is not None:
         raise Broken(f"not of the schema: {problem.json_path}", str(problem)[:2000])
-    bugs = [each for each in document["errors"] if each.get("bug") or "bug" in each["message"]]
+    bugs = [each for each in document["errors"] if each["bug"]]
     if bugs:
-        raise Broken(
-            f"a bug is told: {bugs[0].get('fingerprint') or bugs[0]['message'][:100]}", f"{bugs}"
-        )
+        what = bugs[0]["fingerprint"] or bugs[0]["what"][:100]
+        raise Broken(f"a bug is told: {what}", json.dumps(bugs, indent=1))
     _rendered(out, place)
     return code
 

@@ -53,7 +53,7 @@ def read(*paths: Path) -> tuple[int, list[str]]:
     errors = [dict(row["fields"]).get("error") for row in rows if row["event"] == "split"]
     reasons = [source.reason for source in found.sources if source.kind == "not-read"]
     return len(triggered), [
-        *found.warnings, *found.errors, *filter(None, errors), *filter(None, reasons)
+        *map(str, (*found.warnings, *found.errors)), *filter(None, errors), *filter(None, reasons)
     ]  # fmt: skip
 
 
@@ -229,7 +229,10 @@ def test_containers_of_containers_are_not_unpacked_without_end(
         monkeypatch.setattr(discovering, "spool", counted)
         found = discover([str(path)])
     assert sum(written) <= max(4 * 2**20, 1000 * len(packed)) + 2**20
-    said = [*found.warnings, *(source.reason for source in found.sources if source.reason)]
+    said = [
+        *map(str, found.warnings),
+        *(source.reason for source in found.sources if source.reason),
+    ]
     assert any("times its size" in text for text in said), said
 
 
@@ -418,13 +421,13 @@ def test_a_folder_that_changes_while_it_is_walked(
         (tmp_path / "2.log").unlink()
         return names
 
-    monkeypatch.setattr(discovering.os, "listdir", vanishing)
+    monkeypatch.setattr("os.listdir", vanishing)
     found = discover([str(tmp_path)])
     assert [Path(s.name).name for s in found.sources if s.kind == "log"] == [
         "0.log",
         "1.log",
         "3.log",
     ]
-    assert [warning.rpartition("/")[2] for warning in found.warnings] == [
+    assert [str(warning).rpartition("/")[2] for warning in found.warnings] == [
         "2.log: no such file or directory"
     ]
