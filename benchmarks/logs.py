@@ -161,7 +161,8 @@ def _write(number: int, size: int, folder: Path, cluster: Cluster) -> None:
                 return
 
 
-def _stamp(second: int) -> str:
+def stamp_of(second: int) -> str:
+    """The printed time of a second of the run."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(START + second))
 
 
@@ -178,7 +179,7 @@ def _noise(chance: random.Random, talk: list[str], second: int, lines: int) -> I
     """Lines of `INTERVAL_S` seconds, with rising time stamps."""
     each = lines // INTERVAL_S
     for step in range(INTERVAL_S):
-        stamp = _stamp(second + step)
+        stamp = stamp_of(second + step)
         at = chance.randrange(SLICE - each)
         for number, text in enumerate(talk[at : at + each]):
             yield f"{stamp},{number * 999 // each:03} {text}"
@@ -216,7 +217,7 @@ def _jobmanager_begin(cluster: Cluster) -> str:
                 f"{graph} {task} switched from DEPLOYING to INITIALIZING.",
                 f"{graph} {task} switched from INITIALIZING to RUNNING.",
             ]
-    return "".join(f"{_stamp(0)},000 {line}\n" for line in lines)
+    return "".join(f"{stamp_of(0)},000 {line}\n" for line in lines)
 
 
 def _jobmanager(cluster: Cluster) -> Iterator[str]:
@@ -228,7 +229,7 @@ def _jobmanager(cluster: Cluster) -> Iterator[str]:
     while True:
         number += 1
         second = number * INTERVAL_S
-        stamp, later = _stamp(second), _stamp(second + INTERVAL_S - 1)
+        stamp, later = stamp_of(second), stamp_of(second + INTERVAL_S - 1)
         kind = "(type=CheckpointType{name='Checkpoint', sharingFilesStrategy=FORWARD_BACKWARD})"
         trigger = f"{kind} @ {(START + second) * 1000} for job {JOB}."
         told = [f"{stamp},001 INFO  {logger} Triggering checkpoint {number} {trigger}\n"]
@@ -267,7 +268,7 @@ def _taskmanager(number: int, cluster: Cluster) -> Iterator[str]:
         checkpoint += 1
         second = checkpoint * INTERVAL_S
         yield "".join(_noise(chance, talk, second, lines))
-        late = _stamp(second + INTERVAL_S - 1)
+        late = stamp_of(second + INTERVAL_S - 1)
         if checkpoint % 10 == 0:
             yield f"{late},990 INFO  {task} enrich (1/4)#0 - asynchronous part of checkpoint {checkpoint} could not be completed.\n"
         if block:

@@ -114,23 +114,33 @@ def as_number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_HALF_A_CHARACTER = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+
+
+def decode_leniently(text: bytes | str) -> object:
+    """Decode JSON with what it must not have: NaN and Infinity, huge integers, half characters, control characters.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    known = text if isinstance(text, str) else bytes(text).decode("utf-8", "replace")
+    try:
+        return json.loads(_HALF_A_CHARACTER.sub(r"\\ufffd", known), strict=False)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
 
 
 def decode_json(text: Any) -> Any:
     """Decode JSON, whatever numbers it has; raises ValueError only."""
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        try:
-            # NaN and Infinity without quotes, lone surrogates, huge integers.
-            known = bytes(text).decode("utf-8", "replace")
-            return json.loads(_SURROGATE.sub(r"\\ufffd", known))
-        except (ValueError, RecursionError):
-            pass
+    except (msgspec.DecodeError, UnicodeError):
+        return decode_leniently(text)
     except RecursionError:
-        pass
-    raise ValueError("no valid JSON")
+        raise ValueError("JSON that is nested too deeply") from None
 
 
 def completed(head: bytes) -> bytes:

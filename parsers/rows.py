@@ -220,8 +220,24 @@ def batch_of(columns: Mapping[str, Sequence[Any] | pa.Array], size: int) -> pa.R
         elif isinstance(values, pa.Array):
             arrays.append(values)
         else:
-            arrays.append(pa.array(values, type=column.type))
+            arrays.append(_array_of(values, column.type))
     return pa.RecordBatch.from_arrays(arrays, schema=EVENTS)
+
+
+def _array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """The values of a column; what does not fit into it is null: nothing real is so large, or half a character."""
+    try:
+        return pa.array(values, type=kind)
+    except (OverflowError, UnicodeError, pa.ArrowInvalid):
+        return pa.array([value if _fits(value, kind) else None for value in values], type=kind)
+
+
+def _fits(value: Any, kind: pa.DataType) -> bool:
+    try:
+        pa.scalar(value, type=kind)
+    except (OverflowError, UnicodeError, pa.ArrowInvalid):
+        return False
+    return True
 
 
 class RowBuilder:

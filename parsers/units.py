@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import date
 from typing import Final
 
 TIME_UNITS: Final[Mapping[str, int]] = {
@@ -152,3 +153,19 @@ def version_of(text: str | None, *, plain: bool = False) -> tuple[int, int] | No
     """
     found = _PLAIN_VERSION.fullmatch(text or "") if plain else _VERSION.match(text or "")
     return (int(found[1]), int(found[2])) if found else None
+
+
+def days_since_1970(year: int, month: int, day: int) -> int | None:
+    """Which day a date is; None if there is none, or it is so near to an end of the calendar that in another
+    zone there might be none.
+
+    >>> days_since_1970(1970, 1, 2), days_since_1970(2026, 2, 30), days_since_1970(9999, 12, 31)
+    (1, None, None)
+    """
+    try:
+        return date(year, month, day).toordinal() - _EPOCH_DAY if 1 < year < 9999 else None
+    except ValueError:
+        return None
+
+
+_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()

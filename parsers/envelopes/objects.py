@@ -9,7 +9,6 @@ first; a document is put in order, oldest first (see `documents`).
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -40,6 +39,7 @@ from flowdiag.parsers.envelopes.keys import (
     sorted_out,
 )
 from flowdiag.parsers.envelopes.times import time_of
+from flowdiag.parsers.json_values import decode_leniently
 from flowdiag.parsers.sources.rolling import group_of
 
 DEPTH: Final = 6  # of JSON within JSON
@@ -92,11 +92,11 @@ def decoded(data: bytes | str) -> object:
         return msgspec.json.decode(data)
     except RecursionError:
         return None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeError):
         pass
-    try:  # NaN, and control characters that were not escaped
-        return json.loads(data, strict=False)
-    except (ValueError, RecursionError):
+    try:
+        return decode_leniently(data)
+    except ValueError:
         return None
 
 

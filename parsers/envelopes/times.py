@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import date
 from typing import Any, Final
 
-_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
-
+from flowdiag.parsers.units import days_since_1970
 
 _WRITTEN: Final = re.compile(
     r"\s*(\d{4})[-/.](\d\d)[-/.](\d\d)(?:[T _-]|, ?)(\d\d):(\d\d):(\d\d)(?:[.,:](\d{1,12}))?"
@@ -66,9 +64,10 @@ def read_time(value: object) -> Times:
         seconds, nanos = value.get("epochSecond"), value.get("nanoOfSecond", 0)
         if seconds is None:  # protobuf's form
             seconds, nanos = value.get("seconds"), value.get("nanos", 0)
-        if isinstance(seconds, int) and isinstance(nanos, int) and abs(seconds) < 10**11:
-            return seconds * 1_000_000 + nanos // 1000, None
-        return None, None
+        if not isinstance(seconds, int) or not isinstance(nanos, int):
+            return None, None
+        sane = abs(seconds) < 10**11 and 0 <= nanos < 10**9
+        return (seconds * 1_000_000 + nanos // 1000 if sane else None), None
     if isinstance(value, list) and len(value) == 1:
         return read_time(value[0])
     if not isinstance(value, str) or len(value) > 64:
@@ -103,11 +102,8 @@ def _epoch(number: int, fraction: str) -> int | None:
 def _wall_clock(
     year: str, month: str, day: str, hour: str, minute: str, second: str, fraction: str | None
 ) -> int | None:
-    try:
-        days = date(int(year), int(month), int(day)).toordinal() - _EPOCH_DAY
-    except ValueError:
-        return None
-    if int(hour) > 24 or int(minute) > 59 or int(second) > 60:
+    days = days_since_1970(int(year), int(month), int(day))
+    if days is None or int(hour) > 24 or int(minute) > 59 or int(second) > 60:
         return None
     seconds = days * 86_400 + int(hour) * 3600 + int(minute) * 60 + int(second)
     return seconds * 1_000_000 + int((fraction or "")[:6].ljust(6, "0"))

@@ -18,8 +18,9 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import date
 from typing import Any, Final, NamedTuple
+
+from flowdiag.parsers.units import days_since_1970
 
 HEADER_CHARACTERS: Final = 16 * 1024
 """A header that is longer is not recognised (thread names can be whole SQL statements)."""
@@ -35,7 +36,6 @@ JSON_BEGINS: Final = ("{", '"', "[{")
 _SEARCH_CHARACTERS: Final = 256  # an unknown carrier may be this long
 
 _MICROS: Final = 1_000_000
-_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _MONTHS: Final = {
     name: number
     for number, name in enumerate(
@@ -264,11 +264,9 @@ def load_layouts() -> Layouts:
 @functools.lru_cache(maxsize=4096)
 def _day_us(year: str, month: str, day: str) -> int | None:
     """Microseconds from 1970 to a date as printed, or None if there is no such date."""
-    try:
-        found = date(int(year), _MONTHS.get(month) or int(month), int(day))
-    except ValueError:
-        return None
-    return (found.toordinal() - _EPOCH_DAY) * 86_400 * _MICROS
+    number = _MONTHS.get(month) or (int(month) if month.isdecimal() else 0)
+    days = days_since_1970(int(year), number, int(day))
+    return None if days is None else days * 86_400 * _MICROS
 
 
 def _fraction_us(digits: str) -> int:

@@ -392,12 +392,12 @@ class Reader:
         elif head.carriers or record.json:
             lines = self._report_lines(header)
         else:
-            block = scanner.block(_REPORT_END, REPORT_BYTES)
+            block = scanner.block(_REPORT_END, REPORT_BYTES, before=_REPORT_BEGIN.encode())
             self._tally.truncated += len(block) == REPORT_BYTES
             cut = _next_record().search(block)
-            end = len(block) if cut is None else cut.start() + 1
-            lines = block[:end].split(b"\n")
-            scanner.skip_to(line.offset + len(line.data) + end)
+            # Lines in it that are candidates are read as well: whoever begins to read in the midst of
+            # the report sees nothing else of it.
+            lines = block[: None if cut is None else cut.start() + 1].split(b"\n")
         yield from self.folder.add_block(
             lines,
             offset=offset,
@@ -428,6 +428,8 @@ class Reader:
                     return
                 text = opened.head.text[opened.head.inner :]
             if prefix.read_stamp(text) is not None and prefix.parse(text).complete:
+                return
+            if _REPORT_BEGIN in text:
                 return
             yield text.encode("utf-8", "replace")
             if "Finished metrics report" in text:

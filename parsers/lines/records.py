@@ -208,6 +208,7 @@ _FILLER = re.compile(
 )
 _KEY = re.compile(r"\b(?:msg|message|log)=[\"']")
 _HEADER_CHARACTERS: Final = 4096
+_NEAR_CHARACTERS: Final = 512
 
 
 class Recogniser:
@@ -310,14 +311,16 @@ class Recogniser:
         head: Prefix, text: str, found: Recognised, begin: int, logger: re.Match[str] | None
     ) -> bool:
         before = text[begin : found.start]
-        if _THROWN.search(before) or (head.complete and _IN_BODY.search(before)):
+        # All of these end where the message begins; blanks without end are nobody's header.
+        near = max(0, len(before) - _NEAR_CHARACTERS)
+        if _THROWN.search(before, near) or (head.complete and _IN_BODY.search(before, near)):
             return False
         loggers = found.template.loggers
         if head.complete and head.logger and "." in head.logger:
             # A header that cannot be mistaken: its logger must be right, and no name unknown.
             if not loggers or not _logged_by(head.logger, found):
                 return False
-            return _SEPARATED.search(before) is not None
+            return _SEPARATED.search(before, near) is not None
         if logger is not None and logger.end() <= found.start:
             name = logger[0].split("(")[0].split(":")[0]
             own = [part for part in name.split(".") if part in loggers or not loggers]
@@ -326,13 +329,13 @@ class Recogniser:
             filler = _FILLER.match(text, logger.end(), found.start)
             if filler is not None and filler.end() == found.start:
                 return True
-            return _SEPARATED.search(before) is not None
-        if loggers and _CLASS_BEFORE.search(before):
+            return _SEPARATED.search(before, near) is not None
+        if loggers and _CLASS_BEFORE.search(before, near):
             return False  # another class says so
         filler = _FILLER.match(text, begin, found.start)
         if filler is not None and filler.end() == found.start:
             return True
-        return _SEPARATED.search(before) is not None
+        return _SEPARATED.search(before, near) is not None
 
 
 def _logged_by(logger: str, found: Recognised) -> bool:

@@ -290,7 +290,6 @@ class LineScanner:
         self._eof = False
         self._line_start = 0  # window position of the current candidate
         self._line_end = 0  # window position where its content ends, at its line end if not cut
-        self._skip_until = start  # stream offset: candidates that begin before it are passed over
         self.first_bytes = b""  # a little from both ends of the range, for its times
         self.last_bytes = b""
         self.error: str | None = None  # why reading stopped early, one clause
@@ -419,7 +418,7 @@ class LineScanner:
             offset = self._base + line_start
             if self._end is not None and offset >= self._end:
                 return
-            if offset < self._skip_until or scanned + hit_end - line_start > HEAD_BYTES:
+            if scanned + hit_end - line_start > HEAD_BYTES:
                 continue
             self._line_start = line_start
             if line_end - line_start > LINE_BYTES:
@@ -437,7 +436,7 @@ class LineScanner:
         with memoryview(self._buffer) as view, view[start : start + HEAD_BYTES] as region:
             hits = self._matcher.find(region)
         offset = self._base + start
-        if not hits or offset < self._skip_until:
+        if not hits:
             return None
         position, limit = start + HEAD_BYTES, start + LINE_BYTES
         while True:
@@ -519,25 +518,33 @@ class LineScanner:
             yield Line(self._base + begin, self._content(begin, end), False)
             end = begin - 1
 
-    def block(self, terminator: bytes, limit: int) -> bytes:
+    def block(self, terminator: bytes, limit: int, *, before: bytes | None = None) -> bytes:
         """The bytes behind the current line, to the end of the line that holds `terminator`.
 
-        To the end of the stream, or `limit` bytes, where no terminator comes before that.
+        To the end of the stream, or `limit` bytes, where no terminator comes before that; and not into a line that
+        holds `before`, with which the next block begins.
         """
         if not self._ended():
             return b""
         start = self._line_end + 1
         position = start
+        longest = max(len(terminator), len(before or b""))
         while True:
             reach = min(self._fill, start + limit)
             found = self._buffer.find(terminator, position, reach)
+            other = (
+                self._buffer.find(before, position, reach if found < 0 else found) if before else -1
+            )
+            if other >= 0:
+                begin = self._buffer.rfind(b"\n", start, other) + 1
+                return bytes(self._buffer[start : max(start, begin)])
             if found >= 0:
                 end = self._buffer.find(b"\n", found, reach)
                 if end >= 0:
                     return bytes(self._buffer[start : end + 1])
             if self._fill >= start + limit:
                 return bytes(self._buffer[start : start + limit])
-            position = found if found >= 0 else max(start, self._fill - len(terminator))
+            position = found if found >= 0 else max(start, self._fill - longest)
             if not self._read_more():
                 return bytes(self._buffer[start : self._fill])
 
@@ -548,7 +555,3 @@ class LineScanner:
         if self._end is not None:
             reached = min(reached, self._end)
         return max(0, reached - self._start)
-
-    def skip_to(self, offset: int) -> None:
-        """Pass over candidates that begin before `offset` (their block was read as a whole)."""
-        self._skip_until = max(self._skip_until, offset)

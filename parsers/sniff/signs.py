@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from flowdiag.parsers.lines.scan import PlaceFinder
@@ -84,6 +84,33 @@ _ENOUGH: Final = 20
 def says_something(data: bytes) -> bool:
     """Whether a running Flink says one of its messages in it."""
     return any(literal in data and message.search(data) for literal, message in _MESSAGES)
+
+
+def telling_lines(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """Lines (their first `LINE_BYTES`) that may be messages, each with whose: `flink` or `spark`.
+
+    A text without a sign has millions of lines: only those are looked at that hold a word.
+    """
+    at = 0
+    while found := _ENGINE_WORD.search(data, at):
+        begin = data.rfind(b"\n", 0, found.start()) + 1
+        end = data.find(b"\n", found.end())
+        at = len(data) if end < 0 else end + 1
+        line = data[begin : min(at, begin + LINE_BYTES)].removesuffix(b"\n")
+        if has_any(line, FLINK_WORDS) or says_something(line):
+            yield "flink", line
+        elif has_any(line, SPARK_WORDS):
+            yield "spark", line
+
+
+LINE_BYTES: Final = 4096
+
+_ENGINE_WORD: Final = re.compile(
+    b"|".join(
+        re.escape(word)
+        for word in (*FLINK_WORDS, *SPARK_WORDS, *(literal for literal, _ in _MESSAGES))
+    )
+)
 
 
 def has_any(data: bytes, words: Iterable[bytes]) -> bool:

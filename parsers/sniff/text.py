@@ -19,15 +19,13 @@ from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, 
 from flowdiag.parsers.sniff.documents import sniff_export, sniff_json, sniff_printed
 from flowdiag.parsers.sniff.signs import (
     BORROWED,
-    FLINK_WORDS,
-    SPARK_WORDS,
     Signs,
-    has_any,
     has_time,
     is_dated,
     log_of,
     looks_like_log,
     says_something,
+    telling_lines,
 )
 from flowdiag.parsers.sniff.verdict import Sample, Sniffed, not_read
 from flowdiag.parsers.sources.printed import json_printed
@@ -207,14 +205,8 @@ def _doubtful(sample: Sample, reason: str) -> Sniffed:
     from flowdiag.parsers.catalogue import load_catalogue
 
     # What an answer quotes is no line of a log.
-    for line in (printed.around if printed is not None and answers else data).split(b"\n"):
-        line = line[:4096]
-        if has_any(line, FLINK_WORDS) or says_something(line):
-            engine = "flink"
-        elif has_any(line, SPARK_WORDS):
-            engine = "spark"
-        else:
-            continue
+    text = printed.around if printed is not None and answers else data
+    for engine, line in telling_lines(text):
         if load_catalogue(engine).recognise(line.decode("utf-8", "replace")) is not None:
             return log_of(Signs(data))
     return answers or not_read(reason)

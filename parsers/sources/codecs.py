@@ -28,6 +28,8 @@ MAGIC_BYTES: Final = 16
 
 _MAX_BLOCK: Final = 64 * 1024 * 1024  # of formats that state a block's size: more is damage
 _MAX_WINDOW: Final = 256 * 1024 * 1024  # zstd --long=28; beyond it memory would not be bounded
+_BOMB_BYTES: Final = 1024 * 1024 * 1024
+_BOMB_RATIO: Final = 1000  # logs shrink by ten, reports of metrics by a hundred
 _ZSTD_PIECE: Final = 512  # its decoder has no output limit: these give 22 MB at the very most
 
 
@@ -226,9 +228,43 @@ def decode(raw: BinaryIO, codec: str, *, close: Callable[[], None] | None = None
     if codec == "none":
         pieces = _pieces(raw)
     else:
-        pieces = {known.name: known for known in CODECS}[codec].decode(raw)
+        counted = _Counted(raw)
+        unpack = {known.name: known for known in CODECS}[codec].decode
+        pieces = defused(unpack(cast(BinaryIO, counted)), lambda: counted.taken)
     below = raw if isinstance(raw, ByteStream) else None
     return ByteStream(pieces, label=codec, close=close or raw.close, below=below)
+
+
+def defused(pieces: Iterable[bytes], taken: Callable[[], int]) -> Iterator[bytes]:
+    """The pieces, as long as they are not out of all proportion to what they were packed in.
+
+    Args:
+        pieces: unpacked.
+        taken: how many packed bytes they were made of.
+    """
+    given = 0
+    for piece in pieces:
+        given += len(piece)
+        if given > _BOMB_BYTES and given > _BOMB_RATIO * taken():
+            raise Damaged(
+                f"{{label}} of more than {_BOMB_RATIO} times its size: not unpacked any further,"
+            )
+        yield piece
+
+
+class _Counted:
+    """A file that counts what is read of it."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self.taken = 0
+        self.seek, self.seekable = raw.seek, raw.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        """Read on."""
+        data = self._raw.read(size)
+        self.taken += len(data)
+        return data
 
 
 Stream = ByteStream | PlainFile | RemoteFile

@@ -16,8 +16,9 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import BinaryIO, Final, cast
 
 from flowdiag.parsers import cleanup
@@ -64,6 +65,7 @@ def open_member(path: str, member: str, codec: str) -> codecs.ByteStream:
         raise OSError("the zip archive is damaged or has changed") from None
     except (NotImplementedError, RuntimeError):
         raise OSError("a member compressed by a method that is not known") from None
+    pieces = codecs.defused(pieces, lambda: info.compress_size)
     stream = codecs.ByteStream(pieces, label="zip member", close=None)
     return stream if codec == "none" else codecs.decode(cast(BinaryIO, stream), codec)
 
@@ -154,6 +156,7 @@ def members_in_order(file: BinaryIO) -> Iterator[tuple[str, Callable[[int], byte
             pieces = _stored(file, packed)
         else:
             pieces = _remember(codecs.deflated(file), behind)
+        pieces = codecs.defused(pieces, functools.partial(_read_since, file, at))
         stream = codecs.ByteStream(pieces, label="zip member", close=None)
         if not name.endswith("/"):
             yield name, stream.read
@@ -166,6 +169,10 @@ def members_in_order(file: BinaryIO) -> Iterator[tuple[str, Callable[[int], byte
             at += _descriptor_length(behind[0] + file.read(32))
         else:
             at += packed
+
+
+def _read_since(file: BinaryIO, begin: int) -> int:
+    return file.tell() - begin
 
 
 def _remember(pieces: Generator[bytes, None, bytes], behind: list[bytes]) -> Iterator[bytes]:
@@ -235,14 +242,18 @@ def spool(
             os.close(handle)
         copy = open(path, "wb")  # noqa: SIM115 - what fails to be read is told apart
     try:
-        data = head or read(COPIED)
-        while data:
+        try:
+            data = head or read(COPIED)
+            while data:
+                with _in_temporary_room():
+                    copy.write(data)
+                data = read(COPIED)
+        finally:
             with _in_temporary_room():
-                copy.write(data)
-            data = read(COPIED)
-    finally:
-        with _in_temporary_room():
-            copy.close()
+                copy.close()
+    except BaseException:
+        os.unlink(path)
+        raise
     return path
 
 
@@ -253,6 +264,14 @@ def _in_temporary_room() -> Iterator[None]:
         yield
     except OSError as error:
         raise no_temporary_room(error) from error
+
+
+def overlap(infos: Iterable[zipfile.ZipInfo]) -> bool:
+    """Whether members of a zip archive lie on top of each other, so that the same bytes are many members."""
+    places = sorted((info.header_offset, info.compress_size) for info in infos)
+    return any(
+        begin + _LOCAL_HEADER.size + size > after for (begin, size), (after, _) in pairwise(places)
+    )
 
 
 class Careful:

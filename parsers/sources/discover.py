@@ -35,6 +35,7 @@ from flowdiag.parsers.sources.containers import (
     is_tar,
     members_in_order,
     open_member,
+    overlap,
     place_of,
     spool,
 )
@@ -46,6 +47,10 @@ STDIN: Final = "-"
 _NESTED: Final = 3  # containers within containers
 _MEMBERS: Final = 20_000  # of one container
 _PROBE: Final = 32 * 1024
+_UNPACKED_BYTES: Final = 4 * 1024**3
+_UNPACKED_RATIO: Final = 1000
+"""What the members of a container may hold together: so much, or so many times its own size."""
+_BOMB: Final = f"it holds more than {_UNPACKED_RATIO} times its size: unpack what is wanted first"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +127,7 @@ class _Search:
     hidden: int = 0
     files: set[tuple[int, int] | str] = field(default_factory=set)
     folders: set[tuple[int, int] | str] = field(default_factory=set)
+    room: int = 0  # bytes that what is unpacked of the current file may still take
 
     def add(self, given: str) -> None:
         """Add what one argument stands for."""
@@ -271,6 +277,8 @@ class _Search:
         """Add one file, or the members of the container it is; raises OSError."""
         with codecs.open_file(path) as file:
             size = file.size()
+            if depth == _NESTED:
+                self.room = max(_UNPACKED_BYTES, _UNPACKED_RATIO * size)
             head = file.read(codecs.CHUNK)
             if file.error is not None:
                 raise OSError(file.error)
@@ -302,6 +310,9 @@ class _Search:
                 if any(info.filename == "[Content_Types].xml" for info in infos):
                     self._put(_refused(name, path, "office document", size=size))
                     return
+                if overlap(infos):
+                    self._put(_refused(name, path, _BOMB, size=size))
+                    return
                 if not infos:
                     self._put(_refused(name, path, "empty zip archive", size=size))
                 if len(infos) > _MEMBERS:
@@ -320,7 +331,7 @@ class _Search:
             try:
                 for member, read in members_in_order(cast(BinaryIO, file)):
                     if not self._is_hidden(member) and len(members) < _MEMBERS:
-                        members[member] = spool(Careful(read))
+                        members[member] = spool(self._within_room(Careful(read)))
             except OSError as trouble:
                 told = f"not unpacked completely: {_why(trouble)}"
                 self.warnings.append(Remark(Kind.DAMAGED, told, name))
@@ -358,8 +369,12 @@ class _Search:
                     return
                 codec = "none"
                 with reopen() as stream:
-                    copy = spool(stream.read)
+                    copy = spool(self._within_room(stream.read))
                 self._look_into(shown, copy, depth - 1)
+                return
+            self.room -= info.file_size
+            if self.room < 0:
+                refuse(_BOMB)
                 return
             self._put(_look(shown, path, info.filename, codec, info.file_size, reopen))
         except OSError as trouble:
@@ -389,7 +404,7 @@ class _Search:
                             shown = f"{name}!{_shown(info.name)}"
                             self._put(_refused(shown, path, reason, size=info.size))
                             continue
-                        copy = spool(read, head, place_of(info.name, folders))
+                        copy = spool(self._within_room(read), head, place_of(info.name, folders))
                         if info.name in members:  # appended again: the last one counts
                             os.unlink(members[info.name])
                         members[info.name] = copy
@@ -407,6 +422,18 @@ class _Search:
             self.warnings.append(Remark(kind, told, name))
         elif len(self.found) == before:
             self._put(_refused(name, path, trouble or "empty tar archive", codec=codec, size=size))
+
+    def _within_room(self, read: Callable[[int], bytes | None]) -> Callable[[int], bytes | None]:
+        """Reads, until what is unpacked of one file is out of all proportion: then raises OSError."""
+
+        def bounded(count: int) -> bytes | None:
+            data = read(count)
+            self.room -= len(data or b"")
+            if self.room < 0:
+                raise OSError(_BOMB)
+            return data
+
+        return bounded
 
     def _add_copies(self, name: str, members: dict[str, str], depth: int) -> None:
         for member, copy in sorted(members.items()):

@@ -54,9 +54,7 @@ def json_printed(data: bytes) -> Printed | None:
     if text.count("\n>") * 2 > text.count("\n") or text.count("\n * ") * 2 > text.count("\n"):
         text = _QUOTED.sub(lambda found: " " * len(found[0]), text)
     decoder = json.JSONDecoder(strict=False)
-    blank = bytearray(re.sub(r"[^\n]", " ", text).encode("latin-1"))
-    around = bytearray(text.encode("latin-1"))
-    values: list[int] = []
+    values: list[tuple[int, int]] = []
     at = vain = 0
     while (found := _BEGIN.search(text, at)) is not None:
         begin = found.end() - 1
@@ -69,15 +67,24 @@ def json_printed(data: bytes) -> Printed | None:
             if vain > MOST_IN_VAIN:
                 break
             continue
-        blank[begin:end] = text[begin:end].encode("latin-1")
-        around[begin:end] = b" " * (end - begin)
-        values.append(begin)
+        values.append((begin, end))
         at = end
         if len(values) == MOST_VALUES:
             break
     if not values:
         return None
+    around = bytearray(text.encode("latin-1"))
+    blank = bytearray(around.translate(_BLANKS))
+    for begin, end in values:
+        blank[begin:end] = around[begin:end]
+        around[begin:end] = b" " * (end - begin)
     asked = {path.partition("?")[0] for path in _ASKED.findall(text)}
     return Printed(
-        bytes(blank), bytes(around), tuple(values), asked.pop() if len(asked) == 1 else None
+        data=bytes(blank),
+        around=bytes(around),
+        values=tuple(begin for begin, _ in values),
+        path=asked.pop() if len(asked) == 1 else None,
     )
+
+
+_BLANKS: Final = bytes(byte if byte == ord("\n") else ord(" ") for byte in range(256))

@@ -134,7 +134,7 @@ def _offsets(value: object) -> object:
         return value
     try:
         return msgspec.json.decode(value)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
 

@@ -80,7 +80,13 @@ def test_neighbours_do_not_depend_on_cut_and_buffer(data: bytes, size: int, star
             io.BytesIO(data), make_matcher(LITERALS), begin, buffer_bytes=buffer_bytes
         )
         return [
-            (line, scanner.preceding(), list(scanner.following()), scanner.block(b"check", 70))
+            (
+                line,
+                scanner.preceding(),
+                list(scanner.following()),
+                scanner.block(b"check", 70),
+                scanner.block(b"end", 70, before=b"check"),
+            )
             for line in scanner
         ]
 
@@ -193,14 +199,11 @@ def test_places_are_those_of_each_literal_alone(data: bytes) -> None:
     assert finder.places(data) == expected
 
 
-def test_a_block_is_skipped_when_asked() -> None:
-    data = b"check 1\ncheck 2\ncheck 3\n"
+def test_a_block_ends_where_the_next_one_begins() -> None:
+    data = b"check 1\na\nb\nanother check 2\nend\n"
     scanner = LineScanner(io.BytesIO(data), make_matcher(LITERALS))
-    seen = []
-    for line in scanner:
-        seen.append(line.data)
-        scanner.skip_to(16)
-    assert seen == [b"check 1", b"check 3"]
+    blocks = [scanner.block(b"end", 100, before=b"check") for _ in scanner]
+    assert blocks == [b"a\nb\n", b"end\n"]
 
 
 class Raising(io.BytesIO):

@@ -1,0 +1,80 @@
+"""The search that is led by coverage: Atheris (libFuzzer) keeps what reaches code that nothing reached before.
+
+It starts from the same seeds, changes inputs in the same ways besides its own, and checks the same. Atheris has
+wheels for Linux only: `pip install 'flowdiag[fuzz]'`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.fuzz.found import Found
+
+
+def search(folder: Path, seconds: float, seed: int) -> int:
+    """Try inputs until the time is over; the exit status.
+
+    Args:
+        folder: for what is found.
+        seconds: of trying.
+        seed: of Atheris.
+    """
+    try:
+        import atheris
+    except ImportError:
+        print("this needs Atheris: pip install 'flowdiag[fuzz]'", file=sys.stderr)
+        return 2
+    # Everything else that is of the parsers must be imported within this.
+    with atheris.instrument_imports(include=["flowdiag.parsers"]):
+        from tests.fuzz import plain
+    from tests.fuzz.mutations import MOST, mutated
+    from tests.fuzz.seeds import seeds
+
+    found, began = Found(folder), time.monotonic()
+    others = [each.data for each in seeds()]
+    with tempfile.TemporaryDirectory(dir=plain.quick_place()) as place:
+        corpus = Path(place) / "corpus"
+        corpus.mkdir()
+        for number, each in enumerate(seeds()):
+            (corpus / f"{number:04}").write_bytes(each.data)
+
+        def try_one(data: bytes) -> None:
+            number = sum(found.tried.values())
+            kind = plain.one(data, Path(place), "input.json", number, found)
+            found.counts("guided", kind, data)
+            if time.monotonic() > began + seconds:
+                # libFuzzer ends the process when it ends.
+                status = found.tell(time.monotonic() - began)
+                sys.stdout.flush()
+                sys.stderr.flush()
+                _remove(Path(place))
+                os._exit(status)
+
+        def change(data: bytes, most: int, number: int) -> Any:
+            chance = Random(number)
+            if chance.random() < 0.5:
+                return atheris.Mutate(data, most)
+            return mutated(data, chance, others)[:most]
+
+        options = [
+            f"-seed={seed}",
+            f"-max_len={MOST}",
+            "-verbosity=0",
+            "-timeout=120",
+            "-rss_limit_mb=0",
+        ]
+        atheris.Setup([sys.argv[0], *options, str(corpus)], try_one, custom_mutator=change)
+        atheris.Fuzz()
+    return 0
+
+
+def _remove(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,59 @@
+"""From an input that shows a fault to a small one that shows the same."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+Part = TypeVar("Part")
+
+
+def minimised(data: bytes, shows: Callable[[bytes], bool], seconds: float) -> bytes:
+    """Leave out lines, then bytes, as long as the fault is shown.
+
+    Args:
+        data: shows it.
+        shows: whether an input does.
+        seconds: to be spent at most, about.
+
+    >>> minimised(b"one\\ntwo\\nthree\\n", lambda data: b"w" in data, 5)
+    b'w'
+    """
+    until = time.monotonic() + seconds
+    lines = data.splitlines(keepends=True)
+    data = b"".join(without_needless(lines, lambda some: shows(b"".join(some)), until))
+    if len(data) > 20_000:
+        return data
+    single = [bytes([byte]) for byte in data]
+    return b"".join(without_needless(single, lambda some: shows(b"".join(some)), until))
+
+
+def without_needless(
+    parts: Sequence[Part], shows: Callable[[Sequence[Part]], bool], until: float = float("inf")
+) -> list[Part]:
+    """Leave out parts, ever smaller runs of them, as long as the rest shows the fault.
+
+    Args:
+        parts: show it together.
+        shows: whether some of them, in their order, do.
+        until: when to stop (`time.monotonic`).
+
+    >>> without_needless(range(100), lambda some: {3, 77} <= set(some))
+    [3, 77]
+    """
+    kept, size = list(parts), len(parts) // 2
+    while size:
+        at = 0
+        while at < len(kept):
+            if time.monotonic() > until:
+                return kept
+            rest = kept[:at] + kept[at + size :]
+            if shows(rest):
+                kept = rest
+            else:
+                at += size
+        size //= 2
+    if len(kept) == 1 and shows([]):
+        return []
+    return kept

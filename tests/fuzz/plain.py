@@ -1,0 +1,82 @@
+"""The plain search: seeds of every format, changed in a few ways each, one input after the other."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+
+from tests.fuzz.found import Found
+from tests.fuzz.minimising import minimised
+from tests.fuzz.mutations import mutated
+from tests.fuzz.parsing import Broken, check
+from tests.fuzz.seeds import Seed, seeds
+
+MINIMISING_S = 60
+
+
+def search(folder: Path, seconds: float, seed: int) -> int:
+    """Try inputs until the time is over; the exit status.
+
+    Args:
+        folder: for what is found.
+        seconds: of trying; faults take more to be made small.
+        seed: of the inputs.
+    """
+    found, began, until = Found(folder), time.monotonic(), time.monotonic() + seconds
+    others = [each.data for each in seeds()]
+    with tempfile.TemporaryDirectory(dir=quick_place()) as place:
+        number = 0
+        while time.monotonic() < until:
+            chance = Random(f"{seed} {number}")
+            number += 1
+            chosen = by_format(chance)
+            data = mutated(chosen.data, chance, others)
+            kind = one(data, Path(place), chosen.name, number, found)
+            found.counts(chosen.format, kind, data)
+    return found.tell(time.monotonic() - began)
+
+
+def by_format(chance: Random) -> Seed:
+    """A seed; formats with many are not drawn more often."""
+    formats = sorted({each.format for each in seeds()})
+    wanted = chance.choice(formats)
+    return chance.choice([each for each in seeds() if each.format == wanted])
+
+
+def one(data: bytes, place: Path, name: str, number: int, found: Found) -> str:
+    """Try one input, and keep a small one of the same fault; the kind it was taken for.
+
+    Args:
+        data: the input.
+        place: a folder for it.
+        name: of its file.
+        number: of the input, which decides where it is split.
+        found: gets what is found.
+    """
+    what, more, kind = fault(data, place / name, number)
+    if what is not None and found.is_new(what):
+        small = minimised(
+            data, lambda less: fault(less, place / name, number)[0] == what, MINIMISING_S
+        )
+        target = found.place(what)
+        target.write_bytes(small)
+        target.with_name(target.name + ".txt").write_text(f"{name} {number}\n{more}")
+    return kind
+
+
+def fault(data: bytes, path: Path, number: int) -> tuple[str | None, str, str]:
+    """What an input breaks (None: nothing), more of it, and the kind it is taken for."""
+    try:
+        read = check(data, path, Random(number))
+    except Broken as broken:
+        return broken.what, str(broken), "broken"
+    finally:
+        path.unlink(missing_ok=True)
+    return None, "", read.kind
+
+
+def quick_place() -> str | None:
+    """A folder in memory, where there is one."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None

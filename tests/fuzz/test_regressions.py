@@ -1,0 +1,144 @@
+"""What was found once is not found again, and the searches themselves find what is planted."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pytest
+
+from flowdiag.parsers import split as splitting
+from tests.fuzz import plain
+from tests.fuzz.found import REGRESSIONS, Found
+from tests.fuzz.minimising import minimised
+from tests.fuzz.mutations import MUTATIONS, mutated
+from tests.fuzz.parsing import FIXED_S, Broken, check
+from tests.fuzz.seeds import seeds
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FILES = sorted(path for path in REGRESSIONS.iterdir() if path.is_file())
+FOLDERS = sorted(path for path in REGRESSIONS.iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_what_was_found_is_repaired(path: Path, tmp_path: Path) -> None:
+    for number in range(3):
+        check(path.read_bytes(), tmp_path / "input.log", Random(number))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("path", FOLDERS, ids=lambda path: path.name)
+def test_what_was_found_of_commands_is_repaired(
+    path: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    from tests.fuzz import commands
+
+    files = commands.files_of(path)
+    arguments = json.loads(files.pop("command.json"))
+    what, more, _ = commands.fault(
+        files, arguments, tmp_path, commands.Session(spark, tmp_path / "session")
+    )
+    assert what is None, more
+
+
+def test_some_of_the_search_finds_nothing(tmp_path: Path) -> None:
+    others = [each.data for each in seeds()]
+    for number in range(15):
+        chance = Random(f"default {number}")
+        seed = plain.by_format(chance)
+        check(mutated(seed.data, chance, others), tmp_path / seed.name, chance)
+
+
+@pytest.mark.parametrize("format", ["paste", "recorded: rest", "codec: zstd"])
+def test_seeds_are_understood(format: str, tmp_path: Path) -> None:
+    found = [each for each in seeds() if each.format == format][:3]
+    assert found
+    for seed in found:
+        assert check(seed.data, tmp_path / seed.name, Random(1)).rows > 1
+
+
+@pytest.mark.parametrize("mutation", dict.fromkeys(MUTATIONS))
+def test_a_mutation_changes_and_repeats(mutation: object) -> None:
+    assert callable(mutation)
+    others = [each.data for each in seeds()][:50]
+    changed = [mutation(others[7], Random(number), others) for number in range(20)]
+    assert changed == [mutation(others[7], Random(number), others) for number in range(20)]
+    assert any(each != others[7] for each in changed)
+
+
+# -- that the harness sees what it is there to see -------------------------------------------------
+
+
+def planted(fault: Any, path: Path, data: bytes) -> str:
+    with mock.patch.dict(splitting._READERS, {"log": fault}), pytest.raises(Broken) as broken:
+        check(data, path, Random(1))
+    return broken.value.what
+
+
+LOG = b"2026-11-21 06:00:00,000 INFO  org.apache.flink.runtime.jobmaster.JobMaster [] - hello\n" * 3
+
+
+def test_a_fault_of_a_reader_is_seen(tmp_path: Path) -> None:
+    def raising(stream: object, task: object) -> object:
+        raise KeyError("planted")
+
+    assert planted(raising, tmp_path / "x.log", LOG).startswith("KeyError: ")
+
+
+def test_a_fault_that_looks_like_damage_is_seen(tmp_path: Path) -> None:
+    def raising(stream: object, task: object) -> object:
+        raise ValueError("planted")
+
+    assert planted(raising, tmp_path / "x.log", LOG).startswith("ValueError: ")
+
+
+def test_a_slow_reader_is_seen(tmp_path: Path) -> None:
+    def slow(stream: object, task: object) -> list[object]:
+        until = time.thread_time() + 1.2 * FIXED_S
+        while time.thread_time() < until:
+            pass
+        return []
+
+    assert planted(slow, tmp_path / "x.log", LOG) == "slow"
+
+
+def test_rows_that_depend_on_the_split_are_seen(tmp_path: Path) -> None:
+    def odd(stream: object, task: splitting._Task) -> list[object]:
+        row = {"source": task.split.source.index, "offset": task.split.start, "event": "known"}
+        task.rows.add(row)
+        task.tally.bytes = task.split.source.size
+        return []
+
+    assert planted(odd, tmp_path / "x.log", LOG) == "other rows when split, log"
+
+
+def test_a_fault_is_kept_once_and_small(tmp_path: Path) -> None:
+    def raising(stream: object, task: splitting._Task) -> list[object]:
+        data = Path(task.split.source.path).read_bytes()
+        if b"hello" in data:
+            raise RuntimeError("planted")
+        return []
+
+    found = Found(tmp_path / "found")
+    with mock.patch.dict(splitting._READERS, {"log": raising}):
+        for number in range(2):
+            plain.one(LOG, tmp_path, "x.log", number, found)
+    (kept, more) = sorted((tmp_path / "found").iterdir())
+    assert b"hello" in kept.read_bytes() and len(kept.read_bytes()) < len(LOG) // 3
+    assert "planted" in more.read_text()
+    assert found.tell(1) == 1
+
+
+def test_minimising_keeps_what_shows_the_fault() -> None:
+    data = b"".join(b"line %d\n" % number for number in range(200))
+    assert minimised(data, lambda some: b"17" in some and b"99" in some, 20) in (
+        b"1799",
+        b"17\n99",
+        b"1799\n",
+    )
