@@ -40,6 +40,12 @@ Own = Mapping[str, tuple[Any, Any]]
 Meaning = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """What a command's own options mean: fields of `analyses.options.Options`."""
 
+Inputs = Callable[["Progress"], "tuple[Discovery, frozenset[str]]"]
+"""Finds what there is to be read, and whose it is: flink, spark."""
+
+Run = Callable[[str, "Settings", Mapping[str, Any], "SparkStarter | None"], int]
+"""What a command does instead of `run` over paths: told its name, the settings, fields of `Options`, Spark."""
+
 
 # What all commands take, before and behind what is a command's own.
 _FIRST: Final = {
@@ -81,6 +87,7 @@ def diagnosing(
     paths: tuple[Any, Any] = (o.Paths, Parameter.empty),
     job: tuple[str, Any] | None = ("job", o.Job),
     early: bool = True,
+    otherwise: Callable[[Mapping[str, Any], Settings], Run | None] = lambda given, settings: None,
 ) -> Callable[[Meaning], Callable[..., int]]:
     """Make a command of a function that is named as its topic.
 
@@ -93,6 +100,7 @@ def diagnosing(
         paths: the argument, and its default.
         job: name of the option that selects a job, and what Typer reads of it; None: there is none.
         early: whether it always needs Spark, which takes seconds: begin to start it at once.
+        otherwise: what to do where the inputs are no paths alone; None: nothing of the kind.
     """
     accepted: dict[str, tuple[Any, Any]] = {
         "paths": paths,
@@ -112,10 +120,16 @@ def diagnosing(
                 return show_config(found)
             settings = found.settings
             wanted = given["paths"] or []
+            other = otherwise(given, settings)
             with ExitStack() as stack:
                 spark = stack.enter_context(spark_for(settings, wanted)) if early else None
-                asked = asked_for(settings, given, job[0] if job else None)
-                return run(name, wanted, settings, {**asked, **meaning(given)}, spark)
+                asked = {
+                    **asked_for(settings, given, job[0] if job else None),
+                    **meaning(given),
+                }
+                if other is not None:
+                    return other(name, settings, asked, spark)
+                return run(name, wanted, settings, asked, spark)
 
         command.__signature__ = Signature(  # type: ignore[attr-defined]
             [
@@ -199,6 +213,7 @@ def run(
     settings: Settings,
     asked: Mapping[str, Any],
     spark: SparkStarter | None,
+    inputs: Inputs | None = None,
 ) -> ExitCode:
     """Find the inputs, diagnose them, report.
 
@@ -208,19 +223,21 @@ def run(
         settings: of all layers.
         asked: fields of `Options`.
         spark: on its way since the command began; None: started only where the inputs need it.
+        inputs: finds what there is to be read, where that is not what lies at the paths.
 
     Raises:
         FlowdiagError: wrong usage or configuration, or no input can be read.
     """
     told: list[str] = []
     check_output(settings.output)
-    refuse_servers(paths, name)
+    if inputs is None:
+        refuse_servers(paths, name)
 
     def diagnosis(progress: Progress) -> Report:
         with ExitStack() as stack:
             if spark is not None:
                 stack.enter_context(spark)
-            return _report(name, paths, settings, asked, spark, stack, progress, told)
+            return report_on(name, paths, settings, asked, spark, stack, progress, told, inputs)
 
     code = deliver(name, settings, diagnosis)
     for line in told:
@@ -230,7 +247,7 @@ def run(
     return code
 
 
-def _report(
+def report_on(
     name: str,
     paths: Sequence[str],
     settings: Settings,
@@ -239,7 +256,15 @@ def _report(
     stack: ExitStack,
     progress: Progress,
     told: list[str],
+    inputs: Inputs | None = None,
 ) -> Report:
+    """One report; arguments and errors as of `run`.
+
+    Args:
+        stack: closes Spark, where it is started here.
+        progress: shows what is going on.
+        told: filled with what Spark runs on, with `--verbose`.
+    """
     from flowdiag.analyses.topics import EVERYTHING, names_of, topic
     from flowdiag.cli.spark.cluster import check_inputs_of, checked_session
     from flowdiag.parsers.sources.discover import Discovery
@@ -248,7 +273,9 @@ def _report(
         check_inputs_of(settings.master, paths)
     progress("looking at the inputs")
     discovery, engines = Discovery(sources=(), warnings=(), errors=()), frozenset[str]()
-    if paths:
+    if inputs is not None:
+        discovery, engines = inputs(progress)
+    elif paths:
         discovery, engines = _inputs_of(name, paths, strict=settings.strict_inputs)
     # Not before: to import what diagnoses takes as long as to look at small inputs, and Spark, which
     # is waited for, is on its way meanwhile.
@@ -294,9 +321,13 @@ def _inputs_of(
 
     if command != EVERYTHING:
         return find(paths, strict=strict, engine=ENGINES[command]), frozenset({ENGINES[command]})
+    return with_owners(find(paths, strict=strict))
+
+
+def with_owners(discovery: Discovery) -> tuple[Discovery, frozenset[str]]:
+    """The same, with what may be of either engine given to one; and the engines that there are."""
     from flowdiag.analyses.report.fitting import engines_of
 
-    discovery = find(paths, strict=strict)
     sources, engines = engines_of(discovery.sources)
     return replace(discovery, sources=sources), engines
 
@@ -416,7 +447,7 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
         FlowdiagError: from the diagnosis, or the report cannot be written.
     """
     try:
-        with _silence(unless=settings.debug), Progress(quiet=settings.quiet) as progress:
+        with silence(unless=settings.debug), Progress(quiet=settings.quiet) as progress:
             report = diagnosis(progress)
         # Not before: what renders is imported when there is something to render.
         from flowdiag.cli.output import render_report, shown_of, tell
@@ -445,7 +476,7 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
 
 
 @contextmanager
-def _silence(*, unless: bool) -> Iterator[None]:
+def silence(*, unless: bool) -> Iterator[None]:
     """Keep libraries from logging to stderr: py4j logs a traceback when Ctrl-C ends a query."""
     before = logging.root.manager.disable
     if not unless:
