@@ -268,6 +268,7 @@ def report_on(
     from flowdiag.analyses.topics import EVERYTHING, names_of, topic
     from flowdiag.cli.spark.cluster import check_inputs_of, checked_session
     from flowdiag.parsers.sources.discover import Discovery
+    from flowdiag.parsers.sources.remote import is_url, shown
 
     if spark is None:
         check_inputs_of(settings.master, paths)
@@ -283,7 +284,11 @@ def report_on(
     from flowdiag.analyses.options import Options
 
     topics = tuple(map(topic, names_of(name, engines)))
-    options = Options(**asked, named=tuple(paths), everything=name == EVERYTHING)
+    options = Options(
+        **asked,
+        named=tuple(shown(path) if is_url(path) else path for path in paths),
+        everything=name == EVERYTHING,
+    )
     looked = look(topics, discovery, options)
     if not looked.needs_spark:
         return diagnose(topics, looked, _no_session, options)
