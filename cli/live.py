@@ -75,13 +75,22 @@ class Collected:
         files: paths in the order of their times, with the names by which people are told of them.
         warnings: one line each.
         errors: of servers that gave nothing at all.
+        fresh: whether this round collected anything.
         paths: URLs at which nobody answers as a server would: perhaps files.
     """
 
     files: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     errors: list[FlowdiagError] = field(default_factory=list)
+    fresh: bool = False
     paths: list[str] = field(default_factory=list)
+
+    def name_of(self, name: str) -> str:
+        """What people are told of a source that was found: an answer, a member of an archive, or none of ours."""
+        end = len(name)
+        while end > 0 and name[:end] not in self.files:
+            end = name.rfind("!", 0, end)
+        return self.files[name[:end]] + name[end:] if end > 0 else name
 
 
 @dataclass(slots=True, kw_only=True)
@@ -126,15 +135,14 @@ class Servers:
         """
         self._doubtful = frozenset(doubtful)
         found = Collected()
-        this = _Round(begun=time.monotonic())
+        this = _Round(begun=now())
         self._rounds.append(this)
         asyncio.run(self._ask_all(this, found, say))
         self._forget(found)
         for each in self._rounds:
             for server, folder in each.folders:
-                for path in sorted(folder.iterdir()):
-                    if path.name != MANIFEST and not path.name.startswith("."):
-                        found.files[str(path)] = self._named(server, path)
+                for path in _files(folder):
+                    found.files[str(path)] = self._named(server, path)
         return found
 
     def _named(self, server: Server, path: Path) -> str:
@@ -180,7 +188,11 @@ class Servers:
             found.errors.append(trouble)
         else:
             found.warnings += _told(server, outcome)
-        this.folders.append((server, path))
+        if any(_files(path)):
+            found.fresh = True
+            this.folders.append((server, path))
+        else:
+            remove_folder(path)
 
     async def _outcome(self, server: Server, path: Path, say: Say) -> Outcome:
         async with Client(server.url, self._wishes.access) as client:
@@ -217,12 +229,12 @@ class Servers:
     def _new_folder(self, server: Server) -> Path:
         parts = urlsplit(server.shown)
         place = re.sub(r"[^\w.-]+", "-", f"{server.kind}-{parts.netloc}{parts.path}").strip("-")
-        now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-        path = self._root / place[:150] / now
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        path = self._root / place[:150] / stamp
         for number in range(2, 100):
             if not path.exists():
                 break
-            path = self._root / place[:150] / f"{now}-{number}"
+            path = self._root / place[:150] / f"{stamp}-{number}"
         try:
             path.mkdir(parents=True)
         except OSError as error:
@@ -250,6 +262,11 @@ class Servers:
             remove_folder(folder)
 
 
+def now() -> float:
+    """Seconds of a clock that nobody sets."""
+    return time.monotonic()
+
+
 def span_of(selection: Selection, now_s: float) -> tuple[int, int]:
     """The time that a Prometheus is asked for, in seconds since 1970: as judged, or the last hour.
 
@@ -266,6 +283,13 @@ def _seconds(moment: object, end_s: float) -> float:
     back, utc, local = (getattr(moment, name) for name in ("before_end_us", "utc_us", "local_us"))
     known = next((us for us in (utc, local) if us is not None), None)
     return known / 1e6 if known is not None else end_s - (back or 0) / 1e6
+
+
+def _files(folder: Path) -> list[Path]:
+    """What was answered, in the order of its times."""
+    return sorted(
+        path for path in folder.iterdir() if path.name != MANIFEST and not path.name.startswith(".")
+    )
 
 
 def _size(kept: tuple[Server, Path]) -> int:

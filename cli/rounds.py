@@ -111,7 +111,8 @@ class _Inputs:
         """`diagnosing.Inputs`."""
         found = self.servers.collect(progress, self.plan.doubtful)
         others = [*self.plan.others, *found.paths]
-        if found.errors and (self.strict or not (found.files or others)):
+        # What rounds before this one collected tells nothing of now.
+        if found.errors and (self.strict or not (found.fresh or others)):
             first = found.errors[0]
             more = f" (and {len(found.errors) - 1} more)" if len(found.errors) > 1 else ""
             raise InputError(first.message + more, hint=first.hint)
@@ -122,8 +123,7 @@ class _Inputs:
             replace(
                 discovery,
                 sources=tuple(
-                    replace(source, name=found.files.get(source.path, source.name))
-                    for source in discovery.sources
+                    replace(source, name=found.name_of(source.name)) for source in discovery.sources
                 ),
                 warnings=(*told, *discovery.warnings),
             )
@@ -164,7 +164,7 @@ class _Watching:
                 self._tidy()
                 with self._progress() as progress:
                     progress(f"round {number} done; the next one begins every {plan.every_s:g} s")
-                    time.sleep(max(0.0, begun + plan.every_s - time.monotonic()))
+                    pause(begun + plan.every_s - time.monotonic())
 
     def _round(self, number: int, stack: ExitStack) -> ExitCode:
         settings = self.settings
@@ -267,6 +267,11 @@ class _Watching:
         remove_copies()
         if self.spark is not None and self.spark.is_ready:
             self.spark.forget_rows()
+
+
+def pause(seconds: float) -> None:
+    """Wait for the next round; where this one took too long it begins at once."""
+    time.sleep(max(0.0, seconds))
 
 
 def plan_of(

@@ -24,15 +24,15 @@ from flowdiag.parsers.live.client import Access, Client, RequestFailed
 from flowdiag.parsers.live.flink import FlinkOptions, collect_flink
 from flowdiag.parsers.live.folder import Folder
 from flowdiag.parsers.live.watching import Outcome
-from tests.fake_server import NOT_FOUND, FakeServer, RecordedFlink, Reply, as_json, serving
-from tests.parsers.test_collect_others import (
+from tests.collecting import (
     BEGIN,
     FakePrometheus,
     collect_from_spark,
     collect_history,
-    recorded_spark,
+    recorded_driver,
     rows_of,
 )
+from tests.fake_server import NOT_FOUND, FakeServer, RecordedFlink, Reply, as_json, serving
 
 Respond = Callable[[str, dict[str, list[str]]], Reply]
 
@@ -108,9 +108,13 @@ def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "MAX_ANSWER_BYTES", 1 << 20)
     taken: list[int] = []
     unpack = clients._unpack
-    monkeypatch.setattr(
-        clients, "_unpack", lambda *how: taken.append(len(found := unpack(*how))) or found
-    )
+
+    def unpacked(*how: Any) -> bytes:
+        found = unpack(*how)
+        taken.append(len(found))
+        return found
+
+    monkeypatch.setattr(clients, "_unpack", unpacked)
     bomb = gzip.compress(bytes(64 << 20))
     with answering(Reply(bomb, headers={"Content-Encoding": "gzip"})) as server:
         assert ask(server.url).why == "the answer is larger than 1 MiB"
@@ -243,7 +247,7 @@ def test_a_server_that_dies_in_the_middle_of_a_tick_is_not_asked_on(tmp_path: Pa
 def mutated(value: Any, chance: random.Random) -> Any:
     """The same with something of another type in some places."""
     if chance.random() < 0.05:
-        odd = [
+        odd: list[Any] = [
             None,
             -1,
             1e300,
@@ -453,8 +457,3 @@ def test_answers_of_any_shape_to_the_other_collectors(kind: str, seed: int, tmp_
         except FlowdiagError as error:
             assert error.message.startswith((server.url, "no application"))
     rows_of(tmp_path / "c")
-
-
-def recorded_driver(path: str, query: dict[str, list[str]]) -> Reply:
-    found = recorded_spark()
-    return as_json(found[path]) if path in found else NOT_FOUND
