@@ -102,14 +102,7 @@ def diagnosing(
         early: whether it always needs Spark, which takes seconds: begin to start it at once.
         otherwise: what to do where the inputs are no paths alone; None: nothing of the kind.
     """
-    accepted: dict[str, tuple[Any, Any]] = {
-        "paths": paths,
-        **(inputs or {}),
-        **{name: (kind, None) for name, kind in _FIRST.items()},
-        **({job[0]: (job[1], None)} if job else {}),
-        **(model or {}),
-        **{name: (kind, False if name == "show_config" else None) for name, kind in _LAST.items()},
-    }
+    accepted = {"paths": paths, **_accepted(inputs or {}, job, model or {})}
 
     def command_of(meaning: Meaning) -> Callable[..., int]:
         name: str = meaning.__name__
@@ -123,10 +116,8 @@ def diagnosing(
             other = otherwise(given, settings)
             with ExitStack() as stack:
                 spark = stack.enter_context(spark_for(settings, wanted)) if early else None
-                asked = {
-                    **asked_for(settings, given, job[0] if job else None),
-                    **meaning(given),
-                }
+                asked = asked_for(settings, given, job[0] if job else None)
+                asked |= meaning(given)
                 if other is not None:
                     return other(name, settings, asked, spark)
                 return run(name, wanted, settings, asked, spark)
@@ -142,6 +133,17 @@ def diagnosing(
         return command
 
     return command_of
+
+
+def _accepted(inputs: Own, job: tuple[str, Any] | None, model: Own) -> dict[str, tuple[Any, Any]]:
+    """What a command takes behind its paths, in the order of its help."""
+    return {
+        **inputs,
+        **{name: (kind, None) for name, kind in _FIRST.items()},
+        **({job[0]: (job[1], None)} if job else {}),
+        **model,
+        **{name: (kind, False if name == "show_config" else None) for name, kind in _LAST.items()},
+    }
 
 
 def asked_for(

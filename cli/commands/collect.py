@@ -121,10 +121,8 @@ def flink(
 
     Graph, placement, checkpoints with per-subtask details, exceptions, configuration, and the metrics of
     every subtask. At most 4 requests are under way at once. A tick takes 7 requests, one per TaskManager
-    (20 at most), one per 1.8 KB of metric ids (about 2 per operator of a small job), and one per vertex
-    for each checkpoint that ended since (2 at most): 17 to 25 for four vertices with 14 subtasks on three
-    TaskManagers. Placement and configuration are asked for at the start, after deployments and every 20
-    ticks. Of more than 500 subtasks the suspects come first. docs/collect.md says it all.
+    (20 at most), one per 1.8 KB of metric ids, and one per vertex for each checkpoint that ended since (2
+    at most): 17 to 25 for 14 subtasks on three TaskManagers. docs/collect.md says it all.
     """
     every_s, for_s = (
         seconds(given["every"], "--every", least_s=1),

@@ -98,7 +98,8 @@ class Watch:
         self._every_s, self._for_s, self._tool = every_s, for_s, tool
         self.tick = Tick(now_ms())
         self._stored: dict[str, bytes] = {}
-        self._written = 0
+        self._written = self._ticks = 0
+        self._answered_at = 0.0
         self._warned: dict[str, str] = {}
 
     async def run(
@@ -118,8 +119,7 @@ class Watch:
             FlowdiagError: nothing could be collected, or the folder cannot be written.
             asyncio.CancelledError: somebody interrupted; what was collected is stored.
         """
-        ticks, why, broken = 0, "the time is up", False
-        begun = last_answer = time.monotonic()
+        begun = self._answered_at = time.monotonic()
         self._note_begin(header)
         while True:
             tick_begun = time.monotonic()
@@ -130,31 +130,16 @@ class Watch:
                 weight_before=self.client.weight,
             )
             ended, stored = await self._one(work, context)
-            ticks += stored
-            now = time.monotonic()
-            if self.tick.answered:
-                last_answer = now
-            elif self.tick.failed:
-                reason = self.tick.failed[0]
-                fatal = next((one for one in self.tick.failed if one.fatal), None)
-                if fatal or not ticks or now - last_answer > SILENCE_S:
-                    why, broken = (fatal or reason).why, True
-                    if not ticks:
-                        self.folder.note(what="end", time_ms=now_ms(), why=why)
-                        raise FlowdiagError(
-                            f"{self.folder.url}: {why}", hint=hint_for(fatal or reason)
-                        )
-                    break
-                self.say(f"no answer ({reason.why}); trying on")
-            if ended is not None:
-                why = ended
-                break
-            if self._written > STORED_BYTES:
-                why, broken = f"{STORED_BYTES >> 30} GiB are stored", True
+            self._ticks += stored
+            gone = self._gone()
+            why, broken = gone or ended, gone is not None
+            if why is not None:
                 break
             due = tick_begun + self._every_s
             # The clock of the ticks drifts by what it takes to wake up.
-            if due - begun > self._for_s + 0.1 * self._every_s or ticks == self._most_ticks:
+            late = due - begun > self._for_s + 0.1 * self._every_s
+            if late or self._ticks == self._most_ticks:
+                why, broken = "the time is up", False
                 break
             try:
                 await asyncio.sleep(max(0.0, due - time.monotonic()))
@@ -162,7 +147,28 @@ class Watch:
                 self.folder.note(what="end", time_ms=now_ms(), why="interrupted")
                 raise
         self.folder.note(what="end", time_ms=now_ms(), why=why)
-        return self._outcome(ticks, why, broken=broken)
+        return self._outcome(self._ticks, why, broken=broken)
+
+    def _gone(self) -> str | None:
+        """Why it is in vain to go on; None: it is not, or perhaps not.
+
+        Raises:
+            FlowdiagError: nothing was ever answered.
+        """
+        if self.tick.answered:
+            self._answered_at = time.monotonic()
+        elif self.tick.failed:
+            fatal = next((one for one in self.tick.failed if one.fatal), None)
+            reason = fatal or self.tick.failed[0]
+            if not self._ticks:
+                self.folder.note(what="end", time_ms=now_ms(), why=reason.why)
+                raise FlowdiagError(f"{self.folder.url}: {reason.why}", hint=hint_for(reason))
+            if fatal or time.monotonic() - self._answered_at > SILENCE_S:
+                return reason.why
+            self.say(f"no answer ({reason.why}); trying on")
+        if self._written > STORED_BYTES:
+            return f"{STORED_BYTES >> 30} GiB are stored"
+        return None
 
     async def _one(
         self, work: Callable[[], Awaitable[str | None]], context: Callable[[], dict[str, Any]]
