@@ -30,6 +30,7 @@ from flowdiag.parsers.errors import (
 if TYPE_CHECKING:
     from flowdiag.analyses.choice import Choice
     from flowdiag.analyses.engine.reading import Resources
+    from flowdiag.analyses.options import Options
     from flowdiag.analyses.report.wire import Report
     from flowdiag.cli.spark.starter import SparkStarter
     from flowdiag.parsers.sources.discover import Discovery
@@ -239,7 +240,8 @@ def run(
         with ExitStack() as stack:
             if spark is not None:
                 stack.enter_context(spark)
-            return report_on(name, paths, settings, asked, spark, stack, progress, told, inputs)
+            report = report_on(name, paths, settings, asked, spark, stack, progress, told, inputs)
+            return report if inputs is None else asked_again(report)
 
     code = deliver(name, settings, diagnosis)
     for line in told:
@@ -247,6 +249,18 @@ def run(
     if spark is not None and settings.master is None:
         _keep_for_later(settings)
     return code
+
+
+def asked_again(report: Report) -> Report:
+    """A report on live servers, where what checks a remedy is to ask them again: only `diagnose` does."""
+    first = report.summary.first_action
+    if first is None:
+        return report
+    from msgspec.structs import replace as changed
+
+    _, _, paths = first.run.removeprefix("flowdiag ").partition(" ")
+    first = changed(first, run=f"flowdiag {report.tool.command} {paths}")
+    return changed(report, summary=changed(report.summary, first_action=first))
 
 
 def report_on(
@@ -267,10 +281,9 @@ def report_on(
         progress: shows what is going on.
         told: filled with what Spark runs on, with `--verbose`.
     """
-    from flowdiag.analyses.topics import EVERYTHING, names_of, topic
+    from flowdiag.analyses.topics import names_of, topic
     from flowdiag.cli.spark.cluster import check_inputs_of, checked_session
     from flowdiag.parsers.sources.discover import Discovery
-    from flowdiag.parsers.sources.remote import is_url, shown
 
     if spark is None:
         check_inputs_of(settings.master, paths)
@@ -283,14 +296,9 @@ def report_on(
     # Not before: to import what diagnoses takes as long as to look at small inputs, and Spark, which
     # is waited for, is on its way meanwhile.
     from flowdiag.analyses.diagnosis import diagnose, look
-    from flowdiag.analyses.options import Options
 
     topics = tuple(map(topic, names_of(name, engines)))
-    options = Options(
-        **asked,
-        named=tuple(shown(path) if is_url(path) else path for path in paths),
-        everything=name == EVERYTHING,
-    )
+    options = _options(name, paths, asked)
     looked = look(topics, discovery, options)
     if not looked.needs_spark:
         return diagnose(topics, looked, _no_session, options)
@@ -314,6 +322,16 @@ def report_on(
         if not starter.leave_kept():
             raise
         return diagnosed()
+
+
+def _options(name: str, paths: Sequence[str], asked: Mapping[str, Any]) -> Options:
+    """What was asked; URLs are named without what opens doors."""
+    from flowdiag.analyses.options import Options
+    from flowdiag.analyses.topics import EVERYTHING
+    from flowdiag.parsers.sources.remote import is_url, shown
+
+    named = tuple(shown(path) if is_url(path) else path for path in paths)
+    return Options(**asked, named=named, everything=name == EVERYTHING)
 
 
 def _inputs_of(

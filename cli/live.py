@@ -24,6 +24,7 @@ from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.live.client import Client
 from flowdiag.parsers.live.detect import FLINK, PROMETHEUS, Server, detect
 from flowdiag.parsers.live.folder import Folder
+from flowdiag.parsers.remarks import Kind, Remark
 from flowdiag.parsers.sources.collected import MANIFEST
 
 if TYPE_CHECKING:
@@ -73,14 +74,14 @@ class Collected:
 
     Attributes:
         files: paths in the order of their times, with the names by which people are told of them.
-        warnings: one line each.
+        warnings: what is to be said of servers and their answers.
         errors: of servers that gave nothing at all.
         fresh: whether this round collected anything.
         paths: URLs at which nobody answers as a server would: perhaps files.
     """
 
     files: dict[str, str] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Remark] = field(default_factory=list)
     errors: list[FlowdiagError] = field(default_factory=list)
     fresh: bool = False
     paths: list[str] = field(default_factory=list)
@@ -181,9 +182,8 @@ class Servers:
             async with asyncio.timeout(grace):
                 outcome = await self._outcome(server, path, say)
         except TimeoutError:
-            found.warnings.append(
-                f"{server.shown}: too slow: it was cut short {GRACE_S:g} s after its time"
-            )
+            told = f"too slow: it was cut short {grace - self._wishes.for_s:g} s after its time"
+            found.warnings.append(Remark(Kind.NOT_READ, told, server.shown))
         except FlowdiagError as trouble:
             found.errors.append(trouble)
         else:
@@ -253,9 +253,10 @@ class Servers:
         while len(self._rounds) > 1 and sum(sizes) > KEPT_BYTES:
             sizes.pop(0)
             self._remove_first()
-            found.warnings.append(
+            told = (
                 f"earlier rounds are left out: together they have more than {KEPT_BYTES >> 30} GiB"
             )
+            found.warnings.append(Remark(Kind.NOT_READ, told))
 
     def _remove_first(self) -> None:
         for _, folder in self._rounds.popleft().folders:
@@ -297,17 +298,22 @@ def _size(kept: tuple[Server, Path]) -> int:
         return sum(entry.stat().st_size for entry in entries)
 
 
-def _told(server: Server, outcome: Outcome) -> Iterator[str]:
-    """Warnings about how a collection ended."""
+def refused(trouble: FlowdiagError) -> Remark:
+    """What is to be said of a server that gave nothing, where others did."""
+    source, _, text = trouble.message.partition(": ")
+    return Remark(Kind.UNREADABLE, text or source, source if text else None)
+
+
+def _told(server: Server, outcome: Outcome) -> Iterator[Remark]:
+    """What is to be said about how a collection ended."""
     if outcome.silent is not None:
-        yield (
-            f"{server.shown}: no answer any more ({outcome.silent}); judged is what it said until then"
-        )
-    elif outcome.broken or outcome.why not in _ORDINARY:
-        yield f"{server.shown}: {outcome.why}"
-    for warning in outcome.warnings[:_TOLD] if outcome.silent is None else ():
-        yield (
-            f"{server.shown}{warning}" if warning.startswith("/") else f"{server.shown}: {warning}"
-        )
-    if outcome.silent is None and len(outcome.warnings) > _TOLD:
-        yield f"{server.shown}: {len(outcome.warnings) - _TOLD} more requests failed"
+        told = f"no answer any more ({outcome.silent}); judged is what it said until then"
+        yield Remark(Kind.GAP, told, server.shown)
+        return
+    if outcome.broken or outcome.why not in _ORDINARY:
+        yield Remark(Kind.OTHER, outcome.why, server.shown)
+    for warning in outcome.warnings[:_TOLD]:
+        yield Remark(Kind.NOT_READ, warning, server.shown)
+    if len(outcome.warnings) > _TOLD:
+        told = f"{len(outcome.warnings) - _TOLD} more requests failed"
+        yield Remark(Kind.NOT_READ, told, server.shown)

@@ -116,9 +116,11 @@ class _Inputs:
             first = found.errors[0]
             more = f" (and {len(found.errors) - 1} more)" if len(found.errors) > 1 else ""
             raise InputError(first.message + more, hint=first.hint)
+        from flowdiag.cli.live import refused
+
         progress("looking at the inputs")
         discovery = diagnosing.find([*others, *found.files], strict=self.strict)
-        told = [*(trouble.message for trouble in found.errors), *found.warnings]
+        told = [*map(refused, found.errors), *found.warnings]
         return diagnosing.with_owners(
             replace(
                 discovery,
@@ -181,6 +183,7 @@ class _Watching:
                     [],
                     self.inputs,
                 )
+                report = diagnosing.asked_again(report)
         except InputError as trouble:
             if self.before is None:
                 raise
@@ -243,7 +246,7 @@ class _Watching:
             verdict_before=self.before.summary.verdict if self.before is not None else None,
             exit_code=int(code),
             changes=changed,
-            errors=[*errors, *(report.errors if report is not None else ())],
+            errors=list(errors),
             report=report,
         )
 

@@ -57,8 +57,8 @@ SCHEMA: Final = "flowdiag.round/1"
 class Round(msgspec.Struct, frozen=True, kw_only=True):
     """One round of `flowdiag diagnose --every`, a line of JSON.
 
-    `report` and `verdict` are null where nothing answered; `errors` say why. `verdict_before` is that of
-    the last round that had one.
+    `report` and `verdict` are null where nothing answered; `errors` say why, and are of the round: what is
+    the matter with single inputs stands in the report. `verdict_before` is that of the last round that had one.
     """
 
     schema: Literal["flowdiag.round/1"] = "flowdiag.round/1"

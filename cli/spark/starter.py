@@ -186,8 +186,8 @@ class SparkStarter:
         session.catalog.clearCache()
         context = session.sparkContext._jsc
         assert context is not None
-        for kept in list(context.getPersistentRDDs().values()):
-            kept.unpersist()
+        for rows in list(context.getPersistentRDDs().values()):
+            rows.unpersist()
         shutil.rmtree(self.folder / "rows", ignore_errors=True)
 
     def described(self) -> list[str]:

@@ -65,7 +65,9 @@ class Canned:
         self.given.append([source.name for source in looked.sources])
         self.named.append(options.named)
         report = self.said[min(len(self.given), len(self.said)) - 1]
-        return msgspec.structs.replace(report, warnings=[Note(message=n) for n in looked.notes])
+        return msgspec.structs.replace(
+            report, warnings=[Note(message=str(n)) for n in looked.notes]
+        )
 
 
 @pytest.fixture
