@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections import defaultdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -51,9 +52,14 @@ def collect_from_spark(url: str, folder: Path, ticks: int = 2, **wishes: Any) ->
     return asyncio.run(run())
 
 
+@lru_cache(maxsize=1)
+def _driver() -> dict[str, Any]:
+    return recorded_spark()
+
+
 def recorded_driver(path: str, query: dict[str, list[str]]) -> Reply:
     """A driver as it was recorded."""
-    found = recorded_spark()
+    found = _driver()
     return as_json(found[path]) if path in found else NOT_FOUND
 
 

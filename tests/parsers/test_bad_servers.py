@@ -24,6 +24,7 @@ from flowdiag.parsers.live.client import Access, Client, RequestFailed
 from flowdiag.parsers.live.flink import FlinkOptions, collect_flink
 from flowdiag.parsers.live.folder import Folder
 from flowdiag.parsers.live.watching import Outcome
+from tests.bad_server import CASES, drops, floods
 from tests.collecting import (
     BEGIN,
     FakePrometheus,
@@ -74,18 +75,22 @@ def answering(reply: Reply) -> Iterator[FakeServer]:
         yield server
 
 
+@pytest.mark.parametrize("case", sorted(CASES.keys() - {"slow", "silent", "values", "bomb"}))
+def test_every_case_that_the_docs_tell_to_try_ends_in_one_line(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "MOST_WAIT_S", 0.05)
+    monkeypatch.setattr(clients, "MAX_ANSWER_BYTES", 1 << 20)
+    with (
+        serving(lambda path, query: CASES[case]()) as server,
+        pytest.raises(FlowdiagError) as caught,
+    ):
+        collect(server.url, tmp_path / "c", token="secret")
+    assert caught.value.message.startswith(f"{server.url}: ") and caught.value.hint
+    assert "secret" not in caught.value.message + caught.value.hint
+
+
 # -- slow, huge, endless -------------------------------------------------------------------------
-
-
-def drops() -> Iterator[bytes]:
-    while True:
-        yield b" "
-        time.sleep(0.02)
-
-
-def floods() -> Iterator[bytes]:
-    while True:
-        yield b"[" * 65536
 
 
 def test_an_answer_that_comes_drop_by_drop_is_given_up() -> None:
