@@ -76,17 +76,26 @@ def write_report(text: str, output: str | None) -> None:
     if output is not None and output != "-":
         _write_file(Path(output), text)
         return
-    # Bytes, so that the platform neither chokes on a glyph nor changes the line ends.
-    encoding = sys.stdout.encoding or "utf-8"
     try:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode(encoding, "backslashreplace"))
-        sys.stdout.buffer.flush()
+        write_out(text)
     except BrokenPipeError:
         drop_stdout()
     except OSError as error:
         drop_stdout()
         raise cannot_write("standard output", error) from None
+
+
+def write_out(text: str) -> None:
+    """Write to stdout, at once.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    # Bytes, so that the platform neither chokes on a glyph nor changes the line ends.
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode(encoding, "backslashreplace"))
+    sys.stdout.buffer.flush()
 
 
 def drop_stdout() -> None:

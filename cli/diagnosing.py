@@ -30,6 +30,7 @@ from flowdiag.parsers.errors import (
 if TYPE_CHECKING:
     from flowdiag.analyses.choice import Choice
     from flowdiag.analyses.engine.reading import Resources
+    from flowdiag.analyses.options import Options
     from flowdiag.analyses.report.wire import Report
     from flowdiag.cli.spark.starter import SparkStarter
     from flowdiag.parsers.sources.discover import Discovery
@@ -39,6 +40,12 @@ Own = Mapping[str, tuple[Any, Any]]
 
 Meaning = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """What a command's own options mean: fields of `analyses.options.Options`."""
+
+Inputs = Callable[["Progress"], "tuple[Discovery, frozenset[str]]"]
+"""Finds what there is to be read, and whose it is: flink, spark."""
+
+Run = Callable[[str, "Settings", Mapping[str, Any], "SparkStarter | None"], int]
+"""What a command does instead of `run` over paths: told its name, the settings, fields of `Options`, Spark."""
 
 
 # What all commands take, before and behind what is a command's own.
@@ -82,6 +89,7 @@ def diagnosing(
     paths: tuple[Any, Any] = (o.Paths, Parameter.empty),
     job: tuple[str, Any] | None = ("job", o.Job),
     early: bool = True,
+    otherwise: Callable[[Mapping[str, Any], Settings], Run | None] = lambda given, settings: None,
 ) -> Callable[[Meaning], Callable[..., int]]:
     """Make a command of a function that is named as its topic.
 
@@ -94,15 +102,9 @@ def diagnosing(
         paths: the argument, and its default.
         job: name of the option that selects a job, and what Typer reads of it; None: there is none.
         early: whether it always needs Spark, which takes seconds: begin to start it at once.
+        otherwise: what to do where the inputs are no paths alone; None: nothing of the kind.
     """
-    accepted: dict[str, tuple[Any, Any]] = {
-        "paths": paths,
-        **(inputs or {}),
-        **{name: (kind, None) for name, kind in _FIRST.items()},
-        **({job[0]: (job[1], None)} if job else {}),
-        **(model or {}),
-        **{name: (kind, False if name == "show_config" else None) for name, kind in _LAST.items()},
-    }
+    accepted = {"paths": paths, **_accepted(inputs or {}, job, model or {})}
 
     def command_of(meaning: Meaning) -> Callable[..., int]:
         name: str = meaning.__name__
@@ -113,10 +115,14 @@ def diagnosing(
                 return show_config(found)
             settings = found.settings
             wanted = given["paths"] or []
+            other = otherwise(given, settings)
             with ExitStack() as stack:
                 spark = stack.enter_context(spark_for(settings, wanted)) if early else None
                 asked = asked_for(settings, given, job[0] if job else None)
-                return run(name, wanted, settings, {**asked, **meaning(given)}, spark)
+                asked |= meaning(given)
+                if other is not None:
+                    return other(name, settings, asked, spark)
+                return run(name, wanted, settings, asked, spark)
 
         command.__signature__ = Signature(  # type: ignore[attr-defined]
             [
@@ -129,6 +135,17 @@ def diagnosing(
         return command
 
     return command_of
+
+
+def _accepted(inputs: Own, job: tuple[str, Any] | None, model: Own) -> dict[str, tuple[Any, Any]]:
+    """What a command takes behind its paths, in the order of its help."""
+    return {
+        **inputs,
+        **{name: (kind, None) for name, kind in _FIRST.items()},
+        **({job[0]: (job[1], None)} if job else {}),
+        **model,
+        **{name: (kind, False if name == "show_config" else None) for name, kind in _LAST.items()},
+    }
 
 
 def asked_for(
@@ -200,6 +217,7 @@ def run(
     settings: Settings,
     asked: Mapping[str, Any],
     spark: SparkStarter | None,
+    inputs: Inputs | None = None,
 ) -> ExitCode:
     """Find the inputs, diagnose them, report.
 
@@ -209,13 +227,15 @@ def run(
         settings: of all layers.
         asked: fields of `Options`.
         spark: on its way since the command began; None: started only where the inputs need it.
+        inputs: finds what there is to be read, where that is not what lies at the paths.
 
     Raises:
         FlowdiagError: wrong usage or configuration, or no input can be read.
     """
     told: list[str] = []
     check_output(settings.output)
-    refuse_servers(paths, name)
+    if inputs is None:
+        refuse_servers(paths, name)
 
     def diagnosis(progress: Progress) -> Report:
         with ExitStack() as stack:
@@ -229,7 +249,8 @@ def run(
                 from flowdiag.cli.spark.cluster import check_inputs_of
 
                 check_inputs_of(settings.master, paths)
-            return diagnosed(name, paths, settings, asked, running, progress, told)
+            report = diagnosed(name, paths, settings, asked, running, progress, told, inputs)
+            return report if inputs is None else asked_again(report)
 
     code = deliver(name, settings, diagnosis)
     for line in told:
@@ -237,6 +258,18 @@ def run(
     if spark is not None and settings.master is None:
         _keep_for_later(settings)
     return code
+
+
+def asked_again(report: Report) -> Report:
+    """A report on live servers, where what checks a remedy is to ask them again: only `diagnose` does."""
+    first = report.summary.first_action
+    if first is None:
+        return report
+    from msgspec.structs import replace as changed
+
+    _, _, paths = first.run.removeprefix("flowdiag ").partition(" ")
+    first = changed(first, run=f"flowdiag {report.tool.command} {paths}")
+    return changed(report, summary=changed(report.summary, first_action=first))
 
 
 def diagnosed(
@@ -247,6 +280,7 @@ def diagnosed(
     running: Callable[[], SparkStarter],
     progress: Callable[[str], None],
     told: list[str],
+    inputs: Inputs | None = None,
 ) -> Report:
     """Find the inputs and diagnose them.
 
@@ -255,25 +289,27 @@ def diagnosed(
         running: Spark on its way; called where the inputs need it.
         progress: is told what is being done.
         told: filled with what Spark runs on, if somebody asked for it.
+        inputs: as of `run`.
 
     Raises:
         FlowdiagError: as of `run`.
     """
-    from flowdiag.analyses.topics import EVERYTHING, names_of, topic
+    from flowdiag.analyses.topics import names_of, topic
     from flowdiag.cli.spark.cluster import checked_session
     from flowdiag.parsers.sources.discover import Discovery
 
     progress("looking at the inputs")
     discovery, engines = Discovery(sources=(), warnings=(), errors=()), frozenset[str]()
-    if paths:
+    if inputs is not None:
+        discovery, engines = inputs(progress)
+    elif paths:
         discovery, engines = _inputs_of(name, paths, strict=settings.strict_inputs)
     # Not before: to import what diagnoses takes as long as to look at small inputs, and Spark, which
     # is waited for, is on its way meanwhile.
     from flowdiag.analyses.diagnosis import diagnose, look
-    from flowdiag.analyses.options import Options
 
     topics = tuple(map(topic, names_of(name, engines)))
-    options = Options(**asked, named=tuple(paths), everything=name == EVERYTHING)
+    options = _options(name, paths, asked)
     looked = look(topics, discovery, options)
     if not looked.needs_spark:
         return diagnose(topics, looked, _no_session, options)
@@ -299,6 +335,16 @@ def diagnosed(
         return attempt()
 
 
+def _options(name: str, paths: Sequence[str], asked: Mapping[str, Any]) -> Options:
+    """What was asked; URLs are named without what opens doors."""
+    from flowdiag.analyses.options import Options
+    from flowdiag.analyses.topics import EVERYTHING
+    from flowdiag.parsers.sources.remote import is_url, shown
+
+    named = tuple(shown(path) if is_url(path) else path for path in paths)
+    return Options(**asked, named=named, everything=name == EVERYTHING)
+
+
 def _inputs_of(
     command: str, paths: Sequence[str], *, strict: bool
 ) -> tuple[Discovery, frozenset[str]]:
@@ -311,9 +357,13 @@ def _inputs_of(
 
     if command != EVERYTHING:
         return find(paths, strict=strict, engine=ENGINES[command]), frozenset({ENGINES[command]})
+    return with_owners(find(paths, strict=strict))
+
+
+def with_owners(discovery: Discovery) -> tuple[Discovery, frozenset[str]]:
+    """The same, with what may be of either engine given to one; and the engines that there are."""
     from flowdiag.analyses.report.fitting import engines_of
 
-    discovery = find(paths, strict=strict)
     sources, engines = engines_of(discovery.sources)
     return replace(discovery, sources=sources), engines
 
@@ -433,7 +483,7 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
         FlowdiagError: from the diagnosis, or the report cannot be written.
     """
     try:
-        with _silence(unless=settings.debug), Progress(quiet=settings.quiet) as progress:
+        with silence(unless=settings.debug), Progress(quiet=settings.quiet) as progress:
             report = diagnosis(progress)
         # Not before: what renders is imported when there is something to render.
         from flowdiag.cli.output import render_report, shown_of, tell
@@ -462,7 +512,7 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
 
 
 @contextmanager
-def _silence(*, unless: bool) -> Iterator[None]:
+def silence(*, unless: bool) -> Iterator[None]:
     """Keep libraries from logging to stderr: py4j logs a traceback when Ctrl-C ends a query."""
     before = logging.root.manager.disable
     if not unless:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection
 from dataclasses import replace
 
 from flowdiag.analyses.finding import Severity
@@ -44,21 +45,30 @@ def page_here(color: When = When.AUTO, links: When = When.AUTO) -> Page:
     )
 
 
-def tell(report: Report) -> None:
-    """Warnings and errors of the run, on stderr, where every format leaves room for them."""
-    for note in report.warnings:
-        say("warning", _with_source(note), note.hint)
-    for fault in report.errors:
-        say("error", _with_source(fault), fault.hint)
+def tell(report: Report, known: Collection[str] = ()) -> set[str]:
+    """Warnings and errors of the run, on stderr, where every format leaves room for them.
+
+    Args:
+        report: of the run.
+        known: what was told already.
+
+    Returns:
+        What it has to tell, for the next time.
+    """
+    told = [("warning", _with_source(note), note.hint) for note in report.warnings]
+    told += [("error", _with_source(fault), fault.hint) for fault in report.errors]
     if not report.summary.assessed and not report.errors:
         read = sum(item.kind != "not-read" for item in report.inputs)
         lacking, remedy = nothing_to_diagnose(report)
-        say(
-            "warning",
+        text = (
             f"{verdict_sentence(report)}: {plural(len(report.inputs), 'input')}, {read} read, and"
-            f" {lacking}",
-            remedy,
+            f" {lacking}"
         )
+        told.append(("warning", text, remedy))
+    for kind, text, hint in told:
+        if text not in known:
+            say(kind, text, hint)
+    return {text for _, text, _ in told}
 
 
 def _with_source(note: Note | Fault) -> str:

@@ -15,6 +15,8 @@ _SERVER: Final = re.compile(r"https?://([^/?#]*?)(?::(\d+))?(/[^?#]*)?(?:[?#].*)
 # What a browser shows of their pages, and what they answer to requests; a file's path is none of these.
 _PAGES: Final = re.compile(r"/*(?:(?:proxy/[^/]+|history|jobs|api/v1|graph|overview)(?:/.*)?)?/*")
 
+_FILE: Final = re.compile(r"[*?\[]|\.[A-Za-z0-9]{1,6}$")
+
 _OPTIONS_ALONE: Final = frozenset({"-h", "--help", "-V", "--version"})
 
 
@@ -64,9 +66,29 @@ def refuse_servers(paths: Sequence[str], command: str) -> None:
         begin = " --from 2h" if kind == "prometheus" else ""
         raise InputError(
             f"{shown(path)}: a live server, not a log",
-            hint=f"flowdiag collect {kind} {shown(path)}{begin} -o collected/, then"
-            f" flowdiag {command} collected/",
+            hint=f"flowdiag diagnose {shown(path)}, or flowdiag collect {kind} {shown(path)}{begin}"
+            f" -o collected/, then flowdiag {command} collected/",
         )
+
+
+def live_among(paths: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+    """Inputs by what their names look like: servers, what may be one or a file behind a URL, and all others.
+
+    >>> live_among(["http://jm:8081/#/overview", "https://host/flink", "https://host/jm.log", "logs/"])
+    (['http://jm:8081/#/overview'], ['https://host/flink'], ['https://host/jm.log', 'logs/'])
+    """
+    servers: list[str] = []
+    doubtful: list[str] = []
+    others: list[str] = []
+    for path in paths:
+        found = _SERVER.fullmatch(path)
+        if found is not None and _PAGES.fullmatch(found[3] or ""):
+            servers.append(path)
+        elif found is not None and not _FILE.search(found[3] or ""):
+            doubtful.append(path)
+        else:
+            others.append(path)
+    return servers, doubtful, others
 
 
 def server_kind(path: str, command: str) -> str | None:

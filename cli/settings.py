@@ -123,13 +123,21 @@ class Settings(
 # What makes no sense for every run alike, or that an environment variable cannot hold.
 NOT_IN_FILE: Final = frozenset({"output", "debug"})
 _NOT_IN_ENVIRONMENT: Final = frozenset({"output", "debug", "thresholds", "verbose"})
+# Of `flowdiag collect`: what opens a door is given in no other way.
+COLLECTING_VARIABLES: Final = frozenset(
+    {"FLOWDIAG_COLLECT_TOKEN", "FLOWDIAG_COLLECT_USER", "FLOWDIAG_COLLECT_PASSWORD"}
+)
+# What a command of `--exec` is told, which may call flowdiag itself.
+TOLD_VARIABLES: Final = frozenset(
+    f"FLOWDIAG_{name}"
+    for name in (
+        *("ROUND", "VERDICT", "VERDICT_BEFORE"),
+        *("NEW", "GONE", "WORSE", "BETTER", "NOT_ASSESSED"),
+    )
+)
 # Variables that other parts of flowdiag read; kept here so that a typo is told from them.
-OTHER_VARIABLES: Final = frozenset(
-    {
-        *("FLOWDIAG_CONFIG", "FLOWDIAG_CACHE_DIR"),
-        # Of `flowdiag collect`: what opens a door is given in no other way.
-        *("FLOWDIAG_COLLECT_TOKEN", "FLOWDIAG_COLLECT_USER", "FLOWDIAG_COLLECT_PASSWORD"),
-    }
+OTHER_VARIABLES: Final = (
+    frozenset({"FLOWDIAG_CONFIG", "FLOWDIAG_CACHE_DIR"}) | COLLECTING_VARIABLES | TOLD_VARIABLES
 )
 
 _LISTS: Final = frozenset({"select", "ignore"})  # words, or one text with commas between them

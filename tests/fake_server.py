@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ COLLECTED = Path(__file__).parents[1] / "fixtures" / "recordings" / "collected"
 
 @dataclass
 class Reply:
-    """One answer; `cut` sends half of the body, `delay_s` makes it late."""
+    """One answer; `cut` sends half of the body, `delay_s` makes it late, `stream` comes instead of a body."""
 
     body: bytes = b""
     status: int = 200
@@ -28,6 +29,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
     cut: bool = False
+    stream: Callable[[], Iterator[bytes]] | None = None
 
 
 def as_json(value: Any, **more: Any) -> Reply:
@@ -36,6 +38,13 @@ def as_json(value: Any, **more: Any) -> Reply:
 
 
 NOT_FOUND = as_json({"errors": ["Not found."]}, status=404)
+
+
+class _QuietServer(ThreadingHTTPServer):
+    """A client that breaks a connection off is what these tests are about."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass
 
 
 class FakeServer:
@@ -65,11 +74,16 @@ class FakeServer:
                     time.sleep(reply.delay_s)
                     self.send_response(reply.status)
                     self.send_header("Content-Type", reply.kind)
-                    self.send_header("Content-Length", str(len(reply.body)))
+                    if reply.stream is None:
+                        self.send_header("Content-Length", str(len(reply.body)))
                     for name, value in reply.headers.items():
                         self.send_header(name, value)
                     self.end_headers()
-                    if reply.cut:
+                    if reply.stream is not None:
+                        self.close_connection = True
+                        for piece in reply.stream():
+                            self.wfile.write(piece)
+                    elif reply.cut:
                         self.wfile.write(reply.body[: len(reply.body) // 2])
                         self.close_connection = True
                     else:
@@ -83,13 +97,17 @@ class FakeServer:
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer((host, 0), Handler)
+        self._server = _QuietServer((host, 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://{host}:{self._server.server_address[1]}"
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.01,), daemon=True
         )
         self._thread.start()
+
+    def wrap(self, context: ssl.SSLContext) -> None:
+        """Speak TLS from now on."""
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
 
     def paths(self) -> list[str]:
         """What was asked for, without queries."""

@@ -733,15 +733,16 @@ def encode(report: Report) -> bytes:
     try:
         document = msgspec.json.encode(report)
     except UnicodeEncodeError:  # a lone surrogate in a name that a log gave
-        document = msgspec.json.encode(_speakable(msgspec.to_builtins(report)))
+        document = msgspec.json.encode(speakable(msgspec.to_builtins(report)))
     return visible_json(msgspec.json.format(document, indent=2).decode()).encode() + b"\n"
 
 
-def _speakable(node: Any) -> Any:
+def speakable(node: Any) -> Any:
+    """A document without what no encoding has: lone surrogates are written as escapes."""
     if isinstance(node, dict):
-        return {key: _speakable(value) for key, value in node.items()}
+        return {key: speakable(value) for key, value in node.items()}
     if isinstance(node, list):
-        return [_speakable(item) for item in node]
+        return [speakable(item) for item in node]
     return printable(node) if isinstance(node, str) else node
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from flowdiag.cli.access import REACHED, Timeout, access_of, seconds
 from flowdiag.cli.help import DEBUG, HelpfulCommand, HelpfulGroup
 from flowdiag.cli.process import instead
 from flowdiag.cli.signature import Options, taking
@@ -37,7 +38,6 @@ collect = typer.Typer(
 )
 
 _TIMES = "How often and how long"
-_ACCESS = "Access"
 
 Url = Annotated[str, typer.Argument(metavar="URL", help="Where it listens.")]
 Out = Annotated[
@@ -70,78 +70,14 @@ Step = Annotated[
         rich_help_panel=_TIMES,
     ),
 ]
-TokenFile = Annotated[
-    str | None,
-    typer.Option(
-        "--token-file",
-        metavar="FILE",
-        help="A bearer token (or FLOWDIAG_COLLECT_TOKEN).",
-        rich_help_panel=_ACCESS,
-    ),
-]
-PasswordFile = Annotated[
-    str | None,
-    typer.Option(
-        "--password-file",
-        metavar="FILE",
-        help="user:password for basic authentication (or FLOWDIAG_COLLECT_USER and"
-        " FLOWDIAG_COLLECT_PASSWORD).",
-        rich_help_panel=_ACCESS,
-    ),
-]
-CaFile = Annotated[
-    str | None,
-    typer.Option(
-        "--ca-file",
-        metavar="FILE",
-        help="Certificates to trust instead of the usual ones.",
-        rich_help_panel=_ACCESS,
-    ),
-]
-ClientCert = Annotated[
-    str | None,
-    typer.Option(
-        "--client-cert", metavar="FILE", help="The client's certificate.", rich_help_panel=_ACCESS
-    ),
-]
-ClientKey = Annotated[
-    str | None,
-    typer.Option(
-        "--client-key",
-        metavar="FILE",
-        help="Its key, where it stands in another file.",
-        rich_help_panel=_ACCESS,
-    ),
-]
-Insecure = Annotated[
-    bool,
-    typer.Option("--insecure", help="Trust any certificate.", rich_help_panel=_ACCESS),
-]
-Timeout = Annotated[
-    str,
-    typer.Option(
-        "--timeout",
-        metavar="TIME",
-        help="For connecting and for each answer (default: 10s).",
-        rich_help_panel=_ACCESS,
-    ),
-]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, and nothing on stdout.")]
 Debug = Annotated[bool, typer.Option("--debug", help=DEBUG)]
 
 
 _HOW_LONG: Final[Options] = {"every": (Every, "15s"), "duration": (For, "5m")}
-_REACHED: Final[Options] = {
-    "token_file": (TokenFile, None),
-    "password_file": (PasswordFile, None),
-    "ca_file": (CaFile, None),
-    "client_cert": (ClientCert, None),
-    "client_key": (ClientKey, None),
-    "insecure": (Insecure, False),
-}
 _TOLD: Final[Options] = {"quiet": (Quiet, False), "debug": (Debug, False)}
-_LIVE: Final[Options] = {**_HOW_LONG, **_REACHED, "timeout": (Timeout, "10s"), **_TOLD}
-_HISTORY: Final[Options] = {**_REACHED, "timeout": (Timeout, "30s"), **_TOLD}
+_LIVE: Final[Options] = {**_HOW_LONG, **REACHED, "timeout": (Timeout, "10s"), **_TOLD}
+_HISTORY: Final[Options] = {**REACHED, "timeout": (Timeout, "30s"), **_TOLD}
 
 
 @collect.command(cls=HelpfulCommand)
@@ -185,12 +121,13 @@ def flink(
 
     Graph, placement, checkpoints with per-subtask details, exceptions, configuration, and the metrics of
     every subtask. At most 4 requests are under way at once. A tick takes 7 requests, one per TaskManager
-    (20 at most), one per 1.8 KB of metric ids (about 2 per operator of a small job), and one per vertex
-    for each checkpoint that ended since (2 at most): 17 to 25 for four vertices with 14 subtasks on three
-    TaskManagers. Placement and configuration are asked for at the start, after deployments and every 20
-    ticks. Of more than 500 subtasks the suspects come first. docs/collect.md says it all.
+    (20 at most), one per 1.8 KB of metric ids, and one per vertex for each checkpoint that ended since (2
+    at most): 17 to 25 for 14 subtasks on three TaskManagers. docs/collect.md says it all.
     """
-    every_s, for_s = _seconds(given["every"], "--every"), _seconds(given["duration"], "--for")
+    every_s, for_s = (
+        seconds(given["every"], "--every", least_s=1),
+        seconds(given["duration"], "--for"),
+    )
 
     async def work(client: Client, folder: Folder, say: Say, tool: str) -> Outcome:
         from flowdiag.parsers.live.flink import FlinkOptions, collect_flink
@@ -231,7 +168,10 @@ def spark(
     requests, and one per failed batch (5 at most). A batch is stored once it is known, and again when it
     changes. Structured Streaming has no such answers: give `flowdiag rate` the event log.
     """
-    every_s, for_s = _seconds(given["every"], "--every"), _seconds(given["duration"], "--for")
+    every_s, for_s = (
+        seconds(given["every"], "--every", least_s=1),
+        seconds(given["duration"], "--for"),
+    )
 
     async def work(client: Client, folder: Folder, say: Say, tool: str) -> Outcome:
         from flowdiag.parsers.live.spark import SparkOptions, collect_spark
@@ -288,7 +228,7 @@ def prometheus(
     once. What is there is not asked for again. Thanos, Mimir and VictoriaMetrics answer the same.
     """
     from_s, to_s = _instant(begin, "--from"), _instant(end, "--to")
-    step_s = max(1, round(_seconds(step, "--step")))
+    step_s = max(1, round(seconds(step, "--step")))
 
     async def work(client: Client, folder: Folder, say: Say, tool: str) -> Outcome:
         from flowdiag.parsers.live.prometheus import HistoryOptions, collect_prometheus
@@ -323,32 +263,6 @@ def _instant(text: str, option: str) -> int:
     return int(time.time() - span / 1000)
 
 
-def _access(given: Mapping[str, Any]) -> Any:
-    from flowdiag.parsers.live.client import Access
-
-    return Access.of(
-        **{name: given[name] for name in _REACHED},
-        timeout_s=max(0.1, _seconds(given["timeout"], "--timeout")),
-    )
-
-
-def _seconds(text: str, option: str) -> float:
-    from flowdiag.analyses.flink.judging import milliseconds
-    from flowdiag.parsers.errors import FlowdiagError
-
-    value = 0.0 if text.strip() == "0" else milliseconds(text)
-    if (
-        value is None
-        or not 0 <= value <= 366 * 86_400_000
-        or (option == "--every" and value < 1000)
-    ):
-        raise FlowdiagError(
-            f"'{text}' is no time for {option}",
-            hint="write 15s, 5m or 1h" + ("; at least 1s" if option == "--every" else ""),
-        )
-    return value / 1000
-
-
 def _run(
     kind: str,
     url: str,
@@ -364,7 +278,7 @@ def _run(
     from flowdiag.parsers.live.client import base_of
     from flowdiag.parsers.live.folder import Folder
 
-    access = _access(given)
+    access = access_of(given)
     base = base_of(url)[0]
     folder = Folder(output, kind, base)
     before = folder.tick

@@ -16,6 +16,7 @@ import atexit
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -173,6 +174,21 @@ class SparkStarter:
                 conf.unset(key)
             else:
                 conf.set(key, value)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether somebody has used the session yet."""
+        return self._session is not None
+
+    def forget_rows(self) -> None:
+        """Let go of what a diagnosis left in the session and on the disk, before the next one."""
+        session = self.session()
+        session.catalog.clearCache()
+        context = session.sparkContext._jsc
+        assert context is not None
+        for rows in list(context.getPersistentRDDs().values()):
+            rows.unpersist()
+        shutil.rmtree(self.folder / "rows", ignore_errors=True)
 
     def described(self) -> list[str]:
         """What Spark runs on and what is set for this input, for whoever asked to be told more."""

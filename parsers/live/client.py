@@ -1,8 +1,11 @@
 """A gentle HTTP client: bounded concurrency, time-outs, retries with backoff, nothing secret in its words.
 
 Proxies and certificates are taken from the usual variables (`HTTPS_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`).
-Redirects are followed, as a JobManager that is no leader answers with one; credentials go to the host that
-the user named, and to no other.
+
+What a bad server can cost is bounded: an answer has a size and a time, unpacked and all in all; a server that asks
+to be left alone is left alone. Redirects within the host are followed. One to another host is followed only
+where nothing opens doors: so answer a standby ResourceManager, and a Spark driver on YARN. With credentials it is
+refused, since they go to the host that the user named, and to no other.
 """
 
 from __future__ import annotations
@@ -13,11 +16,14 @@ import random
 import re
 import ssl
 import time
-from collections.abc import Mapping
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from flowdiag.parsers.errors import FlowdiagError
@@ -33,13 +39,23 @@ BACKOFF_S: Final = 0.5
 MOST_WAIT_S: Final = 10.0
 """No longer, whatever `Retry-After` asks for: the next tick comes anyway."""
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
-"""One answer; the readers take no larger one."""
+"""One answer, unpacked; the readers take no larger one."""
+MAX_WEIGHT: Final = 256 * 1024 * 1024
+"""Memory of one decoded answer, about: three bytes of `[],` become sixty."""
+PATIENCE: Final = 3
+"""Times the time-out: so long an answer may take that comes drop by drop."""
+MAX_REDIRECTS: Final = 5
 
 TOKEN_VARIABLE: Final = "FLOWDIAG_COLLECT_TOKEN"
 USER_VARIABLE: Final = "FLOWDIAG_COLLECT_USER"
 PASSWORD_VARIABLE: Final = "FLOWDIAG_COLLECT_PASSWORD"
 
 _PASSING: Final = frozenset((408, 425, 429, 502, 503, 504))
+# What is asked for is gzip; zstd and brotli, which httpx would unpack as well, make gigabytes of a packet.
+_PACKED: Final = {"": None, "identity": None, "gzip": 31, "x-gzip": 31, "deflate": 15}
+
+
+Got = TypeVar("Got")
 
 
 class RequestFailed(Exception):
@@ -50,14 +66,24 @@ class RequestFailed(Exception):
         why: one clause for the user.
         status: of the answer, None where there was none.
         fatal: asking for anything else there is in vain as well.
+        hint: what helps, where that is known better than by `watching.hint_for`.
+        passing: the same request may be answered later.
     """
 
     def __init__(
-        self, path: str, why: str, *, status: int | None = None, fatal: bool = False
+        self,
+        path: str,
+        why: str,
+        *,
+        status: int | None = None,
+        fatal: bool = False,
+        hint: str | None = None,
+        passing: bool = False,
     ) -> None:
         """Keep the parts apart, since the manifest has them apart."""
         super().__init__(f"{path}: {why}")
         self.path, self.why, self.status, self.fatal = path, why, status, fatal
+        self.hint, self.passing = hint, passing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,13 +225,16 @@ class Client:
         self.base, user, password = base_of(url)
         access = access or Access()
         self._timeout_s, self._backoff_s = access.timeout_s, backoff_s
-        self._guarded = bool(access.token or access.user or user)
+        self._guarded = bool(access.token or access.user or user or access.client_cert)
         self._gate = asyncio.Semaphore(concurrency)
         self._client = _client(access, user, password)
+        self._rest_until = 0.0  # of the loop's clock: somebody asked to be left alone
         self.requests = 0
         """Requests sent so far, repetitions among them."""
         self.bytes = 0
         """Bytes of answers received so far."""
+        self.weight = 0
+        """Memory that all answers so far took, decoded."""
 
     async def __aenter__(self) -> Self:
         """Begin."""
@@ -230,17 +259,55 @@ class Client:
         Raises:
             RequestFailed: there is no usable answer, after all repetitions.
         """
+        return await self._persistently(path, lambda: self._ask(path, query))
+
+    async def download(self, path: str, target: Path, most: int) -> int:
+        """Write an answer that is no JSON to a file, as it comes.
+
+        Args:
+            path: below the base, beginning with a slash.
+            target: new, or overwritten; what is in it after a failure is no answer.
+            most: bytes that are taken at most.
+
+        Returns:
+            How many there were.
+
+        Raises:
+            RequestFailed: there is no usable answer, after all repetitions.
+            OSError: the file cannot be written.
+        """
+
+        async def ask() -> int:
+            size = 0
+            # Nobody knows how long it is: every piece has its time-out, and all have a limit.
+            async with self._answer(path, "") as response:
+                if response.status_code >= 300:
+                    content = await self._content(path, response)
+                    raise self._refusal(path, response, content)
+                with target.open("wb") as file:
+                    async for piece in _unpacked(path, response, most):
+                        size += len(piece)
+                        file.write(piece)
+            self.bytes += size
+            return size
+
+        return await self._persistently(path, ask)
+
+    async def _persistently(self, path: str, ask: Callable[[], Awaitable[Got]]) -> Got:
         async with self._gate:
             trouble: RequestFailed | None = None
             for attempt in range(ATTEMPTS):
                 if trouble is not None:
                     await asyncio.sleep(self._pause(attempt))
+                # Whoever asks for patience is not asked by the others meanwhile either.
+                await asyncio.sleep(self._rest_until - asyncio.get_running_loop().time())
                 try:
-                    return await self._ask(path, query)
+                    return await ask()
                 except _Again as again:
                     trouble = again.trouble
                     if again.wait_s:
-                        await asyncio.sleep(min(again.wait_s, MOST_WAIT_S))
+                        until = asyncio.get_running_loop().time() + min(again.wait_s, MOST_WAIT_S)
+                        self._rest_until = max(self._rest_until, until)
             raise trouble or RequestFailed(path, "no answer")
 
     def _pause(self, attempt: int) -> float:
@@ -249,55 +316,78 @@ class Client:
         )
 
     async def _ask(self, path: str, query: str) -> Answer:
+        try:
+            async with asyncio.timeout(PATIENCE * self._timeout_s):
+                async with self._answer(path, query) as response:
+                    content = await self._content(path, response)
+        except TimeoutError:
+            why = f"the answer was not complete after {PATIENCE * self._timeout_s:g} s"
+            raise _Again(RequestFailed(path, why)) from None
+        self.bytes += len(content)
+        return self._judge(path, query, response, content)
+
+    @asynccontextmanager
+    async def _answer(self, path: str, query: str) -> AsyncIterator[httpx.Response]:
+        """The answer to one request behind all redirects, its body yet to be read."""
         import httpx
 
-        self.requests += 1
         url = self.base + path + (f"?{query}" if query else "")
         try:
-            async with self._client.stream("GET", url) as response:
-                content = bytearray()
-                async for piece in response.aiter_bytes():
-                    content += piece
-                    if len(content) > MAX_ANSWER_BYTES:
-                        raise RequestFailed(path, "the answer is larger than 64 MiB")
-        except httpx.TooManyRedirects:
-            raise RequestFailed(path, "redirected in a circle", fatal=True) from None
+            request = self._client.build_request("GET", url)
+            asked = request.url
+            for hop in range(MAX_REDIRECTS + 1):
+                self.requests += 1
+                # Behind a redirect only those headers are sent again that httpx left in the request.
+                authentication = None if hop else httpx.USE_CLIENT_DEFAULT
+                response = await self._client.send(request, stream=True, auth=authentication)
+                try:
+                    if response.next_request is None:
+                        yield response
+                        return
+                finally:
+                    await response.aclose()
+                request = response.next_request
+                self._check_redirect(path, asked, request.url)
+            raise RequestFailed(path, "redirected in a circle", fatal=True)
         except (httpx.RequestError, httpx.InvalidURL, ssl.SSLError, UnicodeError) as error:
-            failed = RequestFailed(path, self._clause(error), fatal=_is_certificate(error))
+            why, hint = self._clause(error)
+            failed = RequestFailed(path, why, fatal=hint is not None, hint=hint)
             if failed.fatal or isinstance(error, (httpx.InvalidURL, httpx.UnsupportedProtocol)):
                 raise failed from None
             raise _Again(failed) from None
-        self.bytes += len(content)
-        return self._judge(path, query, response, bytes(content))
+
+    def _check_redirect(self, path: str, asked: httpx.URL, to: httpx.URL) -> None:
+        """Refuse a redirect that leads where nobody asked for."""
+        if to.scheme not in ("http", "https"):
+            raise RequestFailed(
+                path, f"sends to a {to.scheme[:20]}: URL, which is not followed", fatal=True
+            )
+        if to.port is not None and not 0 < to.port < 65536:
+            raise RequestFailed(path, "sends to a port that cannot be", fatal=True)
+        if to.host == asked.host or not self._guarded:
+            return
+        place = f"{to.scheme}://{to.netloc.decode('ascii', 'replace')}"[:200]
+        raise RequestFailed(
+            path,
+            f"sends to another host, {place}, which is not followed with credentials",
+            fatal=True,
+            hint=f"if that is where they belong, name {place} instead",
+        )
+
+    async def _content(self, path: str, response: httpx.Response) -> bytes:
+        content = bytearray()
+        async for piece in _unpacked(path, response, MAX_ANSWER_BYTES):
+            content += piece
+        return bytes(content)
 
     def _judge(self, path: str, query: str, response: httpx.Response, content: bytes) -> Answer:
-        status = response.status_code
-        page = b"<" == content.lstrip()[:1] or "html" in response.headers.get("content-type", "")
-        here = response.url.host
-        elsewhere = (
-            f" of {here}" if response.history and here != urlsplit(self.base).hostname else ""
-        )
-        if status in (401, 403, 407):
-            word = {401: "wants credentials", 403: "denies access", 407: "wants credentials"}[
-                status
-            ]
-            who = "the proxy" if status == 407 else f"the server{elsewhere}"
-            raise RequestFailed(path, f"{who} {word} ({status})", status=status, fatal=True)
-        if status in _PASSING:
-            failed = RequestFailed(path, f"answers {status}", status=status)
-            raise _Again(failed, _seconds(response.headers.get("retry-after")))
-        if page:
-            # A dashboard serves its page for what it does not know; a guard before it its login page.
-            raise RequestFailed(
-                path,
-                f"answers with an HTML page{elsewhere} instead of JSON ({status}): a login page, or not"
-                " the REST interface",
-                status=status,
-                fatal=status < 400,
-            )
-        if status >= 300:
-            raise RequestFailed(path, f"answers {status}{_reason(content)}", status=status)
-        self._move_to_leader(response)
+        if response.status_code >= 300 or _is_page(response, content):
+            raise self._refusal(path, response, content)
+        self._move_to_leader(path, query, response)
+        weight = len(content) + _VALUE_BYTES * sum(map(content.count, (b",", b"[", b"{")))
+        if weight > MAX_WEIGHT:
+            raise RequestFailed(path, "the answer has too many values")
+        self.weight += weight
         try:
             body = decode_json(content)
         except ValueError:
@@ -305,37 +395,105 @@ class Client:
         shown = f"{path}?{query}" if query else path
         return Answer(path=shown, body=body, time_ms=_now_ms(), bytes=len(content))
 
-    def _move_to_leader(self, response: httpx.Response) -> None:
-        """Ask where the redirect led, unless credentials are only meant for the host that was named."""
-        if not response.history or self._guarded:
-            return
-        asked, got = response.history[0].url, response.url
-        tail = asked.raw_path.decode("ascii", "replace")
-        if got.raw_path.decode("ascii", "replace") == tail and got.host != asked.host:
-            self.base = f"{got.scheme}://{got.netloc.decode('ascii', 'replace')}" + (
-                urlsplit(self.base).path
+    def _refusal(self, path: str, response: httpx.Response, content: bytes) -> Exception:
+        """What to raise for an answer that is none."""
+        status = response.status_code
+        here = response.url.host
+        elsewhere = f" of {here}" if here != urlsplit(self.base).hostname else ""
+        if status in (401, 403, 407):
+            word = {401: "wants credentials", 403: "denies access", 407: "wants credentials"}[
+                status
+            ]
+            who = "the proxy" if status == 407 else f"the server{elsewhere}"
+            return RequestFailed(path, f"{who} {word} ({status})", status=status, fatal=True)
+        if status in _PASSING:
+            failed = RequestFailed(path, f"answers {status}", status=status, passing=True)
+            return _Again(failed, _seconds(response.headers.get("retry-after")))
+        if status == 400 and _HTTPS_WANTED.search(content[:2000]):
+            return RequestFailed(path, *_SPEAKS_HTTPS, status=status, fatal=True)
+        if _is_page(response, content):
+            # A dashboard serves its page for what it does not know; a guard before it its login page.
+            return RequestFailed(
+                path,
+                f"answers with an HTML page{elsewhere} instead of JSON ({status}): a login page, or not"
+                " the REST interface",
+                status=status,
+                fatal=status < 400,
             )
+        return RequestFailed(path, f"answers {status}{_reason(content)}", status=status)
 
-    def _clause(self, error: BaseException) -> str:
+    def _move_to_leader(self, path: str, query: str, response: httpx.Response) -> None:
+        """Ask where the redirect led, unless credentials are only meant for the host that was named."""
+        got, named = response.url, urlsplit(self.base)
+        if self._guarded or got.host == named.hostname:
+            return
+        tail = path + (f"?{query}" if query else "")
+        came = got.raw_path.decode("ascii", "replace")
+        if came.endswith(tail):
+            place = f"{got.scheme}://{got.netloc.decode('ascii', 'replace')}"
+            self.base = place + came[: len(came) - len(tail)].rstrip("/")
+
+    def _clause(self, error: BaseException) -> tuple[str, str | None]:
+        """What went wrong; and what helps, where asking again does not."""
         import httpx
 
         if isinstance(error, httpx.TimeoutException):
-            return f"no answer within {self._timeout_s:g} s"
+            return f"no answer within {self._timeout_s:g} s", None
         if isinstance(error, httpx.ProxyError):
-            return "the proxy refuses"
+            return "the proxy refuses", None
         text = str(error)
         if "CERTIFICATE_VERIFY_FAILED" in text:
-            return "its certificate is not trusted"
+            return (
+                "its certificate is not trusted",
+                "name the authority's certificate with --ca-file",
+            )
+        if re.search("WRONG_VERSION_NUMBER|HTTP_REQUEST|RECORD_LAYER_FAILURE", text, re.IGNORECASE):
+            return "it speaks http there, not https", "write http:// before the address"
         if isinstance(error, httpx.ConnectError):
             lowered = text.lower()
             if "name or service" in lowered or "getaddrinfo" in lowered or "nodename" in lowered:
-                return "the host is not known"
-            return (
-                "nobody listens there"
-                if "refused" in lowered or "attempts failed" in lowered
-                else ("no connection")
-            )
-        return "the connection broke"
+                return "the host is not known", None
+            refused = "refused" in lowered or "attempts failed" in lowered
+            return "nobody listens there" if refused else "no connection", None
+        return "the connection broke", None
+
+
+_VALUE_BYTES: Final = 64
+_HTTPS_WANTED: Final = re.compile(rb"HTTP request (?:to|was sent to) (?:an )?HTTPS", re.IGNORECASE)
+_SPEAKS_HTTPS: Final = ("it speaks https there, not http",)
+
+
+def _is_page(response: httpx.Response, content: bytes) -> bool:
+    return content.lstrip()[:1] == b"<" or "html" in response.headers.get("content-type", "")
+
+
+async def _unpacked(path: str, response: httpx.Response, most: int) -> AsyncIterator[bytes]:
+    """The body in pieces, none of them larger than what may still come.
+
+    Raises:
+        RequestFailed: it is larger than that, or packed as nobody asked for.
+    """
+    packed = response.headers.get("content-encoding", "").strip().lower()
+    if packed not in _PACKED:
+        raise RequestFailed(path, f"answers in '{packed[:40]}', which was not asked for")
+    bits, left = _PACKED[packed], most
+    unpacker = None if bits is None else zlib.decompressobj(bits)
+    async for raw in response.aiter_raw():
+        piece = raw if unpacker is None else _unpack(path, unpacker, raw, left)
+        left -= len(piece)
+        if left < 0:
+            raise RequestFailed(path, f"the answer is larger than {most >> 20} MiB")
+        yield piece
+    if unpacker is not None and not unpacker.eof and left < most:
+        raise _Again(RequestFailed(path, "the answer is cut off"))
+
+
+def _unpack(path: str, unpacker: Any, raw: bytes, left: int) -> bytes:
+    try:
+        found: bytes = unpacker.decompress(raw, left + 1)
+    except zlib.error:
+        raise _Again(RequestFailed(path, "the connection broke")) from None
+    return found
 
 
 class _Again(Exception):
@@ -349,7 +507,11 @@ class _Again(Exception):
 def _client(access: Access, user: str | None, password: str | None) -> httpx.AsyncClient:
     import httpx
 
-    headers = {"User-Agent": "flowdiag", "Accept": "application/json"}
+    headers = {
+        "User-Agent": "flowdiag",
+        "Accept": "application/json",
+        "Accept-Encoding": "gzip",
+    }
     authentication: httpx.Auth | None = None
     if access.token:
         headers["Authorization"] = f"Bearer {access.token}"
@@ -368,8 +530,7 @@ def _client(access: Access, user: str | None, password: str | None) -> httpx.Asy
             auth=authentication,
             headers=headers,
             timeout=access.timeout_s,
-            follow_redirects=True,
-            max_redirects=5,
+            follow_redirects=False,  # see `Client._answer`
             limits=httpx.Limits(max_connections=CONCURRENCY, keepalive_expiry=30),
         )
     except (ValueError, httpx.InvalidURL) as error:
@@ -396,12 +557,21 @@ def _trust(access: Access) -> ssl.SSLContext | bool:
     return context
 
 
-def _is_certificate(error: BaseException) -> bool:
-    return "CERTIFICATE_VERIFY_FAILED" in str(error)
-
-
 def _seconds(text: str | None) -> float | None:
-    return float(text) if text and text.strip().isdecimal() and len(text) < 6 else None
+    """What `Retry-After` says: seconds, or a date, as they are from now on; None: nothing.
+
+    >>> _seconds("3"), _seconds("soon"), _seconds("Wed, 21 Oct 2015 07:28:00 GMT")
+    (3.0, None, 0.0)
+    """
+    if not text:
+        return None
+    if text.strip().isdecimal():
+        return float(text) if len(text) < 12 else MOST_WAIT_S
+    try:
+        moment = parsedate_to_datetime(text)
+        return max(0.0, moment.timestamp() - time.time())
+    except (ValueError, OverflowError, TypeError):
+        return None
 
 
 def _reason(content: bytes) -> str:

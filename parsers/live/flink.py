@@ -47,6 +47,9 @@ QUERY_CHARACTERS: Final = 1800
 MAX_SUBTASKS: Final = 500
 """Subtasks whose metrics are asked for in one tick; of more, the suspects come first."""
 SUSPECTS_SHARE: Final = 0.8  # of these; the others take turns
+MAX_PARALLELISM: Final = 32_768  # Flink's own limit
+MAX_KNOWN: Final = 100_000  # subtasks of one job that are kept in mind
+MAX_IDS: Final = 300  # of metrics of one vertex
 MAX_MANAGERS: Final = 20  # whose metrics are asked for in one tick
 MAX_JOBS: Final = 20
 CHECKPOINTS_PER_TICK: Final = 2  # whose per-subtask details are asked for
@@ -360,14 +363,14 @@ class _Collector:
                 )
         else:
             chosen = listed
-        live = [item for item in chosen if item.get("state") not in TERMINAL]
+        live = [item for item in chosen if str(item.get("state")) not in TERMINAL]
         # One that ended since the last tick is looked at once more; nobody runs: what is known of them.
         gone = [
             item
             for item in chosen
-            if item.get("state") in TERMINAL
-            and item.get("jid") not in self._ended
-            and (item.get("jid") in self._jobs or not live)
+            if str(item.get("state")) in TERMINAL
+            and str(item.get("jid")) not in self._ended
+            and (str(item.get("jid")) in self._jobs or not live)
         ]
         found = []
         for item in [*live, *gone][:MAX_JOBS]:
@@ -426,7 +429,8 @@ class _Collector:
             for answer in await self._watch.ask_all(wanted):
                 if answer is not None:
                     self._keep(answer)
-        deployed = _deployment(got.body) if got is not None else job.deployed
+        known = got is not None and isinstance(got.body, Mapping)
+        deployed = _deployment(got.body) if got is not None and known else job.deployed
         if slow or deployed != job.deployed:
             await self._placement(job)
             job.deployed = deployed
@@ -440,9 +444,13 @@ class _Collector:
             self._skew_ms = now - answer.time_ms
         known = {vertex.id: vertex for vertex in job.vertices}
         job.vertices = []
+        subtasks = 0
         for item in objects_at(body, "vertices"):
             vertex_id, name = as_string(item.get("id")), as_string(item.get("name"))
-            parallelism = as_count(item.get("parallelism")) or 0
+            parallelism = min(as_count(item.get("parallelism")) or 0, MAX_PARALLELISM)
+            subtasks += max(1, parallelism)
+            if subtasks > MAX_KNOWN:
+                break
             if vertex_id is None or not re.fullmatch(r"[0-9a-zA-Z]{8,64}", vertex_id):
                 continue
             vertex = known.get(vertex_id) or _Vertex(vertex_id, name or vertex_id, parallelism)
@@ -750,11 +758,11 @@ def _wanted_ids(body: object) -> tuple[str, ...]:
     known = set(listed)
     chosen: list[str] = [name for name in TASK_METRICS if name in known]
     chosen += [name for name in listed if _GATE.fullmatch(name) or _OPERATOR.fullmatch(name)]
-    return tuple(dict.fromkeys(chosen)) if chosen else ()
+    return tuple(dict.fromkeys(chosen))[:MAX_IDS]
 
 
 def _process_ids(body: object) -> tuple[str, ...]:
-    return tuple(name for name in _ids(body) if PROCESS_METRICS.fullmatch(name))
+    return tuple(name for name in _ids(body) if PROCESS_METRICS.fullmatch(name))[:MAX_IDS]
 
 
 def _ids(body: object) -> list[str]:

@@ -179,6 +179,7 @@ class _History:
             return "all of it was there already" if not self._count else "the span is complete"
         size, begun = 0, self._todo[0][1]
         asked: list[dict[str, Any]] = []
+        self._watch.tick.more = {"asked": asked}  # also where somebody interrupts
         while self._todo and self._todo[0][1] == begun and size < FILE_BYTES:
             batch = [one for one in self._todo[:4] if one[1] == begun]
             before = len(self._watch.tick.failed)
@@ -200,7 +201,7 @@ class _History:
             if not any(answers) and not any(_refused(one) for one in failed):
                 # Nobody is there: it may be back soon, and these are asked for again.
                 await asyncio.sleep(1.0)
-                return self._noted(asked) if asked else None
+                return None
             for (name, start, end), answer in zip(batch, answers, strict=True):
                 self._todo.remove((name, start, end))
                 if answer is None:
@@ -214,10 +215,6 @@ class _History:
                     size += answer.bytes
             done = self._count - len(self._todo)
             self._say(f"{done} of {self._count} queries, {self._client.bytes // 1000} kB")
-        return self._noted(asked)
-
-    def _noted(self, asked: list[dict[str, Any]]) -> str | None:
-        self._watch.tick.more = {"asked": asked}
         return None if self._todo else "the span is complete"
 
 

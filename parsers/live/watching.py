@@ -20,6 +20,14 @@ Say = Callable[[str], None]
 
 SILENCE_S: Final = 120.0
 """A server that answers nothing for so long is taken to be gone."""
+TICK_S: Final = 120.0
+"""A tick that takes longer is stored as far as it came."""
+TICK_WEIGHT: Final = 512 * 1024 * 1024
+"""Memory of the answers of one tick, about: all of them are there at once."""
+STORED_BYTES: Final = 2 * 1024 * 1024 * 1024
+"""One run leaves no more on the disk."""
+IN_VAIN: Final = 8
+"""So many requests in a row that nobody answers: the others of the tick are not sent."""
 FAILURES_KEPT: Final = 20  # per tick, in the manifest
 
 
@@ -33,6 +41,7 @@ class Outcome:
         why: one clause: time is up, the job ended, the server is silent …
         warnings: one line each about what could not be had.
         broken: it ended before its time for a reason that is not the job's end.
+        silent: why nobody answers any more, where the last tick got no answer at all.
     """
 
     ticks: int
@@ -41,6 +50,7 @@ class Outcome:
     why: str
     warnings: tuple[str, ...] = ()
     broken: bool = False
+    silent: str | None = None
 
 
 @dataclass(slots=True)
@@ -51,8 +61,10 @@ class Tick:
     answers: list[dict[str, Any]] = field(default_factory=list)
     failed: list[RequestFailed] = field(default_factory=list)
     answered: int = 0
+    in_vain: int = 0  # in a row
     requests_before: int = 0
     bytes_before: int = 0
+    weight_before: int = 0
     more: dict[str, Any] = field(default_factory=dict)  # for the manifest
 
 
@@ -86,6 +98,8 @@ class Watch:
         self._every_s, self._for_s, self._tool = every_s, for_s, tool
         self.tick = Tick(now_ms())
         self._stored: dict[str, bytes] = {}
+        self._written = self._ticks = 0
+        self._answered_at = 0.0
         self._warned: dict[str, str] = {}
 
     async def run(
@@ -105,41 +119,27 @@ class Watch:
             FlowdiagError: nothing could be collected, or the folder cannot be written.
             asyncio.CancelledError: somebody interrupted; what was collected is stored.
         """
-        ticks, why, broken = 0, "the time is up", False
-        begun = last_answer = time.monotonic()
+        begun = self._answered_at = time.monotonic()
         self._note_begin(header)
         while True:
             tick_begun = time.monotonic()
             self.tick = Tick(
-                now_ms(), requests_before=self.client.requests, bytes_before=self.client.bytes
+                now_ms(),
+                requests_before=self.client.requests,
+                bytes_before=self.client.bytes,
+                weight_before=self.client.weight,
             )
-            try:
-                ended = await work()
-            except asyncio.CancelledError:
-                ticks += self._store(context(), complete=False)
-                self.folder.note(what="end", time_ms=now_ms(), why="interrupted")
-                raise
-            ticks += self._store(context(), complete=True)
-            now = time.monotonic()
-            if self.tick.answered:
-                last_answer = now
-            elif self.tick.failed:
-                reason = self.tick.failed[0]
-                fatal = next((one for one in self.tick.failed if one.fatal), None)
-                if fatal or not ticks or now - last_answer > SILENCE_S:
-                    why, broken = (fatal or reason).why, True
-                    if not ticks:
-                        self.folder.note(what="end", time_ms=now_ms(), why=why)
-                        raise FlowdiagError(
-                            f"{self.folder.url}: {why}", hint=hint_for(fatal or reason)
-                        )
-                    break
-                self.say(f"no answer ({reason.why}); trying on")
-            if ended is not None:
-                why = ended
+            ended, stored = await self._one(work, context)
+            self._ticks += stored
+            gone = self._gone()
+            why, broken = gone or ended, gone is not None
+            if why is not None:
                 break
             due = tick_begun + self._every_s
-            if due - begun > self._for_s + 0.001 or ticks == self._most_ticks:
+            # The clock of the ticks drifts by what it takes to wake up.
+            late = due - begun > self._for_s + 0.1 * self._every_s
+            if late or self._ticks == self._most_ticks:
+                why, broken = "the time is up", False
                 break
             try:
                 await asyncio.sleep(max(0.0, due - time.monotonic()))
@@ -147,7 +147,50 @@ class Watch:
                 self.folder.note(what="end", time_ms=now_ms(), why="interrupted")
                 raise
         self.folder.note(what="end", time_ms=now_ms(), why=why)
-        return self._outcome(ticks, why, broken=broken)
+        return self._outcome(self._ticks, why, broken=broken)
+
+    def _gone(self) -> str | None:
+        """Why it is in vain to go on; None: it is not, or perhaps not.
+
+        Raises:
+            FlowdiagError: nothing was ever answered.
+        """
+        if self.tick.answered:
+            self._answered_at = time.monotonic()
+        elif self.tick.failed:
+            fatal = next((one for one in self.tick.failed if one.fatal), None)
+            reason = fatal or self.tick.failed[0]
+            if not self._ticks:
+                self.folder.note(what="end", time_ms=now_ms(), why=reason.why)
+                raise FlowdiagError(f"{self.folder.url}: {reason.why}", hint=hint_for(reason))
+            if fatal or time.monotonic() - self._answered_at > SILENCE_S:
+                return reason.why
+            self.say(f"no answer ({reason.why}); trying on")
+        if self._written > STORED_BYTES:
+            return f"{STORED_BYTES >> 30} GiB are stored"
+        return None
+
+    async def _one(
+        self, work: Callable[[], Awaitable[str | None]], context: Callable[[], dict[str, Any]]
+    ) -> tuple[str | None, int]:
+        """One tick: why there is to be no other, or None; and how many files it left."""
+        ended, complete = None, True
+        try:
+            async with asyncio.timeout(TICK_S):
+                ended = await work()
+        except TimeoutError:
+            complete = False
+            self._warned.setdefault(
+                "slow", f"a snapshot took more than {TICK_S:g} s; it is cut short"
+            )
+        except asyncio.CancelledError:
+            self._store(context(), complete=False)
+            self.folder.note(what="end", time_ms=now_ms(), why="interrupted")
+            raise
+        except Exception:  # whatever it is, what was answered stays
+            self._store(context(), complete=False)
+            raise
+        return ended, self._store(context(), complete=complete)
 
     def _note_begin(self, header: dict[str, Any]) -> None:
         """Write the manifest's line about this run."""
@@ -171,6 +214,7 @@ class Watch:
             why=why,
             warnings=tuple(f"{path}: {text}" for path, text in sorted(self._warned.items())),
             broken=broken,
+            silent=self.tick.failed[0].why if self.tick.failed and not self.tick.answered else None,
         )
 
     def _store(self, context: dict[str, Any], *, complete: bool) -> int:
@@ -195,6 +239,7 @@ class Watch:
         name, size = self.folder.write(
             tick.answers, time_ms=tick.began_ms, context=context, complete=complete
         )
+        self._written += size
         self.folder.note(
             what="tick",
             file=name,
@@ -211,15 +256,26 @@ class Watch:
     async def ask(self, path: str, query: str = "") -> Answer | None:
         """One answer; None, and a note of the failure, where there is none."""
         try:
+            self._check_bounds(path)
             answer = await self.client.get(path, query)
         except RequestFailed as failed:
             self.tick.failed.append(failed)
+            gone = failed.status is None or failed.passing
+            self.tick.in_vain = self.tick.in_vain + 1 if gone else 0
             # 404 is how another version, or a cluster that has moved on, says that it has no such thing.
             if failed.status != 404:
                 self._warned.setdefault(failed.path, failed.why)
             return None
         self.tick.answered += 1
+        self.tick.in_vain = 0
         return answer
+
+    def _check_bounds(self, path: str) -> None:
+        """Refuse to ask a server that has stopped to answer, or says too much."""
+        if self.tick.in_vain >= IN_VAIN:
+            raise RequestFailed(path, "not asked: the requests before it got no answer")
+        if self.client.weight - self.tick.weight_before > TICK_WEIGHT:
+            raise RequestFailed(path, "not asked: the answers before it fill the memory")
 
     async def ask_all(self, wanted: Iterable[tuple[str, str]]) -> list[Answer | None]:
         """Several at once; the client keeps within its bounds."""
@@ -252,10 +308,12 @@ class Watch:
 
 def hint_for(failed: RequestFailed) -> str:
     """What may help against a failure that ends everything."""
+    if failed.hint is not None:
+        return failed.hint
+    if "speaks https" in failed.why:
+        return "write https:// before the address"
     if failed.status == 401 or "login page" in failed.why or failed.status == 403:
         return "give a token by --token-file or FLOWDIAG_COLLECT_TOKEN, or user:password by --password-file"
-    if "certificate" in failed.why:
-        return "name the authority's certificate with --ca-file"
     return "is the URL right, and can this machine reach it? `curl` with the same URL tells more"
 
 

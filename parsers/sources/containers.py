@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from flowdiag.parsers import cleanup
@@ -186,14 +187,25 @@ def _descriptor_length(data: bytes) -> int:
 
 
 _private: list[str] = []
+_forget: list[cleanup.Forget] = []
 
 
 def _private_directory() -> str:
     """A directory that only this user can enter, removed when the process ends."""
     if not _private:
-        folder, _ = cleanup.private_folder("flowdiag-")
+        folder, forget = cleanup.private_folder("flowdiag-")
         _private.append(str(folder))
+        _forget.append(forget)
     return _private[0]
+
+
+def remove_copies() -> None:
+    """Remove what was unpacked so far; nothing that was found before can be read after it."""
+    for folder, forget in zip(_private, _forget, strict=True):
+        cleanup.remove_folder(Path(folder))
+        forget()
+    _private.clear()
+    _forget.clear()
 
 
 def is_private(path: str) -> bool:

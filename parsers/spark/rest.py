@@ -277,9 +277,10 @@ def _operation(item: Row, time: int | None) -> list[Row]:
 def _receiver(item: Row) -> list[Row]:
     error = _text(item.get("lastErrorMessage")) or _text(item.get("lastError"))
     at = _millis(item.get("lastErrorTime"))
+    told = item.get("eventRates")
     rates = [
         pair
-        for pair in item.get("eventRates") or []
+        for pair in (told if isinstance(told, list) else ())
         if isinstance(pair, list)
         and len(pair) == 2
         and all(isinstance(one, (int, float)) for one in pair)

@@ -529,7 +529,6 @@ def test_a_killed_jvm_is_one_line(tmp_path: Path) -> None:
         (["checkpoints"], "http://me:secret@jobmanager:8081/#/overview", "flink"),
         (["rate"], "http://driver:4040", "spark"),
         (["queues"], "https://prometheus:9090/graph", "prometheus"),
-        ([], "http://jobmanager:8081", "flink"),
     ],
 )
 def test_a_live_server_is_collected_from(
@@ -544,5 +543,6 @@ def test_a_live_server_is_collected_from(
     error, hint = capsys.readouterr().err.splitlines()
     assert error.endswith(": a live server, not a log")
     assert f"flowdiag collect {collector} http" in hint
-    assert f"then flowdiag {(command or ['diagnose'])[0]} collected/" in hint
+    assert hint.startswith("  hint: flowdiag diagnose http") and "flowdiag collect" in hint
+    assert f"then flowdiag {command[0]} collected/" in hint
     assert "secret" not in error + hint

@@ -307,10 +307,11 @@ def test_a_redirect_leads_to_the_leader_but_credentials_do_not(tmp_path: Path) -
             collect(standby.url, tmp_path / "c", ticks=1)
             assert len(standby.asked) == 1 and len(leader.asked) > 10
             leader.asked.clear()
-            leader.headers.clear()
-            collect(standby.url, tmp_path / "d", Access(token="secret"), ticks=1)
-            assert "Authorization" in standby.headers[-1]
-            assert not [headers for headers in leader.headers if "Authorization" in headers]
+            with pytest.raises(FlowdiagError, match=f"another host, {leader.url}") as caught:
+                collect(standby.url, tmp_path / "d", Access(token="secret"), ticks=1)
+            assert caught.value.hint is not None and f"name {leader.url}" in caught.value.hint
+            assert standby.headers[-1]["Authorization"] == "Bearer secret"
+            assert leader.asked == []
 
 
 def test_a_cluster_that_dies_leaves_what_was_collected(

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import re
 from collections import defaultdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from flowdiag.parsers.errors import FlowdiagError
-from flowdiag.parsers.live.client import Client
-from flowdiag.parsers.live.folder import Folder
-from flowdiag.parsers.live.prometheus import HistoryOptions, collect_prometheus
-from flowdiag.parsers.live.spark import SparkOptions, collect_spark
-from flowdiag.parsers.live.watching import Outcome
-from flowdiag.parsers.sources.discover import discover
-from flowdiag.parsers.sources.file_times import moment_of_name
-from flowdiag.parsers.split import parse_on_driver, plan_splits
-from tests.archives import unpacked
-from tests.fake_server import COLLECTED, NOT_FOUND, Reply, as_json, serving
-
-Row = dict[str, Any]
-SPARK = Path(__file__).parents[2] / "fixtures/recordings/spark/4.3.0/overloaded"
-APPLICATION = "local-1795218675832"
-SCRAPES = unpacked(COLLECTED / "1.20.5-hot-key") / "prometheus"
-
-
-def rows_of(folder: Path) -> list[Row]:
-    table = parse_on_driver(plan_splits(discover([str(folder)]).sources))
-    return cast(list[Row], table.to_pylist())
+from tests.collecting import (
+    APPLICATION,
+    BEGIN,
+    SCRAPES,
+    FakePrometheus,
+    Row,
+    collect_from_spark,
+    collect_history,
+    recorded_spark,
+    rows_of,
+)
+from tests.fake_server import NOT_FOUND, Reply, as_json, serving
 
 
 def metrics_of(folder: Path) -> list[Row]:
@@ -39,26 +29,6 @@ def metrics_of(folder: Path) -> list[Row]:
 
 
 # -- Spark -----------------------------------------------------------------------------------
-
-
-def recorded_spark() -> dict[str, Any]:
-    found = {}
-    for path in (unpacked(SPARK) / "rest").iterdir():
-        found["/api/v1/" + path.stem.replace("_", "/")] = json.loads(path.read_bytes())
-    return found
-
-
-def collect_from_spark(url: str, folder: Path, ticks: int = 2, **wishes: Any) -> Outcome:
-    async def run() -> Outcome:
-        opened = Folder(folder, "spark", url)
-        try:
-            async with Client(url, backoff_s=0.01) as client:
-                wanted = SparkOptions(every_s=0.02, for_s=60.0, most_ticks=ticks, **wishes)
-                return await collect_spark(client, opened, wanted, tool="0", say=lambda _: None)
-        finally:
-            opened.close()
-
-    return asyncio.run(run())
 
 
 def test_spark_batches_are_stored_when_they_change_and_read_back(tmp_path: Path) -> None:
@@ -128,67 +98,6 @@ def test_spark_without_dstreams_says_what_to_read_instead(tmp_path: Path) -> Non
 
 
 # -- Prometheus ------------------------------------------------------------------------------
-
-Series = dict[str, list[tuple[float, str]]]  # labels as JSON -> samples
-
-
-def scraped() -> dict[str, Series]:
-    """What a Prometheus that scraped the recorded cluster would have: by name of the metric."""
-    found: dict[str, Series] = defaultdict(lambda: defaultdict(list))
-    for path in sorted(SCRAPES.iterdir()):
-        moment = moment_of_name(path.name).utc_us
-        assert moment is not None
-        for line in path.read_text().splitlines():
-            if match := re.fullmatch(r"(\w+)\{(.*)\} (\S+)", line):
-                labels = dict(re.findall(r'(\w+)="([^"]*)"', match[2]))
-                labels |= {"instance": path.name.split("-2026")[0], "__name__": match[1]}
-                key = json.dumps(labels, sort_keys=True)
-                found[match[1]][key].append((moment / 1e6, match[3]))
-    return found
-
-
-class FakePrometheus:
-    def __init__(self) -> None:
-        self.series = scraped()
-
-    def __call__(self, path: str, query: dict[str, list[str]]) -> Reply:
-        if path == "/api/v1/label/__name__/values":
-            assert "flink_.+" in query["match[]"][0]
-            return as_json({"status": "success", "data": sorted(self.series)})
-        if path != "/api/v1/query_range":
-            return NOT_FOUND
-        start, end = float(query["start"][0]), float(query["end"][0])
-        name, _, matchers = query["query"][0].partition("{")
-        result = [
-            {"metric": json.loads(labels), "values": inside}
-            for labels, samples in self.series[name].items()
-            if (inside := [list(pair) for pair in samples if start <= pair[0] <= end])
-        ]
-        if "Status" in name:
-            assert "job_name" not in matchers
-        if "job_name" in matchers and 'job_name=~"ord.*"' not in matchers:
-            result = []
-        data = {"resultType": "matrix", "result": result}
-        return as_json({"status": "success", "data": data})
-
-
-BEGIN = int((moment_of_name(min(path.name for path in SCRAPES.iterdir())).utc_us or 0) / 1e6)
-
-
-def collect_history(url: str, folder: Path, **wishes: Any) -> Outcome:
-    async def run() -> Outcome:
-        opened = Folder(folder, "prometheus", url)
-        try:
-            async with Client(url, backoff_s=0.01) as client:
-                span = {"from_s": BEGIN - 100, "to_s": BEGIN + 3700} | wishes
-                wanted = HistoryOptions(step_s=1, **span)
-                return await collect_prometheus(
-                    client, opened, wanted, tool="0", say=lambda _: None
-                )
-        finally:
-            opened.close()
-
-    return asyncio.run(run())
 
 
 def test_history_says_the_same_as_the_scrapes(tmp_path: Path) -> None:

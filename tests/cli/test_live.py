@@ -1,0 +1,599 @@
+"""`flowdiag diagnose` over live servers, once and in rounds, without Spark: what is asked, kept, said and run."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+
+from flowdiag.analyses.report.changes import Kind, Round, changes
+from flowdiag.analyses.report.wire import Note, Report
+from flowdiag.cli import hook, live
+from flowdiag.cli.app import main
+from flowdiag.cli.render.page import Page
+from flowdiag.cli.spark.starter import SparkStarter
+from flowdiag.cli.views.changes import changes_text
+from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.live.client import Access, Client
+from flowdiag.parsers.live.detect import detect
+from flowdiag.parsers.sources.discover import discover
+from tests.collecting import FakePrometheus, recorded_driver
+from tests.fake_server import NOT_FOUND, RecordedFlink, Reply, as_json, serving
+
+from . import reports
+
+
+class Starter(nullcontext[Any]):
+    """Stands in for Spark, which a diagnosis that is canned does not need."""
+
+    on_cluster, is_ready, cores, folder = False, False, 1, Path("nowhere")
+
+    def __enter__(self) -> Any:
+        return self
+
+    def explaining(self) -> Any:
+        return nullcontext()
+
+    def session(self) -> Any:
+        raise AssertionError("nobody needs it")
+
+
+class Canned:
+    """What a diagnosis says, round by round; and what it was given."""
+
+    def __init__(self, said: Sequence[Report]) -> None:
+        self.said, self.given, self.named = list(said), list[list[str]](), list[tuple[str, ...]]()
+
+    def __call__(self, topics: Any, looked: Any, session: Any, options: Any, **_: Any) -> Report:
+        for source in looked.sources:
+            assert os.path.exists(source.path)
+        self.given.append([source.name for source in looked.sources])
+        self.named.append(options.named)
+        report = self.said[min(len(self.given), len(self.said)) - 1]
+        return msgspec.structs.replace(
+            report, warnings=[Note(message=str(n)) for n in looked.notes]
+        )
+
+
+@pytest.fixture
+def canned(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Canned]]:
+    monkeypatch.setattr(SparkStarter, "begin", lambda **how: Starter())
+    monkeypatch.setattr("flowdiag.cli.rounds.pause", lambda seconds: None)
+    monkeypatch.setitem(Client.__init__.__kwdefaults__, "backoff_s", 0.01)  # type: ignore[arg-type]
+
+    def say(*said: Report) -> Canned:
+        diagnosis = Canned(said or [reports.healthy()])
+        monkeypatch.setattr("flowdiag.analyses.diagnosis.diagnose", diagnosis)
+        return diagnosis
+
+    yield say
+
+
+Says = Callable[..., Canned]
+
+
+def err_of(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().err
+
+
+# -- who answers ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        ("", "/#/overview", "/#/job/0123/overview", "/jobs/overview", "/overview/"),
+        ("/jobs/", "/StreamingQuery/", "/streaming/?x=1", "/api/v1/applications", ""),
+        ("/graph?g0.expr=up", "/query", "/classic/targets", "/api/v1", ""),
+    ],
+    ids=["flink", "spark", "prometheus"],
+)
+def test_who_answers_is_told_by_what_it_says(
+    pages: Sequence[str], request: pytest.FixtureRequest
+) -> None:
+    kind = request.node.callspec.id
+    server_of: dict[str, Any] = {"flink": RecordedFlink(), "spark": recorded_driver}
+    history = FakePrometheus() if kind == "prometheus" else None
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        if history is not None:
+            if path == "/api/v1/query":
+                return as_json({"status": "success", "data": {"resultType": "scalar"}})
+            return history(path, query)
+        found: Reply = server_of[kind](path, query)
+        return found
+
+    with serving(respond) as server:
+        for page in pages:
+            found = asyncio.run(detect(server.url + page, Access()))
+            assert (found.kind, found.shown) == (kind, server.url), page
+
+
+@pytest.mark.parametrize(
+    "reply, message, hint",
+    [
+        (NOT_FOUND, "answers, but as none of Flink, Spark and Prometheus does", "JobManager"),
+        (Reply(b"<html>Log in", kind="text/html"), "a login page", "--token-file"),
+        (Reply(b"no", status=401), "the server wants credentials (401)", "--token-file"),
+        (as_json({"flink-version": 5}), "answers, but as none", "web UI"),
+    ],
+    ids=["nothing", "login", "closed", "odd"],
+)
+def test_somebody_else_answers(reply: Reply, message: str, hint: str) -> None:
+    with (
+        serving(lambda path, query: reply) as server,
+        pytest.raises(FlowdiagError) as caught,
+    ):
+        asyncio.run(detect(f"{server.url}/a/b/c/d/e/f", Access()))
+    assert message in caught.value.message and hint in str(caught.value.hint)
+    assert len(server.asked) <= 12
+
+
+# -- once ----------------------------------------------------------------------------------------
+
+
+def test_a_url_is_diagnosed_and_nothing_stays(
+    canned: Says,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    diagnosis = canned()
+    with serving(recorded_driver) as server:
+        url = server.url.replace("//", "//ann:hunter2secret@")
+        assert main([f"{url}/jobs/", "--for", "0"]) == 0
+    shown = capsys.readouterr()
+    assert "hunter2" not in shown.out + shown.err + str([diagnosis.given, diagnosis.named])
+    ((name,),) = diagnosis.given
+    assert re.fullmatch(re.escape(server.url) + r"!tick-000001-\d{8}T\d{6}Z\.json", name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_answered_is_kept_and_can_be_diagnosed_again(
+    canned: Says, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    diagnosis = canned()
+    (tmp_path / "job.log").write_text(
+        "23/05/01 10:00:09 WARN ProcessingTimeExecutor: Current batch\n"
+    )
+    with serving(recorded_driver) as server:
+        port = server.url.rpartition(":")[2]
+        for _ in range(2):
+            command = ["diagnose", server.url, str(tmp_path / "job.log"), "--for", "0"]
+            assert main([*command, "--keep", str(tmp_path / "kept")]) == 0
+    first, second = diagnosis.given
+    assert first[0] == second[0] == str(tmp_path / "job.log")
+    assert len(first) == len(second) == 2 and first[1] != second[1]
+    assert first[1].startswith(f"{tmp_path}/kept/spark-127.0.0.1-{port}/2")
+    kinds = {source.kind for source in discover([str(tmp_path / "kept")]).sources}
+    assert kinds == {"spark-rest", "not-read"}  # the manifest is for people
+
+
+def test_several_servers_and_one_that_is_not_there(
+    canned: Says, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    diagnosis = canned()
+    with serving(recorded_driver) as one, serving(recorded_driver, "127.0.0.2") as other:
+        gone = "http://127.0.0.1:1"
+        assert main(["diagnose", one.url, gone, other.url, "--for", "0"]) == 0
+        assert {name.partition("!")[0] for name in diagnosis.given[0]} == {one.url, other.url}
+        assert f"warning: {gone}: nobody listens there" in err_of(capsys)
+        assert main(["diagnose", one.url, gone, "--for", "0", "--strict-inputs"]) == 2
+    assert err_of(capsys).startswith(f"error: {gone}: nobody listens there\n  hint: ")
+    assert len(diagnosis.given) == 1
+
+
+def test_nobody_answers_at_all(canned: Says, capsys: pytest.CaptureFixture[str]) -> None:
+    diagnosis = canned()
+    assert main(["http://127.0.0.1:1", "--format", "json"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == "" and len(shown.err.splitlines()) == 2
+    assert shown.err.startswith("error: http://127.0.0.1:1: nobody listens there")
+    assert diagnosis.given == []
+
+
+def test_one_that_dies_in_between_is_judged_by_what_it_said(
+    canned: Says, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(live, "TICK_S", 0.1)
+    canned()
+    asked = 0
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        nonlocal asked
+        asked += path.endswith("/batches")
+        return Reply(b"gone", status=500) if asked > 1 else recorded_driver(path, query)
+
+    with serving(respond) as server:
+        assert main(["diagnose", server.url, "--for", "1s"]) == 0
+    told = err_of(capsys)
+    assert f"{server.url}: no answer any more (answers 500); judged is what it said" in told
+
+
+def test_one_that_is_too_slow_is_cut_short(
+    canned: Says, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(live, "GRACE_S", 0.5)
+    diagnosis = canned()
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        reply = recorded_driver(path, query)
+        reply.delay_s = 2.0 if path.endswith("/executors") else 0.0
+        return reply
+
+    with serving(respond) as server:
+        assert main(["diagnose", server.url, "--for", "0"]) == 0
+    assert "too slow: it was cut short" in err_of(capsys) and len(diagnosis.given[0]) == 1
+
+
+def test_a_folder_behind_a_url_may_be_a_file(
+    canned: Says, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canned()
+    found: list[Any] = []
+
+    def find(paths: Sequence[str], **how: Any) -> Any:
+        found.append(list(paths))
+        raise FlowdiagError("enough")
+
+    monkeypatch.setattr("flowdiag.cli.diagnosing.find", find)
+    with serving(lambda path, query: NOT_FOUND) as server:
+        assert main(["diagnose", f"{server.url}/logs/today"]) == 2
+        assert main(["diagnose", f"{server.url}/logs/jobmanager.log"]) == 2
+    assert found == [[f"{server.url}/logs/today"], [f"{server.url}/logs/jobmanager.log"]]
+
+
+def test_a_history_server_hands_out_event_logs(
+    canned: Says, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    diagnosis = canned()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("local-1", '{"Event":"SparkListenerLogStart","Spark Version":"3.5.7"}\n')
+    applications = [
+        {"id": f"local-{n}", "name": f"job-{n}", "attempts": [{"startTimeEpoch": n}]}
+        for n in range(1, 6)
+    ]
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        if path == "/api/v1/version":
+            return as_json({"spark": "3.5.7"})
+        if path == "/api/v1/applications":
+            return as_json(applications)
+        if path.endswith("/logs"):
+            return Reply(packed.getvalue(), kind="application/octet-stream")
+        return NOT_FOUND
+
+    with serving(respond) as server:
+        assert main(["diagnose", f"{server.url}/history/local-5/jobs/"]) == 0
+        asked = [path for path in server.paths() if path.endswith("/logs")]
+        assert asked == [f"/api/v1/applications/local-{n}/logs" for n in (5, 4, 3)]
+        assert "only the latest 3 of 5 applications; --job names others" in err_of(capsys)
+        assert main(["diagnose", server.url, "--job", "job-2"]) == 0
+    assert [name.partition("!")[2] for name in diagnosis.given[0]] == [
+        f"local-{n}.zip!local-1" for n in (3, 4, 5)
+    ]
+    assert [name.partition("!")[2] for name in diagnosis.given[1]] == ["local-2.zip!local-1"]
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["logs", "--for", "5s"], "--for is for live servers"),
+        (["logs", "--keep", "x"], "--keep is for live servers"),
+        (["http://jm:8081", "--times", "2"], "--times needs --every"),
+        (["http://jm:8081", "--exec", "true"], "--exec needs --every"),
+        (["http://jm:8081", "--for", "60"], "'60' is no time for --for"),
+        (["http://jm:8081", "--every", "1s"], "'1s' is no time for --every"),
+        (["http://jm:8081", "--every", "30s", "--for", "60s"], "longer than --every 30s"),
+        (["http://jm:8081", "--every", "30s", "--times", "0"], "--times"),
+        (["http://jm:8081", "--every", "30s", "--exec", "no-such-program"], "no program"),
+        (["http://jm:8081", "--every", "30s", "--exec", "'x"], "--exec: no closing quotation"),
+        (["http://jm:8081", "--every", "30s", "--exec", ""], "--exec is empty"),
+        (["http://jm:8081", "--every", "30s", "-f", "junit"], "cannot print junit"),
+        (["http://jm:8081", "--every", "30s", "--since", "2026-01-31"], "a length of time"),
+        (["-", "--every", "30s"], "standard input can be read once only"),
+        (["http://jm:8081", "--keep", "/dev/null/x"], "--keep: cannot write to"),
+        (["http://jm:8081", "--token-file", "missing"], "cannot read 'missing'"),
+        (["http://jm:99999"], "is no URL"),
+    ],
+)
+def test_wrong_usage(
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    canned: Says,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    diagnosis = canned()
+    assert main(["diagnose", *words]) == 2
+    told = err_of(capsys)
+    assert message in told and len(told.splitlines()) <= 2
+    assert diagnosis.given == [] and list(tmp_path.iterdir()) == []
+
+
+# -- rounds --------------------------------------------------------------------------------------
+
+
+def lines_of(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_rounds_say_what_changed(
+    canned: Says, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    canned(reports.healthy(), reports.failing(), reports.failing(), reports.healthy())
+    with serving(recorded_driver) as server:
+        command = ["diagnose", server.url, "--every", "10s", "--for", "0", "--times", "4"]
+        assert main(command) == 0
+    shown = capsys.readouterr().out
+    whole, *rounds = re.split(r"^(?=\d{4}-\d\d-\d\d .* round \d)", shown, flags=re.MULTILINE)
+    assert "Verdict  healthy" in whole
+    assert [found[0] for found in re.finditer(r"round \d  .*", "".join(rounds))] == [
+        "round 2  healthy → failing",
+        "round 4  failing → healthy",
+    ]
+    assert re.search(r"^  new +critical +CP201 ", rounds[0], re.MULTILINE)
+    assert re.search(r"^  gone +critical +CP201 ", rounds[1], re.MULTILINE)
+
+
+def test_rounds_as_lines_of_json(canned: Says, capsys: pytest.CaptureFixture[str]) -> None:
+    canned(reports.healthy(), reports.hostile(), reports.failing())
+    with serving(recorded_driver) as server:
+        command = ["diagnose", server.url, "--every", "10s", "--for", "0", "--times", "3"]
+        assert main([*command, "--format", "json", "--quiet"]) == 1
+    shown = capsys.readouterr()
+    said = lines_of(shown.out)
+    schema = msgspec.json.schema(Round)
+    for number, this in enumerate(said, 1):
+        jsonschema.validate(this, schema)
+        assert (this["schema"], this["round"]) == ("flowdiag.round/1", number)
+    assert [this["exit_code"] for this in said] == [0, 1, 1]
+    assert said[1]["verdict_before"] == "healthy" and said[1]["verdict"] == "degraded"
+    assert {each["change"] for each in said[1]["changes"]} == {"new"}
+    assert said[0]["report"]["schema"] == "flowdiag.report/1" and shown.err == ""
+
+
+def test_a_server_that_is_away_for_a_round(
+    canned: Says, capsys: pytest.CaptureFixture[str]
+) -> None:
+    away = [False]
+    with serving(lambda p, q: Reply(status=500) if away[0] else recorded_driver(p, q)) as server:
+        diagnosis = canned(reports.failing())
+        call = diagnosis.__call__
+
+        def diagnose(*how: Any, **more: Any) -> Report:
+            away[0] = not away[0]
+            return call(*how, **more)
+
+        command = ["diagnose", server.url, "--every", "10s", "--for", "0", "-f", "json"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("flowdiag.analyses.diagnosis.diagnose", diagnose)
+            assert main([*command, "--times", "2"]) == 2
+    shown = capsys.readouterr()
+    _, second = lines_of(shown.out)
+    assert second["report"] is None and second["exit_code"] == 2
+    assert second["verdict"] is None and second["verdict_before"] == "failing"
+    assert server.url in second["errors"][0]["message"]
+    assert f"warning: round 2: {server.url}: " in shown.err and "trying on" in shown.err
+
+
+def test_what_rounds_keep_is_bounded(
+    canned: Says, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diagnosis = canned()
+    clock = [1000.0]
+
+    def pause(seconds: float) -> None:
+        clock[0] += 10
+
+    monkeypatch.setattr("flowdiag.cli.rounds.pause", pause)
+    monkeypatch.setattr(live, "now", lambda: clock[0])
+    with serving(recorded_driver) as server:
+        command = ["diagnose", server.url, "--every", "10s", "--for", "0", "-q"]
+        kept = tmp_path / "kept"
+        assert main([*command, "--times", "6", "--keep", str(kept)]) == 0
+        assert [len(given) for given in diagnosis.given] == [1, 2, 3, 3, 3, 3]
+        (folder,) = kept.iterdir()
+        assert set(map(str, folder.glob("*/tick-*"))) == set(diagnosis.given[-1])
+        diagnosis.given.clear()
+        assert main([*command, "--times", "4", "--since", "12s"]) == 0
+        assert [len(given) for given in diagnosis.given] == [1, 2, 2, 2]
+        diagnosis.given.clear()
+        monkeypatch.setattr(live, "KEPT_BYTES", 1)
+        assert main([*command, "--times", "3"]) == 0
+        assert [len(given) for given in diagnosis.given] == [1, 1, 1]
+
+
+def test_a_log_that_grows_is_looked_at_again(
+    canned: Says, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    diagnosis = canned()
+    (tmp_path / "a.log").write_text("23/05/01 10:00:09 WARN ProcessingTimeExecutor: x\n")
+    assert main(["diagnose", str(tmp_path), "--every", "10s", "--times", "2", "-q"]) == 0
+    assert diagnosis.given == [[f"{tmp_path}/a.log"]] * 2
+
+
+def test_the_last_report_goes_to_a_file(
+    canned: Says, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    canned(reports.healthy(), reports.failing())
+    target = tmp_path / "report.md"
+    with serving(recorded_driver) as server:
+        command = ["diagnose", server.url, "--every", "10s", "--for", "0", "--times", "2"]
+        assert main([*command, "-f", "markdown", "-o", str(target)]) == 1
+    assert "CP101" in target.read_text()
+    assert "healthy → failing" in capsys.readouterr().out
+
+
+# -- what changed --------------------------------------------------------------------------------
+
+
+def kinds(before: Report | None, after: Report) -> set[tuple[str, Kind]]:
+    return {(each.code, each.change) for each in changes(before, after)}
+
+
+def test_changes_by_fingerprint() -> None:
+    sick = reports.failing()
+    assert {kind for _, kind in kinds(None, sick)} == {Kind.NEW}
+    assert kinds(sick, sick) == set()
+    first = sick.findings[0]
+    milder = msgspec.structs.replace(first, state="recovered")
+    better = msgspec.structs.replace(sick, findings=[milder, *sick.findings[1:]])
+    assert kinds(sick, better) == {(first.code, Kind.BETTER)}
+    assert kinds(better, sick) == {(first.code, Kind.WORSE)}
+    # A sibling of the same task is the same sickness: the worst of them counts.
+    assert kinds(sick, msgspec.structs.replace(sick, findings=[milder, *sick.findings])) == set()
+
+
+def test_what_nobody_can_tell_any_more_is_not_gone() -> None:
+    sick = reports.failing()
+    blind = [msgspec.structs.replace(rule, status="not-assessed") for rule in sick.rules]
+    silent = msgspec.structs.replace(sick, rules=blind, findings=[])
+    assert {kind for _, kind in kinds(sick, silent)} == {Kind.NOT_ASSESSED}
+    clear = [msgspec.structs.replace(rule, status="clear") for rule in sick.rules]
+    healed = msgspec.structs.replace(sick, rules=clear, findings=[])
+    assert {kind for _, kind in kinds(sick, healed)} == {Kind.GONE}
+
+
+def test_hostile_text_is_shown_harmless() -> None:
+    report = reports.hostile()
+    this = Round(
+        round=2,
+        time="2026-11-22T18:00:00.000Z",
+        verdict=report.summary.verdict,
+        verdict_before=None,
+        exit_code=1,
+        changes=changes(None, report),
+        errors=[],
+        report=report,
+    )
+    for width in (40, 80, 10_000):
+        text = changes_text(this, Page(width=width))
+        assert "\x1b" not in text and "\u202e" not in text and text.count("\n") < 200
+
+
+# -- the hook ------------------------------------------------------------------------------------
+
+
+def test_a_command_runs_when_something_changed(
+    canned: Says, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FLOWDIAG_COLLECT_TOKEN", "hunter2")
+    canned(reports.healthy(), reports.hostile(), reports.hostile(), reports.healthy())
+    script = tmp_path / "notify"
+    script.write_text(
+        f"#!{sys.executable}\nimport json, os, sys\n"
+        "told = {k: v for k, v in os.environ.items() if k.startswith('FLOWDIAG_')}\n"
+        "print('loud')\n"
+        f"with open({str(tmp_path / 'told')!r}, 'a') as file:\n"
+        "    print(json.dumps([json.load(sys.stdin)['schema'], told]), file=file)\n"
+    )
+    script.chmod(0o755)
+    with serving(recorded_driver) as server:
+        command = ["diagnose", server.url, "--every", "10s", "--for", "0", "--times", "4"]
+        assert main([*command, "-f", "json", "--exec", str(script)]) == 0
+    told: list[Any] = list(lines_of((tmp_path / "told").read_text()))
+    assert [each[0] for each in told] == ["flowdiag.report/1"] * 2
+    sick, healed = (each[1] for each in told)
+    assert sick["FLOWDIAG_ROUND"] == "2" and sick["FLOWDIAG_VERDICT_BEFORE"] == "healthy"
+    assert healed["FLOWDIAG_VERDICT"] == "healthy" and healed["FLOWDIAG_NEW"] == ""
+    assert "FLOWDIAG_COLLECT_TOKEN" not in sick
+    # Nothing out of a log: codes, words and numbers.
+    assert all(re.fullmatch(r"[A-Za-z0-9 -]*", value) for value in sick.values())
+    shown = capfd.readouterr()
+    assert "loud" in shown.err and "loud" not in shown.out
+    assert len(lines_of(shown.out)) == 4
+
+
+@pytest.mark.parametrize(
+    "words, warning",
+    [
+        (["sh", "-c", "exit 7"], "ended with 7"),
+        (["sh", "-c", "cat >/dev/null; sleep 60 & sleep 60"], "was killed after 0.5 s"),
+        (["true"], ""),
+        (["/"], "--exec: /: "),
+    ],
+)
+def test_a_command_that_fails_is_a_warning(
+    words: list[str], warning: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    begun = time.monotonic()
+    report = reports.many(400)
+    hook.run(words, report, changes(None, report), number=1, before=None, timeout_s=0.5)
+    told = capfd.readouterr().err
+    assert warning in told and bool(told) is bool(warning)
+    assert time.monotonic() - begun < 10
+
+
+# -- the process ---------------------------------------------------------------------------------
+
+
+@pytest.mark.full
+@pytest.mark.command
+@pytest.mark.parametrize("more", [[], ["--every", "10m", "--times", "2"]], ids=["once", "rounds"])
+def test_ctrl_c_leaves_a_folder_that_is_good(more: list[str], tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    kept = tmp_path / "kept"
+    with serving(RecordedFlink()) as server:
+        command = [sys.executable, "-m", "flowdiag", "diagnose", server.url, "--for", "5m"]
+        with subprocess.Popen(
+            [*command, "--keep", str(kept), *more],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+        ) as process:
+            end = time.monotonic() + 60
+            while not list(kept.glob("*/*/tick-*")) and time.monotonic() < end:
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "")
+    assert list((tmp_path / "tmp").iterdir()) == []
+    read = [source for source in discover([str(kept)]).sources if source.kind == "rest"]
+    assert read
+    for source in read:
+        assert json.loads(Path(source.path).read_bytes())["schema"] == "flowdiag.collected/1"
+
+
+@pytest.mark.full
+@pytest.mark.command
+def test_a_recorded_cluster_is_diagnosed_in_rounds_by_one_session(tmp_path: Path) -> None:
+    with serving(RecordedFlink()) as server:
+        command = [sys.executable, "-m", "flowdiag", server.url, "--every", "10s", "--for", "3s"]
+        done = subprocess.run(
+            [*command, "--times", "3", "--format", "json"],
+            check=False,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+        )
+    said = lines_of(done.stdout)
+    assert [this["round"] for this in said] == [1, 2, 3] and done.returncode == said[-1][
+        "exit_code"
+    ]
+    assert all(this["report"]["summary"]["assessed"] for this in said)
+    first = said[0]["report"]["summary"]["culprits"][0]["subject"]
+    assert (first["task"], first["subtask_index"]) == ("enrich", 0)
+    assert said[1]["changes"] == [] or said[2]["changes"] == []
+    assert list(tmp_path.iterdir()) == []
