@@ -41,7 +41,7 @@ Own = Mapping[str, tuple[Any, Any]]
 Meaning = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """What a command's own options mean: fields of `analyses.options.Options`."""
 
-Inputs = Callable[["Progress"], "tuple[Discovery, frozenset[str]]"]
+Inputs = Callable[[Callable[[str], None]], "tuple[Discovery, frozenset[str]]"]
 """Finds what there is to be read, and whose it is: flink, spark."""
 
 Run = Callable[[str, "Settings", Mapping[str, Any], "SparkStarter | None"], int]

@@ -7,7 +7,7 @@ Spark session serves all of them; what a round leaves behind is removed before t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -108,7 +108,7 @@ class _Inputs:
     servers: Servers
     strict: bool
 
-    def __call__(self, progress: Progress) -> tuple[Discovery, frozenset[str]]:
+    def __call__(self, progress: Callable[[str], None]) -> tuple[Discovery, frozenset[str]]:
         """`diagnosing.Inputs`."""
         found = self.servers.collect(progress, self.plan.doubtful)
         others = [*self.plan.others, *found.paths]
@@ -258,11 +258,11 @@ class _Watching:
 
     def _write_changes(self, this: Round) -> None:
         from flowdiag.cli.output import page_here
-        from flowdiag.cli.settings import Color
+        from flowdiag.cli.settings import When
         from flowdiag.cli.views.changes import changes_text
 
         settings = self.settings
-        color = Color.NEVER if settings.no_color else settings.color
+        color = When.NEVER if settings.no_color else settings.color
         page = replace(page_here(color), zone=settings.show_tz)
         write_out(changes_text(this, page))
 
