@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from flowdiag.parsers.errors import FlowdiagError
+
 
 def warm(
     force: Annotated[
@@ -39,32 +41,33 @@ def warm(
     Without options: starts Spark once and keeps what Java loaded for it, about 170 MB in the user's
     cache folder. With --stay: leaves Java itself behind, and the commands that follow join it.
     """
-    from flowdiag.analyses.say import size
-    from flowdiag.cli.console import Progress
-    from flowdiag.cli.spark import staying
-    from flowdiag.cli.spark import warm as archive
-    from flowdiag.parsers.errors import FlowdiagError
-
     asked = {"--force": force, "--remove": remove, "--stay": stay is not None}
     asked |= {"--status": status, "--stop": stop}
     given = [name for name, wanted in asked.items() if wanted]
     if len(given) > 1:
         raise FlowdiagError(f"{given[0]} and {given[1]} do not go together")
-    if stay is not None:
-        with Progress() as progress:
-            progress("starting Java, and warming it up")
-            told = staying.stay(stay)
-        typer.echo(told)
-        return 0
-    if status or stop:
-        typer.echo(staying.stopped() if stop else "\n".join(staying.status()))
-        return 0
+    typer.echo(_done(force=force, remove=remove, stay=stay, status=status, stop=stop))
+    return 0
+
+
+def _done(*, force: bool, remove: bool, stay: str | None, status: bool, stop: bool) -> str:
+    """Do it, and say so."""
+    from flowdiag.analyses.say import size
+    from flowdiag.cli.console import Progress
+    from flowdiag.cli.spark import staying
+    from flowdiag.cli.spark import warm as archive
+
+    if status:
+        return "\n".join(staying.status())
+    if stop:
+        return staying.stopped()
     if remove:
-        typer.echo(f"removed {size(archive.remove())}")
-        return 0
+        return f"removed {size(archive.remove())}"
     with Progress() as progress:
+        if stay is not None:
+            progress("starting Java, and warming it up")
+            return staying.stay(stay)
         progress("making the archive, about half a minute")
         made = archive.warm(force=force)
     state = f"made in {made.seconds:.0f} s" if made.built else "there already"
-    typer.echo(f"{made.path} ({size(made.size_bytes)}, {state})")
-    return 0
+    return f"{made.path} ({size(made.size_bytes)}, {state})"

@@ -46,6 +46,9 @@ class NoSpark:
 
     def session(self) -> None: ...
 
+    def leave_kept(self) -> bool:
+        return False
+
     def explaining(self) -> nullcontext[None]:
         return nullcontext()
 

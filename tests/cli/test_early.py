@@ -43,7 +43,7 @@ class Begun:
         self.name = name
 
     @classmethod
-    def begin(cls, *, master: str | None, heap_bytes: int | None) -> Begun:
+    def begin(cls, *, master: str | None, **how: object) -> Begun:
         cls.log.append(f"begin {master}")
         return cls(str(master))
 

@@ -34,5 +34,6 @@ def test_a_folder_without_files_is_named(
     monkeypatch.setattr(SparkStarter, "begin", lambda **how: NoSpark())
     assert main([command, str(tmp_path), "--format", "json"]) == ExitCode.NOT_ASSESSED
     report: dict[str, Any] = msgspec.json.decode(capsys.readouterr().out)
-    assert [note["message"] for note in report["warnings"]] == [f"{tmp_path}: no files in it"]
+    (warning,) = report["warnings"]
+    assert (warning["source"], warning["text"]) == (str(tmp_path), "no files in it")
     assert not report["summary"]["assessed"]
