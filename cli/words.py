@@ -108,7 +108,7 @@ def quantity(value: float | str | None, unit: str | None) -> str:
     return f"{say.number(value)} {singular(unit) if value == 1 else unit}"
 
 
-_UNITS: Final = {"taskmanagers": "TaskManagers"}  # by their names in thresholds
+_UNITS: Final = {"taskmanagers": "TaskManagers", "percent": "%"}  # by their names in thresholds
 
 
 def singular(unit: str) -> str:

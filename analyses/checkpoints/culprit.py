@@ -276,4 +276,4 @@ def _what_would_tell(case: Case) -> tuple[str, str]:
             "DEBUG for org.apache.flink.streaming.runtime.tasks and "
             "org.apache.flink.runtime.checkpoint"
         )
-    return reason, " or ".join(wanted)
+    return reason, f"give {' or '.join(wanted)}"

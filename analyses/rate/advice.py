@@ -140,7 +140,7 @@ def _words(outcome: Outcome) -> str:
     delay = say.duration(outcome.delay_ms)
     text = f"{outcome.steady_per_s:.0f} records/s with a total delay of {delay}"
     if outcome.queued > 2:
-        return f"{text}, {outcome.queued} batches waiting after {BATCHES}"
+        return f"{text}, {outcome.queued} batches waiting after {BATCHES} batches"
     if outcome.settling_ms:
         return f"{text}, settled after {say.duration(outcome.settling_ms)}"
     return text

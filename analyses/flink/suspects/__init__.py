@@ -18,7 +18,8 @@ each cause means and what to do about it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -314,7 +315,30 @@ def _why(case: Case, suspect: Suspect, pro: Sequence[Accusation], reason: str | 
         subject = subject_of(case, suspect)
         if subject.taskmanager or subject.host:
             name += f" on {say.place(subject.taskmanager, subject.host)}"
-    return f"{name}: {', '.join(dict.fromkeys(told[:3]))}"
+    return f"{name}: {', '.join(_each_once(dict.fromkeys(told[:3])))}"
+
+
+_AS_WELL: Final = ", upstream in time"
+_BUSY: Final = re.compile(r"busy \d+ % ")
+
+
+def _each_once(told: Iterable[str]) -> Iterator[str]:
+    """The parts of a sentence, without what the part before or behind says as well.
+
+    >>> list(_each_once(["late in 3, upstream in time", "missing in 3, upstream in time"]))
+    ['late in 3', 'missing in 3, upstream in time']
+    >>> list(_each_once(["busy 98 % while upstream waits", "busy 98 % among idle siblings"]))
+    ['busy 98 % while upstream waits', 'among idle siblings']
+    """
+    parts = [*told]
+    for number, part in enumerate(parts):
+        before, behind = parts[:number], parts[number + 1 :]
+        if part.endswith(_AS_WELL) and any(other.endswith(_AS_WELL) for other in behind):
+            part = part.removesuffix(_AS_WELL)
+        busy = _BUSY.match(part)
+        if busy and before and before[-1].startswith(busy[0]):
+            part = part.removeprefix(busy[0])
+        yield part
 
 
 _UNITS: Final = {

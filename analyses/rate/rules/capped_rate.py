@@ -12,7 +12,7 @@ could take more.
 
 How it decides
 --------------
-At least `share` of the late batches hold `full` of limit times interval or more, and the delay does
+At least `share` of the latest batches hold `full` of limit times interval or more, and the delay does
 not grow.
 
 What to do
@@ -59,7 +59,7 @@ _OPTIONS: Final = {"max-rate": pid.MAX_RATE, "max-per-partition": pid.MAX_PER_PA
 class Capped(Limits):
     """What RT204 compares with."""
 
-    share: float = limit(present.NARROW, "share", "of the late batches, filled up")
+    share: float = limit(present.NARROW, "share", "of the latest batches, filled up")
     full: float = limit(present.AT_LIMIT, "share", "of limit times interval: blocks are not exact")
 
 
@@ -86,7 +86,7 @@ def _finding(assessed: Assessed, state: StreamState, cap: present.Cap, limits: C
     return of_option(
         assessed,
         option,
-        title=f"{say.percent(cap.share)} of the late batches are filled up to {option} = {cap.per_s:g}, while "
+        title=f"{say.percent(cap.share)} of the latest batches are filled up to {option} = {cap.per_s:g}, while "
         f"processing takes {use} of the interval",
         why=f"{option} = {cap.per_s:g} lets through less than comes in",
         cause="max-rate",
@@ -117,7 +117,7 @@ def _raise(assessed: Assessed, state: StreamState, cap: present.Cap) -> Action:
     if wanted and cap.kind == "max-rate" and line is not None:
         model = " " + what_if(assessed, state, max_rate=round(wanted) * streams)
     return Action(
-        text=f"Raise the limit, or leave it to back pressure.{model}",
+        text=f"Raise the limit, or leave it to back pressure{'.' if model else ''}{model}",
         option=option,
         current=setting(app, option),
         proposed=write(option, wanted) if wanted else None,

@@ -32,6 +32,7 @@ Functions that fail on purpose, for example to have a batch tried again elsewher
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from flowdiag.analyses.causes import CAUSE_OF_CLASS, cause_of_class
 from flowdiag.analyses.rate.facts import Output
@@ -86,6 +87,13 @@ def judge(assessed: Assessed, limits: Failing) -> Iterator[Finding | Inconclusiv
         yield _told(assessed, pasted)
 
 
+def _most_told(errors: Iterable[str]) -> str:
+    """The error that most failures have; what Py4J says, of a trace that was cut, only if nobody says more."""
+    told = [*errors]
+    causes = [error for error in told if not error.startswith("py4j.")]
+    return Counter(causes or told).most_common(1)[0][0]
+
+
 def _finding(assessed: Assessed, failed: tuple[Batch, ...], limits: Failing) -> Finding:
     app, done = assessed.app, assessed.app.completed
     numbers = {b.time_ms for b in failed}
@@ -98,7 +106,7 @@ def _finding(assessed: Assessed, failed: tuple[Batch, ...], limits: Failing) -> 
     fatal = (
         state is State.ONGOING and len(failed) > 1 and (share >= limits.failed_share or at_the_end)
     )
-    error = say.shorten(Counter(error_of(reason) for reason in reasons).most_common(1)[0][0], 200)
+    error = say.shorten(_most_told(map(error_of, reasons)), 200)
     faster = (
         "A failed batch ends early, so that the rate estimator takes the job for faster than it is."
     )

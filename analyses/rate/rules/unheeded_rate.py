@@ -11,7 +11,7 @@ The estimator believes that it acts and does not: the delay grows as without it.
 
 How it decides
 --------------
-In an overloaded application with back pressure: at least `share` of the late batches hold more than
+In an overloaded application with back pressure: at least `share` of the latest batches hold more than
 `ratio` times what the replayed rate permits in their interval, a second of burst included. Only
 `Receiver.store(record)` passes the limiter; `store(iterator)` and the like do not. Or every batch
 counts zero records while it takes time: file streams never count, and an estimator without records
@@ -60,7 +60,7 @@ class Unheeded(Limits):
     """What RT206 compares with."""
 
     ratio: float = limit(2.0, "ratio", "a late batch may hold two intervals' worth, not more")
-    share: float = limit(present.MOSTLY, "share", "of the late batches")
+    share: float = limit(present.MOSTLY, "share", "of the latest batches")
 
 
 def judge(assessed: Assessed, limits: Unheeded) -> Iterator[Finding | Inconclusive]:

@@ -34,6 +34,7 @@ from typing import Final
 
 from flowdiag.analyses.causes import CAUSE_OF_FAILURE
 from flowdiag.analyses.finding import Inconclusive
+from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.flink.silences import told_until
 from flowdiag.analyses.startup.kit import (
     STEP_WORDS,
@@ -183,7 +184,7 @@ def _why(last: Start) -> str | None:
     """What the start followed, which is all that is known of why it does not run."""
     if last.trigger is None:
         return None
-    said = say.shorten((last.cause or "").split("\n", 1)[0], 100)
+    said = say.shorten(without_package((last.cause or "").split("\n", 1)[0]), 100)
     return "the run before it failed" + (f": {said}" if said else "")
 
 

@@ -135,7 +135,7 @@ def _dead(facts: StartupFacts, dead: list[Worker], *, running: bool) -> Finding:
         last.host,
         ongoing=not running,
         title=f"{say.plural(len(dead), 'worker')} ended before registering: {said}",
-        why=f"{last.name}: {said}",
+        why=said if last.name in said else f"{last.name}: {said}",
         cause="worker-failed",
         rank=Rank.ROOT_CAUSE,
         first_us=dead[0].ended_us,
