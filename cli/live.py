@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from flowdiag.parsers.cleanup import remove_folder
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.live.client import Client
-from flowdiag.parsers.live.detect import FLINK, PROMETHEUS, Server, detect
+from flowdiag.parsers.live.detect import FLINK, PROMETHEUS, NoServer, Server, detect
 from flowdiag.parsers.live.folder import Folder
 from flowdiag.parsers.remarks import Kind, Remark
 from flowdiag.parsers.sources.collected import MANIFEST
@@ -168,7 +168,7 @@ class Servers:
         try:
             return await detect(url, self._wishes.access)
         except FlowdiagError as trouble:
-            if url in self._doubtful:
+            if url in self._doubtful and isinstance(trouble, NoServer):
                 found.paths.append(url)
             else:
                 found.errors.append(trouble)

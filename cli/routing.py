@@ -13,7 +13,10 @@ from flowdiag.analyses.topics import EVERYTHING
 _PORTS: Final = {"8081": "flink", "9090": "prometheus", "4040": "spark", "4041": "spark"}
 _SERVER: Final = re.compile(r"https?://([^/?#]*?)(?::(\d+))?(/[^?#]*)?(?:[?#].*)?", re.IGNORECASE)
 # What a browser shows of their pages, and what they answer to requests; a file's path is none of these.
-_PAGES: Final = re.compile(r"/*(?:(?:proxy/[^/]+|history|jobs|api/v1|graph|overview)(?:/.*)?)?/*")
+_PAGES: Final = re.compile(
+    r"/*(?:(?:proxy/[^/]+|history|jobs|api/v1|graph|overview|streaming|StreamingQuery|stages|executors|query"
+    r"|targets)(?:/.*)?)?/*"
+)
 
 _FILE: Final = re.compile(r"[*?\[]|\.[A-Za-z0-9]{1,6}$")
 

@@ -280,7 +280,7 @@ class Client:
         async def ask() -> int:
             size = 0
             # Nobody knows how long it is: every piece has its time-out, and all have a limit.
-            async with self._answer(path, "") as response:
+            async with self._answer(path, "", accept="*/*") as response:
                 if response.status_code >= 300:
                     content = await self._content(path, response)
                     raise self._refusal(path, response, content)
@@ -327,13 +327,15 @@ class Client:
         return self._judge(path, query, response, content)
 
     @asynccontextmanager
-    async def _answer(self, path: str, query: str) -> AsyncIterator[httpx.Response]:
+    async def _answer(
+        self, path: str, query: str, accept: str = "application/json"
+    ) -> AsyncIterator[httpx.Response]:
         """The answer to one request behind all redirects, its body yet to be read."""
         import httpx
 
         url = self.base + path + (f"?{query}" if query else "")
         try:
-            request = self._client.build_request("GET", url)
+            request = self._client.build_request("GET", url, headers={"Accept": accept})
             asked = request.url
             for hop in range(MAX_REDIRECTS + 1):
                 self.requests += 1
@@ -509,7 +511,6 @@ def _client(access: Access, user: str | None, password: str | None) -> httpx.Asy
 
     headers = {
         "User-Agent": "flowdiag",
-        "Accept": "application/json",
         "Accept-Encoding": "gzip",
     }
     authentication: httpx.Auth | None = None

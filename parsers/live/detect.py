@@ -29,6 +29,10 @@ _QUESTIONS: Final = {
 }
 
 
+class NoServer(FlowdiagError):
+    """Somebody answers, but none of those that are known: what is there may be a file."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
     """Who answers.
@@ -50,7 +54,8 @@ async def detect(url: str, access: Access) -> Server:
     """Find out who answers at a URL, or above it.
 
     Raises:
-        FlowdiagError: nobody does, or none of those that are known; with a hint.
+        NoServer: none of those that are known does.
+        FlowdiagError: nobody does, or it refuses; with a hint.
     """
     given = base_of(url)[0]
     refused: RequestFailed | None = None
@@ -64,7 +69,7 @@ async def detect(url: str, access: Access) -> Server:
         refused = refused or trouble
     if refused is not None:
         raise FlowdiagError(f"{given}: {refused.why}", hint=hint_for(refused))
-    raise FlowdiagError(
+    raise NoServer(
         f"{given}: answers, but as none of Flink, Spark and Prometheus does",
         hint="give the address of the JobManager's web UI (8081), a Spark driver's (4040), a Spark"
         " History Server's (18080), or of Prometheus (9090)",

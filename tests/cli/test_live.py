@@ -257,6 +257,9 @@ def test_a_folder_behind_a_url_may_be_a_file(
     with serving(lambda path, query: NOT_FOUND) as server:
         assert main(["diagnose", f"{server.url}/logs/today"]) == 2
         assert main(["diagnose", f"{server.url}/logs/jobmanager.log"]) == 2
+    capsys.readouterr()
+    assert main(["diagnose", "http://127.0.0.1:1/logs/today"]) == 2
+    assert "nobody listens there" in err_of(capsys)
     assert found == [[f"{server.url}/logs/today"], [f"{server.url}/logs/jobmanager.log"]]
 
 
@@ -283,6 +286,13 @@ def test_a_history_server_hands_out_event_logs(
 
     with serving(respond) as server:
         assert main(["diagnose", f"{server.url}/history/local-5/jobs/"]) == 0
+        accepted = {
+            path: headers["Accept"]
+            for path, headers in zip(server.paths(), server.headers, strict=True)
+        }
+        # What is no JSON is refused to those who take nothing else.
+        assert accepted["/api/v1/applications/local-5/logs"] == "*/*"
+        assert accepted["/api/v1/applications"] == "application/json"
         asked = [path for path in server.paths() if path.endswith("/logs")]
         assert asked == [f"/api/v1/applications/local-{n}/logs" for n in (5, 4, 3)]
         assert "only the latest 3 of 5 applications; --job names others" in err_of(capsys)
