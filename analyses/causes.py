@@ -100,7 +100,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "container-killed": ("out-of-memory", ("more", "spark-overhead")),
     "memory-full": ("out-of-memory", ("more", "spark-heap")),
     "network-buffers": ("insufficient-network-buffers", ("count",)),
-    "not-enough-slots": ("not-enough-slots", ("more-slots",)),
+    "not-enough-slots": ("not-enough-slots", ("more-slots", "slots")),
     "jobmanager-lost": ("jobmanager-lost", ("pause",)),
     "leadership-lost": ("leadership-lost", ()),
     "taskmanager-lost": ("taskmanager-lost", ()),
@@ -1443,9 +1443,10 @@ CAUSES: Final[dict[str, Cause]] = {
         explanation="It is dropped without an answer; whoever waits for one runs into a time-out.",
         remedies={
             "larger": Remedy(
-                text="Raise the frame size, the same on all processes and on clients: flowdiag startup says "
-                "to what",
-                command="startup",
+                text="Raise the frame size above what the message needs, the same on all processes and on "
+                "clients",
+                option="frame-size",
+                measure="the size of the largest message",
                 restart_needed=True,
             ),
             "smaller": Remedy(
