@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import KNOWN_SIBLINGS, PRESSED, Load, unseen_end
 from flowdiag.analyses.queues.kit import (
     WAITING,
@@ -45,6 +46,7 @@ from flowdiag.analyses.queues.kit import (
     Rule,
     Severity,
     State,
+    awaits_barrier,
     ends,
     find_spells,
     limit,
@@ -176,12 +178,26 @@ def _without_end(
     near = any(abs(first - start) <= near_us for start in job.starts_us)
     if not ongoing and (few or near or len(windows) <= limits.isolated * len(job.windows)):
         return
+    if holding := awaits_barrier(job, windows):
+        yield _held_back(job, holding)
+        return
     unclear = _unclear(job, windows, few=few)
     if unclear is None:
         state = State.ONGOING if ongoing else State.RECOVERED
         yield _finding(job, first, last, state, _NOT_FOUND)
     elif ongoing or linked(job):
         yield unclear
+
+
+def _held_back(job: JobQueues, holding: tuple[SubtaskKey, ...]) -> Inconclusive:
+    """Sources that wait since the barriers of others do not come: no back pressure."""
+    names = say.listed((name_of(job, key) for key in holding[:3]), " and ")
+    return Inconclusive(
+        reason=f"sources wait while nobody downstream works: the barriers of {names} do not come, and what "
+        "was sent behind the others' is not read",
+        remedy="flowdiag checkpoints tells who holds the checkpoints up; a thread dump of its TaskManager why",
+        job=job.job.key,
+    )
 
 
 def _unclear(job: JobQueues, windows: list[int], *, few: bool) -> Inconclusive | None:
