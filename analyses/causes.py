@@ -1495,6 +1495,12 @@ CAUSES: Final[dict[str, Cause]] = {
                 only_for="flink",
                 text="Look at the JobManager's garbage collection and load at that time",
             ),
+            "survive": Remedy(
+                only_for="flink",
+                text="Find out why its process ended (its .out file, the container's exit code, the node), and "
+                "let it recover its jobs: high availability with ZooKeeper or Kubernetes",
+                verify="after a restart the job has the same id, and continues from its last checkpoint",
+            ),
         },
     ),
     "no-container": Cause(

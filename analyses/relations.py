@@ -29,6 +29,7 @@ class Relation:
     Args:
         causes: words of `causes.CAUSES`, any of which a finding convicts of to explain others.
         rules: codes of rules whose findings explain, whatever their cause; with `causes`: only these rules.
+        without: causes that a finding of these rules must not convict of to explain others.
         explain: codes of the rules whose findings are explained.
         same_cause: only where both convict of the same cause, or the explained one of none.
         shared: what both have in common.
@@ -39,6 +40,7 @@ class Relation:
 
     causes: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     explain: tuple[str, ...]
     same_cause: bool = False
     shared: Shared = Shared.JOB
@@ -123,7 +125,16 @@ RELATIONS: Final = (
         source="CheckpointCoordinator completes a checkpoint with the last acknowledgement; flink.md 1.1, 1.2",
     ),
     Relation(
+        # A snapshot that fails is declined at once, and lets no checkpoint expire.
+        rules=("CP301",),
+        causes=("snapshot-exception",),
+        explain=("CP103", "CP106", "CP107"),
+        says="a checkpoint in flight fails with the task",
+        source="CheckpointFailureManager and the failed task's decline; flink.md 1.4, 1.5",
+    ),
+    Relation(
         rules=("CP301", "CP302", "CP303", "CP308", "CP310", "MM301"),
+        without=("snapshot-exception",),
         explain=("CP101", "CP103", "CP106", "CP107"),
         says="a checkpoint in flight fails with the task",
         source="CheckpointFailureManager and the failed task's decline; flink.md 1.4, 1.5",
