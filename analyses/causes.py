@@ -100,7 +100,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "container-killed": ("out-of-memory", ("more", "spark-overhead")),
     "memory-full": ("out-of-memory", ("more", "spark-heap")),
     "network-buffers": ("insufficient-network-buffers", ("count",)),
-    "not-enough-slots": ("not-enough-slots", ("more-slots",)),
+    "not-enough-slots": ("not-enough-slots", ("more-slots", "slots")),
     "jobmanager-lost": ("jobmanager-lost", ("pause",)),
     "leadership-lost": ("leadership-lost", ()),
     "taskmanager-lost": ("taskmanager-lost", ()),
@@ -1448,9 +1448,10 @@ CAUSES: Final[dict[str, Cause]] = {
         explanation="It is dropped without an answer; whoever waits for one runs into a time-out.",
         remedies={
             "larger": Remedy(
-                text="Raise the frame size, the same on all processes and on clients: flowdiag startup says "
-                "to what",
-                command="startup",
+                text="Raise the frame size above what the message needs, the same on all processes and on "
+                "clients",
+                option="frame-size",
+                measure="the size of the largest message",
                 restart_needed=True,
             ),
             "smaller": Remedy(
@@ -1498,6 +1499,12 @@ CAUSES: Final[dict[str, Cause]] = {
             "pause": Remedy(
                 only_for="flink",
                 text="Look at the JobManager's garbage collection and load at that time",
+            ),
+            "survive": Remedy(
+                only_for="flink",
+                text="Find out why its process ended (its .out file, the container's exit code, the node), and "
+                "let it recover its jobs: high availability with ZooKeeper or Kubernetes",
+                verify="after a restart the job has the same id, and continues from its last checkpoint",
             ),
         },
     ),

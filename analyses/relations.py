@@ -30,6 +30,7 @@ class Relation:
         name: of the relation, kebab-case, for programs; rows that say the same have the same.
         causes: words of `causes.CAUSES`, any of which a finding convicts of to explain others.
         rules: codes of rules whose findings explain, whatever their cause; with `causes`: only these rules.
+        without: causes that a finding of these rules must not convict of to explain others.
         explain: codes of the rules whose findings are explained.
         same_cause: only where both convict of the same cause, or the explained one of none.
         shared: what both have in common.
@@ -41,6 +42,7 @@ class Relation:
     name: str
     causes: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     explain: tuple[str, ...]
     same_cause: bool = False
     shared: Shared = Shared.JOB
@@ -133,7 +135,17 @@ RELATIONS: Final = (
     ),
     Relation(
         name="checkpoint-lost",
+        # A snapshot that fails is declined at once, and lets no checkpoint expire.
+        rules=("CP301",),
+        causes=("snapshot-exception",),
+        explain=("CP103", "CP106", "CP107"),
+        says="a checkpoint in flight fails with the task",
+        source="CheckpointFailureManager and the failed task's decline; flink.md 1.4, 1.5",
+    ),
+    Relation(
+        name="checkpoint-lost",
         rules=("CP301", "CP302", "CP303", "CP308", "CP310", "MM301"),
+        without=("snapshot-exception",),
         explain=("CP101", "CP103", "CP106", "CP107"),
         says="a checkpoint in flight fails with the task",
         source="CheckpointFailureManager and the failed task's decline; flink.md 1.4, 1.5",

@@ -100,6 +100,11 @@ class Story:
         return max((finding.severity for _, finding in self.pairs), key=lambda each: each.weight)
 
     @property
+    def checkpoints(self) -> int:
+        """How many checkpoints it cost, as far as a finding counts them."""
+        return max((x.count or 0 for o, x in self.pairs if o.code in _COUNT_CHECKPOINTS), default=0)
+
+    @property
     def first_us(self) -> int | None:
         """When the first of its findings was first seen."""
         times = (x.first_us for _, x in self.pairs if x.first_us is not None)
@@ -110,6 +115,10 @@ class Story:
         """When the last of its findings was last seen."""
         times = (x.last_us for _, x in self.pairs if x.last_us is not None)
         return max(times, default=None)
+
+
+_COUNT_CHECKPOINTS: Final = frozenset({"CP101", "CP103", "CP201"})
+"""Rules whose findings count the checkpoints that did not complete."""
 
 
 def tell(
@@ -150,7 +159,25 @@ def tell(
         )
         for root in sorted(set(roots.values()))
     ]
-    return tuple(sorted(stories, key=lambda story: _place(story, order)))
+    return _most_harm_first(sorted(stories, key=lambda story: _place(story, order)), order)
+
+
+def _most_harm_first(stories: Sequence[Story], order: Callable[[Pair], Any]) -> tuple[Story, ...]:
+    """Of stories that last and are as bad, about the same job: those that cost more checkpoints before others.
+
+    They share the places that they have; stories that cost none keep theirs.
+    """
+    groups: defaultdict[Any, list[int]] = defaultdict(list)
+    for place, story in enumerate(stories):
+        job = story.root[1].job
+        if job is not None and story.checkpoints and story.state is State.ONGOING:
+            groups[job, story.severity, _place(story, order)[0]].append(place)
+    result = [*stories]
+    for places in groups.values():
+        ranked = sorted((stories[place] for place in places), key=lambda s: -s.checkpoints)
+        for place, story in zip(places, ranked, strict=True):
+            result[place] = story
+    return tuple(result)
 
 
 def _place(story: Story, order: Callable[[Pair], Any]) -> Any:
@@ -208,6 +235,8 @@ def _fits(relation: Relation, by: Pair, finding: Finding) -> bool:
     if relation.rules and outcome.code not in relation.rules:
         return False
     if relation.causes and cause.cause not in relation.causes:
+        return False
+    if cause.cause in relation.without:
         return False
     if relation.same_cause and finding.cause not in (None, cause.cause):
         return False

@@ -7,8 +7,8 @@ Run from a checkout with the development extras:
     python -m benchmarks.pastes --show NAME  # prints the report of one paste
 
 The pastes and what a right answer says of each stand in `fixtures/pastes/*.toml`, the dresses in
-`tests/parsers/traces.py`. Each goes the way of `flowdiag PATH`: the command that the input itself chooses, its
-one flow, its exit code. Dresses that come to the same rows are judged once. Rows that Spark only hands on are
+`tests/parsers/traces.py`. Each goes the way of `flowdiag PATH`, which is `flowdiag diagnose`: all topics of whose
+exception it is, one report, its exit code. Dresses that come to the same rows are judged once. Rows that Spark only hands on are
 assembled without it (`tests/unmeasured.py`; a test holds both against each other), unless `--spark` is given.
 With `--measured FOLDER` what Spark measures is kept there from run to run.
 """
@@ -24,18 +24,18 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.diagnosis import Measured, judged, look, measure
 from flowdiag.analyses.options import Options
-from flowdiag.analyses.report.fitting import fits
+from flowdiag.analyses.report.fitting import engines_of
 from flowdiag.analyses.report.wire import Finding, Report
-from flowdiag.analyses.topics import ENGINES, topic
+from flowdiag.analyses.topics import EVERYTHING, names_of, topic
 from flowdiag.cli.exit_codes import exit_code
 from flowdiag.cli.settings import Settings
-from flowdiag.parsers.sources.discover import Discovery, discover, of_engine
+from flowdiag.parsers.sources.discover import Discovery, discover
 from flowdiag.parsers.split import Split, parse_split
 from tests.parsers.traces import CUT, DRESSES, HEADED
 from tests.unmeasured import measured as measured_alone
@@ -139,29 +139,30 @@ class Judged:
         text = dressed(paste, dress)
         if text is None:
             return None
-        found, chosen = self.inputs(text)
-        if chosen is None:
-            return Answer(verdict="inconclusive", why="no command fits")
-        report = self.report(found, chosen)
-        return None if report is None else judge(paste, chosen, report, cut=dress in CUT)
+        report = self.report(self.inputs(text))
+        return (
+            None
+            if report is None
+            else judge(paste, report, cut=dress in CUT, headed=dress in HEADED[paste.engine])
+        )
 
-    def inputs(self, text: str) -> tuple[Discovery, str | None]:
-        """A file with the text, and the command that it chooses."""
+    def inputs(self, text: str) -> Discovery:
+        """A file with the text, as `flowdiag diagnose` takes it."""
         path = self._folder / "paste"
         path.write_bytes(text.encode())
         found = discover([str(path)])
-        ranked = fits(found.sources)
-        return found, ranked[0].topic if ranked else None
+        return replace(found, sources=engines_of(found.sources)[0])
 
-    def report(self, found: Discovery, chosen: str) -> Report | None:
-        """The report of a command on these inputs; None only without Spark."""
-        wanted = of_engine(found, ENGINES[chosen])
-        key = hashlib.sha256(f"{chosen} {signature(wanted)}".encode()).hexdigest()
+    def report(self, found: Discovery) -> Report | None:
+        """The report on these inputs; None only without Spark."""
+        key = hashlib.sha256(signature(found).encode()).hexdigest()
         if key not in self._known:
-            topics, looked = (topic(chosen),), look((topic(chosen),), wanted, Options())
+            topics = tuple(map(topic, names_of(EVERYTHING, engines_of(found.sources)[1])))
+            options = Options(everything=True)
+            looked = look(topics, found, options)
             kept = None if self._measured is None else self._measured / key
             facts: Measured | None
-            facts = None if self._all else measured_alone(chosen, wanted)
+            facts = None if self._all else measured_alone([one.name for one in topics], found)
             if facts is not None:
                 pass
             elif self._session is None:
@@ -170,10 +171,10 @@ class Judged:
                 facts = pickle.loads(kept.read_bytes())
                 assert facts is not None
             else:
-                facts = measure(topics, looked, self._session)
+                facts = measure(topics, looked, self._session, options)
                 if kept is not None:
                     kept.write_bytes(pickle.dumps(facts))
-            self._known[key] = judged(topics, looked, facts)
+            self._known[key] = judged(topics, looked, facts, options)
         return self._known[key]
 
 
@@ -191,18 +192,16 @@ def signature(found: Discovery) -> str:
     return "\n".join(said)
 
 
-def judge(paste: Paste, chosen: str, report: Report, *, cut: bool = False) -> Answer:
+def judge(paste: Paste, report: Report, *, cut: bool = False, headed: bool = False) -> Answer:
     """Hold a report against what a right answer says.
 
     Args:
         paste: the exception.
-        chosen: the command that ran.
         report: what it said.
-        cut: whether the outermost exception, which names who, was left out.
+        cut: whether the outermost exception, which names who, and that nothing follows, was left out.
+        headed: whether a record above it says that the job or the query ended.
     """
     right = paste.right
-    if chosen not in right["command"]:
-        return Answer(verdict="wrong", why=f"flowdiag {chosen}")
     summary = report.summary
     if summary.verdict == "healthy" or exit_code(report, Settings()) == 0:
         return Answer(verdict="wrong", why="healthy")
@@ -213,6 +212,9 @@ def judge(paste: Paste, chosen: str, report: Report, *, cut: bool = False) -> An
         return Answer(
             verdict="inconclusive" if lacks else "wrong", why=f"cause {summary.cause or 'none'}"
         )
+    wanted = "failing" if headed else right.get("verdict", "failing")
+    if summary.verdict != wanted and not cut:
+        return Answer(verdict="wrong", why=f"{summary.verdict}, not {wanted}")
     return _details(paste, report, cut=cut)
 
 
@@ -260,9 +262,9 @@ def page(answered: Sequence[tuple[Paste, Mapping[str, Answer]]]) -> str:
         "# One pasted exception",
         "",
         "Generated by `python -m benchmarks.pastes --write` from the pastes under `fixtures/pastes`. Every failure",
-        "is given to `flowdiag PATH` in every dress in which people paste it. *Right* (✓): the command that fits,",
-        "the exit code, the cause, the subject that the text names, its numbers, the options that help. *Inconclusive*",
-        "(?): some of it is not said. *Wrong* (✗): another cause, subject or number, or healthy. –: the dress leaves",
+        "is given to `flowdiag PATH` in every dress in which people paste it. *Right* (✓): the verdict, the exit code,",
+        "the cause, the subject that the text names, its numbers, the options that help. *Inconclusive* (?): some of",
+        "it is not said. *Wrong* (✗): another verdict, cause, subject or number, or healthy. –: the dress leaves",
         "out the line that says it; ·: not tried in this table, since only Spark measures it.",
         "",
         f"**{sum(total.values())} answers: {told}.**",
@@ -346,9 +348,8 @@ def _show(asked: Judged, name: str, dress: str) -> None:
         text = dressed(paste, dress)
         if name not in paste.id or text is None:
             continue
-        found, chosen = asked.inputs(text)
-        print(f"===== {paste.id}: flowdiag {chosen}: {asked.answer(paste, dress)}")
-        report = asked.report(found, chosen) if chosen is not None else None
+        print(f"===== {paste.id}: {asked.answer(paste, dress)}")
+        report = asked.report(asked.inputs(text))
         if report is not None:
             print(table.render(report, Page(width=110)))
 

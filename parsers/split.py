@@ -23,6 +23,8 @@ from flowdiag.parsers.catalogue import Catalogue, load_catalogue
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink.prometheus import read_prometheus
 from flowdiag.parsers.flink.rest import read_document
+from flowdiag.parsers.flink.web_ui import TEXT_BYTES as TABLE_TEXT_BYTES
+from flowdiag.parsers.flink.web_ui import copied_rows, holds_table
 from flowdiag.parsers.lines.pastes import HEAD_BYTES, PASTE_BYTES, paste_rows
 from flowdiag.parsers.lines.reader import STRUCTURE, Reader
 from flowdiag.parsers.lines.records import Recogniser, open_record
@@ -185,6 +187,7 @@ def _read_log(stream: BinaryIO, task: _Task) -> Iterator[pa.RecordBatch]:
         if split.start == 0:
             _add_pasted(task, failed if split.end < 0 else None)
             _add_reports(task)
+            _add_tables(task)
         tally.error = stream_error(stream) or scanner.error
         reader.look_at_edges()
     finally:
@@ -252,6 +255,23 @@ def _add_reports(task: _Task) -> None:
         task.tally.candidates += 1
         task.tally.recognised += 1
         task.tally.saw(row["utc_us"])
+
+
+def _add_tables(task: _Task) -> None:
+    """Add the tables of Flink's web UI that somebody copied, alone or between other things."""
+    source = task.split.source
+    if source.engine == "spark" or not 0 <= source.size <= TABLE_TEXT_BYTES:
+        return
+    with open_source(source) as stream:
+        data = stream.read(TABLE_TEXT_BYTES)
+    if not holds_table(data):
+        return
+    for offset, row in copied_rows(data):
+        task.rows.add({**row, "source": source.index, "offset": offset})
+        task.tally.candidates += 1
+        task.tally.recognised += 1
+        if row.get("clock") is None:
+            task.tally.saw(row["local_us"])
 
 
 def _fails(text: bytes, source: Source) -> bool:

@@ -11,9 +11,9 @@ from benchmarks.pastes import PAGE, RIGHT, Judged, Paste, dressed, dresses, past
 from flowdiag.analyses.causes import CAUSE_OF_CLASS, CAUSE_OF_FAILURE, CAUSES
 from flowdiag.analyses.diagnosis import judged, look, measure
 from flowdiag.analyses.options import Options
-from flowdiag.analyses.topics import ENGINES, topic
+from flowdiag.analyses.report.fitting import engines_of
+from flowdiag.analyses.topics import EVERYTHING, names_of, topic
 from flowdiag.parsers.exceptions import classes
-from flowdiag.parsers.sources.discover import of_engine
 
 from .unmeasured import measured as measured_alone
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CORPUS = pastes()
-UNTOLD = {"flink: disk full", "flink: checkpoint's file is gone", "flink: restore failed"}
-"""Whose subtask stands between the first and the last exception: below a record only these are kept."""
 
 
 @pytest.mark.parametrize("paste", CORPUS, ids=lambda paste: paste.id)
@@ -33,7 +31,7 @@ def test_a_paste_is_understood(paste: Paste, tmp_path: Path) -> None:
     first = CORPUS.index(paste) % len(names)
     for dress in ("bare", names[first], names[(first + 11) % len(names)]):
         answer = asked.answer(paste, dress)
-        if answer is not None and not (paste.id in UNTOLD and dress == "below a record"):
+        if answer is not None:
             assert answer.verdict == RIGHT, f"{dress}: {answer.why}"
 
 
@@ -74,14 +72,13 @@ def test_without_spark_a_paste_says_the_same(
     paste = next(one for one in CORPUS if one.id == name)
     text = dressed(paste, dress)
     assert text is not None
-    found, chosen = Judged(tmp_path, None).inputs(text)
-    assert chosen is not None
-    topics, wanted = (topic(chosen),), of_engine(found, ENGINES[chosen])
-    looked = look(topics, wanted, Options())
-    alone = measured_alone(chosen, wanted)
+    found, options = Judged(tmp_path, None).inputs(text), Options(everything=True)
+    topics = tuple(map(topic, names_of(EVERYTHING, engines_of(found.sources)[1])))
+    looked = look(topics, found, options)
+    alone = measured_alone([one.name for one in topics], found)
     assert alone is not None
-    quick = judged(topics, looked, alone)
-    whole = judged(topics, looked, measure(topics, looked, lambda: spark))
+    quick = judged(topics, looked, alone, options)
+    whole = judged(topics, looked, measure(topics, looked, lambda: spark, options), options)
     assert quick.findings == whole.findings
     assert (quick.summary.verdict, quick.summary.cause) == (
         whole.summary.verdict,

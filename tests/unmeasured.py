@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -24,11 +25,11 @@ _SPARK: Final = frozenset({Event.SPARK_QUERY, Event.SPARK_INCIDENT, Event.SPARK_
 _NOT_MEASURED: Final = frozenset({Event.SPLIT, Event.MARKS})
 
 
-def measured(name: str, found: Discovery) -> Measured | None:
-    """What the topic's engine measures of the inputs; None where Spark does more than hand rows on.
+def measured(names: Sequence[str], found: Discovery) -> Measured | None:
+    """What an engine measures of the inputs; None where Spark does more than hand rows on.
 
     Args:
-        name: of the topic.
+        names: of the topics, all of one engine.
         found: the inputs, those of the other engine not read.
     """
     table = parse_on_driver(plan_splits([s for s in found.sources if s.kind != "not-read"]))
@@ -36,15 +37,18 @@ def measured(name: str, found: Discovery) -> Measured | None:
     for row in rows:
         row["fields"] = dict(row["fields"] or ())
         row["time_us"] = row["utc_us"] if row["utc_us"] is not None else row["local_us"]
-    if ENGINES[name] == "spark":
-        return _rate(name, rows)
+    if {ENGINES[name] for name in names} == {"spark"}:
+        return _rate(names[0], rows)
     if not {Event(row["event"]) for row in rows} <= set(INCIDENTS):
         return None
     handed = [_incident(row) for row in rows]
     common = assemble(handed, [], ())
-    one: Any = topic(name)  # of Flink
-    facts = one.facts(handed, [], common, (), one.aside((), Options()).said, Options())
-    return Measured(facts={name: facts}, processes=common.processes)
+    facts = {}
+    for name in names:
+        one: Any = topic(name)  # of Flink
+        aside = one.aside(found.sources, Options()).said
+        facts[name] = one.facts(handed, [], common, (), aside, Options())
+    return Measured(facts=facts, processes=common.processes)
 
 
 def _incident(row: dict[str, Any]) -> dict[str, Any]:

@@ -65,6 +65,8 @@ _FAILURES: Final = frozenset({"task-failure", "job-failing", "job-failure", "exc
 _GLOBAL: Final = "global-failure"
 # The job's exception begins with this when no restart follows.
 _GIVEN_UP: Final = "Recovery is suppressed by"
+# Nor does a job ever run that has no coordinator of checkpoints.
+_NEVER_RUNS: Final = "Failed to create checkpoint storage at checkpoint coordinator side"
 # The words of these stand in exceptions that only follow from others.
 _SAID_BETTER: Final = ("taskmanager-lost", "user-code", "storage")
 _RESOURCES: Final = frozenset(
@@ -394,7 +396,7 @@ def _crisis(
         recovered = True
     final = not recovered and any(
         (f.incident.kind == "job-failure" and f.incident.text.get("to_state", "FAILED") == "FAILED")
-        or (f.incident.kind == "exception" and _GIVEN_UP in f.incident.text.get("exception", ""))
+        or (f.incident.kind == "exception" and _ended(f.incident))
         for f in group
     )
     return Crisis(
@@ -407,6 +409,12 @@ def _crisis(
         down=not recovered
         and _heard_us(job, group[0].time_us, facts) >= DOWN_INTERVALS * _interval(job) * 1000,
     )
+
+
+def _ended(incident: Incident) -> bool:
+    """Whether an exception by itself says that its job does not run any more."""
+    said = incident.text.get("exception", "")
+    return _GIVEN_UP in said or _NEVER_RUNS in said
 
 
 def _heard_us(job: JobFacts, since_us: int, facts: ClusterFacts | None) -> int:

@@ -295,6 +295,22 @@ def by_task(loads: Loads) -> dict[str, list[Load]]:
     return dict(found)
 
 
+def holders(loads: Loads, topology: Topology) -> tuple[SubtaskKey, ...]:
+    """The subtasks of sources that do not wait, where others of them do and nobody behind them works.
+
+    With aligned checkpoints that is no slow consumer: those that wait have sent their barriers, and what
+    they send after these is not read until the barriers of their siblings come.
+    """
+    of_sources = [load for load in loads.values() if load.key.task in topology.sources]
+    behind = [load for load in loads.values() if load.key.task not in topology.sources]
+    measured = [load for load in behind if load.sampled and load.busy is not None]
+    if not measured or any(load.waits or (load.busy or 0.0) >= BUSY for load in behind):
+        return ()
+    if not any(load.waits and load.wait_measured for load in of_sources):
+        return ()
+    return tuple(load.key for load in of_sources if load.sampled and not load.waits)
+
+
 def roots(loads: Loads, topology: Topology) -> list[Root]:
     """The ends of back pressure, the most convincing first."""
     grouped = by_task(loads)

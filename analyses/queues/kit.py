@@ -38,6 +38,7 @@ from flowdiag.analyses.queues.judging import (
 )
 from flowdiag.analyses.queues.proof import GC_TIME, WAITING, strongest, told_in
 from flowdiag.analyses.queues.root import (
+    awaits_barrier,
     ends,
     find_spells,
     linked,
@@ -74,6 +75,7 @@ __all__ = [
     "Signal",
     "State",
     "SubtaskKey",
+    "awaits_barrier",
     "by_task",
     "cite",
     "ends",

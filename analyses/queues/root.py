@@ -17,7 +17,7 @@ from flowdiag.analyses.derived import once
 from flowdiag.analyses.finding import Confidence, State, Vote
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, all_spells, episodes, spells
-from flowdiag.analyses.flink.job import JobFacts, SubtaskLoad
+from flowdiag.analyses.flink.job import JobFacts, Status, SubtaskLoad
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import (
     COSTLY,
@@ -29,6 +29,7 @@ from flowdiag.analyses.flink.pressure import (
     busiest,
     by_task,
     cost_ratio,
+    holders,
     load_of,
     queue_ratio,
     read_loads,
@@ -54,6 +55,9 @@ FILLED: Final = 0.25
 """Of a queue's capacity, on average: a subtask that keeps up empties its input between two samples."""
 MOST_CHANCE_LATE: Final = 2
 """Checkpoints that a subtask may be late for by chance."""
+
+FEWEST_EXPIRED: Final = 2
+"""Checkpoints: one alone may have expired for anything."""
 
 Loads = dict[SubtaskKey, Load]
 
@@ -677,6 +681,21 @@ def fatal(job: JobQueues) -> bool:
     """Whether no checkpoint completes at the end, by the rules of `flowdiag checkpoints`."""
     series = [e for e in spells(episodes(job.job), job.job) if e.checkpoints]
     return bool(series) and j.fatal_at_end(job.job, series)
+
+
+def awaits_barrier(job: JobQueues, windows: Sequence[int]) -> tuple[SubtaskKey, ...]:
+    """The subtasks of sources whose barrier others wait for, in windows in which checkpoints expired.
+
+    That looks like back pressure, and nobody downstream is slow.
+    """
+    held = samples_in(job, windows)
+    firsts = [s.first_us for each in held.values() for s in each if s.first_us is not None]
+    lasts = [s.last_us for each in held.values() for s in each if s.last_us is not None]
+    failed = _failing(job.job, min(firsts, default=None), max(lasts, default=None)).checkpoints
+    expired = [one for one in failed if one.status is Status.EXPIRED]
+    if len(expired) < FEWEST_EXPIRED or j.unaligned(job.job, expired):
+        return ()
+    return holders(loads_in(job, windows), job.topology)
 
 
 def pressed_windows(job: JobQueues) -> list[int]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from flowdiag.parsers.catalogue import Recognised
+from flowdiag.parsers.exceptions import named_task
 from flowdiag.parsers.flink.metric_reports import MetricFolder
 from flowdiag.parsers.flink.statistics_dump import explode
 from flowdiag.parsers.lines import prefix
@@ -369,6 +370,8 @@ class Reader:
                 extra["exception"] = trace.second or trace.exception
         if trace.user_frame is not None:
             extra["user_frame"] = trace.user_frame
+        if row["event"] == Event.JOB_STATE and len(trace.chain) > 2:
+            extra |= _who(trace.chain)
         if extra:
             row["fields"] = {**(row.get("fields") or {}), **extra}
 
@@ -481,6 +484,17 @@ _STRUCTURE_LINE = re.compile(
 )
 _SECTION_BEGINS: Final = ("Container: ", "LogType:", "End of LogType:", "==> ")
 _PORT = re.compile(r"[_:]\d{1,5}$")
+
+
+def _who(chain: Iterable[str]) -> dict[str, str]:
+    """The subtask that stands between the first exception of a trace and the last, as fields."""
+    named = named_task(chain)
+    if named is None or not named.task:
+        return {}
+    found = {"named_task": named.task}
+    if named.subtask_index is not None:
+        found["named_subtask"] = f"{named.subtask_index + 1}/{named.parallelism or ''}"
+    return found
 
 
 def _is_structure(text: str) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 CAUSE_CHARACTERS: Final = 500
+_LINKS: Final = 32  # of a chain of causes
 
 _FRAME = r"(?:[\w$.@-]*/{1,2})?(?:[\w$<>-]+\.)+[\w$<>-]+\((?:[\w$.-]+:\d+|[\w$.-]+\.\w+|Native Method|Unknown Source|<[\w ]+>)\)"
 _FRAME_LINE = re.compile(rf"\s*(?:at\s+)?({_FRAME})")
@@ -53,12 +54,14 @@ class Trace:
         user_frame: `class.method(File.java:12)` of the topmost frame that is neither Flink's nor
             the JVM's, of the deepest cause that has one.
         second: the first cause, where another one stands below it.
+        chain: all of these, outermost first; of a root-cause-first trace the root cause only.
     """
 
     exception: str | None = None
     cause: str | None = None
     user_frame: str | None = None
     second: str | None = None
+    chain: tuple[str, ...] = ()
 
 
 def is_trace_line(text: str) -> bool:
@@ -81,7 +84,7 @@ def read_trace(lines: Iterable[str], given: str | None = None) -> Trace:
     exception = _clean(given) if given and is_exception_line(given) else None
     cause: str | None = None
     wrapped = False
-    middle: str | None = None
+    below: list[str] = []
     frames: list[str | None] = [None]  # the first user frame of each exception in the chain
     suppressed: int | None = None  # indentation of the suppressed exception that is being read
     for line in lines:
@@ -102,8 +105,8 @@ def read_trace(lines: Iterable[str], given: str | None = None) -> Trace:
                 continue
             named = _clean(text[11:])
             if named is not None:
-                middle = middle or cause
                 cause = named
+                below.append(named)
             frames.append(None)
             continue
         if suppressed is not None and indent > suppressed:
@@ -117,12 +120,14 @@ def read_trace(lines: Iterable[str], given: str | None = None) -> Trace:
             exception = _clean(text)
     if wrapped:
         cause = exception  # the root cause stands first
+        below = []
     user_frames = [frame for frame in frames if frame is not None]
     return Trace(
         exception=exception,
         cause=cause or exception,
         user_frame=user_frames[-1] if user_frames else None,
-        second=None if wrapped else middle,
+        second=below[0] if len(below) > 1 else None,
+        chain=tuple(below if exception is None else (exception, *below))[:_LINKS],
     )
 
 

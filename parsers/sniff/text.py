@@ -14,6 +14,7 @@ from typing import Final
 
 from flowdiag.parsers.flink.container_texts import looks_like_kubectl
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
+from flowdiag.parsers.flink.web_ui import holds_table
 from flowdiag.parsers.lines.pastes import PASTE_BYTES, exceptions_in
 from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, to_utf8
 from flowdiag.parsers.sniff.documents import sniff_export, sniff_json, sniff_printed
@@ -117,6 +118,8 @@ def _sniff_text(sample: Sample) -> Sniffed:
     like_a_log = looks_like_log(lines)
     if says and like_a_log:
         return log_of(signs)
+    if signs.engine == "unknown" and sample.complete and holds_table(head):
+        return Sniffed(kind="log", engine="flink")
     for pattern, reason in _TEXTS:
         if signs.engine == "unknown" and pattern.search(start):
             return not_read(reason)

@@ -209,9 +209,16 @@ def _name(found: Conviction) -> str:
     return say.subtask_of(subject.task, subject.subtask_index, subject.parallelism)
 
 
+def _names(found: Conviction) -> str:
+    """The convicted and those that are sick of the same at the same time."""
+    size = found.subject.parallelism
+    more = [say.subtask_of("", one.subtask_index, size).strip() for one in found.others[:3]]
+    return say.listed([_name(found), *more], " and ") if more else _name(found)
+
+
 def _said(job: JobFacts, found: Conviction, what: str, **said: Any) -> Finding:
     """A finding about a conviction; `what` stands behind the name in its title."""
-    subject, name = found.subject, _name(found)
+    subject, name = found.subject, _names(found)
     pro = sum(vote.weight for vote in found.votes if vote.weight > 0)
     contra = -sum(vote.weight for vote in found.votes if vote.weight < 0)
     return Finding(

@@ -123,18 +123,20 @@ def judge(job: Job, limits: Declined) -> Iterator[Finding]:
         evidence=cite(
             [(d.ref, d.time_us) for d in declines] + [(c.end_ref, c.ended_us) for c in sick]
         ),
-        actions=_actions(job),
+        actions=_actions(job, told=bool(why)),
     )
 
 
-def _actions(job: Job) -> tuple[Action, ...]:
-    return (
-        Action(
-            text="Mend what the deepest cause names; it is the last 'Caused by' of the cited record",
-            verify="the subtasks named here acknowledge",
-        ),
-        *shared(job, "tolerate"),
+def _actions(job: Job, *, told: bool) -> tuple[Action, ...]:
+    mend = Action(
+        text="Mend what the deepest cause names; it is the last 'Caused by' of the cited record",
+        verify="the subtasks named here acknowledge",
     )
+    look = Action(
+        text="Look why they failed: the failure message of each in the web UI (open its row under Checkpoints, "
+        "History), the answer of /jobs/:id/checkpoints, or the JobManager's log",
+    )
+    return (mend if told else look, *shared(job, "tolerate"))
 
 
 def _word(sick: list[Checkpoint]) -> str:

@@ -17,7 +17,8 @@ of the time-out, and `floor` in any case. The interval is the configured one or 
 of the gaps between triggers, the time-out the configured one, the one observed, or Flink's default
 of 10 minutes. Savepoints and the first checkpoints after a start or a restore are left out. It is
 reported when `slow-share` of the checkpoints and at least `checkpoints` of them were slow, or the last
-`checkpoints` were.
+`checkpoints` were. It is told as information only where they come in bursts that pass: fewer than
+`burst-share` of the checkpoints, none of them half of the time-out, and the last ones as fast as ever.
 
 What to do
 ----------
@@ -34,6 +35,7 @@ same length is reported if they take longer than `floor`; raise it in the settin
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from flowdiag.analyses.flink.kit import (
@@ -48,6 +50,7 @@ from flowdiag.analyses.flink.kit import (
     Measurement,
     Rank,
     Rule,
+    Severity,
     ends,
     lasted_ms,
     limit,
@@ -80,6 +83,12 @@ class Slow(Limits):
     checkpoints: float = limit(
         3, "checkpoints", "slow ones that make a present state: two in a row are an accident"
     )
+    burst_share: float = limit(
+        0.5,
+        "share",
+        "where most are fast, the job gets over each burst by itself; healthy runs with bursts every half "
+        "minute (flink/1.14.6/bursts, flink/1.20.5/bursts) have a quarter of slow ones",
+    )
 
 
 def judge(job: Job, limits: Slow) -> Iterator[Finding]:
@@ -91,7 +100,10 @@ def judge(job: Job, limits: Slow) -> Iterator[Finding]:
     at_the_end = len(last) >= limits.checkpoints and all(_ms(c) >= limit_ms for c in last)
     many = len(slow) >= limits.checkpoints and len(slow) >= len(timed) * limits.slow_share
     if slow and (at_the_end or many):
-        yield _finding(job, slow, timed, limit_ms, at_the_end)
+        passing = not at_the_end and len(slow) < len(timed) * limits.burst_share
+        passing = passing and max(map(_ms, slow)) < _timeout_ms(job) * limits.timeout_share
+        finding = _finding(job, slow, timed, limit_ms, at_the_end)
+        yield replace(finding, severity=Severity.INFO) if passing else finding
 
 
 def _limit_ms(job: Job, limits: Slow) -> float:

@@ -53,6 +53,7 @@ from flowdiag.analyses.flink.kit import (
     Measurement,
     Rank,
     Rule,
+    State,
     Status,
     SubtaskCheckpoint,
     cite,
@@ -128,15 +129,25 @@ def judge(job: Job, limits: SlowHalf) -> Iterator[Finding | Inconclusive]:
         when = {"first_us": sick[0].triggered_us, "last_us": sick[-1].ended_us}
         yield of_episodes(job, series, len(sick), fatal=False, **when, **said)
     else:
-        yield of_checkpoints(job, sick, among=job.concluded, ongoing=True, **said)
+        slow = _slow(job)
+        more = {} if slow is None else {"severity": slow.severity}
+        ongoing = slow is None or slow.state is State.ONGOING
+        yield of_checkpoints(job, sick, among=job.concluded, ongoing=ongoing, **more, **said)
+
+
+def _slow(job: Job) -> Finding | None:
+    """What CP104 says of the job."""
+    said = SLOW.judge(job, SLOW.limits())
+    return next((finding for finding in said if isinstance(finding, Finding)), None)
 
 
 def _slowest(job: Job) -> list[Checkpoint]:
-    """The ten slowest of a job that CP104 finds slow."""
-    if not any(isinstance(finding, Finding) for finding in SLOW.judge(job, SLOW.limits())):
+    """The ten slowest of a job that CP104 finds slow, in order."""
+    if _slow(job) is None:
         return []
     usual = [c for stretch in settled(job, WARM_UP) for c in stretch]
-    return sorted(usual, key=lambda c: -(c.duration_ms or 0))[:10]
+    slowest = sorted(usual, key=lambda c: -(c.duration_ms or 0))[:10]
+    return sorted(slowest, key=lambda c: (c.triggered_us or 0, c.run, c.id))
 
 
 def _last_rows(job: Job, sick: list[Checkpoint]) -> list[SubtaskCheckpoint]:

@@ -56,6 +56,9 @@ def _checkpoint(row: Row, key: JobKey) -> Checkpoint:
     ended_us = end["time_us"] if end else None
     if end is not None and end == row["status_record"]:  # an answer is dated by its trigger
         ended_us = row["rest_failure_ms"] * 1000 if row["rest_failure_ms"] else None
+        if ended_us is None and status.unsuccessful and row["triggered_us"]:
+            took = row["rest_duration_ms"]  # what a page shows of a failed one, too
+            ended_us = None if took is None else row["triggered_us"] + took * 1000
     if status is Status.COMPLETED and duration is None:
         duration = row["rest_duration_ms"]
     if (
@@ -109,8 +112,10 @@ def _end(row: Row) -> tuple[Status, str | None, str | None, Row | None]:
         if record is None:
             continue
         kind = reason_kind(reason or "") if reason else None
+        # An answer that says FAILED means it, also where it does not say why.
+        said = bool(reason) or record == row["status_record"]
         return (
-            _ENDS.get(kind or "", Status.FAILED if reason else Status.ABORTED),
+            _ENDS.get(kind or "", Status.FAILED if said else Status.ABORTED),
             reason,
             kind,
             record,

@@ -9,7 +9,7 @@ from typing import Final
 from flowdiag.analyses.flink.assemble.jobs import Jobs
 from flowdiag.analyses.flink.assemble.rows import Row, key_of, ref_of
 from flowdiag.analyses.flink.job import Attempt, Incident
-from flowdiag.parsers.exceptions import kind_of_class
+from flowdiag.parsers.exceptions import classify, kind_of_class
 from flowdiag.parsers.flink.failures import failure_kind, lost_peer
 from flowdiag.parsers.rows import Event
 
@@ -143,13 +143,13 @@ def _incident(kind: str, row: Row, attempt: Attempt | None, jobs: Jobs) -> Incid
     if row["event"] == Event.TASK_STATE:
         if attempt is not None:
             taskmanager, host = attempt.taskmanager or taskmanager, attempt.host or host
-        peer = lost_peer(row["cause"] or text.get("exception", ""))
-        if peer and any(peer):
-            text["lost_taskmanager"], text["lost_host"] = peer[0] or "", peer[1] or ""
+        text |= _lost(row["cause"], text.get("exception"))
     elif row["event"] == Event.JOB_STATE:
-        peer = lost_peer(row["cause"] or "") or lost_peer(text.get("exception", ""))
-        if peer and any(peer):
-            text["lost_taskmanager"], text["lost_host"] = peer[0] or "", peer[1] or ""
+        text |= _lost(row["cause"], text.get("exception"))
+        if task is None and text.get("named_task"):
+            task, named = text["named_task"], text.get("named_subtask", "").partition("/")
+            index = int(named[0]) - 1 if named[0] else None
+            parallelism = int(named[2]) if named[2] else None
     elif kind == "taskmanager-lost" and taskmanager is None and host is None:
         taskmanager, host = lost_peer(row["cause"] or text.get("text", "")) or (None, None)
     return Incident(
@@ -168,6 +168,20 @@ def _incident(kind: str, row: Row, attempt: Attempt | None, jobs: Jobs) -> Incid
         text=text,
         ref=ref_of(row),
     )
+
+
+def _lost(*texts: str | None) -> dict[str, str]:
+    """The TaskManager that a failure names as lost, as texts of the incident.
+
+    Args:
+        texts: the deepest exception, then the outermost; this one names the other end of a connection also
+            where something else went wrong on this end.
+    """
+    said = classify([text for text in reversed(texts) if text], "flink")
+    if said is not None and said.kind != "taskmanager-lost":
+        texts = texts[:1]
+    peer = next((found for text in texts if any(found := lost_peer(text or ""))), None)
+    return {} if peer is None else {"lost_taskmanager": peer[0] or "", "lost_host": peer[1] or ""}
 
 
 def _incident_kind(event: Event, row: Row) -> str | None:

@@ -40,6 +40,8 @@ _OF_A_JOB: Final = frozenset(
         Event.BARRIER_DELAYED,
         Event.NETWORK_MEMORY,
         Event.EXTERNAL_FAILURE,
+        Event.PLACED,
+        Event.VERTEX,
     }
 )
 

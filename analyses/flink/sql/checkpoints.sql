@@ -4,7 +4,9 @@ SELECT 'checkpoint' AS what, job_cluster, job_id, run, checkpoint,
   min(cluster) AS cluster,
   coalesce(
     max(epoch_ms) FILTER (WHERE event IN ('checkpoint_triggered', 'checkpoint_status')) * 1000,
-    min(time_us) FILTER (WHERE event = 'checkpoint_triggered')) AS triggered_us,
+    min(time_us) FILTER (WHERE event = 'checkpoint_triggered'),
+    -- as a page prints it, without the instant
+    min(time_us) FILTER (WHERE event = 'checkpoint_status')) AS triggered_us,
   -- as the log says it
   min(fields['type']) FILTER (WHERE event = 'checkpoint_triggered') AS type,
   min(duration_ms) FILTER (WHERE event = 'checkpoint_completed') AS duration_ms,

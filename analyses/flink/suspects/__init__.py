@@ -49,7 +49,7 @@ class Conviction:
 
     Args:
         suspect: who is to blame.
-        others: subtasks of the same end of back pressure with the same cause, the worst first.
+        others: subtasks of the same task that are sick of the same at the same time, the worst first.
         cause, half: see `causes.Diagnosis`.
         votes: of every signal that spoke, and what they add up to.
         why: who, in one line, with the number that convicts.
@@ -75,8 +75,8 @@ def goes_with(one: Conviction, other: Conviction) -> bool:
     A subtask whose sickness is its own, its data or its snapshots, is not its TaskManager.
     """
     mine, theirs = one.suspect, other.suspect
-    if mine == theirs:
-        return True
+    if {mine, *one.others} & {theirs, *other.others}:
+        return True  # also where one of two that are sick at once stands out for a while
     kinds = {mine.kind, theirs.kind}
     if kinds == {"subtask", "task"}:
         return mine.task == theirs.task
@@ -94,6 +94,9 @@ def convict(case: Case) -> Conviction | None:
     if not accused:
         return None
     suspect, others, found = _with_its_cause(case, accused)
+    if len(accused) > 1 and case.end is None and found.cause is None:
+        return None  # alike, and nothing tells what ails them
+    others = (*others, *_companions(case, accusations, (suspect, *others), found))
     accusations += seconded(case, suspect)
     votes = [_vote(case, suspect, item) for item in accusations]
     pairs = sorted(zip(accusations, votes, strict=True), key=lambda pair: -pair[1].weight)
@@ -107,7 +110,7 @@ def convict(case: Case) -> Conviction | None:
         votes=tuple(sorted(votes, key=lambda vote: (-vote.weight, vote.signal, vote.says))),
         confidence=_confidence(case, votes),
         subject=subject_of(case, suspect),
-        why=_why(case, suspect, pro, found.reason),
+        why=_why(case, suspect, () if case.end is not None else others, pro, found.reason),
         numbers={
             name: round(value, 3)
             for name, value in (measured(case, suspect) | found.numbers).items()
@@ -131,6 +134,50 @@ def _with_its_cause(
     alike = [pair for pair in found if pair[1].cause == first[1].cause]
     alike.sort(key=lambda pair: -pair[1].degree)
     return alike[0][0], tuple(suspect for suspect, _ in alike[1:]), alike[0][1]
+
+
+def _companions(
+    case: Case, accusations: Sequence[Accusation], named: Sequence[Suspect], found: Diagnosis
+) -> tuple[Suspect, ...]:
+    """Subtasks that the same signals accuse beside the convicted one, and that are sick of the same.
+
+    Two hot keys at once: each keeps a subtask of its own at work all the time.
+    """
+    first = named[0]
+    if first.kind != "subtask" or found.cause is None or not _works(case, first):
+        return ()
+    beside = {
+        suspect
+        for item in accusations
+        if first in item.suspects
+        for suspect in item.suspects
+        if suspect.kind == "subtask" and suspect.task == first.task and suspect not in named
+    }
+    alike = [
+        (diagnosis.degree, suspect)
+        for suspect in sorted(beside)
+        if _works(case, suspect) and (diagnosis := diagnose(case, suspect)).cause == found.cause
+    ]
+    return tuple(suspect for _, suspect in sorted(alike, key=lambda pair: -pair[0]))
+
+
+def _works(case: Case, suspect: Suspect) -> bool:
+    """Whether metrics show that a subtask works all the time and waits for nobody."""
+    load = case.loads.get(SubtaskKey(suspect.task, suspect.subtask_index))
+    return load is not None and load.works and load.measured and not load.waits
+
+
+def _at_once(case: Case, accusations: Sequence[Accusation], tied: Sequence[Suspect]) -> bool:
+    """Whether those with the same weight are sick at once: one signal accuses them all, and all of them work.
+
+    They must be a minority of one task: more than that are no exception.
+    """
+    task = tied[0].task
+    return (
+        all(one.kind == "subtask" and one.task == task and _works(case, one) for one in tied)
+        and len(tied) * 2 <= case.size(task)
+        and any(item.suspects.issuperset(tied) for item in accusations)
+    )
 
 
 # --- the vote -------------------------------------------------------------------------------------
@@ -175,7 +222,7 @@ def _most_accused(case: Case, accusations: Sequence[Accusation]) -> tuple[Suspec
         _goes_with(case, suspect, machines[0]) for suspect in tied if suspect is not machines[0]
     ):
         return (machines[0],)  # its own subtasks are all that rivals it
-    if len(tied) > 1 and case.end is None:
+    if len(tied) > 1 and case.end is None and not _at_once(case, accusations, tied):
         # Nobody stands out: nobody is named. What several have in common (a task, a machine) takes a
         # signal of its own.
         return ()
@@ -305,7 +352,13 @@ def _first_loads(job: JobFacts) -> dict[tuple[str, int], SubtaskLoad]:
     return {(row.task, row.subtask_index): row for row in reversed(job.loads)}
 
 
-def _why(case: Case, suspect: Suspect, pro: Sequence[Accusation], reason: str | None) -> str:
+def _why(
+    case: Case,
+    suspect: Suspect,
+    others: Sequence[Suspect],
+    pro: Sequence[Accusation],
+    reason: str | None,
+) -> str:
     """Who, in one line, with the number that convicts."""
     told = [item.about for item in pro]
     if reason is not None:
@@ -315,6 +368,8 @@ def _why(case: Case, suspect: Suspect, pro: Sequence[Accusation], reason: str | 
         subject = subject_of(case, suspect)
         if subject.taskmanager or subject.host:
             name += f" on {say.place(subject.taskmanager, subject.host)}"
+    if others:
+        name += f", and with it {say.listed((case.name(one) for one in others[:3]), ' and ')}"
     return f"{name}: {', '.join(_each_once(dict.fromkeys(told[:3])))}"
 
 

@@ -30,6 +30,7 @@ from flowdiag.analyses.flink.pressure import (
     busiest,
     cost_ratio,
     data_ratio,
+    holders,
     median,
     queue_ratio,
     records_ratio,
@@ -169,7 +170,8 @@ SIGNALS: Final[tuple[Signal, ...]] = (
         (
             "the same subtask of a source is the first to acknowledge late, or the only one, in two "
             "checkpoints and three quarters of those with late messages, while metrics show nobody who is "
-            "busy or waits: it holds the checkpoint lock, or is stuck in a fetch"
+            "busy or waits: it holds the checkpoint lock, or is stuck in a fetch; the same where per-subtask "
+            "acknowledgements lack those of one subtask of a source only (later ones of a spell lack all)"
         ),
     ),
     Signal(
@@ -657,21 +659,61 @@ def first_source(case: Case) -> Iterator[Accusation]:
             firsts[first] += 1
             refs[first].append(late.refs[identity][first])
     for key, often in firsts.items():
-        if often >= _OFTEN and often * 4 >= told * 3:
-            yield Accusation(
-                signal="first-source",
-                weight=_WEIGHTS["first-source"],
-                suspects=frozenset({Suspect.of(key)}),
-                says=f"{case.name(Suspect.of(key))} was the first to acknowledge late in {often} of "
-                f"{say.plural(told, 'checkpoint')}, and nobody is busy or waits",
-                about=f"the first late in {often} of {say.plural(told, 'checkpoint')} while nobody is busy",
-                refs=tuple(refs[key]),
+        if often >= _OFTEN and often * 4 >= told * 3 and not _waits(case, key):
+            yield _first_source(
+                case, key, f"the first to acknowledge late in {often}", told, refs[key]
             )
+            return
+    yield from _only_source(case)
+
+
+def _only_source(case: Case) -> Iterator[Accusation]:
+    """The one subtask of a source that lacks, checkpoint after checkpoint, wherever one of them does.
+
+    The later checkpoints of a spell tell nothing: all wait for the first.
+    """
+    lone: Counter[SubtaskKey] = Counter()
+    refs: list[Cited] = []
+    for reading in case.reported:
+        if reading.task in case.topology.sources and not reading.whole:
+            lone.update(reading.laggards)
+            refs += reading.refs
+    keys = [key for key in lone if not _waits(case, key)]
+    if len(lone) == 1 == len(keys) and lone[keys[0]] >= _OFTEN:
+        often = lone[keys[0]]
+        yield _first_source(
+            case, keys[0], f"the only source late or missing in {often}", often, refs
+        )
+
+
+def _waits(case: Case, key: SubtaskKey) -> bool:
+    load = case.loads.get(key)
+    return load is None or load.waits
+
+
+def _first_source(
+    case: Case, key: SubtaskKey, what: str, told: int, refs: Sequence[Cited]
+) -> Accusation:
+    name = case.name(Suspect.of(key))
+    counted = f"{what} of {say.plural(told, 'checkpoint')}"
+    return Accusation(
+        signal="first-source",
+        weight=_WEIGHTS["first-source"],
+        suspects=frozenset({Suspect.of(key)}),
+        says=f"{name} was {counted}, and nobody behind it is busy or waits",
+        about=f"{counted} while nobody behind it is busy",
+        refs=tuple(refs),
+    )
 
 
 def nobody_works(case: Case) -> bool:
-    """Whether metrics of a span show that nobody is busy or waits; False without metrics."""
+    """Whether metrics of a span show that nobody is busy or waits; False without metrics.
+
+    Sources that wait for the barrier of a sibling are no exception (`pressure.holders`).
+    """
     measured = [load for load in case.loads.values() if load.sampled and load.busy is not None]
+    aligned = not case.unaligned and len(case.expired) >= _OFTEN
+    held = bool(holders(case.loads, case.topology)) if aligned else False
     return (
         bool(measured)
         and not any(
@@ -679,7 +721,7 @@ def nobody_works(case: Case) -> bool:
             for load in case.loads.values()
             if load.sampled and load.key.task not in case.topology.sources
         )
-        and not any(load.waits and load.wait_measured for load in case.loads.values())
+        and (held or not any(load.waits and load.wait_measured for load in case.loads.values()))
     )
 
 

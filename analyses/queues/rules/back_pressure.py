@@ -33,7 +33,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.pressure import KNOWN_SIBLINGS, PRESSED, unseen_end
+from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.pressure import KNOWN_SIBLINGS, PRESSED, Load, unseen_end
 from flowdiag.analyses.queues.kit import (
     WAITING,
     Finding,
@@ -45,6 +46,7 @@ from flowdiag.analyses.queues.kit import (
     Rule,
     Severity,
     State,
+    awaits_barrier,
     ends,
     find_spells,
     limit,
@@ -106,12 +108,9 @@ def _too_few(job: JobQueues, windows: list[int]) -> Inconclusive:
     """Too few samples to say that nobody is slow; who is suspected is said."""
     number = say.plural(most_samples(job), "sample")
     roots = [root for window in windows for root in ends(job, loads_in(job, [window]))]
-    if roots:
-        names = dict.fromkeys(name_of(job, load.key) for root in roots for load in root.subtasks)
-        shown = ", ".join(list(names)[:3]) + (
-            f" and {len(names) - 3} more" if len(names) > 3 else ""
-        )
-        reason = f"tasks wait and {shown} behind them work all the time, in {number} only"
+    suspects = _suspects(job, [load for root in roots for load in root.subtasks])
+    if suspects is not None:
+        reason = f"{suspects}, in {number} only"
     elif windows:
         reason = f"tasks wait, in too few samples to tell for whom ({number})"
     else:
@@ -121,6 +120,25 @@ def _too_few(job: JobQueues, windows: list[int]) -> Inconclusive:
         remedy="collect metrics for some minutes, every 15 seconds or more often",
         job=job.job.key,
     )
+
+
+def _suspects(job: JobQueues, busy: list[Load], where: str = " behind them") -> str | None:
+    """Who works while others wait, in words that convict nobody; None where nobody is seen."""
+    names = list(dict.fromkeys(name_of(job, load.key) for load in busy))
+    if not names:
+        return None
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    works = "works" if len(names) == 1 else "work"
+    return f"tasks wait and {shown}{where} {works} all the time"
+
+
+def _seen_once(job: JobQueues) -> str | None:
+    """The same of single answers, whether or not anything tells the order of the tasks."""
+    loads = [*loads_in(job).values()]
+    wait = {load.key.task for load in loads if load.waits and load.wait_measured}
+    busy = [load for load in loads if load.works and load.measured and load.key.task not in wait]
+    said = _suspects(job, busy, where="") if wait else None
+    return None if said is None else f"{said} in a single answer: nothing shows that it lasts"
 
 
 def _missing(job: JobQueues, known: float) -> str | None:
@@ -134,7 +152,7 @@ def _missing(job: JobQueues, known: float) -> str | None:
             )
         return "the metrics say nothing of busy times, back pressure or buffers"
     if not sampled(job):
-        return (
+        return _seen_once(job) or (
             "single answers and counts since the start show no back pressure that lasts: no samples "
             "over time"
         )
@@ -160,12 +178,26 @@ def _without_end(
     near = any(abs(first - start) <= near_us for start in job.starts_us)
     if not ongoing and (few or near or len(windows) <= limits.isolated * len(job.windows)):
         return
+    if holding := awaits_barrier(job, windows):
+        yield _held_back(job, holding)
+        return
     unclear = _unclear(job, windows, few=few)
     if unclear is None:
         state = State.ONGOING if ongoing else State.RECOVERED
         yield _finding(job, first, last, state, _NOT_FOUND)
     elif ongoing or linked(job):
         yield unclear
+
+
+def _held_back(job: JobQueues, holding: tuple[SubtaskKey, ...]) -> Inconclusive:
+    """Sources that wait since the barriers of others do not come: no back pressure."""
+    names = say.listed((name_of(job, key) for key in holding[:3]), " and ")
+    return Inconclusive(
+        reason=f"sources wait while nobody downstream works: the barriers of {names} do not come, and what "
+        "was sent behind the others' is not read",
+        remedy="flowdiag checkpoints tells who holds the checkpoints up; a thread dump of its TaskManager why",
+        job=job.job.key,
+    )
 
 
 def _unclear(job: JobQueues, windows: list[int], *, few: bool) -> Inconclusive | None:

@@ -41,7 +41,10 @@ def judge(job: JobQueues, limits: Limits) -> Iterator[Finding | Inconclusive]:
     for spell in spells_of(job, "data-skew"):
         numbers = spell.conviction.numbers
         ratio = max(numbers.get("records-ratio", 0.0), numbers.get("bytes-ratio", 0.0))
-        title = f"{who(job, spell)} gets {ratio:.1f} times its siblings' data and cannot keep up"
+        gets, whose = ("each get", "their") if len(spell.convicted) > 1 else ("gets", "its")
+        title = (
+            f"{who(job, spell)} {gets} {ratio:.1f} times {whose} siblings' data and cannot keep up"
+        )
         yield finding(job, spell, title)
 
 

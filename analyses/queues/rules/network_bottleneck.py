@@ -41,6 +41,7 @@ from flowdiag.analyses.queues.kit import (
     Severity,
     Signal,
     State,
+    awaits_barrier,
     by_task,
     cite,
     joined,
@@ -81,8 +82,8 @@ def judge(job: JobQueues, limits: Bottleneck) -> Iterator[Finding]:
     windows = pressed_windows(job)
     if not windows or not linked(job) or (job.version or (9, 0)) < (1, 9):
         return
-    if serious(job):
-        return  # a slow task explains what waits before it
+    if serious(job) or awaits_barrier(job, windows):
+        return  # a slow task, or a barrier that does not come, explains what waits before it
     grouped = by_task(loads_in(job, windows))
     for name in job.topology.tasks:
         receivers = grouped.get(name, [])

@@ -7,7 +7,8 @@ WITH rows AS (
     metric.sum AS total, metric.min AS low, metric.max AS high, metric.first AS first,
     metric.last AS last, min({place}) AS place
   FROM {events}
-  WHERE event = 'metric' AND time_us IS NOT NULL AND metric.count > 0 AND subtask_index IS NOT NULL AND (
+  -- What was copied from a page has no time, and is one look.
+  WHERE event = 'metric' AND (time_us IS NOT NULL OR origin = 'page') AND metric.count > 0 AND subtask_index IS NOT NULL AND (
     metric.scope = 'task' AND (metric.name IN ({task_metrics}) OR metric.name RLIKE '{per_gate}')
     OR metric.scope IN ('task', 'operator') AND metric.name IN ({operator_metrics}))
   GROUP BY ALL
@@ -16,7 +17,7 @@ WITH rows AS (
     PARTITION BY {subtask}, name ORDER BY time_us, place) AS before
   FROM rows
 ), folded AS (
-  SELECT {subtask}, time_us DIV {width_us} AS window, name,
+  SELECT {subtask}, coalesce(time_us DIV {width_us}, 0) AS window, name,
     CASE name {task_keys} ELSE
       IF(endswith(name, 'Ms'), 'consume_ms', 'buffer_bytes') END AS key,
     sum(n) AS n, sum(total) AS total, min(low) AS low, max(high) AS high,

@@ -64,24 +64,26 @@ def judge(assessed: Assessed, limits: Failing) -> Iterator[Finding | Inconclusiv
     """One finding per query that failed."""
     for query, _ in assessed.queries:
         ended: dict[str, Record] = {}
-        for record in present.ended(query):
+        told = [*present.ended(query)]
+        for record in told:
             # The longest text names the cause; the log and the listener both tell of it.
             run = record.fields.get("run_id", "")
             known = ended.get(run)
             if known is None or len(known.cause or "") < len(record.cause or ""):
                 ended[run] = record
         if ended:
-            yield _finding(assessed, query, list(ended.values()), limits)
+            # Event logs do not say when a query ended, logs and listeners do.
+            last = max(record.time_us or 0 for record in told)
+            yield _finding(assessed, query, list(ended.values()), last, limits)
 
 
 def _finding(
-    assessed: Assessed, query: QueryFacts, ended: list[Record], limits: Failing
+    assessed: Assessed, query: QueryFacts, ended: list[Record], last: int, limits: Failing
 ) -> Finding:
-    last = max(record.time_us or 0 for record in ended)
     found = class_of(ended[-1])
     cause, names = cause_of_class(found.name if found is not None else None, "failing-batches")
     pasted = all(record.fields.get("origin") == "paste" for record in ended)
-    after = sum(t.time_us > last for t in query.triggers) if last else 0
+    after = _after(query, {record.fields.get("run_id") for record in ended}, last)
     recovered = after >= limits.worked
     error = say.shorten(error_of(ended[-1].cause), 200)
     shown = without_package(error)
@@ -95,7 +97,9 @@ def _finding(
         if pasted or len(ended) == runs == 1
         else f"{len(ended)} of {say.plural(runs, 'run')} of {query.called} "
         f"ended with an exception: {shown}",
-        explain=_explain(cause, len(ended), after, recovered=recovered, pasted=pasted),
+        explain=_explain(
+            cause, len(ended), after, recovered=recovered, pasted=pasted, again=_begun(query, last)
+        ),
         why=f"ended {len(ended)} times: {error}" if len(ended) > 1 else f"ended: {error}",
         cause=cause,
         rank=rank_of(record.cause for record in ended),
@@ -118,15 +122,36 @@ def _who(query: QueryFacts) -> str:
     return f"Query {known}" if known else "The application"
 
 
-def _explain(cause: str, times: int, after: int, *, recovered: bool, pasted: bool) -> str:
+def _after(query: QueryFacts, failed: set[str | None], last: int) -> int:
+    """Triggers that worked after the last exception: by their time, else those of a run that did not fail."""
+    if last:
+        return sum(trigger.time_us > last for trigger in query.triggers)
+    runs = [trigger.run_id for trigger in query.triggers]
+    known = [number for number, run in enumerate(runs) if run in failed]
+    return sum(run not in failed for run in runs[known[-1] :]) if known else 0
+
+
+def _begun(query: QueryFacts, last: int) -> bool:
+    """Whether the query was started again after its last exception, as a new run."""
+    return bool(last) and any(
+        record.fields.get("what") == "started" and (record.time_us or 0) > last
+        for record in query.events
+    )
+
+
+def _explain(
+    cause: str, times: int, after: int, *, recovered: bool, pasted: bool, again: bool
+) -> str:
     if recovered:
         return "It was started again and works since."
     if pasted:
         return explained(cause) or "No input says whether it was started again."
     if after:
         return f"It was started again; {say.plural(after, 'trigger')} since then may be too few."
-    again = "It was started again and failed again. " if times > 1 else ""
-    return f"{again}No trigger of this application follows."
+    if again:
+        return "It was started again as a new run; the input has no trigger of that."
+    more = "It was started again and failed again. " if times > 1 else ""
+    return f"{more}No trigger of this application follows."
 
 
 RULE = Rule(

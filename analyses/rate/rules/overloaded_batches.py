@@ -18,7 +18,8 @@ Overloaded: the delay rises by a robust slope (Theil-Sen with its confidence int
 by `rise` intervals within the present at least, and has reached `delay` of them; or it is above
 `lost` intervals, does not fall, and processing takes longer than the interval or as many batches
 wait. From `failing` intervals on it is critical. The confidence is low with fewer than `few` batches,
-unless the last one waited longest. (The word `stability` in the report's data goes
+unless the last one waited longest. What was above `lost` intervals, after `before` batches on time, and is
+back below one is told as over, with its worst delay. (The word `stability` in the report's data goes
 by the defaults, whatever limits are set.)
 
 What to do
@@ -30,7 +31,7 @@ own.
 False alarms
 ------------
 A long pause of the driver, or a restart that works off a backlog: the delay falls again, and the
-rule is silent.
+rule says at most that it is over.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from flowdiag.analyses.rate.kit import (
     BATCH_INTERVAL,
     Action,
     Assessed,
+    Batch,
     Finding,
     Inconclusive,
     Iterator,
@@ -51,6 +53,7 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Severity,
     Stability,
+    State,
     StreamState,
     late_window,
     limit,
@@ -77,6 +80,9 @@ class Late(Limits):
     few: float = limit(
         present.LATE, "batches", "less may be a start that catches up, unless the last is the worst"
     )
+    before: float = limit(
+        3, "batches", "on time before an overload that is over: the first ones are a start"
+    )
     failing: float = limit(
         present.FAILING_DELAY,
         "intervals",
@@ -95,6 +101,63 @@ def judge(assessed: Assessed, limits: Late) -> Iterator[Finding | Inconclusive]:
             )
         elif present.overloaded(state, delay=limits.delay, rise=limits.rise, lost=limits.lost):
             yield _finding(assessed, state, limits)
+        elif (series := _drained(assessed, state, limits)) is not None:
+            yield _over(assessed, state, series)
+
+
+def _drained(assessed: Assessed, state: StreamState, limits: Late) -> list[Batch] | None:
+    """The batches of the last overload that is over: from the first that waited to the last; None without one.
+
+    A start that catches up is none: a batch before it must have been on time.
+    """
+    interval = state.interval_ms
+    batches = [b for b in assessed.app.completed if b.waited_ms is not None]
+    if not interval or not batches or (batches[-1].waited_ms or 0) >= interval:
+        return None
+    found: list[Batch] | None = None
+    series: list[Batch] = []
+    on_time = 0
+    for batch in batches:
+        if (batch.waited_ms or 0) >= interval:
+            series.append(batch)
+            continue
+        worst = max((b.waited_ms or 0 for b in series), default=0)
+        if worst >= limits.lost * interval and on_time >= limits.before:
+            found = series
+        on_time += 1
+        series = []
+    return found
+
+
+def _over(assessed: Assessed, state: StreamState, series: list[Batch]) -> Finding:
+    """It was overloaded, and has drained what had piled up."""
+    interval = state.interval_ms or 1
+    worst = max(series, key=lambda batch: batch.waited_ms or 0)
+    late = (worst.waited_ms or 0) / interval
+    lasted = series[-1].time_ms - series[0].time_ms + (series[-1].waited_ms or 0)
+    longest = max((b.processing_ms or 0 for b in series), default=0)
+    return of_application(
+        assessed,
+        severity=Severity.WARNING,
+        state=State.RECOVERED,
+        title=f"Batches were up to {late:.1f} intervals late for {say.duration(lasted)}, and caught up",
+        explain="For a while more came in than was processed; what had piled up is drained.",
+        why=f"needed up to {say.duration(longest)} for what came in within {say.duration(interval)}",
+        cause="overloaded",
+        rank=Rank.SYMPTOM,
+        first_us=series[0].time_ms * 1000,
+        last_us=series[-1].time_ms * 1000,
+        count=len(series),
+        measurements=(
+            measured(
+                "worst-delay", round(late, 1), "intervals", over=f"of {say.duration(interval)}"
+            ),
+            measured("late-batches", len(series), "batches"),
+        ),
+        evidence=records_of(slowest(series)),
+        ranked=True,
+        actions=remedies("overloaded", assessed.app, "back-pressure"),
+    )
 
 
 def _finding(assessed: Assessed, state: StreamState, limits: Late) -> Finding:

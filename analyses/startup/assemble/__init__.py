@@ -11,6 +11,7 @@ from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.startup.assemble.cluster import (
     cluster_steps,
+    manager_restarts,
     mode_of,
     operator_step,
     pending_of,
@@ -77,7 +78,10 @@ def assemble_startup(rows: Sequence[Row], common: ClusterFacts) -> StartupFacts:
         last_us=last,
         mode=mode_of(marks),
         troubles=tuple(
-            sorted(_troubles(rows), key=lambda t: (t.first_us or 0, t.ref or Ref(0, 0)))
+            sorted(
+                (*_troubles(rows), *manager_restarts(marks, common.processes)),
+                key=lambda t: (t.first_us or 0, t.ref or Ref(0, 0)),
+            )
         ),
         accepted_us=_accepted(marks),
         collecting=tuple(_collecting(rows)),

@@ -7,9 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from flowdiag.analyses.keys import Process
 from flowdiag.analyses.startup.assemble.steps import over_workers
 from flowdiag.analyses.startup.assemble.timeline import Row, ref_of
-from flowdiag.analyses.startup.facts import Step, Worker
+from flowdiag.analyses.startup.facts import Step, Trouble, Worker
 from flowdiag.parsers.rows import Event
 
 _MINUTE_US: Final = 60_000_000
@@ -37,14 +38,7 @@ def cluster_steps(marks: Sequence[Row]) -> Iterator[Step]:
             held_us=client[-1]["time_us"] if end is None else None,
             refs=(ref_of(begin),),
         )
-    managers = [
-        row
-        for row in marks
-        if row["event"] == Event.PROCESS_STARTED
-        and re.search(
-            r"entrypoint|jobmanager", (row["fields"] or {}).get("component", ""), re.IGNORECASE
-        )
-    ]
+    managers = _manager_starts(marks)
     if not managers:
         return
     entry = managers[-1]
@@ -72,6 +66,50 @@ def cluster_steps(marks: Sequence[Row]) -> Iterator[Step]:
             refs=(ref_of(last),),
         )
         previous = last if last["time_us"] >= previous["time_us"] else previous
+
+
+def _manager_starts(marks: Iterable[Row]) -> list[Row]:
+    """Where the process of a JobManager begins."""
+    return [
+        row
+        for row in marks
+        if row["event"] == Event.PROCESS_STARTED
+        and re.search(
+            r"entrypoint|jobmanager", (row["fields"] or {}).get("component", ""), re.IGNORECASE
+        )
+    ]
+
+
+def manager_restarts(marks: Iterable[Row], processes: Iterable[Process]) -> Iterator[Trouble]:
+    """Starts of a JobManager after which none that ran before says a word: in the same log, or in another.
+
+    A standby that starts beside a leader is no restart.
+    """
+    heard = {(p.source, p.label): p.last_us or 0 for p in processes}
+    starts = _manager_starts(marks)
+    for row in starts:
+        mine = (row["source"], row["owner"])
+        if any(
+            other["cluster"] == row["cluster"]
+            and other["time_us"] < row["time_us"]
+            and (theirs == mine or heard.get(theirs, 0) <= row["time_us"])
+            for other in starts
+            for theirs in ((other["source"], other["owner"]),)
+        ):
+            yield Trouble(
+                kind=MANAGER_RESTARTED,
+                count=1,
+                first_us=row["time_us"],
+                last_us=row["time_us"],
+                role="jobmanager",
+                times=(row["time_us"],),
+                source=row["source"],
+                ref=ref_of(row),
+            )
+
+
+MANAGER_RESTARTED: Final = "jobmanager-restarted"
+"""The kind of trouble that is no wording, but the start of a process after another one."""
 
 
 def _client_step(marks: Sequence[Row]) -> Iterator[Step]:

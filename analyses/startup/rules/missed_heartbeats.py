@@ -3,7 +3,7 @@
 What it reports
 ---------------
 TaskManagers that the JobManager gave up for missing heartbeats or as unreachable while a job started or ran,
-and JobManagers that TaskManagers gave up.
+and JobManagers that TaskManagers gave up, or whose process began anew.
 
 Why it matters
 --------------
@@ -16,6 +16,8 @@ Which TaskManager, by the JobManager's line. Why, by what else the logs say with
 or its connections broke (gone); its own log notices the time-out, within `notice`, but `behind` or more after
 the JobManager's (it stood still); both notice it together (the network between them); its metric reports show
 garbage collection for much of that minute. Without its own log, reports or container nothing is said about why.
+A JobManager was started again where its process begins, in the same log or in another one, and none that ran
+before says a word after that; it is information only where no job was cut off and nobody missed it.
 
 What to do
 ----------
@@ -29,6 +31,7 @@ A TaskManager that is shut down on purpose while a job runs on it.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.startup.kit import (
@@ -109,8 +112,49 @@ def judge(facts: StartupFacts, limits: Missed) -> Iterator[Finding]:
         yield _of_worker(facts, name, incidents, limits)
     masters = [t for t in facts.of_kind("master-heartbeat-lost") if in_a_life(facts, t.first_us)]
     alone = [t for t in masters if t.taskmanager not in by_worker]
-    if alone:
+    again = facts.of_kind("jobmanager-restarted")
+    if again:
+        yield _restarted(facts, again, alone)
+    elif alone:
         yield _of_master(facts, alone)
+
+
+def _restarted(facts: StartupFacts, again: Sequence[Trouble], missed: Sequence[Trouble]) -> Finding:
+    """The JobManager's process began anew: every job was recovered, or had to be submitted again."""
+    first, last = again[0].first_us or 0, again[-1].first_us or 0
+    # Who stops a cluster on purpose ends its jobs before.
+    cut = [job for job in facts.jobs if job.ended is None and (job.job.first_us or last) < first]
+    gone = [p.last_us for p in facts.processes if p.role == "jobmanager" and p.last_us is not None]
+    silent = max((us for us in gone if us < first), default=None)
+    since = (
+        "" if silent is None else f", {say.duration((first - silent) / 1000)} after its last word"
+    )
+    times = f"{say.plural(len(again), 'time')}, " if len(again) > 1 else ""
+    ids = {job.job.key.job_id for job in facts.jobs if (job.job.last_us or 0) > last}
+    anew = bool(cut) and ids.isdisjoint(job.job.key.job_id for job in cut)
+    return of_troubles(
+        facts,
+        [*again, *missed],
+        ongoing=not (facts.running or ran_after(facts, last)),
+        severity=Severity.WARNING if cut or missed else Severity.INFO,
+        title=f"The JobManager was started again {times}at {say.clock(first)} UTC{since}",
+        why=f"its process began anew at {say.clock(first)} UTC",
+        cause="jobmanager-lost",
+        rank=Rank.MECHANISM,
+        first_us=silent if silent is not None else first,
+        last_us=max([last, *(t.last_us or 0 for t in missed)]),
+        count=len(again),
+        explain=explained("jobmanager-lost")
+        + (
+            " Its jobs came back under new ids: they were submitted anew, not recovered; without high"
+            " availability a JobManager forgets them."
+            if anew
+            else ""
+        ),
+        measurements=(measured("restarts", len(again), "times"),),
+        ranked=False,
+        actions=remedies("jobmanager-lost", UNKNOWN_JOB, "pause", "survive"),
+    )
 
 
 def _of_worker(
@@ -217,7 +261,7 @@ def _of_master(facts: StartupFacts, troubles: list[Trouble]) -> Finding:
     return of_troubles(
         facts,
         troubles,
-        ongoing=not facts.running,
+        ongoing=not (facts.running or ran_after(facts, max(times, default=None))),
         severity=Severity.WARNING,
         subject=one if len(names) == 1 and not everybody else None,
         title=f"{lost} missed the {who}'s heartbeats"

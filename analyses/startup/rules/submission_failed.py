@@ -28,11 +28,12 @@ Somebody tried with wrong arguments and did better in the next attempt: then it 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from flowdiag.analyses.causes import CAUSE_OF_CLASS, CAUSES, cause_of_class
 from flowdiag.analyses.flink.crises import said_of
-from flowdiag.analyses.flink.job import Incident
+from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.flink.said import named_options, numbers_of
 from flowdiag.analyses.startup.failures import KEEPS, keeps_from_running
@@ -146,7 +147,7 @@ def _of_exceptions(job: JobStarts) -> Iterator[Finding]:
     for name, incidents in by_class.items():
         cause, names = cause_of_class(name, "submission-failed")
         text = say.shorten(incidents[-1].cause or "no reason is given", 200)
-        known = remedies(cause, job.job, *names)
+        known = remedies(cause, _dated_by(job.job, text), *names)
         yield of_start(
             job,
             ongoing=True,
@@ -162,6 +163,11 @@ def _of_exceptions(job: JobStarts) -> Iterator[Finding]:
             evidence=cite((one.ref, one.time_us) for one in incidents),
             actions=(*known, *named_options(said_of(incidents[-1]), known)),
         )
+
+
+def _dated_by(job: JobFacts, text: str) -> JobFacts:
+    """A job of unknown version, as old as the words of its exception: Akka was left for Pekko in 1.18."""
+    return job if job.version or "akka" not in text else replace(job, version="1.17")
 
 
 def _of_troubles(facts: StartupFacts, troubles: list[Trouble]) -> Finding:
