@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -63,40 +62,55 @@ def _order(one: FindingChange) -> tuple[int, int, str, str]:
 
 
 def _pairs(before: Report, after: Report, *, one_job: bool) -> Iterator[Pair]:
-    """The findings of both sides, those of the same sickness together."""
+    """The findings of both sides, those of the same sickness together, the likest first.
+
+    Of several findings of one rule about one task only the first has the fingerprint that it has alone: where the
+    first is gone, the second is known by its place.
+    """
     left, right = list(before.findings), list(after.findings)
-    yield from _taken(left, right, lambda one: one.fingerprint)
+    for alike in (_same_here, _same_place, _same_fingerprint, _elsewhere):
+        yield from _taken(left, right, alike)
     if one_job:  # a fingerprint is of the job's name, too, which not all inputs tell
-        yield from _taken(left, right, _without_job)
+        yield from _taken(left, right, _of_another_name)
     yield from ((one, None) for one in left)
     yield from ((None, one) for one in right)
 
 
-def _without_job(one: Finding) -> str:
-    return "\0".join((one.code, one.subject.task or "", one.subject.option or ""))
-
-
 def _taken(
-    left: list[Finding], right: list[Finding], key: Callable[[Finding], str]
+    left: list[Finding], right: list[Finding], alike: Callable[[Finding, Finding], bool]
 ) -> Iterator[Pair]:
-    """Pairs with the same key, which are taken out of both lists: first those at the same place."""
-    others: defaultdict[str, list[Finding]] = defaultdict(list)
-    for one in right:
-        others[key(one)].append(one)
-    found: list[tuple[Finding, Finding]] = []
-    for same_place in (True, False):
-        for one in list(left):
-            fits = [
-                other
-                for other in others[key(one)]
-                if not same_place or not _moved(one.subject, other.subject)
-            ]
-            if fits:
-                left.remove(one)
-                right.remove(fits[0])
-                others[key(one)].remove(fits[0])
-                found.append((one, fits[0]))
-    yield from found
+    """Pairs that are alike, which are taken out of both lists."""
+    for one in list(left):
+        other = next((each for each in right if alike(one, each)), None)
+        if other is not None:
+            left.remove(one)
+            right.remove(other)
+            yield one, other
+
+
+def _same_here(one: Finding, other: Finding) -> bool:
+    return _same_fingerprint(one, other) and not _moved(one.subject, other.subject)
+
+
+def _same_place(one: Finding, other: Finding) -> bool:
+    return _kin(one) == _kin(other) and _at_one_place(one.subject, other.subject) is True
+
+
+def _same_fingerprint(one: Finding, other: Finding) -> bool:
+    return one.fingerprint == other.fingerprint
+
+
+def _elsewhere(one: Finding, other: Finding) -> bool:
+    return _kin(one) == _kin(other) and _moved(one.subject, other.subject)
+
+
+def _of_another_name(one: Finding, other: Finding) -> bool:
+    return one.subject.job_name != other.subject.job_name and _kin(one)[1:] == _kin(other)[1:]
+
+
+def _kin(one: Finding) -> tuple[str | None, ...]:
+    subject = one.subject
+    return (subject.job_name, one.code, subject.task, subject.option)
 
 
 def _moved(old: Subject, new: Subject) -> bool:
@@ -107,11 +121,16 @@ def _moved(old: Subject, new: Subject) -> bool:
     >>> _moved(Subject(kind="taskmanager", taskmanager="tm-1"), Subject(kind="taskmanager", taskmanager="tm-2"))
     True
     """
+    return _at_one_place(old, new) is False
+
+
+def _at_one_place(old: Subject, new: Subject) -> bool | None:
+    """Whether two subjects have the same place; None: they do not tell."""
     for name in _PLACES:
         one, other = getattr(old, name), getattr(new, name)
         if one is not None and other is not None:
-            return bool(one != other)
-    return False
+            return bool(one == other)
+    return None
 
 
 def _change(

@@ -342,6 +342,8 @@ def _summary(
     reasons = [*doubts, *_reasons(outcomes, assessed=assessed)]
     verdict = _settled(whole.verdict, doubted=bool(doubts) or not assessed, calculated=calculated)
     inconclusive = verdict is f.Verdict.INCONCLUSIVE
+    lacking = [outcome.lacking for outcome in outcomes if outcome.lacking and not assessed]
+    beside = [*doubts, *_beside_findings(outcomes), *lacking]
     return Summary(
         verdict=verdict,
         first_action=first,
@@ -350,6 +352,7 @@ def _summary(
         assessed=assessed or any(outcome.findings for outcome in outcomes),
         reason=clean(reasons[0]) if inconclusive and reasons else None,
         stories=stories,
+        untold=clean(beside[0]) if beside and not inconclusive else None,
         understood=understood,
         suggestions=[*suggestions, *(_wanted(outcomes) if inconclusive else ())],
     )
@@ -405,6 +408,21 @@ def unfed(name: str) -> Topic:
         verdict=f.Verdict.INCONCLUSIVE,
         reason=f"no input is one of {ENGINES[name].capitalize()}",
     )
+
+
+def _beside_findings(outcomes: Sequence[f.RuleOutcome]) -> list[str]:
+    """What core rules cannot tell of other jobs than those that are known to be sick.
+
+    Of a sick job they say that it is not proven to be well, which the findings tell better.
+    """
+    sick = {finding.job for _, finding in _serious(_pairs(outcomes))}
+    return [
+        item.reason
+        for outcome in outcomes
+        if outcome.core
+        for item in outcome.inconclusive
+        if item.job not in sick and not (sick and item.job is None)
+    ]
 
 
 def _understood(kind: f.Understood, located: Mapping[Key, Located], privacy: Privacy) -> Understood:
