@@ -68,10 +68,14 @@ class Series:
         return self.kind.middle(self.values) if self.values else None
 
 
+_SETTLED: Final = 10
+"""Samples of every subtask from which on its records are those of a running job, and not of a restart."""
+
+
 Key = tuple[str, str, str | None, str | None, int | None, str | None]
 
 CHECKPOINT_DURATION: Final = Kind(
-    name="checkpoint-duration", unit="ms", worse_up=True, factor=True, least=100
+    name="checkpoint-duration", unit="ms", worse_up=True, factor=True, least=500
 )
 CHECKPOINT_SIZE: Final = Kind(name="checkpoint-size", unit="bytes", factor=True, least=1 << 20)
 UNSUCCESSFUL: Final = Kind(name="unsuccessful-checkpoints", unit="share", worse_up=True, least=0.2)
@@ -191,7 +195,8 @@ def _queues(report: Report) -> Iterator[Series]:
                 yield Series(
                     kind=kind, subject=subject, values=(min(float(value), 1.0),), samples=samples
                 )
-        yield Series(kind=SKEW, subject=subject, values=_known([vertex.skew]))
+        if vertex.subtasks and min(one.samples for one in vertex.subtasks) >= _SETTLED:
+            yield Series(kind=SKEW, subject=subject, values=_known([vertex.skew]))
 
 
 def _batches(report: Report) -> Iterator[Series]:

@@ -89,7 +89,7 @@ def measured(comparison: Comparison) -> str:
     counts = Counter(one.change for one in both)
     told = [f"{counts[trend]} {trend.value}" for trend in _FIRST if counts[trend]]
     if counts[Trend.SAME]:
-        told.append(f"{counts[Trend.SAME]} the same")
+        told.append(f"{counts[Trend.SAME]} unchanged")
     if counts[Trend.UNKNOWN]:
         told.append(f"{counts[Trend.UNKNOWN]} too few to tell")
     return f"{len(both)} compared: {', '.join(told)}"
@@ -128,13 +128,13 @@ def chance(one: Measure) -> str:
     """How often chance alone makes such a difference."""
     if one.p_adjusted is None:
         return "-"
-    return "below 0.01 %" if one.p_adjusted < 1e-4 else say.share(one.p_adjusted)
+    return "below 0.01 %" if one.p_adjusted < 1e-4 else f"{100 * one.p_adjusted:.2g} %"
 
 
 def change(one: Measure) -> str:
     """By how much it changed, and whether that is worse."""
     by = ""
-    if one.unit != "share" and one.ratio is not None:
+    if one.significant and one.unit != "share" and one.ratio is not None:
         by = f"{words.quantity(one.ratio, 'ratio')} "
     return f"{by}{one.change.value}"
 
