@@ -323,17 +323,8 @@ def updated(
         if fingerprint not in entries and _worst(some).weight >= least.weight
     ]
     past = [one for one in seen if one in entries and today > entries[one].until]
-    if (new and reason is None) or ((new or past) and until is None):
-        raise FlowdiagError(
-            "what is muted needs a reason and a day on which it ends:"
-            f" {say.plural(len(new) + len(past), 'finding')}",
-            hint="--reason 'OPS-1234: …' --until 2027-01-31",
-        )
-    document = tomlkit.parse(text)
-    if not text.strip():
-        document.add(tomlkit.comment("Known findings of flowdiag: muted, each until its day."))
-    if _TABLE not in document:
-        document.append(_TABLE, tomlkit.aot())
+    _require(reason is not None or not new, until is not None or not (new or past), new, past)
+    document = _document(text)
     tables: Any = document[_TABLE]
     accepted = [
         str(table["fingerprint"])
@@ -354,6 +345,28 @@ def updated(
             if fingerprint not in seen and _looked_for(entry, reports)
         ),
     )
+
+
+def _require(reasoned: bool, ends: bool, new: Sequence[str], past: Sequence[str]) -> None:
+    """Nothing is muted without a reason, nor for ever."""
+    if not (reasoned and ends):
+        raise FlowdiagError(
+            "what is muted needs a reason and a day on which it ends:"
+            f" {say.plural(len(new) + len(past), 'finding')}",
+            hint="--reason 'OPS-1234: …' --until 2027-01-31",
+        )
+
+
+def _document(text: str) -> Any:
+    """The TOML of a baseline with a list of known findings, empty where there is no file yet."""
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    if not text.strip():
+        document.add(tomlkit.comment("Known findings of flowdiag: muted, each until its day."))
+    if _TABLE not in document:
+        document.append(_TABLE, tomlkit.aot())
+    return document
 
 
 def _accepts(

@@ -284,7 +284,8 @@ def _unassessed(report: Report, side: str) -> list[str]:
         return [f"{side}: nothing in it could be assessed"]
     if report.summary.verdict is f.Verdict.INCONCLUSIVE:
         return [f"{side}: {report.summary.reason or 'inconclusive'}"]
-    return []
+    bug = next((error for error in report.errors if error.bug), None)
+    return [] if bug is None else [f"{side}: {bug.message}"]
 
 
 def _open(found: Sequence[FindingChange]) -> list[str]:
