@@ -112,8 +112,11 @@ def entries_of(text: str, path: str) -> tuple[Entry, ...]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        said = re.sub(r" \(at (line \d+), (column \d+)\)", r": \1, \2", str(error))
-        raise FlowdiagError(f"'{path}' is not valid TOML: {said}") from None
+        what, _, place = str(error).rstrip(")").partition(" (at ")
+        line = re.search(r"line (\d+)", place)
+        number = line[1] if line else text.rstrip("\n").count("\n") + 1
+        said = f"{what[:1].lower()}{what[1:]}"
+        raise FlowdiagError(f"'{path}', line {number}: not valid TOML: {said}") from None
     wrong = _Wrong(path, text)
     for key in document:
         if key != _TABLE:

@@ -72,7 +72,7 @@ _COMMANDS: Final = frozenset(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from flowdiag.analyses.report.build import tool_version
+        from flowdiag.analyses.report.version import tool_version
 
         typer.echo(f"flowdiag {tool_version()}")
         raise typer.Exit

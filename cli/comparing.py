@@ -129,12 +129,15 @@ def _diagnosed(
 ) -> dict[str, Report]:
     """The reports of some inputs, one for each."""
     from flowdiag.cli.console import say
-    from flowdiag.cli.diagnosing import asked_for, report_on, silence
+    from flowdiag.cli.diagnosing import asked_for, find, report_on, silence
     from flowdiag.cli.output import tell
     from flowdiag.cli.routing import refuse_servers
     from flowdiag.cli.spark.early import spark_for
 
     refuse_servers(paths, command)
+    for path in paths:
+        if path != "-":  # which can be read only once
+            find([path], strict=settings.strict_inputs)
     # Pseudonyms of two reports would not be the same: the comparison is redacted as a whole.
     plain = msgspec.structs.replace(settings, redact=False)
     asked = asked_for(plain, given, "job")

@@ -30,7 +30,7 @@ from flowdiag.analyses.comparison.wire import (
     Side,
     Trend,
 )
-from flowdiag.analyses.report.build import tool_version
+from flowdiag.analyses.report.version import tool_version
 from flowdiag.analyses.report.wire import Note, Report, Tool
 from flowdiag.parsers.errors import FlowdiagError
 

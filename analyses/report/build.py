@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -24,6 +22,7 @@ from flowdiag.analyses.report.fitting import typed
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 from flowdiag.analyses.report.redact import clean, printable
 from flowdiag.analyses.report.stories import stories_of
+from flowdiag.analyses.report.version import tool_version
 from flowdiag.analyses.report.wire import (
     DOCUMENTS,
     SCHEMA,
@@ -734,12 +733,3 @@ def subject_of(subject: f.Subject) -> Subject:
     values: dict[str, Any] = {name: getattr(subject, name) for name in Subject.__struct_fields__}
     plain: dict[str, Any] = {k: str(v) if isinstance(v, str) else v for k, v in values.items()}
     return Subject(**plain)
-
-
-@lru_cache(maxsize=1)
-def tool_version() -> str:
-    """The installed version; `0` where the tree is run without being installed."""
-    try:
-        return version("flowdiag")
-    except PackageNotFoundError:
-        return "0"

@@ -145,7 +145,9 @@ def side(one: Side) -> str:
     if one.jobs:
         told.append(say.listed([say.shorten(job, 40) for job in one.jobs[:3]]))
     if one.first and one.last:
-        told.append(f"{_minute(one.first)} to {_minute(one.last)} UTC")
+        first, last = _minute(one.first), _minute(one.last)
+        same_day = first[:10] == last[:10]
+        told.append(f"{first} to {last[11:] if same_day else last} UTC")
     return " · ".join(told)
 
 
