@@ -16,10 +16,11 @@ from xml.etree import ElementTree as Xml
 
 import jsonschema
 import pytest
+import zstandard
 
 from flowdiag.analyses.comparison.compare import compared
 from flowdiag.analyses.comparison.wire import json_schema
-from flowdiag.analyses.report.wire import Report, encode
+from flowdiag.analyses.report.wire import Report, decode, encode
 from flowdiag.cli.app import main
 from flowdiag.cli.comparing import is_report
 from flowdiag.cli.render.comparison import RENDERERS
@@ -28,6 +29,7 @@ from flowdiag.cli.settings import Format
 
 from . import reports
 
+KEPT = Path(__file__).with_name("reports.jsonl.zst")
 MADE: dict[str, Callable[[], Report]] = {
     "healthy": reports.healthy,
     "failing": reports.failing,
@@ -194,8 +196,19 @@ def test_names_out_of_logs_stay_text(kind: Format, pair: tuple[str, str]) -> Non
 @pytest.mark.parametrize("width", [40, 80])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_narrow_terminals_are_wide_enough(width: int, pair: tuple[str, str]) -> None:
-    for line in rendered(*pair, Format.TABLE, width=width).splitlines():
-        assert len(line) <= width, line
+    for verbose in (0, 1):
+        text = rendered(*pair, Format.TABLE, width=width, verbose=verbose)
+        assert all(len(line) <= width for line in text.splitlines())
+
+
+def test_a_recording_is_no_different_from_itself() -> None:
+    """Reports of recordings, of every topic, as they are kept for tests of the screen."""
+    for line in zstandard.decompress(KEPT.read_bytes()).splitlines():
+        one = compared(decode(line), decode(line))
+        assert not one.regression and {each.change for each in one.findings} <= {"unchanged"}
+        assert not any(each.significant for each in one.measures)
+        for kind in RENDERERS:
+            RENDERERS[kind](one, Page(width=80))
 
 
 def test_tables_of_markdown_have_as_many_cells_everywhere() -> None:
@@ -234,7 +247,7 @@ def test_a_baseline_is_written_and_mutes(capsys: pytest.CaptureFixture[str]) -> 
     assert Path("known.toml").read_text().count("[[known]]") == 2
     compare = ("compare", "healthy.json", "failing.json", "--baseline", "known.toml")
     code, out, _ = run(capsys, *compare)
-    assert code == 0 and out.count("muted by the baseline") == 2
+    assert code == 0 and " ".join(out.split()).count("muted by the baseline") == 2
     code, _, err = run(capsys, "baseline", "healthy.json", "-o", "known.toml")
     assert code == 0 and err.count("no longer seen: remove it") == 2
 

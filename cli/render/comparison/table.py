@@ -101,9 +101,13 @@ def _measures(comparison: Comparison, page: Page) -> RenderableType:
         Column("after", lambda one: said.value(one.after, one.unit)),
         Column("change", _change, "left"),
         Column("by chance", said.chance),
-        *([Column("because", _why, "wrap")] if page.verbose else []),
     )
-    return block(title, table, *more(len(shown) - len(listed)))
+    blocks: list[RenderableType] = [block(title, table, *more(len(shown) - len(listed)))]
+    untold = [one for one in listed if one.reason]
+    if untold:
+        rows = [(Text(f"{said.name(one)} of"), _why(one)) for one in untold]
+        blocks += [Text(), block("Measures that cannot be told", aligned(rows))]
+    return Group(*blocks)
 
 
 def _change(one: Measure) -> Text:
@@ -111,7 +115,9 @@ def _change(one: Measure) -> Text:
 
 
 def _why(one: Measure) -> Text:
-    return line(one.reason or f"counts from {one.matters}", "dim")
+    said_of = line(f"{said.whose(one)}: ")
+    said_of.append(line(one.reason or "", "dim"))
+    return said_of
 
 
 def _doubts(doubts: Sequence[str], page: Page) -> RenderableType:
