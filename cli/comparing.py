@@ -129,7 +129,7 @@ def _diagnosed(
 ) -> dict[str, Report]:
     """The reports of some inputs, one for each."""
     from flowdiag.cli.console import say
-    from flowdiag.cli.diagnosing import asked_for, find, report_on, silence
+    from flowdiag.cli.diagnosing import asked_for, diagnosed, find, silence
     from flowdiag.cli.output import tell
     from flowdiag.cli.routing import refuse_servers
     from flowdiag.cli.spark.early import spark_for
@@ -147,7 +147,7 @@ def _diagnosed(
         spark = stack.enter_context(spark_for(settings, paths))
         stack.enter_context(spark)
         for path in paths:
-            made[path] = report_on(command, [path], plain, asked, spark, stack, progress, told)
+            made[path] = diagnosed(command, [path], plain, asked, lambda: spark, progress, told)
     for report in made.values():
         if not settings.quiet:
             tell(report)

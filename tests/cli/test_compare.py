@@ -289,7 +289,7 @@ def test_every_format_says_what_is_muted(capsys: pytest.CaptureFixture[str]) -> 
     from flowdiag.cli.render import RENDERERS as OF_REPORTS
 
     known = muting(made("failing"), capsys)
-    for kind in (Format.TABLE, Format.MARKDOWN, Format.GITHUB):
+    for kind in (Format.TABLE, Format.MARKDOWN, Format.GITHUB, Format.BRIEF):
         text = OF_REPORTS[kind](known, Page())
         assert "2 findings muted" in text and "no longer seen: remove it" in text, kind
         assert "failing" in text
