@@ -11,8 +11,10 @@ from typing import Annotated, Final
 
 import typer
 
+from flowdiag.cli.commands.baseline import baseline
 from flowdiag.cli.commands.checkpoints import checkpoints
 from flowdiag.cli.commands.collect import collect
+from flowdiag.cli.commands.compare import compare
 from flowdiag.cli.commands.diagnose import diagnose
 from flowdiag.cli.commands.explain import explain
 from flowdiag.cli.commands.listener import listener
@@ -27,7 +29,7 @@ from flowdiag.cli.commands.simulate import simulate
 from flowdiag.cli.commands.startup import startup
 from flowdiag.cli.commands.warm import warm
 from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.help import HelpfulCommand, HelpfulGroup
+from flowdiag.cli.help import ComparingCommand, HelpfulCommand, HelpfulGroup
 from flowdiag.cli.options import ShowConfig
 from flowdiag.cli.routing import routed
 from flowdiag.cli.settings import effective
@@ -44,7 +46,10 @@ app = typer.Typer(
 )
 
 _DIAGNOSING: Final = (diagnose, checkpoints, rate, queues, startup, memory)
-for command in (*_DIAGNOSING, rules, explain, render, schema, warm, mcp):
+for command in _DIAGNOSING:
+    app.command(cls=HelpfulCommand)(command)
+app.command(cls=ComparingCommand)(compare)
+for command in (baseline, rules, explain, render, schema, warm, mcp):
     app.command(cls=HelpfulCommand)(command)
 app.add_typer(collect)
 app.add_typer(listener)
@@ -67,7 +72,7 @@ _COMMANDS: Final = frozenset(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from flowdiag.analyses.report.build import tool_version
+        from flowdiag.analyses.report.version import tool_version
 
         typer.echo(f"flowdiag {tool_version()}")
         raise typer.Exit

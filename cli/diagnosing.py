@@ -68,6 +68,7 @@ _LAST: Final = {
     "show_tz": o.ShowTz,
     "fail_on": o.FailOnOption,
     "allow_inconclusive": o.AllowInconclusive,
+    "baseline": o.BaselineOption,
     "select": o.Select,
     "ignore": o.Ignore,
     "master": o.Master,
@@ -236,6 +237,7 @@ def run(
     check_output(settings.output)
     if inputs is None:
         refuse_servers(paths, name)
+    muting = muting_of(settings)
 
     def diagnosis(progress: Progress) -> Report:
         with ExitStack() as stack:
@@ -249,7 +251,9 @@ def run(
                 from flowdiag.cli.spark.cluster import check_inputs_of
 
                 check_inputs_of(settings.master, paths)
-            report = diagnosed(name, paths, settings, asked, running, progress, told, inputs)
+            report = muting(
+                diagnosed(name, paths, settings, asked, running, progress, told, inputs)
+            )
             return report if inputs is None else asked_again(report)
 
     code = deliver(name, settings, diagnosis)
@@ -258,6 +262,22 @@ def run(
     if spark is not None and settings.master is None:
         _keep_for_later(settings)
     return code
+
+
+def muting_of(settings: Settings) -> Callable[[Report], Report]:
+    """What to do with a report that is judged, before it is shown: mute what the baseline knows.
+
+    Raises:
+        FlowdiagError: something in the baseline is wrong.
+    """
+    if settings.baseline is None:
+        return lambda report: report
+    from datetime import date
+
+    from flowdiag.analyses.baseline import KnownFindings, with_baseline
+
+    known = KnownFindings.read(settings.baseline)
+    return lambda report: with_baseline(report, known, date.today(), private=settings.redact)
 
 
 def asked_again(report: Report) -> Report:

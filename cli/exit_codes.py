@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+from flowdiag.analyses.report.muting import muted
+
 if TYPE_CHECKING:
     from flowdiag.analyses.report.wire import Report
     from flowdiag.cli.settings import Settings
@@ -32,20 +34,36 @@ MEANINGS: Final = {
     ExitCode.TERMINATED: "ended by SIGTERM",
 }
 
+OF_A_COMPARISON: Final = {
+    **MEANINGS,
+    ExitCode.CLEAR: "compared, and nothing that `--fail-on` names",
+    ExitCode.FOUND: "a regression, or what `--fail-on` names (default: regression)",
+    ExitCode.NOT_ASSESSED: "a side, or what was found there, was not assessed on the other one",
+}
+
 
 def exit_code(report: Report, settings: Settings) -> ExitCode:
     """The exit code of a report.
 
     Findings come first: what was found stays found, however much else could not be assessed. Where a fault of ours
-    kept anything from being assessed it is never 0.
+    kept anything from being assessed it is never 0. What a baseline mutes counts for the verdict only; then the
+    rest must have been assessed.
     """
     threshold = settings.fail_on.severity
+    quiet = muted(report)
     if threshold is not None and any(
-        finding.severity.weight >= threshold.weight for finding in report.findings
+        finding.severity.weight >= threshold.weight and finding.fingerprint not in quiet
+        for finding in report.findings
     ):
         return ExitCode.FOUND
-    if not report.summary.assessed or any(error.bug for error in report.errors):
+    summary = report.summary
+    if not summary.assessed or any(error.bug for error in report.errors):
         return ExitCode.NOT_ASSESSED
-    if report.summary.verdict == "inconclusive" and not settings.allow_inconclusive:
+    heard = any(
+        finding.severity != "info" and finding.fingerprint not in quiet
+        for finding in report.findings
+    )
+    untold = bool(quiet) and not heard and summary.untold is not None
+    if (summary.verdict == "inconclusive" or untold) and not settings.allow_inconclusive:
         return ExitCode.NOT_ASSESSED
     return ExitCode.CLEAR

@@ -11,12 +11,12 @@ import inspect
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from typer.core import TyperCommand, TyperGroup
 
-from flowdiag.cli.exit_codes import MEANINGS
+from flowdiag.cli.exit_codes import MEANINGS, OF_A_COMPARISON, ExitCode
 
 WIDTH: Final = 100  # beyond which help is hard to read
 _LEFT: Final = 26  # columns of the names
@@ -26,6 +26,8 @@ DEBUG: Final = "Show the traceback of a bug."
 
 class HelpfulCommand(TyperCommand):
     """A command whose help is `help_text`, and that has `--debug`, which the message of a bug names."""
+
+    exit_codes: Mapping[ExitCode, str] = MEANINGS
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the command line; `main` itself looks for `--debug`, and settings need no inputs."""
@@ -39,6 +41,12 @@ class HelpfulCommand(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help; Typer prints it."""
         formatter.write(help_text(self, ctx))
+
+
+class ComparingCommand(HelpfulCommand):
+    """A command whose exit codes are those of a comparison."""
+
+    exit_codes = OF_A_COMPARISON
 
 
 class HelpfulGroup(TyperGroup):
@@ -80,7 +88,7 @@ def _lines(command: Any, ctx: Any, width: int) -> Iterator[str]:
             yield from _entry(left, right, width)
     if any(name == "--fail-on" for param in command.params for name in param.opts):
         yield from ("", _bold("Exit codes"))
-        for code, meaning in MEANINGS.items():
+        for code, meaning in getattr(command, "exit_codes", MEANINGS).items():
             yield from _entry(str(int(code)), meaning.replace("`", ""), width)
 
 

@@ -244,6 +244,16 @@ AllowInconclusive = Annotated[
         rich_help_panel=_VERDICT,
     ),
 ]
+BaselineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--baseline",
+        metavar="FILE",
+        help="Mute the known findings of this file, each until its day: they count for the verdict, not"
+        " for the exit code. `flowdiag baseline` writes it.",
+        rich_help_panel=_VERDICT,
+    ),
+]
 Master = Annotated[
     str | None,
     typer.Option(

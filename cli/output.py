@@ -20,13 +20,18 @@ from flowdiag.cli.words import nothing_to_diagnose, verdict_sentence
 
 def render_report(report: Report, settings: Settings) -> str:
     """The report in the wanted format, for the place where it goes."""
+    return RENDERERS[settings.format](report, page_for(settings))
+
+
+def page_for(settings: Settings) -> Page:
+    """The place where the output of a command goes."""
     color = When.NEVER if settings.no_color else settings.color
     links = settings.hyperlinks
     page = replace(page_here(color, links), verbose=settings.verbose, zone=settings.show_tz)
     if settings.output not in (None, "-"):
         always = When.ALWAYS
         page = replace(page, colour=color is always, hyperlinks=links is always, unicode=True)
-    return RENDERERS[settings.format](report, page)
+    return page
 
 
 def shown_of(report: Report, settings: Settings) -> Report:

@@ -74,7 +74,7 @@ class Plan:
 
     @contextmanager
     def _servers(self, asked: Mapping[str, Any]) -> Iterator[Servers]:
-        from flowdiag.analyses.report.build import tool_version
+        from flowdiag.analyses.report.version import tool_version
         from flowdiag.cli.live import Servers, Wishes
         from flowdiag.parsers.cleanup import temporary_folder
 
@@ -145,6 +145,11 @@ class _Watching:
     inputs: _Inputs
     before: Report | None = None
     told: set[str] = field(default_factory=set)  # warnings of the round before
+    muting: Callable[[Report], Report] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """The baseline is read before anything is asked: it may be wrong."""
+        self.muting = diagnosing.muting_of(self.settings)
 
     def run(self) -> int:
         """Go on; the exit code is that of the last round.
@@ -183,7 +188,7 @@ class _Watching:
                     [],
                     self.inputs,
                 )
-                report = diagnosing.asked_again(report)
+                report = self.muting(diagnosing.asked_again(report))
         except InputError as trouble:
             if self.before is None:
                 raise

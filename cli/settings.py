@@ -98,6 +98,7 @@ class Settings(
     output: str | None = None
     fail_on: FailOn = FailOn.WARNING
     allow_inconclusive: bool = False
+    baseline: str | None = None
     min_severity: MinSeverity = MinSeverity.INFO
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from typing import Final
 
 from flowdiag.analyses import say
 from flowdiag.analyses.option_types import unit_of
+from flowdiag.analyses.report.muting import muted
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import (
     Action,
@@ -19,6 +20,7 @@ from flowdiag.analyses.report.wire import (
     Culprit,
     Evidence,
     Finding,
+    Known,
     Measurement,
     RateApplication,
     Report,
@@ -30,6 +32,7 @@ from flowdiag.analyses.report.wire import (
 from flowdiag.cli.render.page import PROSE, Page
 from flowdiag.cli.zones import shown_zone
 
+_NEWS: Final = 5  # of a baseline, of each kind
 _ZONE = re.compile(r"UTC([+-])(\d\d):(\d\d)")
 
 
@@ -602,6 +605,51 @@ def left_out(report: Report) -> str | None:
         one = "remark" if severity == "info" else str(severity)
         told.append(f"{count} {one}" if one == "critical" else say.plural(count, one))
     return f"{' and '.join(told)} left out by --min-severity"
+
+
+def known(report: Report) -> list[str]:
+    """What a baseline says, a line for each kind of news: what is muted first, then what counts again."""
+    baseline = report.summary.baseline
+    if baseline is None:
+        return []
+    told: dict[str, list[Known]] = {}
+    for one in baseline.known:
+        told.setdefault(one.status, []).append(one)
+    lines = []
+    quiet = told.pop("muted", [])
+    if quiet:
+        days = listed_days([one.until for one in quiet])
+        count = say.plural(sum(one.findings for one in quiet), "finding")
+        codes = say.listed(dict.fromkeys(one.code or one.fingerprint for one in quiet))
+        lines.append(
+            f"{count} muted by {baseline.source} until {days}, not counted for the exit code: {codes}"
+        )
+    for some in told.values():
+        for one in some[:_NEWS]:
+            named = " ".join(filter(None, (one.code, one.fingerprint)))
+            lines.append(f"{named} in {baseline.source}: {one.says} ({one.reason})")
+        if some[_NEWS:]:
+            lines.append(f"and {len(some) - _NEWS} more in {baseline.source}: {some[0].status}")
+    return lines
+
+
+def listed_days(days: Sequence[str]) -> str:
+    """The first of some days, and the last.
+
+    >>> listed_days(["2027-01-31"]), listed_days(["2027-01-31", "2026-12-01"])
+    ('2027-01-31', '2026-12-01 to 2027-01-31')
+    """
+    first, last = min(days), max(days)
+    return first if first == last else f"{first} to {last}"
+
+
+def muting(report: Report, finding: Finding) -> str | None:
+    """That a finding is muted, until when and why; None: it is not."""
+    if report.summary.baseline is None or finding.fingerprint not in muted(report):
+        return None
+    known = report.summary.baseline.known
+    one = next(each for each in known if each.fingerprint == finding.fingerprint)
+    return f"{one.says}: {one.reason}"
 
 
 def _number(report: Report, severity: str) -> int:

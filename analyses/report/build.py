@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -24,6 +22,7 @@ from flowdiag.analyses.report.fitting import typed
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
 from flowdiag.analyses.report.redact import clean, printable
 from flowdiag.analyses.report.stories import stories_of
+from flowdiag.analyses.report.version import tool_version
 from flowdiag.analyses.report.wire import (
     DOCUMENTS,
     SCHEMA,
@@ -342,6 +341,8 @@ def _summary(
     reasons = [*doubts, *_reasons(outcomes, assessed=assessed)]
     verdict = _settled(whole.verdict, doubted=bool(doubts) or not assessed, calculated=calculated)
     inconclusive = verdict is f.Verdict.INCONCLUSIVE
+    lacking = [outcome.lacking for outcome in outcomes if outcome.lacking and not assessed]
+    beside = [*doubts, *_beside_findings(outcomes), *lacking]
     return Summary(
         verdict=verdict,
         first_action=first,
@@ -350,6 +351,7 @@ def _summary(
         assessed=assessed or any(outcome.findings for outcome in outcomes),
         reason=clean(reasons[0]) if inconclusive and reasons else None,
         stories=stories,
+        untold=clean(beside[0]) if beside and not inconclusive else None,
         understood=understood,
         suggestions=[*suggestions, *(_wanted(outcomes) if inconclusive else ())],
     )
@@ -405,6 +407,21 @@ def unfed(name: str) -> Topic:
         verdict=f.Verdict.INCONCLUSIVE,
         reason=f"no input is one of {ENGINES[name].capitalize()}",
     )
+
+
+def _beside_findings(outcomes: Sequence[f.RuleOutcome]) -> list[str]:
+    """What core rules cannot tell of other jobs than those that are known to be sick.
+
+    Of a sick job they say that it is not proven to be well, which the findings tell better.
+    """
+    sick = {finding.job for _, finding in _serious(_pairs(outcomes))}
+    return [
+        item.reason
+        for outcome in outcomes
+        if outcome.core
+        for item in outcome.inconclusive
+        if item.job not in sick and not (sick and item.job is None)
+    ]
 
 
 def _understood(kind: f.Understood, located: Mapping[Key, Located], privacy: Privacy) -> Understood:
@@ -716,12 +733,3 @@ def subject_of(subject: f.Subject) -> Subject:
     values: dict[str, Any] = {name: getattr(subject, name) for name in Subject.__struct_fields__}
     plain: dict[str, Any] = {k: str(v) if isinstance(v, str) else v for k, v in values.items()}
     return Subject(**plain)
-
-
-@lru_cache(maxsize=1)
-def tool_version() -> str:
-    """The installed version; `0` where the tree is run without being installed."""
-    try:
-        return version("flowdiag")
-    except PackageNotFoundError:
-        return "0"

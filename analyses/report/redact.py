@@ -112,11 +112,13 @@ _NAMES_BELOW: Final = {
     ("vertices", "name"): "task",
     ("inputs", "upstream"): "task",
     ("tasks", "job"): "job",
+    ("before", "jobs"): "job",  # of a comparison
+    ("after", "jobs"): "job",
 }
 _TEXTS: Final = frozenset(
     {"title", "told", "why", "because", "explain", "says", "population", "value", "what"}
     | {"excerpt", "example", "reason", "samples", "message", "hint", "error"}
-    | {"text", "current", "proposed", "risk", "verify", "measure"}
+    | {"text", "current", "proposed", "risk", "verify", "measure", "doubts"}
 )
 _TEXTS_BELOW: Final = frozenset({("suggestions", "command"), ("attempts", "cause")})
 # Of these the sentences that rules write, and not what a log said.

@@ -285,12 +285,45 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     competing: list[str]
 
 
+class Muting(StrEnum):
+    """What became of a finding that a baseline knows; only what is muted does not count."""
+
+    MUTED = "muted"
+    WORSE = "worse"  # than it was when it was muted
+    EXPIRED = "expired"  # its day is past
+    GONE = "gone"  # looked for, and not found
+    NOT_ASSESSED = "not-assessed"  # not looked for
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of a baseline; `findings` counts those of this report that have its fingerprint."""
+
+    fingerprint: str
+    code: str | None
+    title: str | None
+    reason: str
+    until: str
+    status: Muting
+    says: str
+    findings: int
+
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+    """The known findings, judged on a day: the file may have other ones tomorrow."""
+
+    source: str
+    on: str
+    known: list[Known]
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The answer. `assessed` is false where there was nothing to diagnose.
 
     `first_action` is that of the finding nearest to the root. `reason` says why the verdict is
     inconclusive, where it is. `left_out` counts the findings below `--min-severity`, by severity: they
-    are not among `findings`, and count for everything else.
+    are not among `findings`, and count for everything else. `baseline` says which findings are muted: they
+    count for the verdict, not for the exit code. `untold` says what was not assessed beside the findings,
+    where that makes a report without any inconclusive.
     """
 
     verdict: f.Verdict
@@ -303,6 +336,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     understood: list[Understood] = []
     suggestions: list[Suggestion] = []
     left_out: dict[f.Severity, int] = {}
+    untold: str | None = None
+    baseline: Baseline | None = None
 
 
 class TopicStatus(StrEnum):

@@ -317,7 +317,7 @@ async def _collection(
     """The work, which a signal ends early; `arrived` gets its number."""
     import asyncio
 
-    from flowdiag.analyses.report.build import tool_version
+    from flowdiag.analyses.report.version import tool_version
     from flowdiag.parsers.live.client import Client
 
     task, loop = asyncio.current_task(), asyncio.get_running_loop()

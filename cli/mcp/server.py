@@ -16,7 +16,7 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from flowdiag.analyses.report.build import tool_version
+from flowdiag.analyses.report.version import tool_version
 from flowdiag.analyses.report.wire import Evidence, Finding, Report
 from flowdiag.cli import words
 from flowdiag.cli.mcp.roots import Roots

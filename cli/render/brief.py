@@ -57,6 +57,7 @@ _ROOMS: Final = (
 # Who reads a chat in which this is posted is not to be called, nor the text to become code or a link.
 _MENTION: Final = re.compile(r"(?<=<)(?=[@!#&:/]|\w+:)|(?<!\w)@(?=\w)")
 _TITLE: Final = 200  # characters of who did it
+_KNOWN: Final = 3  # lines about the baseline
 
 
 def render(report: Report, page: Page) -> str:
@@ -149,6 +150,7 @@ def _not_told(report: Report, stories: list[Told], room: _Room) -> Iterator[str]
     detailed = min(len(stories), room.stories) - room.full
     parts += [f"proof and remedy of {detailed}"] if detailed > 0 else []
     hidden = [words.ignored(report.rules), words.left_out(report)]
+    hidden += [words.cut(said, room.others) for said in words.known(report)[:_KNOWN]]
     if parts or stories:
         yield ""
     if parts:

@@ -25,23 +25,26 @@ def render(report: Report, page: Page) -> str:
 
 def _lines(report: Report) -> Iterator[str]:
     first = report.summary.culprits[:1]
-    unheard = filter(None, (words.ignored(report.rules), words.left_out(report)))
+    heard = (words.ignored(report.rules), words.left_out(report), *words.known(report))
+    unheard = filter(None, heard)
     verdict = ". ".join([words.verdict_sentence(report), *map(words.convicted, first), *unheard])
     # Not assessed is never healthy.
     of_it = report.summary.verdict if report.summary.assessed else "inconclusive"
     level = _OF_A_VERDICT.get(of_it, "warning")
-    yield _command(level, f"flowdiag {report.tool.command}", verdict)
+    yield command(level, f"flowdiag {report.tool.command}", verdict)
     for finding in report.findings:
         said = finding.why or finding.explain
         places = [words.place(item) for item in finding.evidence[:3]]
-        text = "\n".join(filter(None, [finding.title, said, *places]))
-        level = _LEVEL.get(finding.severity, "warning")
-        yield _command(level, f"{finding.code} {finding.name}", text)
+        muted = words.muting(report, finding)
+        text = "\n".join(filter(None, [finding.title, muted, said, *places]))
+        level = "notice" if muted else _LEVEL.get(finding.severity, "warning")
+        yield command(level, f"{finding.code} {finding.name}", text)
     for error in report.errors:
-        yield _command("error", "flowdiag", error.message)
+        yield command("error", "flowdiag", error.message)
 
 
-def _command(level: str, title: str, message: str) -> str:
+def command(level: str, title: str, message: str) -> str:
+    """A workflow command: an annotation with a level, a title and a text."""
     return f"::{level} title={_property(title)}::{_data(message)}"
 
 

@@ -4,6 +4,7 @@ case per rule. Findings at warning or above fail their case; what could not be a
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from xml.etree import ElementTree as Xml
 
 from flowdiag.analyses.report.redact import printable
@@ -28,13 +29,20 @@ def render(report: Report, page: Page) -> str:
     for job in [*jobs, *others]:
         for rule in report.rules:
             hidden = rule.status == "found" and bool(report.summary.left_out)
-            _judged(suite, job, rule, found.get((job, rule.code), []), hidden=hidden)
+            some = found.get((job, rule.code), [])
+            known = {one.fingerprint: said for one in some if (said := words.muting(report, one))}
+            _judged(suite, job, rule, some, hidden=hidden, known=known)
     for error in report.errors:
-        case = _case(suite, "run", error.source or "flowdiag")
-        Xml.SubElement(case, "error", message=_legal(error.message))
+        case = case_in(suite, "run", error.source or "flowdiag")
+        Xml.SubElement(case, "error", message=legal(error.message))
     if not report.summary.assessed and not report.errors:
-        case = _case(suite, "run", "flowdiag")
+        case = case_in(suite, "run", "flowdiag")
         Xml.SubElement(case, "error", message=words.verdict_sentence(report))
+    return document(suite)
+
+
+def document(suite: Xml.Element) -> str:
+    """The XML of a suite, with how many of its cases came to what."""
     for outcome in ("failure", "error", "skipped"):
         count = sum(case.find(outcome) is not None for case in suite)
         suite.set({"failure": "failures", "error": "errors"}.get(outcome, outcome), str(count))
@@ -45,7 +53,13 @@ def render(report: Report, page: Page) -> str:
 
 
 def _judged(
-    suite: Xml.Element, job: str, rule: Rule, found: list[Finding], *, hidden: bool
+    suite: Xml.Element,
+    job: str,
+    rule: Rule,
+    found: list[Finding],
+    *,
+    hidden: bool,
+    known: Mapping[str, str],
 ) -> None:
     """A case has the same name whether it passes or fails: systems tell by it what is new.
 
@@ -55,23 +69,27 @@ def _judged(
         rule: with what came of it.
         found: what is shown of its findings about the job.
         hidden: whether there may be others, which `--min-severity` left out.
+        known: what the baseline says of those that it mutes, by fingerprint.
     """
-    case = _case(suite, job, f"{rule.code} {rule.title}")
-    serious = [finding for finding in found if finding.severity != "info"]
-    remarks = [finding for finding in found if finding.severity == "info"]
+    case = case_in(suite, job, f"{rule.code} {rule.title}")
+    quiet = [finding for finding in found if finding.fingerprint in known]
+    remarks = [*quiet, *(one for one in found if one.severity == "info" and one not in quiet)]
+    serious = [finding for finding in found if finding not in remarks]
     if serious:
         more = f" (and {len(serious) - 1} more)" if len(serious) > 1 else ""
         worst = serious[0]
         failure = Xml.SubElement(
-            case, "failure", type=worst.severity, message=_legal(worst.title + more)
+            case, "failure", type=worst.severity, message=legal(worst.title + more)
         )
-        failure.text = _legal("\n\n".join(map(_told, serious)))
+        failure.text = legal("\n\n".join(map(_told, serious)))
+    elif quiet:
+        Xml.SubElement(case, "skipped", message=legal("; ".join(known.values())))
     elif not found and rule.status in ("inconclusive", "not-assessed", "ignored"):
-        Xml.SubElement(case, "skipped", message=_legal(rule.reason or rule.status))
+        Xml.SubElement(case, "skipped", message=legal(rule.reason or rule.status))
     elif not found and hidden:
         Xml.SubElement(case, "skipped", message="findings below --min-severity are left out")
     if remarks:
-        Xml.SubElement(case, "system-out").text = _legal("\n\n".join(map(_told, remarks)))
+        Xml.SubElement(case, "system-out").text = legal("\n\n".join(map(_told, remarks)))
 
 
 def _told(finding: Finding) -> str:
@@ -86,9 +104,11 @@ def _told(finding: Finding) -> str:
     )
 
 
-def _case(suite: Xml.Element, group: str, name: str) -> Xml.Element:
-    return Xml.SubElement(suite, "testcase", classname=_legal(group), name=_legal(name))
+def case_in(suite: Xml.Element, group: str, name: str) -> Xml.Element:
+    """A new case of a suite."""
+    return Xml.SubElement(suite, "testcase", classname=legal(group), name=legal(name))
 
 
-def _legal(text: str) -> str:
+def legal(text: str) -> str:
+    """The text without what XML cannot hold."""
     return _ILLEGAL.sub("�", "\n".join(printable(line) for line in text.split("\n")))

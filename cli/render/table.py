@@ -66,6 +66,7 @@ def _whole(report: Report, page: Page, clock: words.Clock) -> str:
         parts += views.outlook(report, page, clock)
     parts += _rules(report.rules, page)
     unheard = [words.ignored(report.rules), words.left_out(report)]
+    unheard += words.known(report)
     parts += [Group(*(line(text, "yellow") for text in unheard if text))] if any(unheard) else []
     parts.append(_verdict(report, page))
     text = drawn(parts, page, apart=True)

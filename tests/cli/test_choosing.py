@@ -175,7 +175,11 @@ def test_each_value_with_its_origin(
         ("CP3", "RT"),
         {"CP101": {"at-the-end": 5}},
     )
-    keys = set(tomllib.loads(out)) | NOT_IN_FILE | {"master", "java-heap", "stay", "show-tz"}
+    keys = (
+        set(tomllib.loads(out))
+        | NOT_IN_FILE
+        | {*("master", "java-heap", "stay", "show-tz", "baseline")}
+    )
     assert keys == {name.replace("_", "-") for name in Settings.__struct_fields__}
 
 

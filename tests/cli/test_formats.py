@@ -51,6 +51,8 @@ def test_a_failed_run_leaves_a_valid_document() -> None:
         "understood": [],
         "suggestions": [],
         "left_out": {},
+        "untold": None,
+        "baseline": None,
     }
     (error,) = document["errors"]
     assert error["bug"] and error["what"] == "KeyError: 'x'"

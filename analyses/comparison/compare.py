@@ -1,0 +1,305 @@
+"""Two reports → what changed. `compared` is the function to read first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from flowdiag.analyses import finding as f
+from flowdiag.analyses import say
+from flowdiag.analyses.comparison.chance import (
+    FEWEST,
+    LEVEL,
+    autocorrelation,
+    holm,
+    independent,
+    rank_test,
+    share_test,
+    stretches,
+)
+from flowdiag.analyses.comparison.findings import changes, serious
+from flowdiag.analyses.comparison.jobs import engines_of, jobs_of
+from flowdiag.analyses.comparison.measures import FACTOR, Kind, Series, paired, series_of
+from flowdiag.analyses.comparison.wire import (
+    SCHEMA,
+    Change,
+    Comparison,
+    FindingChange,
+    Measure,
+    Side,
+    Trend,
+)
+from flowdiag.analyses.report.version import tool_version
+from flowdiag.analyses.report.wire import Note, Report, Tool
+from flowdiag.parsers.errors import FlowdiagError
+
+_NAMED: Final = 3  # jobs in a message
+
+
+def compared(
+    before: Report,
+    after: Report,
+    *,
+    names: tuple[str, str] = ("BEFORE", "AFTER"),
+    factor: float = FACTOR,
+    same_job: bool = False,
+    muted: Collection[str] = (),
+    warnings: Sequence[Note] = (),
+) -> Comparison:
+    """What changed from one report to another of the same command about the same jobs.
+
+    Args:
+        before, after: the reports.
+        names: what they were given as.
+        factor: durations, delays and rates that differ by less are the same.
+        same_job: the only job of each side is the same one, whatever it is called.
+        muted: fingerprints that the baseline knows.
+        warnings: about the run.
+
+    Raises:
+        FlowdiagError: they have nothing in common that could be compared.
+    """
+    one_job = _check(before, after, same_job)
+    found = changes(before, after, one_job=one_job, muted=muted)
+    pairs = paired(series_of(before, one_job=one_job), series_of(after, one_job=one_job))
+    measures = _judged([_drafted(old, new) for old, new in pairs], factor)
+    because = _because(found, measures)
+    doubts = [*_unassessed(before, "before"), *_unassessed(after, "after"), *_open(found)]
+    return Comparison(
+        schema=SCHEMA,
+        tool=Tool(version=tool_version(), command="compare"),
+        before=_side(before, names[0]),
+        after=_side(after, names[1]),
+        verdict=_verdict(before, after),
+        findings=found,
+        measures=measures,
+        regression=bool(because),
+        because=because,
+        conclusive=not doubts,
+        doubts=doubts,
+        warnings=list(warnings),
+    )
+
+
+def _check(before: Report, after: Report, same_job: bool) -> bool:
+    """Refuse what has nothing in common; whether there is only one job, the same on both sides."""
+    one, other = before.tool.command, after.tool.command
+    if one != other:
+        raise FlowdiagError(
+            f"cannot compare a report of `flowdiag {one}` with one of `flowdiag {other}`",
+            hint="run the same command on both, or give the inputs themselves",
+        )
+    engines = engines_of(before), engines_of(after)
+    if all(engines) and not engines[0] & engines[1]:
+        raise FlowdiagError(
+            f"cannot compare: one side is of {say.capital(min(engines[0]))},"
+            f" the other one of {say.capital(min(engines[1]))}"
+        )
+    old, new = jobs_of(before), jobs_of(after)
+    if same_job and max(len(old), len(new)) > 1:
+        raise FlowdiagError(
+            "--same-job needs one job on each side:"
+            f" there are {_few(old)} before, and {_few(new)} after",
+            hint="choose one with --job where inputs are given",
+        )
+    if old and new and not same_job and not set(old) & set(new):
+        raise FlowdiagError(
+            f"cannot compare: before it is about {_few(old)}, after about {_few(new)}",
+            hint="--same-job compares the only job of each side, whatever it is called",
+        )
+    return same_job or (len(old) <= 1 and len(new) <= 1)
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = [f"'{say.shorten(name)}'" for name in names[:_NAMED]]
+    return ", ".join(shown) + (f" and {len(names) - _NAMED} more" if names[_NAMED:] else "")
+
+
+def _side(report: Report, source: str) -> Side:
+    times = [at for one in report.inputs for at in (one.first, one.last) if at is not None]
+    return Side(
+        source=source,
+        command=report.tool.command,
+        version=report.tool.version,
+        jobs=list(jobs_of(report)),
+        first=min(times, default=None),
+        last=max(times, default=None),
+        verdict=report.summary.verdict,
+        assessed=report.summary.assessed,
+        cause=report.summary.cause,
+        culprits=report.summary.culprits,
+        inputs=report.inputs,
+    )
+
+
+# --- measures -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    """A measure before all of them are seen together."""
+
+    old: Series | None
+    new: Series | None
+    chance: float | None = None
+    independent: tuple[int, int] | None = None
+    reason: str | None = None
+
+    @property
+    def kind(self) -> Kind:
+        one = self.new or self.old
+        assert one is not None
+        return one.kind
+
+
+def _drafted(old: Series | None, new: Series | None) -> _Draft:
+    """How often chance alone makes such a difference, or why that cannot be told."""
+    if old is None or new is None:
+        return _Draft(old=old, new=new, reason=f"only {'before' if new is None else 'after'}")
+    if old.cut or new.cut:
+        return _Draft(old=old, new=new, reason="--max-rows left some out of a report")
+    if old.kind.exact:
+        return _Draft(old=old, new=new)
+    if old.samples is not None and new.samples is not None:
+        chance = share_test(old.values[0], old.samples, new.values[0], new.samples)
+        few = f"too few samples: {old.samples} and {new.samples}"
+        return _Draft(old=old, new=new, chance=chance, reason=few if chance is None else None)
+    rho = autocorrelation(old.values, new.values)
+    parts = independent(len(old.values), rho), independent(len(new.values), rho)
+    if min(parts) < FEWEST:
+        said = f"too few: {len(old.values)} and {len(new.values)} values"
+        if min(len(old.values), len(new.values)) >= FEWEST:
+            said = f"{said}, each much like the one before it"
+        return _Draft(old=old, new=new, independent=parts, reason=said)
+    chance = rank_test(
+        stretches(old.values, parts[0], old.kind.middle),
+        stretches(new.values, parts[1], new.kind.middle),
+    )
+    return _Draft(old=old, new=new, chance=chance, independent=parts)
+
+
+def _judged(drafts: Sequence[_Draft], factor: float) -> list[Measure]:
+    """The measures, each held against chance with all the others in mind."""
+    tested = [draft for draft in drafts if draft.chance is not None]
+    held = holm([draft.chance for draft in tested if draft.chance is not None])
+    adjusted = dict(zip(map(id, tested), held, strict=True))
+    return [_measure(draft, adjusted.get(id(draft)), factor) for draft in drafts]
+
+
+def _measure(draft: _Draft, adjusted: float | None, factor: float) -> Measure:
+    one = draft.new or draft.old
+    assert one is not None
+    before = draft.old.middle if draft.old else None
+    after = draft.new.middle if draft.new else None
+    rare = draft.kind.exact or (adjusted is not None and adjusted <= LEVEL)
+    significant = draft.reason is None and rare and _matters(draft.kind, before, after, factor)
+    return Measure(
+        name=draft.kind.name,
+        unit=draft.kind.unit,
+        subject=one.subject,
+        before=_rounded(before),
+        after=_rounded(after),
+        ratio=_rounded(after / before) if before and after is not None else None,
+        p_value=_rounded(draft.chance),
+        p_adjusted=_rounded(adjusted),
+        significant=significant,
+        change=_trend(draft, before, after, significant),
+        values=(_count(draft.old), _count(draft.new)),
+        independent=draft.independent,
+        matters=_limit(draft.kind, factor),
+        reason=draft.reason,
+    )
+
+
+def _trend(draft: _Draft, before: float | None, after: float | None, significant: bool) -> Trend:
+    if draft.reason is not None or before is None or after is None:
+        return Trend.UNKNOWN
+    if not significant:
+        return Trend.SAME
+    if not draft.kind.worse_up:
+        return Trend.DIFFERENT
+    return Trend.WORSE if after > before else Trend.BETTER
+
+
+def _matters(kind: Kind, before: float | None, after: float | None, factor: float) -> bool:
+    if before is None or after is None or abs(after - before) <= kind.least:
+        return False
+    low, high = sorted((before, after))
+    return not kind.factor or high >= factor * low
+
+
+def _limit(kind: Kind, factor: float) -> str:
+    """What a difference must be to matter, for people.
+
+    >>> from flowdiag.analyses.comparison.measures import BUSY, PROCESSING, ROWS
+    >>> _limit(PROCESSING, 2), _limit(BUSY, 2), _limit(ROWS, 1.5)
+    ('2× and 100 ms', '25 % of the time', '1.5× and 10 rows')
+    """
+    least = ""
+    match kind.unit:
+        case "ms":
+            least = say.duration(kind.least)
+        case "bytes":
+            least = say.size(kind.least)
+        case "share":
+            least = f"{say.share(kind.least)} of the {'time' if kind.worse_up else 'whole'}"
+        case _ if kind.least:
+            least = f"{say.number(kind.least)} {kind.unit}"
+    by = f"{factor:g}×" if kind.factor else ""
+    return " and ".join(filter(None, (by, least if kind.least else "")))
+
+
+def _count(series: Series | None) -> int:
+    if series is None:
+        return 0
+    return series.samples if series.samples is not None else len(series.values)
+
+
+def _rounded(value: float | None) -> float | None:
+    """Four digits: more would say something about the machine's arithmetic only."""
+    return None if value is None else float(f"{value:.4g}")
+
+
+# --- what it comes to -----------------------------------------------------------------------------
+
+
+def _because(found: Sequence[FindingChange], measures: Sequence[Measure]) -> list[str]:
+    """What makes it a regression, a line each; nothing does where this is empty."""
+    told = []
+    for kind in (Change.NEW, Change.WORSE):
+        some = serious(found, kind)
+        if some:
+            codes = ", ".join(dict.fromkeys(one.code for one in some))
+            told.append(f"{say.plural(len(some), f'{kind.value} finding')}: {codes}")
+    worse = [one for one in measures if one.change is Trend.WORSE]
+    if worse:
+        names = ", ".join(dict.fromkeys(one.name for one in worse))
+        told.append(f"{say.plural(len(worse), 'worse measure')}: {names}")
+    return told
+
+
+def _unassessed(report: Report, side: str) -> list[str]:
+    if not report.summary.assessed:
+        return [f"{side}: nothing in it could be assessed"]
+    if report.summary.verdict is f.Verdict.INCONCLUSIVE:
+        return [f"{side}: {report.summary.reason or 'inconclusive'}"]
+    bug = next((error for error in report.errors if error.bug), None)
+    return [] if bug is None else [f"{side}: {bug.message}"]
+
+
+def _open(found: Sequence[FindingChange]) -> list[str]:
+    return [
+        f"{one.code} {one.name} is not comparable: {one.reason}"
+        for one in serious(found, Change.NOT_COMPARABLE)
+    ]
+
+
+def _verdict(before: Report, after: Report) -> Trend:
+    sides = before.summary, after.summary
+    if not all(one.assessed for one in sides) or f.Verdict.INCONCLUSIVE in (
+        one.verdict for one in sides
+    ):
+        return Trend.UNKNOWN
+    old, new = (one.verdict.weight for one in sides)
+    return Trend.SAME if old == new else Trend.WORSE if new > old else Trend.BETTER

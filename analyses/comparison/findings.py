@@ -1,0 +1,230 @@
+"""What became of the findings: paired by fingerprint, never called new or gone where a side did not look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+from flowdiag.analyses import finding as f
+from flowdiag.analyses.comparison.jobs import unassessed
+from flowdiag.analyses.comparison.wire import Change, FindingChange, Seen
+from flowdiag.analyses.report.wire import Finding, Report, Subject
+
+ORDER: Final = (
+    Change.NEW,
+    Change.WORSE,
+    Change.NOT_COMPARABLE,
+    Change.MOVED,
+    Change.GONE,
+    Change.BETTER,
+    Change.UNCHANGED,
+)
+
+# What names a place within a job, and stays the same when the job is deployed anew; the first that both have
+# decides. Ids of processes come last, and a host before them: a redeployment gives new ids.
+_PLACES: Final = (
+    "subtask_index",
+    "partition",
+    "stream_id",
+    "output_operation",
+    "query",
+    "host",
+    "taskmanager",
+    "executor",
+)
+
+Pair = tuple[Finding | None, Finding | None]
+
+
+def changes(
+    before: Report, after: Report, *, one_job: bool, muted: Collection[str] = ()
+) -> list[FindingChange]:
+    """Every finding of either side with what became of it, the worst news first.
+
+    Args:
+        before, after: of the same command.
+        one_job: the only job of each side is the same one, whatever it is called.
+        muted: fingerprints that the baseline knows.
+    """
+    found = [
+        _change(
+            old, new, before, after, one_job=one_job, muted=one_of(old, new).fingerprint in muted
+        )
+        for old, new in _pairs(before, after, one_job=one_job)
+    ]
+    return sorted(found, key=_order)
+
+
+def _order(one: FindingChange) -> tuple[int, int, str, str]:
+    seen = one.after or one.before
+    assert seen is not None
+    return (ORDER.index(one.change), -seen.severity.weight, one.code, seen.title)
+
+
+def _pairs(before: Report, after: Report, *, one_job: bool) -> Iterator[Pair]:
+    """The findings of both sides, those of the same sickness together, the likest first.
+
+    Of several findings of one rule about one task only the first has the fingerprint that it has alone: where the
+    first is gone, the second is known by its place.
+    """
+    left, right = list(before.findings), list(after.findings)
+    for alike in (_same_here, _same_place, _same_fingerprint, _elsewhere):
+        yield from _taken(left, right, alike)
+    if one_job:  # a fingerprint is of the job's name, too, which not all inputs tell
+        yield from _taken(left, right, _of_another_name)
+    yield from ((one, None) for one in left)
+    yield from ((None, one) for one in right)
+
+
+def _taken(
+    left: list[Finding], right: list[Finding], alike: Callable[[Finding, Finding], bool]
+) -> Iterator[Pair]:
+    """Pairs that are alike, which are taken out of both lists."""
+    for one in list(left):
+        other = next((each for each in right if alike(one, each)), None)
+        if other is not None:
+            left.remove(one)
+            right.remove(other)
+            yield one, other
+
+
+def _same_here(one: Finding, other: Finding) -> bool:
+    return _same_fingerprint(one, other) and not _moved(one.subject, other.subject)
+
+
+def _same_place(one: Finding, other: Finding) -> bool:
+    return _kin(one) == _kin(other) and _at_one_place(one.subject, other.subject) is True
+
+
+def _same_fingerprint(one: Finding, other: Finding) -> bool:
+    return one.fingerprint == other.fingerprint
+
+
+def _elsewhere(one: Finding, other: Finding) -> bool:
+    return _kin(one) == _kin(other) and _moved(one.subject, other.subject)
+
+
+def _of_another_name(one: Finding, other: Finding) -> bool:
+    return one.subject.job_name != other.subject.job_name and _kin(one)[1:] == _kin(other)[1:]
+
+
+def _kin(one: Finding) -> tuple[str | None, ...]:
+    subject = one.subject
+    return (subject.job_name, one.code, subject.task, subject.option)
+
+
+def _moved(old: Subject, new: Subject) -> bool:
+    """Whether the same sickness has another place.
+
+    >>> _moved(Subject(kind="subtask", subtask_index=0, host="a"), Subject(kind="subtask", subtask_index=0, host="b"))
+    False
+    >>> _moved(Subject(kind="taskmanager", taskmanager="tm-1"), Subject(kind="taskmanager", taskmanager="tm-2"))
+    True
+    """
+    return _at_one_place(old, new) is False
+
+
+def _at_one_place(old: Subject, new: Subject) -> bool | None:
+    """Whether two subjects have the same place; None: they do not tell."""
+    for name in _PLACES:
+        one, other = getattr(old, name), getattr(new, name)
+        if one is not None and other is not None:
+            return bool(one == other)
+    return None
+
+
+def _change(
+    old: Finding | None,
+    new: Finding | None,
+    before: Report,
+    after: Report,
+    *,
+    one_job: bool,
+    muted: bool,
+) -> FindingChange:
+    one = one_of(old, new)
+    moved = old is not None and new is not None and _moved(old.subject, new.subject)
+    if old is None:
+        change, reason = _alone(one, before, Change.NEW, one_job=one_job)
+    elif new is None:
+        change, reason = _alone(one, after, Change.GONE, one_job=one_job)
+    else:
+        change, reason = _both(old, new)
+        if moved and change is Change.UNCHANGED:
+            change = Change.MOVED
+    return FindingChange(
+        fingerprint=one.fingerprint,
+        code=one.code,
+        name=one.name,
+        change=change,
+        moved=moved,
+        before=_seen(old),
+        after=_seen(new),
+        reason=reason,
+        muted=muted,
+    )
+
+
+def one_of(old: Finding | None, new: Finding | None) -> Finding:
+    """The finding as it is now, else as it was."""
+    one = new or old
+    assert one is not None
+    return one
+
+
+def _alone(
+    one: Finding, other: Report, change: Change, *, one_job: bool
+) -> tuple[Change, str | None]:
+    """What a finding of one side means, by what the other side looked at."""
+    if any(each.fingerprint == one.fingerprint for each in other.findings):
+        return change, None  # it has the same sickness elsewhere, so that it looked
+    side = "before" if change is Change.NEW else "after"
+    job = None if one_job else one.subject.job_name
+    reason = unassessed(other, one.code, job, one.severity)
+    return (change, None) if reason is None else (Change.NOT_COMPARABLE, f"{side}: {reason}")
+
+
+def _both(old: Finding, new: Finding) -> tuple[Change, str | None]:
+    if old.severity is not new.severity:
+        worse = new.severity.weight > old.severity.weight
+        said = f"{new.severity}, was {old.severity}"
+        return (Change.WORSE if worse else Change.BETTER), said
+    if old.state is not new.state:
+        lasts = new.state is f.State.ONGOING
+        return (Change.WORSE, "it lasts now") if lasts else (Change.BETTER, "it is over now")
+    return Change.UNCHANGED, None
+
+
+def _seen(one: Finding | None) -> Seen | None:
+    if one is None:
+        return None
+    return Seen(
+        severity=one.severity,
+        state=one.state,
+        confidence=one.confidence,
+        subject=one.subject,
+        cause=one.cause,
+        title=one.title,
+        why=one.why,
+        count=one.count,
+        first_seen=one.first_seen,
+        last_seen=one.last_seen,
+    )
+
+
+def serious(found: Iterable[FindingChange], kind: Change) -> Sequence[FindingChange]:
+    """Those of one kind that count: at warning or above, on the side that has it last, and not muted."""
+    return [
+        one
+        for one in found
+        if one.change is kind
+        and not one.muted
+        and (one.after or one.before) is not None
+        and _severity(one) is not f.Severity.INFO
+    ]
+
+
+def _severity(one: FindingChange) -> f.Severity:
+    seen = one.after or one.before
+    assert seen is not None
+    return seen.severity

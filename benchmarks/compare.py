@@ -1,0 +1,284 @@
+"""What `flowdiag compare` says of recordings whose truth is known, and how often it claims what is not there.
+
+    python -m benchmarks.reports measure facts/        # once, with Spark
+    python -m benchmarks.compare --measured facts/     # a minute, without it
+    python -m benchmarks.compare --measured facts/ --write    # writes the tables of docs/compare.md
+
+Two healthy runs of the same job, and the two halves of one, must show nothing. What the test for series does where
+values resemble their neighbours is simulated: recordings have too few of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import pickle
+import random
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from benchmarks.reports import RECORDINGS
+from flowdiag.analyses.comparison.chance import (
+    FEWEST,
+    LEVEL,
+    autocorrelation,
+    independent,
+    rank_test,
+    share_test,
+    stretches,
+)
+from flowdiag.analyses.comparison.compare import compared
+from flowdiag.analyses.comparison.measures import BUSY, FACTOR, PROCESSING
+from flowdiag.analyses.comparison.wire import Change, Comparison
+from flowdiag.analyses.diagnosis import Looked, Measured, judged
+from flowdiag.analyses.options import Options
+from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.span import Selection, parse_moment
+from flowdiag.analyses.topics import ENGINES, topic
+
+PAGE: Final = Path("docs") / "compare.md"
+_BLOCK: Final = re.compile(r"(<!-- measured -->\n).*?(<!-- /measured -->)", re.DOTALL)
+_SERIES: Final = 1000  # simulated pairs for each row and column
+_SEED: Final = 20
+
+# Sick and healthy runs of the same job, on the same machine.
+PAIRS: Final = (
+    ("flink/1.20.5/healthy", "flink/1.20.5/hot-key"),
+    ("flink/1.20.5/healthy", "flink/1.20.5/slow-sync-snapshot"),
+    ("flink/1.20.5/healthy", "flink/1.20.5/async-failure"),
+    ("flink/1.20.5/healthy", "flink/1.20.5/taskmanager-killed"),
+    ("flink/2.3.0/healthy", "flink/2.3.0/unaligned-hot-key"),
+    ("flink/1.14.6/healthy", "flink/1.14.6/slow-sync-snapshot"),
+    ("startup/1.14.6/enough-buffers", "startup/1.14.6/too-few-buffers"),
+    ("startup/1.14.6/enough-buffers", "startup/1.14.6/slow-open"),
+    ("spark/4.3.0/stable", "spark/4.3.0/overloaded"),
+    ("spark/4.3.0/stable", "spark/4.3.0/fixed-cost"),
+    ("spark/4.3.0/query-stable", "spark/4.3.0/query-overloaded"),
+    ("spark/3.5.7/stable", "spark/3.5.7/overloaded"),
+)
+VERSIONS: Final = (
+    ("flink/1.14.6/hot-key", "flink/1.20.5/hot-key"),
+    ("flink/1.20.5/hot-key", "flink/2.3.0/hot-key"),
+    ("flink/1.12.5/slow-sync-snapshot", "flink/2.3.0/slow-sync-snapshot"),
+    ("spark/3.5.7/overloaded", "spark/4.3.0/overloaded"),
+    ("spark/3.4.4/query-overloaded", "spark/4.3.0/query-overloaded"),
+)
+
+
+class Facts:
+    """What was measured of every recording, to be judged as often as wanted."""
+
+    def __init__(self, folder: Path) -> None:
+        """Find what `benchmarks.reports measure` wrote."""
+        self._paths: defaultdict[str, dict[str, Path]] = defaultdict(dict)
+        start = f"{RECORDINGS}/".replace("/", "__")
+        for path in sorted(folder.glob(f"{start}*.pickle")):
+            stem, _, name = path.name.removesuffix(".pickle").rpartition(".")
+            self._paths[stem.removeprefix(start).replace("__", "/")][name] = path
+
+    @property
+    def names(self) -> list[str]:
+        """The recordings, as paths below `fixtures/recordings`."""
+        return list(self._paths)
+
+    def report(self, name: str, selection: Selection | None = None) -> Report:
+        """The report of `diagnose` over a recording, or over a part of its time."""
+        parts: dict[str, tuple[Looked, Measured]] = {
+            topic_name: pickle.loads(self._paths[name][topic_name].read_bytes())
+            for topic_name in ENGINES
+            if topic_name in self._paths[name]
+        }
+        looked, first = parts.get("memory") or next(iter(parts.values()))
+        facts: dict[str, Any] = {each: found.facts[each] for each, (_, found) in parts.items()}
+        options = Options(everything=True, selection=selection or Selection())
+        return judged(tuple(map(topic, parts)), looked, replace(first, facts=facts), options)
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--measured", type=Path, required=True, help="of `benchmarks.reports`")
+    parser.add_argument("--write", action="store_true", help=f"write the tables of {PAGE}")
+    given = parser.parse_args()
+    facts = Facts(given.measured)
+    reports = {name: facts.report(name) for name in facts.names}
+    false, lines = _healthy(reports, facts)
+    lines += ["", *_simulated(), "", *_told("Healthy and sick", PAIRS, reports, wanted=True)]
+    healed = [(sick, well) for well, sick in PAIRS]
+    lines += ["", *_told("Sick and healed", healed, reports, wanted=False)]
+    lines += ["", *_told("The same sickness in two versions", VERSIONS, reports, wanted=None)]
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if given.write:
+        page = PAGE.read_text()
+        PAGE.write_text(_BLOCK.sub(lambda hit: f"{hit[1]}\n{text}\n{hit[2]}", page))
+    wrong = sum("**no**" in line for line in lines)
+    return 1 if false or wrong else 0
+
+
+# --- healthy and healthy --------------------------------------------------------------------------
+
+
+def _healthy(reports: dict[str, Report], facts: Facts) -> tuple[int, list[str]]:
+    """Pairs of healthy runs of the same job, and halves of one: what is claimed of them, which is false."""
+    alike: defaultdict[str, list[str]] = defaultdict(list)
+    for name, report in reports.items():
+        if report.summary.verdict == "healthy":
+            engine, _, scenario = name.split("/", 2)
+            alike[f"{engine}/*/{scenario}"].append(name)
+    lines = [
+        "| healthy and healthy | pairs | measures compared | claimed changes | regressions |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    total: Counter[str] = Counter()
+    for scenario, names in sorted(alike.items()):
+        pairs = list(itertools.combinations(names, 2))
+        if pairs:
+            found = _counted(compared(reports[one], reports[other]) for one, other in pairs)
+            lines.append(_row(scenario, found))
+            total += found
+    halves = _counted(_halves([one for some in alike.values() for one in some], reports, facts))
+    lines.append(_row("the two halves of each", halves))
+    total += halves
+    lines.append(_row("**all**", total))
+    return total["claims"] + total["regressions"], lines
+
+
+def _halves(names: Iterable[str], reports: dict[str, Report], facts: Facts) -> Iterator[Comparison]:
+    for name in names:
+        times = [at for one in reports[name].inputs for at in (one.first, one.last) if at]
+        first, last = (parse_moment(at).utc_us or 0 for at in (min(times), max(times)))
+        middle = parse_moment(f"{(last - first) // 2_000_000}s")
+        yield compared(
+            facts.report(name, Selection(until=middle)), facts.report(name, Selection(since=middle))
+        )
+
+
+def _counted(comparisons: Iterable[Comparison]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for one in comparisons:
+        found["pairs"] += 1
+        # Memory is configured: versions of Flink do it differently, and that is true.
+        told = [each for each in one.measures if each.name != "memory" and each.change != "unknown"]
+        claims = [each for each in told if each.significant]
+        found["compared"] += len(told)
+        found["claims"] += len(claims)
+        found["regressions"] += one.regression
+        for each in claims:
+            sys.stderr.write(f"claimed: {each}\n")
+    return found
+
+
+def _row(name: str, found: Counter[str]) -> str:
+    cells = [f"{found[key]}" for key in ("pairs", "compared", "claims", "regressions")]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+# --- simulated ------------------------------------------------------------------------------------
+
+_RESEMBLES: Final = (0.0, 0.3, 0.6, 0.8, 0.9, 0.95)
+_LENGTHS: Final = ((8, 20), (16, 16), (40, 40), (100, 100), (400, 400))
+
+
+def _simulated() -> list[str]:
+    """How often two series of the same process are told apart: by the test alone, and as a claimed change."""
+    lines = [
+        f"| each value resembles the one before it by | {' | '.join(f'{a} and {b} values' for a, b in _LENGTHS)} |",
+        f"|--:|{'--:|' * len(_LENGTHS)}",
+    ]
+    rng = random.Random(_SEED)
+    for rho in _RESEMBLES:
+        cells = [" / ".join(f"{part:.1%}" for part in _false(rng, rho, *n)) for n in _LENGTHS]
+        lines.append(f"| {rho} | {' | '.join(cells)} |")
+    shares = ", ".join(f"{_false_shares(rng, rho):.1%} at {rho}" for rho in _RESEMBLES)
+    said = f"Shares of the time, means of 14 samples each: {shares}."
+    return [*lines, "", said]
+
+
+def _false(rng: random.Random, rho: float, one: int, other: int) -> tuple[float, float]:
+    """Of pairs that differ by chance alone, the part that the test tells apart, and that is claimed to differ."""
+    apart = claimed = 0
+    for _ in range(_SERIES):
+        before, after = _delays(rng, rho, one), _delays(rng, rho, other)
+        alike = autocorrelation(before, after)
+        parts = independent(one, alike), independent(other, alike)
+        if min(parts) < FEWEST:
+            continue
+        if rank_test(stretches(before, parts[0]), stretches(after, parts[1])) <= LEVEL:
+            apart += 1
+            low, high = sorted((median(before), median(after)))
+            claimed += high >= FACTOR * low and high - low > PROCESSING.least
+    return apart / _SERIES, claimed / _SERIES
+
+
+def _delays(rng: random.Random, rho: float, count: int) -> list[float]:
+    """Delays around 300 ms, skewed as they are: logarithms that scatter by 0.7, each like the one before it."""
+    return [math.exp(math.log(300) + 0.7 * value) for value in _series(rng, rho, count)]
+
+
+def _series(rng: random.Random, rho: float, count: int) -> list[float]:
+    value = rng.gauss(0, 1)
+    found = []
+    for _ in range(count):
+        found.append(value)
+        value = rho * value + math.sqrt(1 - rho * rho) * rng.gauss(0, 1)
+    return found
+
+
+def _false_shares(rng: random.Random, rho: float, samples: int = 14) -> float:
+    """The same for shares of the time, a quarter on average, of so many samples."""
+    claimed = 0
+    for _ in range(_SERIES):
+        one, other = (
+            sum(1 / (1 + math.exp(1.1 - 1.5 * value)) for value in _series(rng, rho, samples))
+            / samples
+            for _ in range(2)
+        )
+        chance = share_test(one, samples, other, samples)
+        claimed += chance is not None and chance <= LEVEL and abs(one - other) > BUSY.least
+    return claimed / _SERIES
+
+
+# --- sick and healthy -----------------------------------------------------------------------------
+
+
+def _told(
+    title: str,
+    pairs: Sequence[tuple[str, str]],
+    reports: dict[str, Report],
+    *,
+    wanted: bool | None,
+) -> list[str]:
+    """What is said of pairs; `wanted`: whether it must be a regression, None: neither."""
+    lines = [
+        f"| {title}: before | after | verdict | findings | measures that changed | regression |",
+        "|---|---|---|---|---|---|",
+    ]
+    for before, after in pairs:
+        one = compared(reports[before], reports[after])
+        counts = Counter(finding.change for finding in one.findings)
+        findings = ", ".join(f"{counts[change]} {change}" for change in Change if counts[change])
+        changed = ", ".join(
+            dict.fromkeys(
+                f"{measure.name} {measure.change}"
+                for measure in one.measures
+                if measure.significant
+            )
+        )
+        said = "yes" if one.regression else "no"
+        if wanted is not None and one.regression is not wanted:
+            said = f"**{said}**"
+        verdicts = f"{one.before.verdict} → {one.after.verdict}"
+        lines.append(f"| {before} | {after} | {verdicts} | {findings} | {changed} | {said} |")
+    return lines
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

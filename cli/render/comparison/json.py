@@ -1,0 +1,11 @@
+"""The comparison for programs: `flowdiag.comparison/1`, see docs/comparison.schema.json."""
+
+from __future__ import annotations
+
+from flowdiag.analyses.comparison.wire import Comparison, encode
+from flowdiag.cli.render.page import Page
+
+
+def render(comparison: Comparison, page: Page) -> str:
+    """The document, indented, in UTF-8."""
+    return encode(comparison).decode()

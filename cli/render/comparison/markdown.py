@@ -1,0 +1,84 @@
+"""The comparison for a ticket or `$GITHUB_STEP_SUMMARY`: short, and safe to paste."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from flowdiag.analyses.comparison.wire import Change, Comparison
+from flowdiag.cli.render.comparison import said
+from flowdiag.cli.render.markdown import escaped
+from flowdiag.cli.render.page import Page
+
+_FINDINGS: Final = 20
+_MEASURES: Final = 20
+
+
+def render(comparison: Comparison, page: Page) -> str:
+    """The comparison as GitHub-flavoured Markdown."""
+    return "\n".join(_lines(comparison, page)) + "\n"
+
+
+def _lines(comparison: Comparison, page: Page) -> Iterator[str]:
+    yield f"# flowdiag compare: {escaped(said.conclusion(comparison))}"
+    yield ""
+    yield f"Verdict: {escaped(said.verdicts(comparison))}"
+    yield ""
+    yield f"- before: {escaped(said.side(comparison.before))}"
+    yield f"- after: {escaped(said.side(comparison.after))}"
+    yield ""
+    yield from ("## Findings", "", f"{escaped(said.tally(comparison.findings))}", "")
+    changed = [
+        one for one in comparison.findings if page.verbose or one.change is not Change.UNCHANGED
+    ]
+    if changed:
+        shown = changed if page.verbose else changed[:_FINDINGS]
+        yield from _table(
+            ("", "", "", "finding"),
+            [
+                (
+                    said.word(one),
+                    said.seen_of(one).severity.value,
+                    one.code,
+                    " · ".join([said.title(one), *said.details(one)]),
+                )
+                for one in shown
+            ],
+        )
+        yield from _more(len(changed) - len(shown))
+    yield from ("## Measures", "", f"{escaped(said.measured(comparison))}", "")
+    claimed = said.claimed(comparison)
+    if claimed:
+        listed = claimed if page.verbose else claimed[:_MEASURES]
+        yield from _table(
+            ("measure", "of", "before", "after", "change", "by chance"),
+            [
+                (
+                    said.name(one),
+                    said.whose(one),
+                    said.value(one.before, one.unit),
+                    said.value(one.after, one.unit),
+                    said.change(one),
+                    said.chance(one),
+                )
+                for one in listed
+            ],
+        )
+        yield from _more(len(claimed) - len(listed))
+    if comparison.doubts:
+        yield from ("## Not comparable", "")
+        yield from (f"- {escaped(doubt)}" for doubt in comparison.doubts[:_FINDINGS])
+        yield ""
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'---|' * len(heads)}"
+    for row in rows:
+        yield f"| {' | '.join(map(escaped, row))} |"
+    yield ""
+
+
+def _more(hidden: int) -> Iterator[str]:
+    if hidden > 0:
+        yield from (f"and {hidden} more", "")

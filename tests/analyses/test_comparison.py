@@ -1,0 +1,359 @@
+"""What became of findings and measures between two reports."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+
+from flowdiag.analyses import finding as f
+from flowdiag.analyses.comparison.compare import compared
+from flowdiag.analyses.comparison.wire import (
+    Change,
+    Comparison,
+    Measure,
+    Trend,
+    decode,
+    encode,
+    json_schema,
+    redacted,
+)
+from flowdiag.analyses.flink import job as x
+from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.queues.wire import QueueSubtask, QueueVertex
+from flowdiag.analyses.report import wire
+from flowdiag.analyses.report.wire import Report, at_least
+from flowdiag.parsers.errors import FlowdiagError
+
+from ..cli import reports
+from ..cli.reports import JOB, build, expired, job_facts, outcome, slow_taskmanager
+
+
+def report(*findings: f.Finding, sick: bool = False, **more: Any) -> Report:
+    """A report whose rule CP101 says this."""
+    return build(job_facts(sick=sick), outcome("CP101", "checkpoint-expired", *findings), **more)
+
+
+def change_of(before: Report, after: Report, **more: Any) -> Any:
+    """The only finding of a comparison."""
+    (found,) = compared(before, after, **more).findings
+    return found
+
+
+def at(**place: Any) -> f.Finding:
+    return expired(subject=f.Subject(kind="subtask", job_name="orders", task="Map", **place))
+
+
+def measure(one: Comparison, name: str) -> Measure:
+    return next(each for each in one.measures if each.name == name)
+
+
+def test_what_only_one_side_has_is_new_or_gone() -> None:
+    one = compared(report(), report(expired()))
+    assert [found.change for found in one.findings] == [Change.NEW]
+    assert one.regression and one.conclusive and one.verdict is Trend.WORSE
+    other = compared(report(expired()), report())
+    assert [found.change for found in other.findings] == [Change.GONE]
+    assert not other.regression and other.verdict is Trend.BETTER
+
+
+def test_nothing_changes_between_a_report_and_itself() -> None:
+    for each in (reports.failing(), reports.healthy(), reports.many(12), reports.hostile()):
+        one = compared(each, each)
+        assert not one.regression and one.verdict is Trend.SAME
+        assert {found.change for found in one.findings} <= {Change.UNCHANGED}
+        assert not any(each.significant for each in one.measures)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "change"),
+    [
+        ({}, {"severity": f.Severity.CRITICAL}, Change.WORSE),
+        ({"severity": f.Severity.CRITICAL}, {}, Change.BETTER),
+        ({"state": f.State.RECOVERED}, {}, Change.WORSE),
+        ({}, {"state": f.State.RECOVERED}, Change.BETTER),
+        ({"count": 4}, {"count": 9, "title": "9 of 31 checkpoints expired"}, Change.UNCHANGED),
+    ],
+)
+def test_a_finding_is_worse_by_its_severity_and_state(
+    old: dict[str, Any], new: dict[str, Any], change: Change
+) -> None:
+    one = compared(report(expired(**old)), report(expired(**new)))
+    assert [found.change for found in one.findings] == [change]
+    assert one.regression is (change is Change.WORSE)
+
+
+def test_a_sickness_moves_to_another_subtask_or_machine() -> None:
+    assert (
+        change_of(report(at(subtask_index=0)), report(at(subtask_index=2))).change is Change.MOVED
+    )
+    machine = [
+        expired(subject=f.Subject(kind="taskmanager", taskmanager=name, host=host))
+        for name, host in (("tm-1", "a.example"), ("tm-9", "b.example"), ("tm-7", "a.example"))
+    ]
+    assert change_of(report(machine[0]), report(machine[1])).change is Change.MOVED
+    # Another container on the same machine.
+    assert change_of(report(machine[0]), report(machine[2])).change is Change.UNCHANGED
+
+
+def test_a_redeployment_moves_nothing() -> None:
+    before = at(subtask_index=1, job_id="1" * 32, attempt_id="a" * 32, taskmanager="c_01", host="a")
+    after = at(subtask_index=1, job_id="2" * 32, attempt_id="b" * 32, taskmanager="c_77", host="z")
+    found = change_of(report(before), report(after))
+    assert (found.change, found.moved) == (Change.UNCHANGED, False)
+
+
+def test_a_move_does_not_hide_that_it_got_worse() -> None:
+    worse = replace(at(subtask_index=2), severity=f.Severity.CRITICAL)
+    found = change_of(report(at(subtask_index=0)), report(worse))
+    assert (found.change, found.moved) == (Change.WORSE, True)
+
+
+def test_of_two_subtasks_the_one_that_stays_is_known_by_its_place() -> None:
+    """The first of several has the plain fingerprint: here the second one takes it over."""
+    both = report(at(subtask_index=0), at(subtask_index=2))
+    one = compared(both, report(at(subtask_index=2)))
+    told = {
+        (found.change, (found.before or found.after).subject.subtask_index)  # type: ignore[union-attr]
+        for found in one.findings
+    }
+    assert told == {(Change.GONE, 0), (Change.UNCHANGED, 2)}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_a_side_could_not_tell_is_neither_new_nor_gone(turned: bool) -> None:
+    untold = build(
+        job_facts(sick=False),
+        outcome("CP101", "checkpoint-expired", f.Inconclusive(reason="no log", job=JOB)),
+    )
+    sides = (report(expired()), untold) if turned else (untold, report(expired()))
+    one = compared(*sides)
+    assert [found.change for found in one.findings] == [Change.NOT_COMPARABLE]
+    assert "no log" in (one.findings[0].reason or "")
+    assert not one.regression and not one.conclusive
+
+
+def test_a_rule_that_was_not_heard_or_is_not_known_cannot_be_compared() -> None:
+    without = build(job_facts(sick=False), outcome("CP201", "slow-taskmanager"))
+    found = change_of(report(expired()), without)
+    assert found.change is Change.NOT_COMPARABLE and "no rule CP101" in (found.reason or "")
+
+
+def test_a_job_that_is_not_there_did_not_get_well() -> None:
+    key = JobKey("", "9" * 32)
+    invoices = expired(
+        job=key, subject=f.Subject(kind="job", job_id=key.job_id, job_name="invoices")
+    )
+    both, one = report(expired(), invoices), report(expired())
+    changes = {
+        (found.before or found.after).subject.job_name: found.change  # type: ignore[union-attr]
+        for found in compared(both, one).findings
+    }
+    assert changes["orders"] is Change.UNCHANGED
+    assert changes["invoices"] is Change.NOT_COMPARABLE
+
+
+def test_what_min_severity_left_out_is_not_gone() -> None:
+    remark = expired(severity=f.Severity.INFO)
+    shown = at_least(report(remark), f.Severity.WARNING)
+    assert change_of(report(remark), shown).change is Change.NOT_COMPARABLE
+
+
+def test_a_remark_makes_no_regression() -> None:
+    one = compared(report(), report(expired(severity=f.Severity.INFO)))
+    assert [found.change for found in one.findings] == [Change.NEW] and not one.regression
+
+
+def test_inputs_that_do_not_name_the_job_are_still_of_it() -> None:
+    nameless = expired(subject=f.Subject(kind="job", job_id=JOB.job_id))
+    facts = job_facts(sick=False, name=None)
+    said = outcome("CP101", "checkpoint-expired", nameless)
+    before = build(facts, said)
+    before = msgspec.structs.replace(
+        before, findings=[msgspec.structs.replace(before.findings[0], fingerprint="0" * 16)]
+    )
+    assert change_of(before, report(expired())).change is Change.UNCHANGED
+
+
+# --- what cannot be compared ----------------------------------------------------------------------
+
+
+def test_other_commands_engines_and_jobs_are_refused() -> None:
+    tool = wire.Tool(version="1", command="queues")
+    with pytest.raises(FlowdiagError, match="`flowdiag queues`"):
+        compared(msgspec.structs.replace(report(), tool=tool), report())
+    spark = msgspec.structs.replace(report(), data=wire.Data(applications=[_application()]))
+    with pytest.raises(FlowdiagError, match="one side is of Flink"):
+        compared(report(), spark)
+    renamed = build(job_facts(sick=False, name="orders-2"), outcome("CP101", "checkpoint-expired"))
+    with pytest.raises(FlowdiagError, match="'orders', after about 'orders-2'"):
+        compared(report(), renamed)
+
+
+def _application() -> wire.RateApplication:
+    values: dict[str, Any] = {
+        name: [] for name, kind in wire.RateApplication.__annotations__.items() if "list" in kind
+    }
+    values |= {"application": None, "name": "orders", "spark_version": None, "kind": "dstream"}
+    values |= {"batch_interval_ms": None, "batch_interval_from": None, "verdict": "healthy"}
+    values |= {"cause": None, "back_pressure": None, "keeping": None, "settings": {}}
+    total = wire.RateTotals(batches=0, pid=0, triggers=0)
+    return wire.RateApplication(**{**values, "total": total, "truncated": False})
+
+
+def test_a_renamed_job_can_be_compared_on_demand() -> None:
+    key = JobKey("", "9" * 32)
+    facts = job_facts(sick=False, key=key, name="orders-2")
+    moved = expired(job=key, subject=f.Subject(kind="job", job_id=key.job_id, job_name="orders-2"))
+    renamed = build(facts, outcome("CP101", "checkpoint-expired", moved))
+    one = compared(report(expired()), renamed, same_job=True)
+    assert [found.change for found in one.findings] == [Change.UNCHANGED]
+    assert measure(one, "checkpoint-duration").values[1] > 0
+    with pytest.raises(FlowdiagError, match="one job on each side"):
+        compared(reports.many(12), renamed, same_job=True)
+
+
+def test_a_side_that_was_not_assessed_is_no_side() -> None:
+    one = compared(report(), reports.nothing())
+    assert not one.conclusive and not one.regression and one.verdict is Trend.UNKNOWN
+
+
+# --- measures -------------------------------------------------------------------------------------
+
+
+def lasting(*durations: int, **more: Any) -> Report:
+    """A job whose checkpoints lasted so long."""
+    made = [
+        replace(reports.checkpoint(number), duration_ms=ms, **more)
+        for number, ms in enumerate(durations)
+    ]
+    facts = job_facts(sick=False, checkpoints=tuple(made))
+    return build(facts, outcome("CP101", "checkpoint-expired"))
+
+
+CALM = (900, 1100, 950, 1050, 980, 1020, 940, 1060, 970, 1030, 990, 1010, 930, 1070, 960, 1040)
+
+
+def test_a_duration_that_trebles_is_worse() -> None:
+    one = compared(lasting(*CALM), lasting(*(3 * ms for ms in CALM)))
+    found = measure(one, "checkpoint-duration")
+    assert (found.change, found.significant) == (Trend.WORSE, True)
+    assert found.p_adjusted is not None and found.p_adjusted <= 0.01
+    assert one.because == ["1 worse measure: checkpoint-duration"]
+    back = compared(lasting(*(3 * ms for ms in CALM)), lasting(*CALM))
+    assert measure(back, "checkpoint-duration").change is Trend.BETTER and not back.regression
+
+
+def test_a_small_difference_is_none_however_sure() -> None:
+    after = lasting(*(round(1.5 * ms) for ms in CALM))
+    found = measure(compared(lasting(*CALM), after), "checkpoint-duration")
+    assert (found.change, found.p_adjusted is not None) == (Trend.SAME, True)
+    assert found.p_adjusted is not None and found.p_adjusted <= 0.01
+    closer = compared(lasting(*CALM), after, factor=1.25)
+    assert measure(closer, "checkpoint-duration").change is Trend.SAME  # still below half a second
+    longer = [10 * ms for ms in CALM]
+    before, after = lasting(*longer), lasting(*(round(1.5 * ms) for ms in longer))
+    assert (
+        measure(compared(before, after, factor=1.25), "checkpoint-duration").change is Trend.WORSE
+    )
+
+
+def test_a_handful_of_checkpoints_is_few() -> None:
+    found = measure(compared(lasting(*CALM), lasting(9000, 9100, 9200)), "checkpoint-duration")
+    assert (found.change, found.significant) == (Trend.UNKNOWN, False)
+    assert found.reason == "too few: 16 and 3 values"
+
+
+def test_a_savepoint_is_no_checkpoint_and_an_expired_one_lasted_its_timeout() -> None:
+    assert not any(
+        each.name == "checkpoint-duration"
+        for each in compared(lasting(*CALM), lasting(*CALM, type="savepoint")).measures
+        if each.after is not None
+    )
+    expiring = lasting(*(60_000 for _ in CALM), status=x.Status.EXPIRED)
+    one = compared(lasting(*CALM), expiring)
+    assert measure(one, "checkpoint-duration").change is Trend.WORSE
+    assert measure(one, "unsuccessful-checkpoints").change is Trend.WORSE
+
+
+def test_lists_that_were_cut_are_not_compared() -> None:
+    whole = lasting(*CALM)
+    assert whole.data.jobs is not None
+    (job,) = whole.data.jobs
+    cut = msgspec.structs.replace(job, checkpoints=job.checkpoints[:8])
+    short = msgspec.structs.replace(whole, data=wire.Data(jobs=[cut]))
+    found = measure(compared(whole, short), "checkpoint-duration")
+    assert found.change is Trend.UNKNOWN and "--max-rows" in (found.reason or "")
+
+
+def pressed(busy: float, skew: float, samples: int = 40) -> Report:
+    """A task of two subtasks, the first so busy."""
+    subtasks = [_subtask(0, busy, samples), _subtask(1, 0.1, samples)]
+    vertex = QueueVertex(
+        job_id=JOB.job_id,
+        job_name="orders",
+        vertex_id=None,
+        name="enrich",
+        parallelism=2,
+        role="root",
+        busy=busy,
+        back_pressured=0.0,
+        idle=None,
+        skew=skew,
+        inputs=[],
+        graph_from=None,
+        subtasks=subtasks,
+        total=2,
+        truncated=False,
+    )
+    return msgspec.structs.replace(report(), data=wire.Data(vertices=[vertex]))
+
+
+def _subtask(index: int, busy: float, samples: int) -> QueueSubtask:
+    absent = dict.fromkeys(QueueSubtask.__struct_fields__)
+    own: dict[str, Any] = {"subtask_index": index, "culprit": False, "samples": samples}
+    own |= {"busy": busy, "back_pressured": 0.0, "gates": []}
+    return QueueSubtask(**{**absent, **own})
+
+
+def test_busy_and_skewed_tasks_are_worse() -> None:
+    one = compared(pressed(0.2, 5), pressed(0.95, 80))
+    assert measure(one, "busy").change is Trend.WORSE
+    assert measure(one, "skew").change is Trend.WORSE
+    assert measure(one, "back-pressured").change is Trend.SAME
+    few = compared(pressed(0.2, 5, samples=6), pressed(0.95, 80, samples=6))
+    assert measure(few, "busy").change is Trend.UNKNOWN
+    assert not any(each.name == "skew" for each in few.measures)  # of a job that has just begun
+
+
+# --- the document ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (reports.healthy, reports.failing),
+        (reports.failing, reports.healthy),
+        (reports.failing, reports.inconclusive),
+        (reports.nothing, reports.failing),
+        (reports.hostile, reports.healthy),
+        (lambda: reports.many(12), lambda: reports.many(14)),
+    ],
+)
+def test_documents_are_valid_and_come_back(before: Any, after: Any) -> None:
+    one = compared(before(), after())
+    jsonschema.validate(json.loads(encode(one)), json_schema())
+    assert encode(decode(encode(one))) == encode(one)
+    again = compared(before(), after())
+    assert encode(again) == encode(one)
+    jsonschema.validate(json.loads(encode(redacted(one))), json_schema())
+
+
+def test_names_can_be_taken_out() -> None:
+    one = compared(report(), report(slow_taskmanager()))
+    text = encode(redacted(one)).decode()
+    assert "worker-3.example" not in text and "orders" not in text

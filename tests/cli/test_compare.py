@@ -1,0 +1,301 @@
+"""`flowdiag compare` and `flowdiag baseline` as a shell sees them, on saved reports: without Spark."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+import jsonschema
+import pytest
+import zstandard
+
+from flowdiag.analyses.comparison.compare import compared
+from flowdiag.analyses.comparison.wire import json_schema
+from flowdiag.analyses.report.wire import Report, decode, encode
+from flowdiag.cli.app import main
+from flowdiag.cli.comparing import is_report
+from flowdiag.cli.render.comparison import RENDERERS
+from flowdiag.cli.render.page import Page
+from flowdiag.cli.settings import Format
+
+from . import reports
+
+KEPT = Path(__file__).with_name("reports.jsonl.zst")
+MADE: dict[str, Callable[[], Report]] = {
+    "healthy": reports.healthy,
+    "failing": reports.failing,
+    "inconclusive": reports.inconclusive,
+    "nothing": reports.nothing,
+    "hostile": reports.hostile,
+    "many": lambda: reports.many(12),
+}
+
+
+@cache
+def made(name: str) -> Report:
+    """Each is made once: nothing changes it."""
+    return MADE[name]()
+
+
+@cache
+def document(name: str) -> bytes:
+    return encode(made(name))
+
+
+@pytest.fixture(autouse=True)
+def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every report in a file of the working directory."""
+    monkeypatch.chdir(tmp_path)
+    for name in MADE:
+        Path(f"{name}.json").write_bytes(document(name))
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(list(arguments))
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "more", "code"),
+    [
+        ("healthy", "failing", (), 1),
+        ("healthy", "failing", ("--fail-on", "never"), 0),
+        ("failing", "healthy", (), 0),
+        ("failing", "healthy", ("--fail-on", "change"), 1),
+        ("failing", "failing", ("--fail-on", "change"), 0),
+        ("healthy", "inconclusive", (), 3),
+        ("healthy", "inconclusive", ("--allow-inconclusive",), 0),
+        ("healthy", "nothing", (), 3),
+        ("healthy", "nothing", ("--allow-inconclusive",), 3),
+        ("inconclusive", "failing", (), 1),
+    ],
+)
+def test_the_exit_code(
+    before: str, after: str, more: tuple[str, ...], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(capsys, "compare", f"{before}.json", f"{after}.json", *more)[0] == code
+
+
+def test_the_last_line_matters_most(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, err = run(capsys, "compare", "healthy.json", "failing.json")
+    last = out.rstrip().split("Verdict")[1]
+    assert "healthy → failing" in last and "regression: 2 new findings" in last
+    assert err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("healthy.json",), "missing argument 'AFTER'"),
+        (("healthy.json", "nowhere.json"), "nowhere.json: no such file"),
+        (("healthy.json", "other.json"), "cannot compare a report of `flowdiag checkpoints`"),
+        (("healthy.json", "renamed.json"), "before it is about 'orders', after about 'bills'"),
+        (("healthy.json", "future.json"), "'flowdiag.report/9'"),
+        (("healthy.json", "half.json"), "'half.json' is not a flowdiag report"),
+        (("healthy.json", "failing.json", "--factor", "0.5"), "--factor is 0.5"),
+        (("healthy.json", "failing.json", "--factor", "nan"), "--factor is nan"),
+        (("healthy.json", "failing.json", "--fail-on", "warning"), "--fail-on"),
+        (("healthy.json", "failing.json", "--since", "2h"), "--since is for inputs"),
+        (("healthy.json", "failing.json", "--baseline", "no.toml"), "cannot read the baseline"),
+        (("healthy.json", "failing.json", "-o", "no/where"), "cannot write 'no/where'"),
+        (("-", "-"), "only one of BEFORE and AFTER"),
+        (("healthy.json", "http://jobmanager:8081"), "a live server"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Path("healthy.json").read_text()
+    Path("other.json").write_text(text.replace('"command": "checkpoints"', '"command": "rate"', 1))
+    Path("renamed.json").write_text(text.replace('"orders"', '"bills"'))
+    Path("future.json").write_text(text.replace("flowdiag.report/1", "flowdiag.report/9", 1))
+    Path("half.json").write_text(text[: len(text) // 2])
+    code, out, err = run(capsys, "compare", *arguments)
+    assert (code, out) == (2, "") and said in err
+    assert len(err.rstrip("\n").split("\n")) <= 2
+
+
+def test_reports_are_told_from_inputs() -> None:
+    Path("sorted.json").write_text(
+        json.dumps(json.loads(Path("healthy.json").read_text()), sort_keys=True)
+    )
+    Path("answer.json").write_text('{"counts": {"completed": 1}}')
+    Path("lines.json").write_text('{"a": 1}\n{"a": 2}\n')
+    Path("empty").write_text("")
+    Path("bom.json").write_bytes(b"\xef\xbb\xbf" + Path("healthy.json").read_bytes())
+    found = {name: is_report(name) for name in ("healthy.json", "sorted.json", "bom.json")}
+    assert all(found.values())
+    assert not any(map(is_report, ("answer.json", "lines.json", "empty", ".", "nowhere")))
+
+
+def test_a_report_may_come_from_a_pipe(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    piped = io.BufferedReader(io.BytesIO(document("failing")))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=piped))
+    assert run(capsys, "compare", "healthy.json", "-")[0] == 1
+
+
+def test_light_as_it_should_be(tmp_path: Path) -> None:
+    """Two saved reports need neither Spark nor pandas."""
+    script = (
+        "import sys; from flowdiag.cli.app import main;"
+        "main(['compare', 'healthy.json', 'failing.json', '-f', 'json', '-o', 'out.json']);"
+        "sys.exit(','.join({'pyspark', 'pandas', 'numpy', 'tomlkit'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=False, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.stderr == "" and Path("out.json").stat().st_size > 1000
+
+
+# --- formats --------------------------------------------------------------------------------------
+
+PAIRS = [("healthy", "failing"), ("failing", "hostile"), ("hostile", "healthy"), ("many", "many")]
+
+
+def rendered(before: str, after: str, kind: Format, **page: Any) -> str:
+    return RENDERERS[kind](compared(made(before), made(after)), Page(**page))
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_every_format_is_what_it_says(pair: tuple[str, str]) -> None:
+    document = json.loads(rendered(*pair, Format.JSON))
+    jsonschema.validate(document, json_schema())
+    suite = Xml.fromstring(rendered(*pair, Format.JUNIT))
+    assert len(suite) == int(suite.get("tests") or 0)
+    failures = sum(case.find("failure") is not None for case in suite)
+    assert failures == int(suite.get("failures") or 0)
+    assert (failures > 0) is document["regression"]
+    for line in rendered(*pair, Format.GITHUB).splitlines():
+        assert re.fullmatch(r"::(error|warning|notice) title=[^:,]+::.*", line), line
+
+
+@pytest.mark.parametrize("kind", [Format.TABLE, Format.MARKDOWN, Format.GITHUB, Format.JUNIT])
+@pytest.mark.parametrize("pair", [("healthy", "hostile"), ("hostile", "healthy")])
+def test_names_out_of_logs_stay_text(kind: Format, pair: tuple[str, str]) -> None:
+    text = rendered(*pair, kind)
+    assert "\x1b" not in text and "\u202e" not in text
+    assert not any(line.startswith("::error::") for line in text.splitlines())
+    if kind in (Format.MARKDOWN, Format.JUNIT):
+        assert "<script>" not in text
+    if kind is Format.MARKDOWN:
+        assert "[red]" not in text and not re.search(r"(?<!\\)@all", text)
+
+
+@pytest.mark.parametrize("width", [40, 80])
+@pytest.mark.parametrize("pair", PAIRS)
+def test_narrow_terminals_are_wide_enough(width: int, pair: tuple[str, str]) -> None:
+    for verbose in (0, 1):
+        text = rendered(*pair, Format.TABLE, width=width, verbose=verbose)
+        assert all(len(line) <= width for line in text.splitlines())
+
+
+def test_a_recording_is_no_different_from_itself() -> None:
+    """Reports of recordings, of every topic, as they are kept for tests of the screen."""
+    for line in zstandard.decompress(KEPT.read_bytes()).splitlines():
+        one = compared(decode(line), decode(line))
+        assert not one.regression and {each.change for each in one.findings} <= {"unchanged"}
+        assert not any(each.significant for each in one.measures)
+        for kind in RENDERERS:
+            RENDERERS[kind](one, Page(width=80))
+
+
+def test_tables_of_markdown_have_as_many_cells_everywhere() -> None:
+    table: list[int] = []
+    for line in rendered("failing", "hostile", Format.MARKDOWN).splitlines():
+        if line.startswith("|"):
+            table.append(len(re.findall(r"(?<!\\)\|", line)))
+        else:
+            assert len(set(table)) <= 1
+            table = []
+
+
+def test_a_format_that_comparisons_lack_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(RENDERERS, dict)
+    monkeypatch.delitem(RENDERERS, Format.JUNIT)
+    code, _, err = run(capsys, "compare", "healthy.json", "failing.json", "-f", "junit")
+    assert code == 2 and "cannot be written as junit" in err
+
+
+def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "schema", "--comparison")
+    assert code == 0 and json.loads(out) == json_schema()
+
+
+# --- known findings -------------------------------------------------------------------------------
+
+
+def test_a_baseline_is_written_and_mutes(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "baseline", "failing.json", "-o", "known.toml")
+    assert code == 2 and "a reason and a day" in err and not Path("known.toml").exists()
+    options = ("-o", "known.toml", "--reason", "OPS-1", "--until", "30d")
+    code, out, err = run(capsys, "baseline", "failing.json", *options)
+    assert (code, out) == (0, "") and "2 findings added" in err
+    assert Path("known.toml").read_text().count("[[known]]") == 2
+    compare = ("compare", "healthy.json", "failing.json", "--baseline", "known.toml")
+    code, out, _ = run(capsys, *compare)
+    assert code == 0 and " ".join(out.split()).count("muted by the baseline") == 2
+    code, _, err = run(capsys, "baseline", "healthy.json", "-o", "known.toml")
+    assert code == 0 and err.count("no longer seen: remove it") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("failing.json", "-o", "-"), "a baseline is a file"),
+        (("failing.json", "-o", "known.toml", "--reason", " "), "--reason is empty"),
+        (("failing.json", "-o", "k", "--reason", "x", "--until", "2020-01-01"), "which is past"),
+        (("failing.json", "-o", "k", "--reason", "x", "--until", "soon"), "which is no day"),
+        (("nowhere.json", "-o", "k", "--reason", "x", "--until", "3d"), "cannot read"),
+        (("failing.json", "-o", "healthy.json"), "not valid TOML"),
+        (("failing.json",), "missing option"),
+    ],
+)
+def test_a_baseline_that_cannot_be_written_is_one_line(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capsys, "baseline", *arguments)
+    assert code == 2 and said in err
+    assert not Path("k").exists()
+
+
+def muting(one: Report, capsys: pytest.CaptureFixture[str]) -> Report:
+    """A report with a baseline that knows all of it, and one thing more."""
+    from datetime import date
+
+    from flowdiag.analyses.baseline import KnownFindings, with_baseline
+
+    run(capsys, "baseline", "failing.json", "-o", "k.toml", "--reason", "OPS-1", "--until", "30d")
+    with open("k.toml", "a") as file:
+        file.write('\n[[known]]\nfingerprint = "0123456789abcdef"\nreason = "old"\n')
+        file.write('until = 2030-01-01\ncode = "CP101"\n')
+    return with_baseline(one, KnownFindings.read("k.toml"), date.today())
+
+
+def test_every_format_says_what_is_muted(capsys: pytest.CaptureFixture[str]) -> None:
+    from flowdiag.cli.render import RENDERERS as OF_REPORTS
+
+    known = muting(made("failing"), capsys)
+    for kind in (Format.TABLE, Format.MARKDOWN, Format.GITHUB, Format.BRIEF):
+        text = OF_REPORTS[kind](known, Page())
+        assert "2 findings muted" in text and "no longer seen: remove it" in text, kind
+        assert "failing" in text
+    # The verdict has its true level, the muted findings none that fails a job.
+    annotations = OF_REPORTS[Format.GITHUB](known, Page()).splitlines()
+    assert not any(line.startswith("::error title=CP") for line in annotations)
+    suite = Xml.fromstring(OF_REPORTS[Format.JUNIT](known, Page()))
+    assert suite.get("failures") == "0" and "OPS-1" in Xml.tostring(suite, "unicode")
+    assert json.loads(OF_REPORTS[Format.JSON](known, Page()))["summary"]["verdict"] == "failing"

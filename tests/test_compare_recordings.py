@@ -1,0 +1,52 @@
+"""`flowdiag compare` over recordings: the example of docs/compare.md, and two healthy versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flowdiag.analyses.comparison.compare import compared
+from flowdiag.analyses.diagnosis import diagnose
+from flowdiag.analyses.options import Options
+from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.topics import ENGINES, topic
+from flowdiag.cli.render.comparison import RENDERERS
+from flowdiag.cli.render.page import Page
+from flowdiag.cli.settings import Format
+from flowdiag.parsers.sources.discover import discover
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[1]
+FLINK = tuple(topic(name) for name, engine in ENGINES.items() if engine == "flink")
+
+pytestmark = [pytest.mark.full, pytest.mark.spark]
+
+
+def report(path: str, spark: SparkSession) -> Report:
+    options = Options(named=(path,), everything=True)
+    return diagnose(FLINK, discover([path]), lambda: spark, options)
+
+
+def test_the_example_of_the_page_is_what_is_printed(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "compare.md").read_text()
+    command = page.split("```sh\nflowdiag compare ")[1].split("\n")[0]
+    example = page.split("<!-- example -->\n```text\n")[1].split("```\n<!-- /example -->")[0]
+    monkeypatch.chdir(ROOT)
+    before, after = command.split()
+    one = compared(report(before, spark), report(after, spark), names=(before, after))
+    assert RENDERERS[Format.TABLE](one, Page(width=90)) == example
+
+
+def test_two_versions_of_a_healthy_job_are_the_same(spark: SparkSession) -> None:
+    paths = [
+        f"{ROOT}/fixtures/recordings/flink/{version}/healthy" for version in ("1.9.3", "2.3.0")
+    ]
+    one = compared(report(paths[0], spark), report(paths[1], spark))
+    assert one.conclusive and not one.regression and not one.findings
+    assert not any(each.significant for each in one.measures if each.name != "memory")
