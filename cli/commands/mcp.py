@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -24,7 +25,9 @@ def mcp(
     ] = None,
     timeout: Annotated[
         str,
-        typer.Option("--timeout", metavar="TIME", help="Longest that one call may take."),
+        typer.Option(
+            "--timeout", metavar="TIME", help="Longest that one call may take (default: 10m)."
+        ),
     ] = "10m",
     redact: o.Redact = None,
     no_excerpts: o.NoExcerpts = None,
@@ -43,6 +46,7 @@ def mcp(
     diagnose, explain and evidence: they read files below the roots, change nothing and reach no network.
     One request is answered at a time, by one Spark that stays between requests.
     """
+    from flowdiag.cli.console import say
     from flowdiag.cli.mcp.roots import Roots
     from flowdiag.cli.values import length
     from flowdiag.parsers.errors import FlowdiagError
@@ -61,6 +65,12 @@ def mcp(
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "anyio", "pydantic"):
             raise
         raise FlowdiagError("flowdiag mcp needs the package mcp", hint=pip_install("mcp")) from None
+    if sys.stdin.isatty():
+        say(
+            "note",
+            "waiting for a client on standard input",
+            "clients start this command themselves",
+        )
     quotes = not (settings.redact or settings.no_excerpts)
     server_of(roots, Session(settings, timeout_s), quotes=quotes).run("stdio")
     return 0
