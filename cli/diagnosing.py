@@ -346,10 +346,14 @@ def diagnosed(
                 say=stages(progress, discovery),
             )
 
+    return _tried_again(attempt, starter)
+
+
+def _tried_again(attempt: Callable[[], Report], starter: SparkStarter) -> Report:
+    """What an attempt comes to; the Java of an earlier command may end at any time: then all is done anew."""
     try:
         return attempt()
     except Exception:
-        # The Java of an earlier command may end at any time: then everything is done anew.
         if not starter.leave_kept():
             raise
         return attempt()

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flowdiag.cli import options as o
-from flowdiag.cli.settings import effective
+from flowdiag.cli.settings import Settings, effective
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+    from flowdiag.cli.mcp.roots import Roots
 
 _MOST_ROWS = 100  # of tables that no tool shows
 
@@ -50,27 +55,38 @@ def mcp(
     from flowdiag.cli.mcp.roots import Roots
     from flowdiag.cli.values import length
     from flowdiag.parsers.errors import FlowdiagError
-    from flowdiag.parsers.extras import pip_install
 
     flags = {"redact": redact, "no_excerpts": no_excerpts, "java_heap": java_heap, "debug": debug}
     settings = effective({**flags, "max_rows": _MOST_ROWS, "quiet": True}, config=config).settings
     timeout_s = length(timeout, "--timeout") / 1000
     if timeout_s < 1:
         raise FlowdiagError("--timeout must be at least 1 s")
-    roots = Roots(root or [])
-    try:
-        from flowdiag.cli.mcp.server import server_of
-        from flowdiag.cli.mcp.session import Session
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "anyio", "pydantic"):
-            raise
-        raise FlowdiagError("flowdiag mcp needs the package mcp", hint=pip_install("mcp")) from None
+    server = _server(Roots(root or []), settings, timeout_s)
     if sys.stdin.isatty():
         say(
             "note",
             "waiting for a client on standard input",
             "clients start this command themselves",
         )
-    quotes = not (settings.redact or settings.no_excerpts)
-    server_of(roots, Session(settings, timeout_s), quotes=quotes).run("stdio")
+    server.run("stdio")
     return 0
+
+
+def _server(roots: Roots, settings: Settings, timeout_s: float) -> MCPServer[Any]:
+    """The server.
+
+    Raises:
+        FlowdiagError: its package is not installed.
+    """
+    try:
+        from flowdiag.cli.mcp.server import server_of
+        from flowdiag.cli.mcp.session import Session
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "anyio", "pydantic"):
+            raise
+        from flowdiag.parsers.errors import FlowdiagError
+        from flowdiag.parsers.extras import pip_install
+
+        raise FlowdiagError("flowdiag mcp needs the package mcp", hint=pip_install("mcp")) from None
+    quotes = not (settings.redact or settings.no_excerpts)
+    return server_of(roots, Session(settings, timeout_s), quotes=quotes)

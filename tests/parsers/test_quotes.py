@@ -139,7 +139,7 @@ def test_prometheus_is_quoted_by_the_series_that_was_judged() -> None:
                 "backpressureLevel": "high",
                 "subtasks": [{"subtask": 2, "backpressure-level": "high", "ratio": 0.9}],
             },
-            "subtask 2: ratio 0.9, backpressure-level high",
+            "subtask 3: ratio 0.9, backpressure-level high",
         ),
         (
             {
@@ -159,7 +159,7 @@ def test_prometheus_is_quoted_by_the_series_that_was_judged() -> None:
                 ],
             },
             (
-                "checkpoint 7, subtask 2: status completed, end_to_end_duration 9041 ms, "
+                "checkpoint 7, subtask 3: status completed, end_to_end_duration 9041 ms, "
                 "checkpoint.sync 0 ms, checkpoint.async 27 ms, alignment.duration 4 ms"
             ),
         ),
