@@ -96,6 +96,7 @@ def diagnose(given: Mapping[str, Any]) -> Mapping[str, Any]:
       flowdiag diagnose logs/
       flowdiag diagnose logs/ metrics/ flink-conf.yaml --since 2h
       kubectl logs my-jobmanager | flowdiag diagnose -
+      flowdiag diagnose logs/ --format brief
       flowdiag diagnose incident.tar.zst --format json | jq '.summary.stories[0]'
       flowdiag diagnose http://jobmanager:8081 --for 60s
       flowdiag diagnose http://jobmanager:8081 http://prometheus:9090 logs/ --keep answers/
