@@ -29,6 +29,7 @@ from flowdiag.analyses.report.wire import Topic as WireTopic
 from flowdiag.analyses.rule import Rule, apply, not_assessed
 from flowdiag.analyses.span import Selection, Span, zone_of
 from flowdiag.analyses.topics import ENGINES, EVERYTHING
+from flowdiag.parsers.catalogue import plugins_left_out
 from flowdiag.parsers.remarks import Kind, Remark
 
 if TYPE_CHECKING:
@@ -260,7 +261,11 @@ def look(topics: Sequence[Topic], discovery: Discovery, options: Options) -> Loo
             replace(s, kind="not-read") if s.index in kinds else s for s in discovery.sources
         ),
         asides={name: aside.said for name, aside in asides.items()},
-        notes=(*discovery.errors, *discovery.warnings),
+        notes=(
+            *discovery.errors,
+            *discovery.warnings,
+            *(Remark(Kind.PLUG_IN, text) for text in plugins_left_out()),
+        ),
     )
 
 
