@@ -9,17 +9,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Final
 
+from flowdiag.analyses.inputs import inputs_of
+from flowdiag.analyses.zones import zone_name
 from flowdiag.cli import options as o
 from flowdiag.cli.console import Progress, check_output, say, write_report
 from flowdiag.cli.exit_codes import ExitCode, exit_code
 from flowdiag.cli.routing import refuse_servers
-from flowdiag.cli.settings import Effective, Format, Settings, Warm, effective, rule_overrides
+from flowdiag.cli.settings import Effective, Format, Settings, Warm, effective
 from flowdiag.cli.spark.early import spark_for
-from flowdiag.cli.zones import zone_name
+from flowdiag.cli.spark.resources import resources_of
 from flowdiag.parsers.errors import (
     FlowdiagError,
     InputError,
@@ -29,7 +30,6 @@ from flowdiag.parsers.errors import (
 
 if TYPE_CHECKING:
     from flowdiag.analyses.choice import Choice
-    from flowdiag.analyses.engine.reading import Resources
     from flowdiag.analyses.options import Options
     from flowdiag.analyses.report.wire import Report
     from flowdiag.cli.spark.starter import SparkStarter
@@ -187,7 +187,7 @@ def rule_settings(settings: Settings) -> tuple[Mapping[str, Mapping[str, float]]
     Raises:
         FlowdiagError: a rule or a threshold that there is none of.
     """
-    from flowdiag.analyses.choice import Choice, chosen
+    from flowdiag.analyses.choice import Choice, chosen, rule_overrides
 
     if not (settings.thresholds or settings.select or settings.ignore):
         return {}, Choice()
@@ -323,7 +323,7 @@ def diagnosed(
     if inputs is not None:
         discovery, engines = inputs(progress)
     elif paths:
-        discovery, engines = _inputs_of(name, paths, strict=settings.strict_inputs)
+        discovery, engines = inputs_of(name, paths, strict=settings.strict_inputs)
     # Not before: to import what diagnoses takes as long as to look at small inputs, and Spark, which
     # is waited for, is on its way meanwhile.
     from flowdiag.analyses.diagnosis import diagnose, look
@@ -365,29 +365,6 @@ def _options(name: str, paths: Sequence[str], asked: Mapping[str, Any]) -> Optio
     return Options(**asked, named=named, everything=name == EVERYTHING)
 
 
-def _inputs_of(
-    command: str, paths: Sequence[str], *, strict: bool
-) -> tuple[Discovery, frozenset[str]]:
-    """The inputs of a command, and whose they are.
-
-    Raises:
-        InputError: as `find`.
-    """
-    from flowdiag.analyses.topics import ENGINES, EVERYTHING
-
-    if command != EVERYTHING:
-        return find(paths, strict=strict, engine=ENGINES[command]), frozenset({ENGINES[command]})
-    return with_owners(find(paths, strict=strict))
-
-
-def with_owners(discovery: Discovery) -> tuple[Discovery, frozenset[str]]:
-    """The same, with what may be of either engine given to one; and the engines that there are."""
-    from flowdiag.analyses.report.fitting import engines_of
-
-    sources, engines = engines_of(discovery.sources)
-    return replace(discovery, sources=sources), engines
-
-
 def _no_session() -> Any:
     raise AssertionError("nothing was left to be scanned")
 
@@ -404,29 +381,6 @@ def _keep_for_later(settings: Settings) -> None:
             " (half a minute, 170 MB)",
             "--warm never or FLOWDIAG_WARM=never turns that off; flowdiag warm --remove undoes it",
         )
-
-
-def resources_of(spark: SparkStarter, told: list[str] | None = None) -> Resources:
-    """With what a diagnosis reads and measures.
-
-    Args:
-        spark: on its way.
-        told: filled with what was set, if somebody asked for it.
-    """
-    from flowdiag.analyses.engine import reading
-
-    def tune(rows: int | None) -> None:
-        spark.tune(rows)
-        if told is not None:
-            told[:] = spark.described()
-
-    return reading.Resources(
-        tune=tune,
-        executors=spark.on_cluster,
-        here_bytes=reading.DRIVER_BYTES if spark.on_cluster else reading.HERE_BYTES,
-        processes=spark.cores,
-        folder=spark.folder / "rows",
-    )
 
 
 def stages(progress: Callable[[str], None], discovery: Discovery) -> Callable[[str], None]:
@@ -473,27 +427,6 @@ def configuration(pairs: Sequence[str]) -> dict[str, str]:
             raise FlowdiagError(f"--conf: '{pair}' is no option", hint="write spark.key=value")
         found[key.strip()] = value.strip()
     return found
-
-
-def find(paths: Sequence[str], *, strict: bool, engine: str | None = None) -> Discovery:
-    """Find the inputs; with an engine, those of the other one are listed as not read.
-
-    Raises:
-        InputError: there is none, or `strict` and one is missing.
-    """
-    from flowdiag.parsers.sources.discover import discover, of_engine
-
-    discovery = discover(paths)
-    if engine is not None:
-        discovery = of_engine(discovery, engine)
-    unreadable = [s for s in discovery.sources if (s.reason or "").startswith("unreadable")]
-    missing = [*map(str, discovery.errors), *(f"{s.name}: {s.reason}" for s in unreadable)]
-    none_left = len(unreadable) == len(discovery.sources)
-    if missing and (none_left or strict):
-        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-        hint = "no input can be read" if none_left else "--strict-inputs is set"
-        raise InputError(missing[0] + more, hint=hint)
-    return discovery
 
 
 def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Report]) -> ExitCode:

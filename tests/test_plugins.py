@@ -55,7 +55,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def installed(target: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The packages on the path of this process."""
-    monkeypatch.syspath_prepend(target)  # type: ignore[no-untyped-call]
+    monkeypatch.syspath_prepend(target)
     _forget()
     yield
     monkeypatch.undo()
@@ -120,7 +120,7 @@ def test_processes_that_parse_get_the_messages(logs: Path, tmp_path: Path) -> No
 @pytest.mark.usefixtures("installed")
 def test_messages_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     sent = pickle.loads(pickle.dumps(plugins.messages()))
-    assert [each.package for each in sent][0] == "acme-flowdiag 1.2"
+    assert sent[0].package == "acme-flowdiag 1.2"
     monkeypatch.setattr(plugins, "_sent", None)
     plugins.use_messages(())
     assert catalogue.load_catalogue().recognise("Acme storage refused chk-7: over quota") is None
