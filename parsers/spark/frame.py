@@ -28,11 +28,12 @@ _SIMPLE: Final[dict[pa.DataType, T.DataType]] = {
     pa.int64(): T.LongType(),
     pa.float64(): T.DoubleType(),
     pa.bool_(): T.BooleanType(),
+    pa.timestamp("us", "UTC"): T.TimestampType(),
 }
 
 
 def spark_type(arrow_type: pa.DataType) -> T.DataType:
-    """The Spark type with the same values; only the types that EVENTS needs are known.
+    """The Spark type with the same values; only the types that our tables have are known.
 
     Raises:
         TypeError: a type that has no counterpart here.
