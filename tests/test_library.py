@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 import flowdiag
-from flowdiag.analyses.engine.views import EVENTS, METRICS, schema_of
+from flowdiag.analyses.columns import schema_of
+from flowdiag.analyses.engine.views import EVENTS, METRICS
 from flowdiag.analyses.report.notebook import MOST
 from flowdiag.analyses.topics import all_rules
 

@@ -192,7 +192,8 @@ class Events:
         found = next((metrics for _, metrics in self._parts if metrics is not None), None)
         if found is not None:
             return found
-        from flowdiag.analyses.engine.views import METRICS, schema_of
+        from flowdiag.analyses.columns import schema_of
+        from flowdiag.analyses.engine.views import METRICS
         from flowdiag.parsers.spark.frame import spark_schema
 
         empty = schema_of(METRICS)

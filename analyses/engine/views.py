@@ -7,11 +7,11 @@ A row is a record of an input, with its instant, its writer and what it says. Th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from flowdiag.analyses.columns import INSTANT, Column
 from flowdiag.analyses.engine.sql import Queries, lines, words
 from flowdiag.parsers.rows import Event
 
@@ -21,24 +21,6 @@ if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table.
-
-    Args:
-        name: of the column.
-        type: of its values in Arrow and Parquet.
-        about: what it says, for documents: one clause.
-        nullable: whether a row may lack it.
-    """
-
-    name: str
-    type: pa.DataType
-    about: str
-    nullable: bool = True
-
-
-INSTANT: Final = pa.timestamp("us", "UTC")
 _TEXT: Final = pa.string()
 
 _PLACE: Final = (
@@ -165,8 +147,3 @@ def _table(
     text = lines(f"{made.get(each.name, f'e.{each.name}')} AS `{each.name}`" for each in columns)
     frame = events.sparkSession.createDataFrame(inputs)
     return _SQL.run(query, events=events, inputs=frame, columns=text)
-
-
-def schema_of(columns: Iterable[Column]) -> pa.Schema:
-    """The Arrow schema of a table."""
-    return pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns])
