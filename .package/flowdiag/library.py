@@ -307,7 +307,8 @@ def read(
         stack.close()
         raise
     not_read = (f"{s.name}: {s.reason}" for s in sources if s.kind == "not-read" and s.reason)
-    return Events(parts, sources, (*discovery.errors, *discovery.warnings, *not_read), stack)
+    remarks = map(str, (*discovery.errors, *discovery.warnings))
+    return Events(parts, sources, (*remarks, *not_read), stack)
 
 
 def rules() -> tuple[Rule, ...]:

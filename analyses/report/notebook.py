@@ -49,8 +49,9 @@ def _html(report: Report) -> Iterator[str]:
         yield f"<p>First: {escape(summary.first_action.action.text)}</p>"
     if report.findings:
         yield from _table(report.findings)
-    for note in (*report.errors, *report.warnings)[:MOST]:
-        yield f"<p><small>{escape(note.message)}</small></p>"
+    told = [*(fault.what for fault in report.errors), *(note.message for note in report.warnings)]
+    for text in told[:MOST]:
+        yield f"<p><small>{escape(text)}</small></p>"
     yield "</div>"
 
 

@@ -722,6 +722,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """Those of the summary, the first being the answer."""
         return self.summary.culprits
 
+    @property
+    def stories(self) -> list[Story]:
+        """Those of the summary: findings that belong together."""
+        return self.summary.stories
+
     def to_json(self) -> str:
         """The document, as `--format json` writes it and `flowdiag.load` reads it."""
         return encode(self).decode()

@@ -86,7 +86,7 @@ class _Reader(DataSourceReader):
         """
         discovery = discover(self._paths)
         if not discovery.sources:
-            raise InputError(next(iter(discovery.errors), "no input is found"))
+            raise InputError(str(next(iter(discovery.errors), "no input is found")))
         # What is unpacked here is gone before tasks look for it.
         packed = [source for source in discovery.sources if is_private(source.path)]
         containers = dict.fromkeys(source.name.partition("!")[0] for source in packed)
