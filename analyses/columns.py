@@ -6,10 +6,28 @@ import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Protocol, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Row = Mapping[str, Any]
+Rows = Iterable[tuple[str, Iterator[Row]]]
+"""What a topic has for tables: the name of each, and its rows, made one by one."""
+
+
+class Keeper(Protocol):
+    """What a diagnosis gives its tables to (`report.data_dir`)."""
+
+    def frame(self, name: str, frame: DataFrame, part: str) -> None:
+        """Keep the rows of a frame; `part` tells its files from those of another frame."""
+
+    def rows(self, name: str, rows: Iterator[Row]) -> None:
+        """Keep rows, which are made one by one."""
+
 
 INSTANT: Final = pa.timestamp("us", "UTC")
 

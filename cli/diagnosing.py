@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +31,9 @@ from flowdiag.parsers.errors import (
 
 if TYPE_CHECKING:
     from flowdiag.analyses.choice import Choice
+    from flowdiag.analyses.diagnosis import Topic
     from flowdiag.analyses.options import Options
+    from flowdiag.analyses.report.data_dir import DataDir
     from flowdiag.analyses.report.wire import Report
     from flowdiag.cli.spark.starter import SparkStarter
     from flowdiag.parsers.sources.discover import Discovery
@@ -58,6 +61,7 @@ _FIRST: Final = {
 _LAST: Final = {
     "format": o.OutputFormat,
     "output": o.Output,
+    "data_dir": o.DataDir,
     "min_severity": o.MinSeverityOption,
     "max_rows": o.MaxRows,
     "redact": o.Redact,
@@ -238,6 +242,7 @@ def run(
     if inputs is None:
         refuse_servers(paths, name)
     muting = muting_of(settings)
+    tables_for(settings)  # what cannot be written is told before the work
 
     def diagnosis(progress: Progress) -> Report:
         with ExitStack() as stack:
@@ -316,43 +321,86 @@ def diagnosed(
     """
     from flowdiag.analyses.topics import names_of, topic
     from flowdiag.cli.spark.cluster import checked_session
-    from flowdiag.parsers.sources.discover import Discovery
 
+    tables = tables_for(settings)
     progress("looking at the inputs")
-    discovery, engines = Discovery(sources=(), warnings=(), errors=()), frozenset[str]()
-    if inputs is not None:
-        discovery, engines = inputs(progress)
-    elif paths:
-        discovery, engines = inputs_of(name, paths, strict=settings.strict_inputs)
+    discovery, engines = (inputs or _found(name, paths, settings))(progress)
     # Not before: to import what diagnoses takes as long as to look at small inputs, and Spark, which
     # is waited for, is on its way meanwhile.
     from flowdiag.analyses.diagnosis import diagnose, look
+    from flowdiag.analyses.engine.reading import Resources
 
     topics = tuple(map(topic, names_of(name, engines)))
     options = _options(name, paths, asked)
     looked = look(topics, discovery, options)
     if not looked.needs_spark:
-        return diagnose(topics, looked, _no_session, options)
+        alone = Resources(keep=tables)
+        return _kept(
+            tables, topics, lambda: diagnose(topics, looked, _no_session, options, resources=alone)
+        )
     starter = running()
 
     def attempt() -> Report:
+        resources = resources_of(starter, told if settings.verbose else None)
         with starter.explaining():
             return diagnose(
                 topics,
                 looked,
                 checked_session(starter.session, paths, discovery),
                 options,
-                resources=resources_of(starter, told if settings.verbose else None),
+                resources=replace(resources, keep=tables),
                 say=stages(progress, discovery),
             )
 
     try:
-        return attempt()
+        return _kept(tables, topics, attempt)
     except Exception:
         # The Java of an earlier command may end at any time: then everything is done anew.
         if not starter.leave_kept():
             raise
-        return attempt()
+        return _kept(tables, topics, attempt)
+
+
+def _found(name: str, paths: Sequence[str], settings: Settings) -> Inputs:
+    """Finds what lies at the paths, if there are any."""
+
+    def find(progress: Callable[[str], None]) -> tuple[Discovery, frozenset[str]]:
+        from flowdiag.parsers.sources.discover import Discovery
+
+        if not paths:
+            return Discovery(sources=(), warnings=(), errors=()), frozenset()
+        return inputs_of(name, paths, strict=settings.strict_inputs)
+
+    return find
+
+
+def _kept(
+    tables: DataDir | None, topics: Sequence[Topic], diagnosis: Callable[[], Report]
+) -> Report:
+    """What a diagnosis reports, its tables kept where they are wanted."""
+    return diagnosis() if tables is None else tables.of(topics, diagnosis)
+
+
+def tables_for(settings: Settings) -> DataDir | None:
+    """What keeps the complete tables; None: nobody wants them.
+
+    Raises:
+        FlowdiagError: they cannot be written where they are wanted.
+    """
+    if settings.data_dir is None:
+        return None
+    from flowdiag.analyses.report.data_dir import DataDir
+    from flowdiag.cli.spark.cluster import is_remote
+
+    if settings.redact:
+        raise FlowdiagError(
+            "--data-dir and --redact do not go together: tables keep names as the logs have them",
+            hint="leave out one of them",
+        )
+    tables = DataDir(settings.data_dir, excerpts=not settings.no_excerpts)
+    if is_remote(settings.master):
+        tables.check_cluster()
+    return tables
 
 
 def _options(name: str, paths: Sequence[str], asked: Mapping[str, Any]) -> Options:

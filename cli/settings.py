@@ -95,6 +95,7 @@ class Settings(
 
     format: Format = Format.TABLE
     output: str | None = None
+    data_dir: str | None = None
     fail_on: FailOn = FailOn.WARNING
     allow_inconclusive: bool = False
     baseline: str | None = None
@@ -121,8 +122,8 @@ class Settings(
 
 
 # What makes no sense for every run alike, or that an environment variable cannot hold.
-NOT_IN_FILE: Final = frozenset({"output", "debug"})
-_NOT_IN_ENVIRONMENT: Final = frozenset({"output", "debug", "thresholds", "verbose"})
+NOT_IN_FILE: Final = frozenset({"output", "data-dir", "debug"})
+_NOT_IN_ENVIRONMENT: Final = frozenset({"output", "data-dir", "debug", "thresholds", "verbose"})
 # Of `flowdiag collect`: what opens a door is given in no other way.
 COLLECTING_VARIABLES: Final = frozenset(
     {"FLOWDIAG_COLLECT_TOKEN", "FLOWDIAG_COLLECT_USER", "FLOWDIAG_COLLECT_PASSWORD"}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from flowdiag.analyses.engine.reading import Resources
+    from flowdiag.analyses.report.data_dir import DataDir
     from flowdiag.cli.spark.borrowed import BorrowedSpark
     from flowdiag.cli.spark.starter import SparkStarter
     from flowdiag.parsers.sources.discover import Discovery
@@ -94,6 +96,7 @@ def diagnose(
     queues: QueueOptions | None = None,
     memory: MemoryOptions | None = None,
     rate: RateOptions | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
     """Who is the culprit, and what proves it: what `flowdiag diagnose` reports.
@@ -112,6 +115,7 @@ def diagnose(
         max_rows: longest list in the report's data.
         strict_inputs: fail if any input is missing, unreadable or damaged.
         queues, memory, rate: what only one topic takes.
+        data_dir: a folder for the complete tables, as Parquet (docs/tables.md).
         progress: told the name of each stage.
 
     Raises:
@@ -120,6 +124,7 @@ def diagnose(
     """
     from flowdiag.analyses.diagnosis import diagnose as diagnosis
     from flowdiag.analyses.diagnosis import look
+    from flowdiag.analyses.engine.reading import Resources
 
     tell = progress or _quiet
     named = _named(paths)
@@ -142,11 +147,19 @@ def diagnose(
     discovery, names = _inputs(named, wanted, strict=strict_inputs)
     diagnosed = tuple(map(topic, names))
     looked = look(diagnosed, discovery, options)
-    if not looked.needs_spark:
-        report = diagnosis(diagnosed, looked, _no_session, options, say=tell)
-    else:
+    tables = _tables(data_dir, options)
+
+    def made() -> Report:
+        if not looked.needs_spark:
+            kept = Resources(keep=tables)
+            return diagnosis(diagnosed, looked, _no_session, options, resources=kept, say=tell)
         with _spark(_theirs(spark), discovery) as (session, resources):
-            report = diagnosis(diagnosed, looked, session, options, resources=resources, say=tell)
+            if tables is not None and resources.executors:
+                tables.check_cluster()
+            kept = replace(resources, keep=tables)
+            return diagnosis(diagnosed, looked, session, options, resources=kept, say=tell)
+
+    report = made() if tables is None else tables.of(diagnosed, made)
     damaged = [each for each in report.inputs if each.error]
     if strict_inputs and damaged:
         raise InputError(f"{damaged[0].source}: {damaged[0].error}", hint="strict_inputs is set")
@@ -384,6 +397,18 @@ def _moment(given: Time | None) -> Moment | None:
 
 def _words(given: str | Iterable[str]) -> tuple[str, ...]:
     return tuple(given.split(",")) if isinstance(given, str) else tuple(given)
+
+
+def _tables(folder: str | os.PathLike[str] | None, options: Options) -> DataDir | None:
+    if folder is None:
+        return None
+    from flowdiag.analyses.report.data_dir import DataDir
+
+    if options.privacy.redact:
+        raise FlowdiagError(
+            "data_dir and redact do not go together: tables keep names as the logs have them"
+        )
+    return DataDir(os.fspath(folder), excerpts=options.privacy.excerpts)
 
 
 def _positive(rows: int) -> int:

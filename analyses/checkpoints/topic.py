@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses import say
 from flowdiag.analyses.checkpoints.rules import RULES
+from flowdiag.analyses.columns import Rows
 from flowdiag.analyses.diagnosis import Named
 from flowdiag.analyses.finding import Inconclusive, RuleOutcome, Severity
 from flowdiag.analyses.flink.assemble import assemble
@@ -162,6 +163,12 @@ class Checkpoints(FlinkTopic):
         return Data(
             jobs=checkpoint_data(facts, outcomes, max_rows=options.max_rows, excerpts=excerpts)
         )
+
+    def tables(self, facts: ClusterFacts, options: Options) -> Rows:
+        """The lists of `data`, whole."""
+        from flowdiag.analyses.checkpoints.data import checkpoint_tables
+
+        return checkpoint_tables(facts, excerpts=options.privacy.excerpts)
 
     def assessed(self, facts: ClusterFacts) -> bool:
         """Whether anything is known of any checkpoint, or an exception says why there is none."""

@@ -6,7 +6,7 @@ A row is a record of an input, with its instant, its writer and what it says. Th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from flowdiag.parsers.rows import Event
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from flowdiag.analyses.columns import Keeper
     from flowdiag.parsers.sources.open import Source
 
 
@@ -129,6 +130,29 @@ def metric_table(events: DataFrame, sources: Sequence[Source]) -> DataFrame:
         sources: for the names of the inputs.
     """
     return _table("metric_table", METRICS, _OF_METRICS, events, sources)
+
+
+def keep_read(
+    keep: Keeper | None,
+    engine: str,
+    sources: Sequence[Source],
+    events: DataFrame,
+    metrics: Callable[[], DataFrame] | None = None,
+) -> None:
+    """Keep what an engine read, where somebody wants it.
+
+    Args:
+        keep: gets it; None: nobody.
+        engine: whose it is.
+        sources: for the names of the inputs.
+        events: as of `event_table`.
+        metrics: gives what `metric_table` takes.
+    """
+    if keep is None:
+        return
+    keep.frame("events", event_table(events, sources, engine), engine)
+    if metrics is not None:
+        keep.frame("metrics", metric_table(metrics(), sources), engine)
 
 
 def _table(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from flowdiag.analyses.columns import Rows
 from flowdiag.analyses.diagnosis import Named
 from flowdiag.analyses.finding import RuleOutcome
 from flowdiag.analyses.flink.job import ClusterFacts
@@ -125,6 +126,12 @@ class Queues(FlinkTopic):
             taskmanagers=queue_taskmanagers(facts, options.max_rows),
             what_if=remedies,
         )
+
+    def tables(self, facts: QueueFacts, options: Options) -> Rows:
+        """The lists of `data`, whole."""
+        from flowdiag.analyses.queues.data import queue_tables
+
+        return queue_tables(facts)
 
     def assessed(self, facts: QueueFacts) -> bool:
         """Whether there is a sample of any job."""

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from flowdiag.analyses.columns import Rows
 from flowdiag.analyses.diagnosis import Measured, Named, Session, Topic
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import Resources, Say
+from flowdiag.analyses.engine.views import keep_read
 from flowdiag.analyses.finding import Confidence, RuleOutcome, Understood
 from flowdiag.analyses.flink.clocks.settle import zone_of
 from flowdiag.analyses.keys import JobKey, Process
@@ -53,6 +55,7 @@ class Spark:
         owners = owned.owners
         say("measuring batches")
         table = rate_measure.facts_frame(kept(owned.events), owned.present or None).toArrow()
+        keep_read(resources.keep, self.name, sources, owned.events)
         cut = {row["source"] for row in owned.splits if (row["fields"] or {}).get("error")}
         facts = assemble(
             zip(table.column(0).to_pylist(), table.column(1).to_pylist(), strict=True),
@@ -157,6 +160,12 @@ class Rate(Topic):
         return Data(
             applications=rate_data(facts, outcomes, max_rows=options.max_rows, excerpts=excerpts)
         )
+
+    def tables(self, facts: Assessment, options: Options) -> Rows:
+        """The lists of `data`, whole."""
+        from flowdiag.analyses.rate.data import rate_tables
+
+        return rate_tables(facts, excerpts=options.privacy.excerpts)
 
     def assessed(self, facts: RateFacts) -> bool:
         """Whether a batch or a query is known, or an exception that ended one."""

@@ -6,7 +6,7 @@ none of them cut, each row with the keys of the job or application that it belon
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,10 +20,6 @@ from flowdiag.analyses.startup import wire as startup
 
 SCHEMA: Final = "flowdiag.tables/1"
 """Of the file `flowdiag.json` beside the tables. Added tables and columns do not raise the number."""
-
-Row = Mapping[str, Any]
-Rows = Iterable[tuple[str, Iterator[Row]]]
-"""What a topic has for tables: the name of each, and its rows, made one by one."""
 
 
 @dataclass(frozen=True, slots=True)

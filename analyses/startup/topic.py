@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from flowdiag.analyses.columns import Rows
 from flowdiag.analyses.diagnosis import Named
 from flowdiag.analyses.finding import Inconclusive, RuleOutcome
 from flowdiag.analyses.flink.job import ClusterFacts
@@ -143,6 +144,12 @@ class Startup(FlinkTopic):
             workers=data.start_workers(facts, most, excerpts=excerpts),
             scheduling=data.job_scheduling(facts, most),
         )
+
+    def tables(self, facts: StartupFacts, options: Options) -> Rows:
+        """The lists of `data`, whole."""
+        from flowdiag.analyses.startup.data import start_tables
+
+        return start_tables(facts, excerpts=options.privacy.excerpts)
 
     def assessed(self, facts: StartupFacts) -> bool:
         """Whether a start, a step of the cluster or a trouble is known, or what keeps a job from one."""
