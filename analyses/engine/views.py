@@ -67,7 +67,7 @@ EVENTS: Final = (
 
 METRICS: Final = (
     *_PLACE,
-    Column("time", INSTANT, "end of the minute's last sample, after the clocks were settled"),
+    Column("time", INSTANT, "of the first of its samples, after the clocks were settled"),
     Column("cluster", _TEXT, "tells clusters apart whose metrics lie together; else empty"),
     *_WHO,
     Column("taskmanager", _TEXT, "resource id of the TaskManager"),
