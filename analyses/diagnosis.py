@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flowdiag.analyses.choice import without
-from flowdiag.analyses.columns import Keeper, Rows
 from flowdiag.analyses.engine.reading import ORDINARY, Resources, Say
 from flowdiag.analyses.finding import RuleOutcome, Understood
 from flowdiag.analyses.keys import JobKey, Process
@@ -36,6 +35,7 @@ from flowdiag.parsers.remarks import Kind, Remark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from flowdiag.analyses.columns import Keeper, Rows
     from flowdiag.parsers.sources.discover import Discovery
     from flowdiag.parsers.sources.open import Source
 

@@ -22,9 +22,14 @@ _BOLD: Final = ("\x1b[1m", "\x1b[0m")
 
 def warn_of_plugins() -> None:
     """Say on stderr which plug-ins cannot be used."""
-    from flowdiag.parsers.catalogue import plugins_left_out
+    from flowdiag.parsers import plugins
 
-    for text in plugins_left_out():
+    all_rules()
+    if plugins.messages():  # what checks them is not light
+        from flowdiag.parsers.catalogue import plugins_left_out
+
+        plugins_left_out()
+    for text in plugins.left_out():
         say("warning", text)
 
 

@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
 from flowdiag.analyses.checkpoints.culprit import Answer, answers
-from flowdiag.analyses.columns import Row as TableRow
-from flowdiag.analyses.columns import Rows
 from flowdiag.analyses.finding import RuleOutcome, Verdict
 from flowdiag.analyses.flink import job as x
 from flowdiag.analyses.flink.placement import Share, shares
@@ -20,6 +18,10 @@ from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.build import Judgement, judge_each, subject_of
 from flowdiag.analyses.report.redact import clean
+
+if TYPE_CHECKING:
+    from flowdiag.analyses.columns import Row as TableRow
+    from flowdiag.analyses.columns import Rows
 
 MAX_ROWS: Final = 10_000
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses import say
 from flowdiag.analyses.checkpoints.rules import RULES
-from flowdiag.analyses.columns import Rows
 from flowdiag.analyses.diagnosis import Named
 from flowdiag.analyses.finding import Inconclusive, RuleOutcome, Severity
 from flowdiag.analyses.flink.assemble import assemble
@@ -27,6 +26,7 @@ from flowdiag.analyses.span import Span
 from flowdiag.parsers.remarks import Kind, Remark
 
 if TYPE_CHECKING:
+    from flowdiag.analyses.columns import Rows
     from flowdiag.analyses.engine.reading import Say
     from flowdiag.analyses.flink.clocks.settle import Writer
     from flowdiag.analyses.rule import Rule

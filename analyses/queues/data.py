@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from flowdiag.analyses.columns import Row, Rows
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import Load, by_task
 from flowdiag.analyses.queues import wire
@@ -15,6 +14,9 @@ from flowdiag.analyses.queues.facts import Gauge, JobQueues, Machine, QueueFacts
 from flowdiag.analyses.queues.root import Spell, find_spells, linked, loads_in, samples_in
 from flowdiag.analyses.queues.saturation import saturated_share
 from flowdiag.analyses.queues.skew import skew_score
+
+if TYPE_CHECKING:
+    from flowdiag.analyses.columns import Row, Rows
 
 
 def queue_vertices(facts: QueueFacts, max_rows: int) -> list[wire.QueueVertex]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses.columns import Rows
 from flowdiag.analyses.diagnosis import Named
 from flowdiag.analyses.finding import RuleOutcome
 from flowdiag.analyses.flink.job import ClusterFacts
@@ -22,6 +21,7 @@ from flowdiag.analyses.span import Span
 from flowdiag.parsers.remarks import Kind, Remark
 
 if TYPE_CHECKING:
+    from flowdiag.analyses.columns import Rows
     from flowdiag.analyses.engine.reading import Say
     from flowdiag.analyses.flink.clocks.settle import Writer
     from flowdiag.parsers.sources.open import Source

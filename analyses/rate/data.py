@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from flowdiag.analyses.columns import Row as TableRow
-from flowdiag.analyses.columns import Rows
 from flowdiag.analyses.finding import RuleOutcome
 from flowdiag.analyses.rate import facts as x
 from flowdiag.analyses.rate import replay as pid
@@ -18,6 +16,10 @@ from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.build import judge
 from flowdiag.analyses.report.redact import clean
+
+if TYPE_CHECKING:
+    from flowdiag.analyses.columns import Row as TableRow
+    from flowdiag.analyses.columns import Rows
 
 MAX_SLOW: Final = 20
 _ESTIMATOR: Final = "org.apache.spark.streaming.scheduler.rate.PIDRateEstimator"

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses.columns import Rows
 from flowdiag.analyses.diagnosis import Measured, Named, Session, Topic
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import Resources, Say
@@ -25,6 +24,7 @@ from flowdiag.analyses.report.wire import Data
 from flowdiag.analyses.span import Span
 
 if TYPE_CHECKING:
+    from flowdiag.analyses.columns import Rows
     from flowdiag.analyses.rate.measure import Owner
     from flowdiag.parsers.sources.open import Source
 

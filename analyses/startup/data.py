@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from flowdiag.analyses.columns import Row, Rows
 from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.wire import iso
 from flowdiag.analyses.startup import facts as x
 from flowdiag.analyses.startup import wire
+
+if TYPE_CHECKING:
+    from flowdiag.analyses.columns import Row, Rows
 
 
 def start_attempts(

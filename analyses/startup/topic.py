@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses.columns import Rows
 from flowdiag.analyses.diagnosis import Named
 from flowdiag.analyses.finding import Inconclusive, RuleOutcome
 from flowdiag.analyses.flink.job import ClusterFacts
@@ -24,6 +23,7 @@ from flowdiag.analyses.startup.rules import RULES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from flowdiag.analyses.columns import Rows
     from flowdiag.analyses.flink.clocks.settle import Writer
     from flowdiag.parsers.sources.open import Source
 
