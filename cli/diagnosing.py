@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Final
 
@@ -310,11 +311,10 @@ def diagnosed(
     """Find the inputs and diagnose them.
 
     Args:
-        name, paths, settings, asked: as of `run`.
+        name, paths, settings, asked, inputs: as of `run`.
         running: Spark on its way; called where the inputs need it.
         progress: is told what is being done.
         told: filled with what Spark runs on, if somebody asked for it.
-        inputs: as of `run`.
 
     Raises:
         FlowdiagError: as of `run`.
@@ -334,10 +334,8 @@ def diagnosed(
     options = _options(name, paths, asked)
     looked = look(topics, discovery, options)
     if not looked.needs_spark:
-        alone = Resources(keep=tables)
-        return _kept(
-            tables, topics, lambda: diagnose(topics, looked, _no_session, options, resources=alone)
-        )
+        alone = partial(diagnose, topics, looked, _no_session, options)
+        return _kept(tables, topics, lambda: alone(resources=Resources(keep=tables)))
     starter = running()
 
     def attempt() -> Report:
