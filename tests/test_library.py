@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -207,6 +208,54 @@ def test_frames_have_the_documented_columns(spark: SparkSession, logs: Path) -> 
             assert list(found) == schema_of(columns).names
         with pytest.raises(flowdiag.FlowdiagError, match="there is no event 'chekpoint_expired'"):
             events.of("chekpoint_expired")
+
+
+# -- the data source of Spark ------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_spark_reads_raw_events(spark: SparkSession, logs: Path) -> None:
+    flowdiag.register(spark)
+    frame = spark.read.format("flowdiag").load(str(logs))
+    assert frame.schema.fieldNames() == ["input", *frame.schema.fieldNames()[1:]]
+    rows = frame.select("event", "checkpoint", "input").orderBy("offset").collect()
+    assert [row.event for row in rows].count("checkpoint_triggered") == 3
+    assert (rows[-1].event, rows[-1].checkpoint) == ("checkpoint_expired", 3)
+    assert {row.input for row in rows} == {str(logs / "jobmanager.log")}
+
+
+@pytest.mark.full
+@pytest.mark.spark
+def test_spark_says_what_it_cannot_read(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
+    flowdiag.register(spark)
+    with tarfile.open(tmp_path / "logs.tar.gz", "w:gz") as archive:
+        archive.add(logs / "jobmanager.log", "inner/jobmanager.log")
+    reader = spark.read.format("flowdiag")
+    narrow = reader.schema("checkpoint long, input string").load(str(tmp_path / "logs.tar.gz"))
+    rows = narrow.where("checkpoint = 3").collect()
+    assert {row.input for row in rows} == {f"{tmp_path}/logs.tar.gz!inner/jobmanager.log"}
+    for made, words in (
+        (lambda: spark.read.format("flowdiag").load(str(tmp_path / "no")).count(), "no"),
+        (lambda: spark.read.format("flowdiag").load().count(), "no path is given"),
+        (
+            lambda: spark.read.format("flowdiag").option("pth", "x").load(str(logs)).count(),
+            "there is no option 'pth'",
+        ),
+        (
+            lambda: spark.read.format("flowdiag").schema("chekpoint long").load(str(logs)).count(),
+            "did you mean 'checkpoint'",
+        ),
+    ):
+        with pytest.raises(Exception, match=words):
+            made()
+
+
+def test_an_older_spark_has_no_data_sources() -> None:
+    class Old:
+        pass
+
+    with pytest.raises(flowdiag.FlowdiagError, match="has no data sources in Python"):
+        flowdiag.register(Old())  # type: ignore[arg-type]
 
 
 # -- reports and rules -------------------------------------------------------------------------------------
