@@ -1,4 +1,4 @@
-"""Which rules a user wants to hear, and what becomes of a verdict without the others.
+"""Which rules a user wants to hear and with which limits, and what becomes of a verdict without the others.
 
 A word chooses a rule by its code (`CP101`), its name (`checkpoint-expired`), or many by the beginning
 of their codes (`CP`, `RT4`). The longer beginning decides, wherever it stands, so that `--ignore CP3
@@ -10,13 +10,14 @@ healthy by that: `without` says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import Any
 
 from flowdiag.analyses.finding import Inconclusive, RuleOutcome, Severity
-from flowdiag.analyses.rule import Rule
-from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.analyses.rule import Rule, Thresholds
+from flowdiag.parsers.errors import FlowdiagError, nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,30 @@ def chosen(select: Iterable[str], ignore: Iterable[str], rules: Sequence[Rule]) 
             if not any(means(word, rule) for rule in rules):
                 raise FlowdiagError(f"there is no rule '{word}' to {todo}", hint=_near(word, rules))
     return choice
+
+
+def rule_overrides(
+    thresholds: Mapping[str, Thresholds], rules: Iterable[Rule]
+) -> dict[str, Thresholds]:
+    """Check `[thresholds.…]` against the rules there are; rules may be named by code or by name.
+
+    Raises:
+        FlowdiagError: an unknown rule or threshold.
+    """
+    known = {key: rule for rule in rules for key in (rule.code, rule.name)}
+    checked: dict[str, Any] = {}
+    for key, values in thresholds.items():
+        rule = known.get(key)
+        if rule is None:
+            raise FlowdiagError(f"there is no rule '{key}'", hint=nearest(key, known))
+        names = [threshold.name for threshold in rule.thresholds]
+        for name in values:
+            if name not in names:
+                raise FlowdiagError(
+                    f"rule {rule.code} has no threshold '{name}'", hint=nearest(name, names)
+                )
+        checked.setdefault(rule.code, {}).update(values)
+    return checked
 
 
 def nearest_rule(word: str, rules: Iterable[Rule]) -> Rule | None:

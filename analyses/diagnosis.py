@@ -29,11 +29,13 @@ from flowdiag.analyses.report.wire import Topic as WireTopic
 from flowdiag.analyses.rule import Rule, apply, not_assessed
 from flowdiag.analyses.span import Selection, Span, zone_of
 from flowdiag.analyses.topics import ENGINES, EVERYTHING
+from flowdiag.parsers.catalogue import plugins_left_out
 from flowdiag.parsers.remarks import Kind, Remark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from flowdiag.analyses.columns import Keeper, Rows
     from flowdiag.parsers.sources.discover import Discovery
     from flowdiag.parsers.sources.open import Source
 
@@ -192,6 +194,15 @@ class Topic:
         """
         raise NotImplementedError
 
+    def tables(self, facts: Any, options: Options) -> Rows:
+        """The lists of `data`, whole, for `--data-dir`; most topics of short lists have none.
+
+        Args:
+            facts: that were judged.
+            options: of the user.
+        """
+        return ()
+
     wanted: str
     """What the topic judges, in a few words: a checkpoint event."""
 
@@ -260,7 +271,11 @@ def look(topics: Sequence[Topic], discovery: Discovery, options: Options) -> Loo
             replace(s, kind="not-read") if s.index in kinds else s for s in discovery.sources
         ),
         asides={name: aside.said for name, aside in asides.items()},
-        notes=(*discovery.errors, *discovery.warnings),
+        notes=(
+            *discovery.errors,
+            *discovery.warnings,
+            *(Remark(Kind.PLUG_IN, text) for text in plugins_left_out()),
+        ),
     )
 
 
@@ -291,7 +306,7 @@ def diagnose(
     if looked.empty and looked.sources:
         return _nothing_read(command_of(topics, options), topics, looked, options)
     measured = measure(topics, looked, session, options, resources=resources, say=say)
-    return judged(topics, looked, measured, options, say=say)
+    return judged(topics, looked, measured, options, say=say, keep=resources.keep)
 
 
 def command_of(topics: Sequence[Topic], options: Options) -> str:
@@ -307,6 +322,7 @@ def judged(
     options: Options | None = None,
     *,
     say: Say = lambda stage: None,
+    keep: Keeper | None = None,
 ) -> Report:
     """The second half of `diagnose`: a report on what was measured, which needs no Spark.
 
@@ -316,9 +332,10 @@ def judged(
         measured: of these inputs.
         options: of the user.
         say: told the name of each stage, for progress.
+        keep: gets the complete tables of what was judged.
 
     Raises:
-        FlowdiagError: the selection fits nothing in the input.
+        FlowdiagError: the selection fits nothing in the input, or a table cannot be written.
     """
     options = options or Options()
     say("judging")
@@ -328,7 +345,7 @@ def judged(
         for job in topic.jobs(measured.facts[topic.name])
         if job.selectable
     )
-    parts = [judge(topic, measured, options, looked.sources) for topic in topics]
+    parts = [judge(topic, measured, options, looked.sources, keep) for topic in topics]
     return report_of(
         command_of(topics, options),
         merged(part.data for part in parts),
@@ -463,7 +480,11 @@ class Judged:
 
 
 def judge(
-    topic: Topic, measured: Measured, options: Options, sources: Sequence[Source] = ()
+    topic: Topic,
+    measured: Measured,
+    options: Options,
+    sources: Sequence[Source] = (),
+    keep: Keeper | None = None,
 ) -> Judged:
     """Let a topic's rules judge what was selected of its facts."""
     everything = measured.facts[topic.name]
@@ -478,6 +499,9 @@ def judge(
         outcomes = _outcomes(topic, facts, seen, options)
     outcomes = without(topic.rules, outcomes, options.choice)
     notes = tuple(topic.notes(everything, facts, options))
+    if keep is not None:
+        for name, rows in topic.tables(seen, options):
+            keep.rows(name, rows)
     return Judged(
         name=topic.name,
         outcomes=outcomes,

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.diagnosis import judged, look, measure
+from flowdiag.analyses.inputs import find
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.topics import topic
-from flowdiag.cli.diagnosing import find
 from flowdiag.cli.spark.starter import SparkStarter
 from tests import windows
 from tests.recordings import VARIANTS, Recording, variant

@@ -98,7 +98,7 @@ def _measured() -> Iterator[Said]:
 
 
 def _inputs(folder: Path) -> tuple[Any, Any]:
-    from flowdiag.cli.diagnosing import find
+    from flowdiag.analyses.inputs import find
 
     found = find([str(folder)], strict=False)
     sources, engines = engines_of(found.sources)

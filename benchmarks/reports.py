@@ -119,9 +119,9 @@ def measure_all(folder: Path, top: Path, shard: int = 0, shards: int = 1) -> int
 def _measured(top: Path, shard: int, shards: int) -> Iterator[tuple[str, str, tuple[Any, Any]]]:
     """The name of each input, the topic, and what `look` and `measure` make of it."""
     from flowdiag.analyses.diagnosis import look, measure
+    from flowdiag.analyses.inputs import find
     from flowdiag.analyses.options import Options
     from flowdiag.analyses.topics import ENGINES, topic
-    from flowdiag.cli.diagnosing import find
     from flowdiag.cli.spark.starter import SparkStarter
 
     wanted = list(inputs(top))[shard::shards]

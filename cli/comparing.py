@@ -128,8 +128,9 @@ def _diagnosed(
     progress: Progress,
 ) -> dict[str, Report]:
     """The reports of some inputs, one for each."""
+    from flowdiag.analyses.inputs import find
     from flowdiag.cli.console import say
-    from flowdiag.cli.diagnosing import asked_for, diagnosed, find, silence
+    from flowdiag.cli.diagnosing import asked_for, diagnosed, silence
     from flowdiag.cli.output import tell
     from flowdiag.cli.routing import refuse_servers
     from flowdiag.cli.spark.early import spark_for

@@ -10,16 +10,19 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Final
 
+from flowdiag.analyses.inputs import inputs_of
+from flowdiag.analyses.zones import zone_name
 from flowdiag.cli import options as o
 from flowdiag.cli.console import Progress, check_output, say, write_report
 from flowdiag.cli.exit_codes import ExitCode, exit_code
 from flowdiag.cli.routing import refuse_servers
-from flowdiag.cli.settings import Effective, Format, Settings, Warm, effective, rule_overrides
+from flowdiag.cli.settings import Effective, Format, Settings, Warm, effective
 from flowdiag.cli.spark.early import spark_for
-from flowdiag.cli.zones import zone_name
+from flowdiag.cli.spark.resources import resources_of
 from flowdiag.parsers.errors import (
     FlowdiagError,
     InputError,
@@ -29,8 +32,9 @@ from flowdiag.parsers.errors import (
 
 if TYPE_CHECKING:
     from flowdiag.analyses.choice import Choice
-    from flowdiag.analyses.engine.reading import Resources
+    from flowdiag.analyses.diagnosis import Topic
     from flowdiag.analyses.options import Options
+    from flowdiag.analyses.report.data_dir import DataDir
     from flowdiag.analyses.report.wire import Report
     from flowdiag.cli.spark.starter import SparkStarter
     from flowdiag.parsers.sources.discover import Discovery
@@ -58,6 +62,7 @@ _FIRST: Final = {
 _LAST: Final = {
     "format": o.OutputFormat,
     "output": o.Output,
+    "data_dir": o.DataDir,
     "min_severity": o.MinSeverityOption,
     "max_rows": o.MaxRows,
     "redact": o.Redact,
@@ -187,7 +192,7 @@ def rule_settings(settings: Settings) -> tuple[Mapping[str, Mapping[str, float]]
     Raises:
         FlowdiagError: a rule or a threshold that there is none of.
     """
-    from flowdiag.analyses.choice import Choice, chosen
+    from flowdiag.analyses.choice import Choice, chosen, rule_overrides
 
     if not (settings.thresholds or settings.select or settings.ignore):
         return {}, Choice()
@@ -238,6 +243,7 @@ def run(
     if inputs is None:
         refuse_servers(paths, name)
     muting = muting_of(settings)
+    tables_for(settings)  # what cannot be written is told before the work
 
     def diagnosis(progress: Progress) -> Report:
         with ExitStack() as stack:
@@ -305,44 +311,42 @@ def diagnosed(
     """Find the inputs and diagnose them.
 
     Args:
-        name, paths, settings, asked: as of `run`.
+        name, paths, settings, asked, inputs: as of `run`.
         running: Spark on its way; called where the inputs need it.
         progress: is told what is being done.
         told: filled with what Spark runs on, if somebody asked for it.
-        inputs: as of `run`.
 
     Raises:
         FlowdiagError: as of `run`.
     """
     from flowdiag.analyses.topics import names_of, topic
     from flowdiag.cli.spark.cluster import checked_session
-    from flowdiag.parsers.sources.discover import Discovery
 
+    tables = tables_for(settings)
     progress("looking at the inputs")
-    discovery, engines = Discovery(sources=(), warnings=(), errors=()), frozenset[str]()
-    if inputs is not None:
-        discovery, engines = inputs(progress)
-    elif paths:
-        discovery, engines = _inputs_of(name, paths, strict=settings.strict_inputs)
+    discovery, engines = (inputs or _found(name, paths, settings))(progress)
     # Not before: to import what diagnoses takes as long as to look at small inputs, and Spark, which
     # is waited for, is on its way meanwhile.
     from flowdiag.analyses.diagnosis import diagnose, look
+    from flowdiag.analyses.engine.reading import Resources
 
     topics = tuple(map(topic, names_of(name, engines)))
     options = _options(name, paths, asked)
     looked = look(topics, discovery, options)
     if not looked.needs_spark:
-        return diagnose(topics, looked, _no_session, options)
+        alone = partial(diagnose, topics, looked, _no_session, options)
+        return _kept(tables, topics, lambda: alone(resources=Resources(keep=tables)))
     starter = running()
 
     def attempt() -> Report:
+        resources = resources_of(starter, told if settings.verbose else None)
         with starter.explaining():
             return diagnose(
                 topics,
                 looked,
                 checked_session(starter.session, paths, discovery),
                 options,
-                resources=resources_of(starter, told if settings.verbose else None),
+                resources=replace(resources, keep=tables),
                 say=stages(progress, discovery),
             )
 
@@ -352,11 +356,53 @@ def diagnosed(
 def _tried_again(attempt: Callable[[], Report], starter: SparkStarter) -> Report:
     """What an attempt comes to; the Java of an earlier command may end at any time: then all is done anew."""
     try:
-        return attempt()
+        return _kept(tables, topics, attempt)
     except Exception:
         if not starter.leave_kept():
             raise
-        return attempt()
+        return _kept(tables, topics, attempt)
+
+
+def _found(name: str, paths: Sequence[str], settings: Settings) -> Inputs:
+    """Finds what lies at the paths, if there are any."""
+
+    def find(progress: Callable[[str], None]) -> tuple[Discovery, frozenset[str]]:
+        from flowdiag.parsers.sources.discover import Discovery
+
+        if not paths:
+            return Discovery(sources=(), warnings=(), errors=()), frozenset()
+        return inputs_of(name, paths, strict=settings.strict_inputs)
+
+    return find
+
+
+def _kept(
+    tables: DataDir | None, topics: Sequence[Topic], diagnosis: Callable[[], Report]
+) -> Report:
+    """What a diagnosis reports, its tables kept where they are wanted."""
+    return diagnosis() if tables is None else tables.of(topics, diagnosis)
+
+
+def tables_for(settings: Settings) -> DataDir | None:
+    """What keeps the complete tables; None: nobody wants them.
+
+    Raises:
+        FlowdiagError: they cannot be written where they are wanted.
+    """
+    if settings.data_dir is None:
+        return None
+    from flowdiag.analyses.report.data_dir import DataDir
+    from flowdiag.cli.spark.cluster import is_remote
+
+    if settings.redact:
+        raise FlowdiagError(
+            "--data-dir and --redact do not go together: tables keep names as the logs have them",
+            hint="leave out one of them",
+        )
+    tables = DataDir(settings.data_dir, excerpts=not settings.no_excerpts)
+    if is_remote(settings.master):
+        tables.check_cluster()
+    return tables
 
 
 def _options(name: str, paths: Sequence[str], asked: Mapping[str, Any]) -> Options:
@@ -367,29 +413,6 @@ def _options(name: str, paths: Sequence[str], asked: Mapping[str, Any]) -> Optio
 
     named = tuple(shown(path) if is_url(path) else path for path in paths)
     return Options(**asked, named=named, everything=name == EVERYTHING)
-
-
-def _inputs_of(
-    command: str, paths: Sequence[str], *, strict: bool
-) -> tuple[Discovery, frozenset[str]]:
-    """The inputs of a command, and whose they are.
-
-    Raises:
-        InputError: as `find`.
-    """
-    from flowdiag.analyses.topics import ENGINES, EVERYTHING
-
-    if command != EVERYTHING:
-        return find(paths, strict=strict, engine=ENGINES[command]), frozenset({ENGINES[command]})
-    return with_owners(find(paths, strict=strict))
-
-
-def with_owners(discovery: Discovery) -> tuple[Discovery, frozenset[str]]:
-    """The same, with what may be of either engine given to one; and the engines that there are."""
-    from flowdiag.analyses.report.fitting import engines_of
-
-    sources, engines = engines_of(discovery.sources)
-    return replace(discovery, sources=sources), engines
 
 
 def _no_session() -> Any:
@@ -408,29 +431,6 @@ def _keep_for_later(settings: Settings) -> None:
             " (half a minute, 170 MB)",
             "--warm never or FLOWDIAG_WARM=never turns that off; flowdiag warm --remove undoes it",
         )
-
-
-def resources_of(spark: SparkStarter, told: list[str] | None = None) -> Resources:
-    """With what a diagnosis reads and measures.
-
-    Args:
-        spark: on its way.
-        told: filled with what was set, if somebody asked for it.
-    """
-    from flowdiag.analyses.engine import reading
-
-    def tune(rows: int | None) -> None:
-        spark.tune(rows)
-        if told is not None:
-            told[:] = spark.described()
-
-    return reading.Resources(
-        tune=tune,
-        executors=spark.on_cluster,
-        here_bytes=reading.DRIVER_BYTES if spark.on_cluster else reading.HERE_BYTES,
-        processes=spark.cores,
-        folder=spark.folder / "rows",
-    )
 
 
 def stages(progress: Callable[[str], None], discovery: Discovery) -> Callable[[str], None]:
@@ -477,27 +477,6 @@ def configuration(pairs: Sequence[str]) -> dict[str, str]:
             raise FlowdiagError(f"--conf: '{pair}' is no option", hint="write spark.key=value")
         found[key.strip()] = value.strip()
     return found
-
-
-def find(paths: Sequence[str], *, strict: bool, engine: str | None = None) -> Discovery:
-    """Find the inputs; with an engine, those of the other one are listed as not read.
-
-    Raises:
-        InputError: there is none, or `strict` and one is missing.
-    """
-    from flowdiag.parsers.sources.discover import discover, of_engine
-
-    discovery = discover(paths)
-    if engine is not None:
-        discovery = of_engine(discovery, engine)
-    unreadable = [s for s in discovery.sources if (s.reason or "").startswith("unreadable")]
-    missing = [*map(str, discovery.errors), *(f"{s.name}: {s.reason}" for s in unreadable)]
-    none_left = len(unreadable) == len(discovery.sources)
-    if missing and (none_left or strict):
-        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-        hint = "no input can be read" if none_left else "--strict-inputs is set"
-        raise InputError(missing[0] + more, hint=hint)
-    return discovery
 
 
 def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Report]) -> ExitCode:

@@ -14,6 +14,7 @@ from typing import Any
 from typer.main import get_command
 
 from flowdiag.analyses.comparison import wire
+from flowdiag.analyses.report.tables import tables_document
 from flowdiag.analyses.report.wire import schema_text
 from flowdiag.cli.actions import actions_document
 from flowdiag.cli.app import app
@@ -31,6 +32,7 @@ def documents(root: Path) -> Iterator[tuple[Path, str]]:
     yield root / "docs" / "actions.md", actions_document()
     yield root / "docs" / "report.schema.json", schema_text()
     yield root / "docs" / "comparison.schema.json", wire.schema_text()
+    yield root / "docs" / "tables.md", tables_document()
     for page in (root / "README.md", root / "docs" / "reliability.md"):
         yield page, with_blocks(page.read_text(encoding="utf-8"))
 

@@ -11,13 +11,26 @@ from typing import Any, Final
 from flowdiag.analyses.causes import CAUSES
 from flowdiag.analyses.choice import nearest_rule
 from flowdiag.analyses.rule import HEADINGS, Rule, sections
-from flowdiag.analyses.topics import ENGINES, all_rules, rules_of
-from flowdiag.cli.console import wants_colour, write_report
+from flowdiag.analyses.topics import ENGINES, all_rules, brought_by, own_rules_of, rules_of
+from flowdiag.cli.console import say, wants_colour, write_report
 from flowdiag.cli.words import quantity
 from flowdiag.parsers.errors import FlowdiagError
 
 _FILLED: Final = re.compile(r"\{\w+\}")
 _BOLD: Final = ("\x1b[1m", "\x1b[0m")
+
+
+def warn_of_plugins() -> None:
+    """Say on stderr which plug-ins cannot be used."""
+    from flowdiag.parsers import plugins
+
+    all_rules()
+    if plugins.messages():  # what checks them is not light
+        from flowdiag.parsers.catalogue import plugins_left_out
+
+        plugins_left_out()
+    for text in plugins.left_out():
+        say("warning", text)
 
 
 def find_rule(wanted: str) -> Rule:
@@ -55,6 +68,7 @@ def _as_json(command: str, rule: Rule) -> dict[str, Any]:
         "command": command,
         "core": rule.core,
         "causes": list(rule.causes),
+        "plugin": brought_by(rule),
         "thresholds": [
             {"name": t.name, "value": t.value, "unit": t.unit, "why": t.why}
             for t in rule.thresholds
@@ -79,7 +93,8 @@ def rule_page(rule: Rule) -> str:
 
 
 def rules_document() -> str:
-    """docs/rules.md."""
+    """docs/rules.md: of flowdiag's own rules."""
+    rules = [rule for name in ENGINES for rule in own_rules_of(name)]
     lines = [
         "# The rules",
         "",
@@ -90,7 +105,7 @@ def rules_document() -> str:
         *(
             f"| [{rule.code}](#{rule.code.lower()}-{rule.name}) | {rule.name} | {rule.title}"
             f" | {'yes' if rule.core else ''} |"
-            for rule in all_rules()
+            for rule in rules
         ),
         "",
         "A core rule that cannot tell makes the verdict inconclusive.",
@@ -100,7 +115,7 @@ def rules_document() -> str:
     lines += ["| cause | meaning |", "|---|---|"]
     lines += [f"| `{word}` | {cause.meaning} |" for word, cause in CAUSES.items()]
     lines += [""]
-    for rule in all_rules():
+    for rule in rules:
         lines += [f"## {rule.code} {rule.name}", ""]
         lines += [*_lines(rule, heading="### {}", item="- {}", title=False), ""]
     return "\n".join(lines).rstrip() + "\n"
@@ -149,6 +164,9 @@ def _lines(rule: Rule, *, heading: str, item: str, title: bool = True) -> Iterat
 
 def _cause(word: str) -> Iterator[str]:
     """A cause that a rule convicts of, and what to do about it; what a rule fills in is left open."""
+    if word not in CAUSES:  # of a plug-in
+        yield word
+        return
     cause = CAUSES[word]
     yield f"{word}: {cause.meaning}"
     for remedy in (cause.remedies or {}).values():

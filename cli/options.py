@@ -132,6 +132,16 @@ Output = Annotated[
         rich_help_panel=_OUTPUT,
     ),
 ]
+DataDir = Annotated[
+    str | None,
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        help="Also write the complete tables there, as Parquet (docs/tables.md): checkpoints, late"
+        " acknowledgements, batches, metrics, …; the folder appears when they are complete.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
 MaxRows = Annotated[
     int | None,
     typer.Option(

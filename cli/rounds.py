@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from flowdiag.analyses.inputs import find, with_owners
 from flowdiag.cli import diagnosing
 from flowdiag.cli.console import Progress, check_output, say, write_out, write_report
 from flowdiag.cli.exit_codes import ExitCode, exit_code
@@ -120,9 +121,9 @@ class _Inputs:
         from flowdiag.cli.live import refused
 
         progress("looking at the inputs")
-        discovery = diagnosing.find([*others, *found.files], strict=self.strict)
+        discovery = find([*others, *found.files], strict=self.strict)
         told = [*map(refused, found.errors), *found.warnings]
-        return diagnosing.with_owners(
+        return with_owners(
             replace(
                 discovery,
                 sources=tuple(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +21,6 @@ from flowdiag.parsers.errors import FlowdiagError, nearest
 
 if TYPE_CHECKING:
     from flowdiag.analyses.finding import Severity
-    from flowdiag.analyses.rule import Rule
 
 FILE: Final = "flowdiag.toml"
 PREFIX: Final = "FLOWDIAG_"
@@ -96,6 +95,7 @@ class Settings(
 
     format: Format = Format.TABLE
     output: str | None = None
+    data_dir: str | None = None
     fail_on: FailOn = FailOn.WARNING
     allow_inconclusive: bool = False
     baseline: str | None = None
@@ -122,8 +122,8 @@ class Settings(
 
 
 # What makes no sense for every run alike, or that an environment variable cannot hold.
-NOT_IN_FILE: Final = frozenset({"output", "debug"})
-_NOT_IN_ENVIRONMENT: Final = frozenset({"output", "debug", "thresholds", "verbose"})
+NOT_IN_FILE: Final = frozenset({"output", "data-dir", "debug"})
+_NOT_IN_ENVIRONMENT: Final = frozenset({"output", "data-dir", "debug", "thresholds", "verbose"})
 # Of `flowdiag collect`: what opens a door is given in no other way.
 COLLECTING_VARIABLES: Final = frozenset(
     {"FLOWDIAG_COLLECT_TOKEN", "FLOWDIAG_COLLECT_USER", "FLOWDIAG_COLLECT_PASSWORD"}
@@ -305,28 +305,6 @@ def parse_stay(text: str, where: str = "--stay") -> float:
             f"{where} is '{text}', which is no time", hint="write 15m, 1h or 0, at most 24h"
         )
     return ms / 1000
-
-
-def rule_overrides(thresholds: Overrides, rules: Iterable[Rule]) -> dict[str, Mapping[str, float]]:
-    """Check `[thresholds.…]` against the rules there are; rules may be named by code or by name.
-
-    Raises:
-        FlowdiagError: an unknown rule or threshold.
-    """
-    known = {key: rule for rule in rules for key in (rule.code, rule.name)}
-    checked: dict[str, Any] = {}
-    for key, values in thresholds.items():
-        rule = known.get(key)
-        if rule is None:
-            raise FlowdiagError(f"there is no rule '{key}'", hint=nearest(key, known))
-        names = [threshold.name for threshold in rule.thresholds]
-        for name in values:
-            if name not in names:
-                raise FlowdiagError(
-                    f"rule {rule.code} has no threshold '{name}'", hint=nearest(name, names)
-                )
-        checked.setdefault(rule.code, {}).update(values)
-    return checked
 
 
 def _from_file(config: str | None, folder: Path) -> tuple[str | None, Layer]:

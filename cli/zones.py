@@ -1,40 +1,16 @@
-"""Zones that users name: those in which logs were written, and the one in which people read."""
+"""The zone in which people read times."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, timedelta, timezone, tzinfo
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from flowdiag.analyses.zones import known_zone
 from flowdiag.parsers.errors import FlowdiagError
 
 LOCAL: Final = "local"
 _OFFSET: Final = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)
-
-
-def zone_name(text: str | None) -> str | None:
-    """A zone that Python and Spark both know.
-
-    Raises:
-        FlowdiagError: there is no such zone.
-
-    >>> zone_name("+08:00"), zone_name("Asia/Kolkata"), zone_name("Z"), zone_name(None)
-    ('Etc/GMT-8', 'Asia/Kolkata', 'UTC', None)
-    """
-    if text is None:
-        return None
-    name = text.strip()
-    if name.upper() in ("Z", "UTC", "GMT"):
-        return "UTC"
-    offset = name.upper().removeprefix("UTC").removeprefix("GMT")
-    hours = offset[1:].removesuffix("00").removesuffix(":")
-    if offset[:1] in ("+", "-") and hours.isdecimal() and int(hours) <= 14:
-        # The sign of these names is the reverse of everybody else's.
-        return f"Etc/GMT{'-' if offset[0] == '+' else '+'}{int(hours)}" if int(hours) else "UTC"
-    if _known(name) is None:
-        raise FlowdiagError(f"there is no zone '{text}'", hint="write Asia/Shanghai, UTC or +08:00")
-    return name
 
 
 def shown_zone(text: str) -> tuple[str, tzinfo | None]:
@@ -56,16 +32,9 @@ def shown_zone(text: str) -> tuple[str, tzinfo | None]:
         minutes = int(hit[2]) * 60 + int(hit[3] or 0)
         offset = timedelta(minutes=-minutes if hit[1] == "-" else minutes)
         return f"UTC{hit[1]}{int(hit[2]):02}:{hit[3] or '00'}", timezone(offset)
-    zone = _known(name)
+    zone = known_zone(name)
     if zone is None:
         raise FlowdiagError(
             f"there is no zone '{text}'", hint=f"write Europe/Berlin, UTC, +02:00 or {LOCAL}"
         )
     return name, zone
-
-
-def _known(name: str) -> ZoneInfo | None:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return None

@@ -28,6 +28,7 @@ from typing import Any, Final
 
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.messages import Values, convert
+from flowdiag.parsers.plugins import Messages, leave_out, left_out, messages, told
 from flowdiag.parsers.rows import Event
 
 FILES: Final = (
@@ -308,13 +309,99 @@ def read_format(name: str, *, samples: bool = True) -> dict[str, Any]:
     return tomllib.loads(text if samples else _SAMPLE.sub("", text))
 
 
-@functools.cache
 def load_catalogue(engine: str = "flink") -> Catalogue:
-    """Load every template of an engine (`flink`, `spark`) once per process."""
+    """Every template of an engine (`flink`, `spark`), those of plug-ins among them; loaded once per process."""
+    return _catalogue(engine, messages())
+
+
+@functools.cache
+def _catalogue(engine: str, added: tuple[Messages, ...]) -> Catalogue:
     templates: list[Template] = []
     drift: list[str] = []
     for name in SPARK_FILES if engine == "spark" else FILES:
         document = read_format(name, samples=False)
         drift.extend(document.get("drift_loggers", ()))
         templates.extend(_template(entry, engine) for entry in document.get("message", ()))
+    known = {template.id for template in templates}
+    for plugin in added:
+        own = _of_plugin(plugin)
+        if own is None or own.engine != engine:
+            continue
+        taken = known & {template.id for template in own.templates}
+        if taken:
+            leave_out(plugin.package, f"message '{min(taken)}' has the id of another one")
+            continue
+        known |= {template.id for template in own.templates}
+        templates += own.templates
+        drift += own.drift_loggers
     return Catalogue(tuple(templates), tuple(dict.fromkeys(drift)), engine)
+
+
+# -- messages of plug-ins ----------------------------------------------------------------------------
+
+# Escaped as JSON it is still the same, and it is long enough to be rare.
+_ANCHOR = re.compile(r"[A-Za-z0-9 .,:_-]{8,}")
+_ENTRY_KEYS: Final = frozenset(
+    {
+        *("id", "event", "loggers", "anchor", "pattern", "versions", "sample"),
+        *("levels", "trace", "begins", "fields"),
+    }
+)
+
+
+def plugins_left_out() -> tuple[str, ...]:
+    """A sentence on each plug-in that cannot be used: of messages, and of rules as far as they were loaded."""
+    if messages():
+        for engine in ("flink", "spark"):
+            load_catalogue(engine)
+    return left_out()
+
+
+@functools.cache
+def _of_plugin(plugin: Messages) -> Catalogue | None:
+    """The templates of a plug-in, each of which understands its samples; None: it is left out."""
+    place = "its catalogue"
+    try:
+        document = tomllib.loads(plugin.text)
+        unknown = document.keys() - {"engine", "drift_loggers", "message"}
+        if unknown:
+            raise ValueError(f"unknown key '{min(unknown)}'")
+        engine = document.get("engine", "flink")
+        if engine not in ("flink", "spark"):
+            raise ValueError(f"the engine is '{engine}', and not flink or spark")
+        templates = []
+        for entry in document.get("message", ()):
+            place = f"message '{entry.get('id', '?')}'"
+            templates.append(_checked(entry, engine))
+        place = "its catalogue"
+        ids = [template.id for template in templates]
+        if len(set(ids)) < len(ids):
+            raise ValueError("two messages have the same id")
+        drift = tuple(map(str, document.get("drift_loggers", ())))
+    except Exception as error:  # noqa: BLE001 - whatever somebody else wrote, he alone is concerned
+        missing = f"the key '{error.args[0]}' is missing" if isinstance(error, KeyError) else None
+        leave_out(plugin.package, f"{place}: {missing or told(error)}")
+        return None
+    return Catalogue(tuple(templates), drift, engine)
+
+
+def _checked(entry: dict[str, Any], engine: str) -> Template:
+    """A template of somebody else's, and what ours are checked for by tests.
+
+    Raises:
+        Exception: of any kind, if it is none.
+    """
+    unknown = entry.keys() - _ENTRY_KEYS
+    if unknown:
+        raise ValueError(f"unknown key '{min(unknown)}'")
+    template = _template({"loggers": (), "versions": "", **entry}, engine)
+    if not _ANCHOR.fullmatch(template.anchor):
+        raise ValueError("the anchor is not eight or more letters, digits, blanks or .,:_-")
+    samples = [sample["text"] for sample in entry["sample"]]
+    if not samples:
+        raise ValueError("there is no sample")
+    alone = Catalogue((template,), (), engine)
+    for text in samples:
+        if alone.recognise(text) is None:
+            raise ValueError(f"the sample is not recognised: {text[:80]}")
+    return template

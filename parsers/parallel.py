@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from flowdiag.parsers.cleanup import at_end, kill_now, undivided
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.flink.marks import with_marks
+from flowdiag.parsers.plugins import messages, use_messages
 from flowdiag.parsers.rows import EVENTS, Event
 from flowdiag.parsers.split import Split, parse_splits
 
@@ -323,7 +324,7 @@ class _Process:
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        pickle.dump((task, folder, number, metrics), self._process.stdin)
+        pickle.dump((task, folder, number, metrics, messages()), self._process.stdin)
         self._process.stdin.flush()
         answer: tuple[int, int] | OSError = pickle.load(self._process.stdout)
         return answer
@@ -336,9 +337,10 @@ def serve() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     while True:
         try:
-            task, folder, number, metrics = pickle.load(asked)
+            task, folder, number, metrics, added = pickle.load(asked)
         except EOFError:
             return
+        use_messages(added)
         answer: tuple[int, int] | OSError
         try:
             answer = parse_task(task, folder, number, metrics)

@@ -28,6 +28,7 @@ class Kind(StrEnum):
     ZONE = "zone"
     UNKNOWN_VERSION = "unknown-version"
     UNKNOWN_OPTION = "unknown-option"
+    PLUG_IN = "plug-in"
     OTHER = "other"
 
 
@@ -46,6 +47,7 @@ MEANINGS: Final = {
     Kind.ZONE: "`--tz` and what the input itself tells of its zone are not the same",
     Kind.UNKNOWN_VERSION: "a version that flowdiag does not know; the nearest one is taken",
     Kind.UNKNOWN_OPTION: "an option that the engine does not know",
+    Kind.PLUG_IN: "a rule or a message of another package cannot be used",
     Kind.OTHER: "anything else, and every warning of a report from before kinds were written",
 }
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from flowdiag.analyses.diagnosis import judged, look, measure
+from flowdiag.analyses.inputs import find
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.wire import Report
 from flowdiag.analyses.topics import topic
-from flowdiag.cli.diagnosing import find
 from flowdiag.parsers.rows import Event
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_split, plan_splits

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
 from flowdiag.analyses.checkpoints.culprit import Answer, answers
 from flowdiag.analyses.finding import RuleOutcome, Verdict
 from flowdiag.analyses.flink import job as x
-from flowdiag.analyses.flink.placement import shares
+from flowdiag.analyses.flink.placement import Share, shares
 from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.build import Judgement, judge_each, subject_of
 from flowdiag.analyses.report.redact import clean
+
+if TYPE_CHECKING:
+    from flowdiag.analyses.columns import Row as TableRow
+    from flowdiag.analyses.columns import Rows
 
 MAX_ROWS: Final = 10_000
 
@@ -56,18 +60,7 @@ def _job(
     seen = job.checkpoints or job.late or job.declines
     if judgement.verdict is Verdict.HEALTHY and not seen:  # nothing speaks for its health either
         judgement = replace(judgement, verdict=Verdict.INCONCLUSIVE)
-    taskmanagers = [
-        wire.TaskManager(
-            taskmanager=share.taskmanager,
-            host=share.host,
-            subtasks=share.subtasks,
-            late=share.late,
-            expected=share.expected,
-            ratio=share.ratio,
-            p_value=share.p_value,
-        )
-        for share in shares(job)
-    ]
+    taskmanagers = [_share(share) for share in shares(job)]
     checkpoints = _keep(job.checkpoints, max_rows, lambda item: item.status.unsuccessful)
     late = _keep(job.late, max_rows, lambda item: item.expired)
     declines = _keep(job.declines, max_rows, lambda _: True)
@@ -94,6 +87,18 @@ def _job(
         taskmanagers=taskmanagers[:max_rows],
         total=total,
         truncated=max(msgspec.structs.astuple(total)) > max_rows,
+    )
+
+
+def _share(share: Share) -> wire.TaskManager:
+    return wire.TaskManager(
+        taskmanager=share.taskmanager,
+        host=share.host,
+        subtasks=share.subtasks,
+        late=share.late,
+        expected=share.expected,
+        ratio=share.ratio,
+        p_value=share.p_value,
     )
 
 
@@ -170,3 +175,38 @@ def _decline(item: x.Decline, excerpts: bool) -> wire.Decline:
         host=item.attempt.host,
         reason=_words(item.reason) if item.reason and excerpts else None,
     )
+
+
+# -- complete tables -----------------------------------------------------------------------------------
+
+
+def checkpoint_tables(facts: x.ClusterFacts, *, excerpts: bool) -> Rows:
+    """The same lists whole: rows of `report.tables`, made one by one.
+
+    Args:
+        facts: that were judged.
+        excerpts: False drops the reasons, which are log text.
+    """
+
+    def each(lists: Callable[[x.JobFacts], Iterable[msgspec.Struct]]) -> Iterator[TableRow]:
+        for job in sorted(facts.jobs, key=_by_key):
+            keys = {"cluster": job.key.cluster, "job_id": job.key.job_id, "job_name": job.name}
+            for row in lists(job):
+                yield msgspec.structs.asdict(row) | keys
+
+    yield "checkpoints", each(lambda job: (_checkpoint(c, excerpts) for c in job.checkpoints))
+    yield "late_acknowledgements", each(lambda job: map(_late, job.late))
+    yield "declines", each(lambda job: (_decline(d, excerpts) for d in job.declines))
+    yield "late_taskmanagers", each(lambda job: map(_share, shares(job)))
+    episodes = each(lambda job: map(_episode, answers(job)))
+    yield "checkpoint_episodes", (_with_subject(row) for row in episodes)
+
+
+def _with_subject(row: TableRow) -> TableRow:
+    subject: wire.Subject | None = row["subject"]
+    if subject is None:
+        return {**row, "subject": None}
+    named = {
+        name: getattr(subject, name) for name in ("task", "subtask_index", "taskmanager", "host")
+    }
+    return {**row, **named, "subject": subject.kind}

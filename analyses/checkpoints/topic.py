@@ -26,6 +26,7 @@ from flowdiag.analyses.span import Span
 from flowdiag.parsers.remarks import Kind, Remark
 
 if TYPE_CHECKING:
+    from flowdiag.analyses.columns import Rows
     from flowdiag.analyses.engine.reading import Say
     from flowdiag.analyses.flink.clocks.settle import Writer
     from flowdiag.analyses.rule import Rule
@@ -162,6 +163,12 @@ class Checkpoints(FlinkTopic):
         return Data(
             jobs=checkpoint_data(facts, outcomes, max_rows=options.max_rows, excerpts=excerpts)
         )
+
+    def tables(self, facts: ClusterFacts, options: Options) -> Rows:
+        """The lists of `data`, whole."""
+        from flowdiag.analyses.checkpoints.data import checkpoint_tables
+
+        return checkpoint_tables(facts, excerpts=options.privacy.excerpts)
 
     def assessed(self, facts: ClusterFacts) -> bool:
         """Whether anything is known of any checkpoint, or an exception says why there is none."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -24,6 +27,22 @@ def unplaced(place: str) -> str:
     """
     source = f"CAST({place} DIV {_TERABYTE}L AS INT)"
     return f"named_struct('source', {source}, 'offset', {place} % {_TERABYTE}L)"
+
+
+_stored: Final[ContextVar[list[DataFrame] | None]] = ContextVar("stored", default=None)
+
+
+@contextmanager
+def released() -> Iterator[None]:
+    """Free at the end of the block what `kept` stored in it: for a Spark that goes on afterwards."""
+    frames: list[DataFrame] = []
+    before = _stored.set(frames)
+    try:
+        yield
+    finally:
+        _stored.reset(before)
+        for frame in frames:
+            frame.unpersist()
 
 
 def kept(frame: DataFrame, *, large: bool = False) -> DataFrame:
@@ -57,6 +76,9 @@ def _remembered(frame: DataFrame) -> DataFrame:
     from pyspark.sql import DataFrame
 
     stored = frame.persist()._jdf
+    frames = _stored.get()
+    if frames is not None:
+        frames.append(frame)
     jvm = frame.sparkSession.sparkContext._jvm
     assert jvm is not None
     # The plan with what is stored in place of what it takes to make it.

@@ -26,6 +26,7 @@ from flowdiag.parsers.machine import processors
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from flowdiag.analyses.columns import Keeper
     from flowdiag.parsers.parallel import Rows
     from flowdiag.parsers.sources.open import Source
     from flowdiag.parsers.split import Split
@@ -60,6 +61,7 @@ class Resources:
         few_rows: up to here rows are best kept in one piece.
         table_rows: up to here they are handed over as a table, beyond as files; not to a cluster, which
             cannot read them.
+        keep: gets the tables of everything that was read; None: nobody wants them.
     """
 
     tune: Callable[[int | None], None] = lambda rows: None
@@ -69,6 +71,7 @@ class Resources:
     here_bytes: int = HERE_BYTES
     few_rows: int = FEW_ROWS
     table_rows: int = TABLE_ROWS
+    keep: Keeper | None = None
 
     def are_few(self, rows: int | None) -> bool:
         """Whether so many rows are best kept in one piece."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from flowdiag.analyses.diagnosis import Measured, Named, Session, Topic
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import Resources, Say
+from flowdiag.analyses.engine.views import keep_read
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.clocks.settle import disputed_zones
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
@@ -105,6 +106,7 @@ class Flink:
         rows = rows_of(frame)
         common = assemble(rows, [], settled.writers)
         more = {topic.name: topic.more(common, settled, say) for topic in topics}
+        keep_read(resources.keep, self.name, sources, settled.events, settled.metrics)
         return Measured(
             facts=_facts(topics, rows, more, common, settled.writers, asides, options),
             splits=settled.splits,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import Load, by_task
@@ -11,6 +14,9 @@ from flowdiag.analyses.queues.facts import Gauge, JobQueues, Machine, QueueFacts
 from flowdiag.analyses.queues.root import Spell, find_spells, linked, loads_in, samples_in
 from flowdiag.analyses.queues.saturation import saturated_share
 from flowdiag.analyses.queues.skew import skew_score
+
+if TYPE_CHECKING:
+    from flowdiag.analyses.columns import Row, Rows
 
 
 def queue_vertices(facts: QueueFacts, max_rows: int) -> list[wire.QueueVertex]:
@@ -198,3 +204,35 @@ def _taskmanager(
         segments_free=_mean(gauge("segments_free")),
         segments_requested=_mean(gauge("segments_requested"), 100),
     )
+
+
+# -- complete tables -----------------------------------------------------------------------------------
+
+_ALL: Final = 1 << 62
+
+
+def queue_tables(facts: QueueFacts) -> Rows:
+    """The same lists whole: rows of `report.tables`. A graph is as large as the job, not as its input.
+
+    Args:
+        facts: that were judged.
+    """
+    vertices = queue_vertices(facts, _ALL)
+    yield "vertices", (msgspec.structs.asdict(vertex) for vertex in vertices)
+    yield "subtasks", _subtasks(vertices)
+    yield "input_gates", _gates(vertices)
+    yield "taskmanagers", map(msgspec.structs.asdict, queue_taskmanagers(facts, _ALL))
+
+
+def _subtasks(vertices: Iterable[wire.QueueVertex]) -> Iterator[Row]:
+    for vertex in vertices:
+        named = {"job_id": vertex.job_id, "job_name": vertex.job_name, "task": vertex.name}
+        for subtask in vertex.subtasks:
+            yield msgspec.structs.asdict(subtask) | named
+
+
+def _gates(vertices: Iterable[wire.QueueVertex]) -> Iterator[Row]:
+    for row in _subtasks(vertices):
+        named = {name: row[name] for name in ("job_id", "job_name", "task", "subtask_index")}
+        for gate in row["gates"]:
+            yield msgspec.structs.asdict(gate) | named

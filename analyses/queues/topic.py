@@ -21,6 +21,7 @@ from flowdiag.analyses.span import Span
 from flowdiag.parsers.remarks import Kind, Remark
 
 if TYPE_CHECKING:
+    from flowdiag.analyses.columns import Rows
     from flowdiag.analyses.engine.reading import Say
     from flowdiag.analyses.flink.clocks.settle import Writer
     from flowdiag.parsers.sources.open import Source
@@ -125,6 +126,12 @@ class Queues(FlinkTopic):
             taskmanagers=queue_taskmanagers(facts, options.max_rows),
             what_if=remedies,
         )
+
+    def tables(self, facts: QueueFacts, options: Options) -> Rows:
+        """The lists of `data`, whole."""
+        from flowdiag.analyses.queues.data import queue_tables
+
+        return queue_tables(facts)
 
     def assessed(self, facts: QueueFacts) -> bool:
         """Whether there is a sample of any job."""

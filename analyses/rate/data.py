@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
 
 from flowdiag.analyses.finding import RuleOutcome
 from flowdiag.analyses.rate import facts as x
@@ -14,6 +16,10 @@ from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.build import judge
 from flowdiag.analyses.report.redact import clean
+
+if TYPE_CHECKING:
+    from flowdiag.analyses.columns import Row as TableRow
+    from flowdiag.analyses.columns import Rows
 
 MAX_SLOW: Final = 20
 _ESTIMATOR: Final = "org.apache.spark.streaming.scheduler.rate.PIDRateEstimator"
@@ -53,11 +59,7 @@ def _application(
         max_rows,
         lambda b: (b.failed_outputs > 0, b.processing_ms or 0),
     )
-    steps = [
-        _step(one.stream, time, step, one.exact)
-        for one in assessed.estimators
-        for time, step in zip(one.batch_ms, one.steps, strict=True)
-    ]
+    steps = list(_steps(assessed))
     triggers = sum(len(query.triggers) for query, _ in assessed.queries)
     total = wire.RateTotals(batches=len(app.batches), pid=len(steps), triggers=triggers)
     return wire.RateApplication(
@@ -83,6 +85,12 @@ def _application(
         total=total,
         truncated=max(total.batches, total.pid, total.triggers) > max_rows,
     )
+
+
+def _steps(assessed: Assessed) -> Iterator[wire.PidStep]:
+    for one in assessed.estimators:
+        for time, step in zip(one.batch_ms, one.steps, strict=True):
+            yield _step(one.stream, time, step, one.exact)
 
 
 def missing(app: x.ApplicationFacts) -> list[str]:
@@ -232,23 +240,22 @@ def _query(query: x.QueryFacts, state: StreamState, max_rows: int) -> wire.RateQ
         real_time=query.real_time,
         real_time_from=query.real_time_from,
         row_rates_void=state.rows_void,
-        triggers=[
-            wire.RateTrigger(
-                run_id=trigger.run_id,
-                batch_id=trigger.batch,
-                started_at=wire.iso(trigger.time_us),
-                duration_ms=trigger.duration_ms,
-                rows=trigger.rows,
-                backlog=trigger.backlog,
-                durations_ms=dict(trigger.durations),
-                watermark=wire.iso(trigger.watermark_us),
-                state_rows=sum(one.get("rows") or 0 for one in trigger.state)
-                if trigger.state
-                else None,
-                dropped_rows=trigger.dropped,
-            )
-            for trigger in kept
-        ],
+        triggers=[_trigger(trigger) for trigger in kept],
+    )
+
+
+def _trigger(trigger: x.Trigger) -> wire.RateTrigger:
+    return wire.RateTrigger(
+        run_id=trigger.run_id,
+        batch_id=trigger.batch,
+        started_at=wire.iso(trigger.time_us),
+        duration_ms=trigger.duration_ms,
+        rows=trigger.rows,
+        backlog=trigger.backlog,
+        durations_ms=dict(trigger.durations),
+        watermark=wire.iso(trigger.watermark_us),
+        state_rows=sum(one.get("rows") or 0 for one in trigger.state) if trigger.state else None,
+        dropped_rows=trigger.dropped,
     )
 
 
@@ -283,3 +290,43 @@ def _slow_parts(assessed: Assessed) -> list[wire.SlowPart]:
         )
         for _, time, batch, stage in found[:MAX_SLOW]
     ]
+
+
+# -- complete tables -----------------------------------------------------------------------------------
+
+
+def rate_tables(facts: Assessment, *, excerpts: bool) -> Rows:
+    """The same lists whole: rows of `report.tables`, made one by one.
+
+    Args:
+        facts: that were judged.
+        excerpts: False drops the reasons, which are log text.
+    """
+
+    def each(lists: Callable[[Assessed], Iterable[msgspec.Struct]]) -> Iterator[TableRow]:
+        for assessed in facts.applications:
+            if assessed.app.kind != "other":
+                for row in lists(assessed):
+                    yield msgspec.structs.asdict(row) | _names(assessed.app)
+
+    def triggers() -> Iterator[TableRow]:
+        for assessed in facts.applications:
+            for query, _ in assessed.queries:
+                named = {
+                    "query": query.id,
+                    "query_name": clean(query.name) if query.name else None,
+                }
+                for trigger in query.triggers:
+                    row = msgspec.structs.asdict(_trigger(trigger))
+                    yield row | _names(assessed.app) | named
+
+    yield "batches", each(lambda one: (_batch(batch, excerpts) for batch in one.app.batches))
+    yield "pid_steps", each(_steps)
+    yield "triggers", triggers()
+
+
+def _names(app: x.ApplicationFacts) -> dict[str, str | None]:
+    return {
+        "application": app.application,
+        "application_name": clean(app.name) if app.name else None,
+    }

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow.compute as pc
-
 from flowdiag.analyses.diagnosis import Measured, Named, Session, Topic
 from flowdiag.analyses.engine.frames import kept
-from flowdiag.analyses.engine.reading import Resources, Say, frame_of, read
+from flowdiag.analyses.engine.reading import Resources, Say
+from flowdiag.analyses.engine.views import keep_read
 from flowdiag.analyses.finding import Confidence, RuleOutcome, Understood
 from flowdiag.analyses.flink.clocks.settle import zone_of
 from flowdiag.analyses.keys import JobKey, Process
@@ -18,14 +17,14 @@ from flowdiag.analyses.options import Options
 from flowdiag.analyses.rate.assemble import Told, assemble
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
+from flowdiag.analyses.rate.owned import owned_events
 from flowdiag.analyses.rate.rules import RULES
 from flowdiag.analyses.rate.state import Assessed, Assessment, assess
-from flowdiag.analyses.rate.survey import survey, survey_table
 from flowdiag.analyses.report.wire import Data
 from flowdiag.analyses.span import Span
-from flowdiag.parsers.rows import Event
 
 if TYPE_CHECKING:
+    from flowdiag.analyses.columns import Rows
     from flowdiag.analyses.rate.measure import Owner
     from flowdiag.parsers.sources.open import Source
 
@@ -52,28 +51,12 @@ class Spark:
         names = [topic.name for topic in topics]
         if all(source.kind == "not-read" for source in sources):
             return Measured(facts=dict.fromkeys(names, RateFacts(applications=())))
-        found = read(sources, resources, say=say)
-        surveyed: list[dict[str, Any]] = []
-        present: set[str] = set()
-        if found.table is not None:
-            surveyed = survey_table(found.table)
-            present.update(pc.unique(found.table["event"]).to_pylist())
-        say("starting Spark")
-        spark = session()
-        resources.tune(found.rows)
-        say("telling applications apart" if found.tasks is None else "reading")
-        events = frame_of(found, spark)
-        if found.table is None:
-            surveyed = survey(events)
-            # Tasks were added up while they were read: what is left of a large log is small, and to
-            # compile the plan of the next query would take longer than to run it.
-            resources.tune(sum(row["rows"] or 0 for row in surveyed))
-        owners = rate_measure.own(surveyed, sources, options.tz)
-        splits = tuple(row for row in surveyed if row["event"] == Event.SPLIT)
+        owned = owned_events(sources, session, resources=resources, tz=options.tz, say=say)
+        owners = owned.owners
         say("measuring batches")
-        frame = rate_measure.facts_frame(kept(rate_measure.owned(events, owners)), present or None)
-        table = frame.toArrow()
-        cut = {row["source"] for row in splits if (row["fields"] or {}).get("error")}
+        table = rate_measure.facts_frame(kept(owned.events), owned.present or None).toArrow()
+        keep_read(resources.keep, self.name, sources, owned.events)
+        cut = {row["source"] for row in owned.splits if (row["fields"] or {}).get("error")}
         facts = assemble(
             zip(table.column(0).to_pylist(), table.column(1).to_pylist(), strict=True),
             damaged=[owner.application for owner in owners if owner.source in cut],
@@ -85,7 +68,7 @@ class Spark:
         )
         return Measured(
             facts=dict.fromkeys(names, facts),
-            splits=splits,
+            splits=owned.splits,
             processes=_processes(facts, owners, sources),
             understood=understood(facts),
         )
@@ -177,6 +160,12 @@ class Rate(Topic):
         return Data(
             applications=rate_data(facts, outcomes, max_rows=options.max_rows, excerpts=excerpts)
         )
+
+    def tables(self, facts: Assessment, options: Options) -> Rows:
+        """The lists of `data`, whole."""
+        from flowdiag.analyses.rate.data import rate_tables
+
+        return rate_tables(facts, excerpts=options.privacy.excerpts)
 
     def assessed(self, facts: RateFacts) -> bool:
         """Whether a batch or a query is known, or an exception that ended one."""

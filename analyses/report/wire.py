@@ -712,6 +712,37 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[Note]
     errors: list[Fault]
 
+    @property
+    def verdict(self) -> f.Verdict:
+        """That of the summary."""
+        return self.summary.verdict
+
+    @property
+    def culprits(self) -> list[Culprit]:
+        """Those of the summary, the first being the answer."""
+        return self.summary.culprits
+
+    @property
+    def stories(self) -> list[Story]:
+        """Those of the summary: findings that belong together."""
+        return self.summary.stories
+
+    def to_json(self) -> str:
+        """The document, as `--format json` writes it and `flowdiag.load` reads it."""
+        return encode(self).decode()
+
+    def _repr_html_(self) -> str:
+        """A summary for notebooks."""
+        from flowdiag.analyses.report.notebook import html_of
+
+        return html_of(self)
+
+    def _repr_mimebundle_(self, **wanted: Any) -> dict[str, str]:
+        """The summary, as HTML and as plain text."""
+        from flowdiag.analyses.report.notebook import html_of, text_of
+
+        return {"text/html": html_of(self), "text/plain": text_of(self)}
+
 
 def at_least(report: Report, severity: f.Severity) -> Report:
     """The report without the findings below a severity, which are counted, nor the stories that begin with one."""

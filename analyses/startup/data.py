@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.wire import iso
 from flowdiag.analyses.startup import facts as x
 from flowdiag.analyses.startup import wire
+
+if TYPE_CHECKING:
+    from flowdiag.analyses.columns import Row, Rows
 
 
 def start_attempts(
@@ -125,3 +132,37 @@ def _scheduling(job: x.JobStarts, max_rows: int) -> wire.JobScheduling:
             if name is not None
         ],
     )
+
+
+# -- complete tables -----------------------------------------------------------------------------------
+
+_ALL: Final = 1 << 62
+
+
+def start_tables(facts: x.StartupFacts, *, excerpts: bool) -> Rows:
+    """The same lists whole: rows of `report.tables`.
+
+    Args:
+        facts: that were judged.
+        excerpts: False drops log text.
+    """
+    starts = start_attempts(facts, _ALL, excerpts=excerpts)
+    yield "starts", map(msgspec.structs.asdict, starts)
+    yield "start_steps", _steps(facts, starts)
+    workers = start_workers(facts, _ALL, excerpts=excerpts)
+    yield "workers", map(msgspec.structs.asdict, workers)
+
+
+def _steps(facts: x.StartupFacts, starts: Iterable[wire.StartAttempt]) -> Iterator[Row]:
+    nobody: dict[str, Any] = {"job_id": None, "job_name": None, "number": None}
+    for step in cluster_steps(facts):
+        yield _step_row(step) | nobody
+    for start in starts:
+        named = {"job_id": start.job_id, "job_name": start.job_name, "number": start.number}
+        for step in start.steps:
+            yield _step_row(step) | named
+
+
+def _step_row(step: wire.StartStep) -> dict[str, Any]:
+    who = {} if step.subject is None else msgspec.structs.asdict(step.subject)
+    return msgspec.structs.asdict(step) | who

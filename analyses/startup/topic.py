@@ -23,6 +23,7 @@ from flowdiag.analyses.startup.rules import RULES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from flowdiag.analyses.columns import Rows
     from flowdiag.analyses.flink.clocks.settle import Writer
     from flowdiag.parsers.sources.open import Source
 
@@ -143,6 +144,12 @@ class Startup(FlinkTopic):
             workers=data.start_workers(facts, most, excerpts=excerpts),
             scheduling=data.job_scheduling(facts, most),
         )
+
+    def tables(self, facts: StartupFacts, options: Options) -> Rows:
+        """The lists of `data`, whole."""
+        from flowdiag.analyses.startup.data import start_tables
+
+        return start_tables(facts, excerpts=options.privacy.excerpts)
 
     def assessed(self, facts: StartupFacts) -> bool:
         """Whether a start, a step of the cluster or a trouble is known, or what keeps a job from one."""

@@ -24,7 +24,8 @@ def explain(
       flowdiag explain CP101
       flowdiag explain checkpoint-expired
     """
-    from flowdiag.cli.manual import find_rule, rule_page, show
+    from flowdiag.cli.manual import find_rule, rule_page, show, warn_of_plugins
 
+    warn_of_plugins()  # first: it may be why there is no such rule
     show(rule_page(find_rule(rule)), output)
     return 0

@@ -29,7 +29,8 @@ def rules(
 
     As JSON with its command, limits, votes and causes: what `flowdiag explain` shows of each.
     """
-    from flowdiag.cli.manual import list_of_rules, rules_as_json, show
+    from flowdiag.cli.manual import list_of_rules, rules_as_json, show, warn_of_plugins
 
     show(rules_as_json() if format is Listing.JSON else list_of_rules(), output)
+    warn_of_plugins()
     return 0

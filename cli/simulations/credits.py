@@ -121,11 +121,13 @@ def _from_inputs(wanted: Wanted) -> tuple[Fit, list[Prediction]]:
 
 def _fitted(wanted: Wanted) -> Fit:
     from flowdiag.analyses.diagnosis import measure, selected
+    from flowdiag.analyses.inputs import find
     from flowdiag.analyses.options import Options
     from flowdiag.analyses.queues.facts import options_of
     from flowdiag.analyses.queues.topic import QUEUES
     from flowdiag.analyses.span import Selection
-    from flowdiag.cli.diagnosing import find, resources_of, stages
+    from flowdiag.cli.diagnosing import stages
+    from flowdiag.cli.spark.resources import resources_of
     from flowdiag.cli.spark.starter import SparkStarter
 
     with Progress() as progress:

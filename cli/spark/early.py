@@ -31,6 +31,7 @@ _DECIDING: Final = (
     "--master",
     "--java-heap",
     "--stay",
+    "--data-dir",
     "-c",
     "--config",
 )
@@ -119,7 +120,8 @@ def _begin(stack: ExitStack, settings: Settings) -> SparkStarter:
     master, heap = settings.master, settings.java_heap
 
     stack.enter_context(in_a_hurry())
-    if runs_here(master):  # before the first import of pyarrow or pyspark
+    # Before the first import of pyarrow or pyspark; to write tables takes Python tasks, and these pandas.
+    if runs_here(master) and settings.data_dir is None:
         stack.enter_context(without_unused())
     heap_bytes = parse_heap(heap) if heap else None
     stay_s = parse_stay(settings.stay) if settings.stay else 0
@@ -127,7 +129,7 @@ def _begin(stack: ExitStack, settings: Settings) -> SparkStarter:
         SparkStarter.begin(
             master=master,
             heap_bytes=heap_bytes,
-            join=not os.environ.get("CI"),
+            join=not os.environ.get("CI") and settings.data_dir is None,
             stay_s=stay_s or None,
         )
     )

@@ -91,7 +91,7 @@ def find(url: str) -> list[Found]:
     Raises:
         OSError: with a clause for the user: nothing there, no backend, no access.
     """
-    system, path = _system(url)
+    system, path = system_of(url)
     scheme = _scheme(url)
     try:
         if _LISTED.fullmatch(scheme):
@@ -140,7 +140,7 @@ class RemoteFile(io.RawIOBase):
         super().__init__()
         self.error: str | None = None
         self._expected = expected
-        system, path = _system(url)
+        system, path = system_of(url)
         try:
             self._file: Any = system.open(path, "rb", block_size=_BLOCK)
             size = getattr(self._file, "size", None)
@@ -201,8 +201,12 @@ def _scheme(url: str) -> str:
     return found[1].lower() if found else ""
 
 
-def _system(url: str) -> tuple[Any, str]:
-    """The file system of a URL and the path in it; raises OSError with a clause."""
+def system_of(url: str) -> tuple[Any, str]:
+    """The file system of a URL and the path in it.
+
+    Raises:
+        OSError: with a clause for the user.
+    """
     scheme = _scheme(url)
     package = BACKENDS.get(scheme)
     if package is None or "::" in url:

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from flowdiag.parsers.parallel import rows_of_task
+from flowdiag.parsers.plugins import messages, use_messages
 from flowdiag.parsers.rows import EVENTS as ARROW_EVENTS
 from flowdiag.parsers.split import Split
 
@@ -27,11 +28,12 @@ _SIMPLE: Final[dict[pa.DataType, T.DataType]] = {
     pa.int64(): T.LongType(),
     pa.float64(): T.DoubleType(),
     pa.bool_(): T.BooleanType(),
+    pa.timestamp("us", "UTC"): T.TimestampType(),
 }
 
 
 def spark_type(arrow_type: pa.DataType) -> T.DataType:
-    """The Spark type with the same values; only the types that EVENTS needs are known.
+    """The Spark type with the same values; only the types that our tables have are known.
 
     Raises:
         TypeError: a type that has no counterpart here.
@@ -85,7 +87,10 @@ def events_frame(
     if not tasks:
         return spark.createDataFrame([], schema=EVENTS)
 
+    added = messages()  # executors have none of the user's packages
+
     def parse(tasks_in: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        use_messages(added)
         for batch in tasks_in:
             for number in batch.column(0).to_pylist():
                 yield from rows_of_task(pickle.loads(tasks[number]), metrics)

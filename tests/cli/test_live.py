@@ -253,7 +253,8 @@ def test_a_folder_behind_a_url_may_be_a_file(
         found.append(list(paths))
         raise FlowdiagError("enough")
 
-    monkeypatch.setattr("flowdiag.cli.diagnosing.find", find)
+    for module in ("analyses.inputs", "cli.rounds"):
+        monkeypatch.setattr(f"flowdiag.{module}.find", find)
     with serving(lambda path, query: NOT_FOUND) as server:
         assert main(["diagnose", f"{server.url}/logs/today"]) == 2
         assert main(["diagnose", f"{server.url}/logs/jobmanager.log"]) == 2

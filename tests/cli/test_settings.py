@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flowdiag.analyses.choice import rule_overrides
 from flowdiag.analyses.topics import all_rules
 from flowdiag.cli.settings import (
     OTHER_VARIABLES,
@@ -14,7 +15,6 @@ from flowdiag.cli.settings import (
     Format,
     Settings,
     load_settings,
-    rule_overrides,
 )
 from flowdiag.parsers.errors import FlowdiagError
 

@@ -1,0 +1,6 @@
+-- The table `metrics`: one row per series and minute.
+-- {events}: settled events, metrics among them. {inputs}: the names of the inputs.
+-- {columns}: of the table.
+SELECT /*+ BROADCAST(i) */ {columns}
+FROM {events} AS e JOIN {inputs} AS i ON e.source = i.source
+WHERE e.event = 'metric'

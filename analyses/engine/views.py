@@ -1,0 +1,173 @@
+"""The tables `events` and `metrics`: everything that was understood, as frames of documented columns.
+
+A row is a record of an input, with its instant, its writer and what it says. They are what
+`flowdiag.read` returns and what `--data-dir` keeps; rules see more than these, and less: each record once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from flowdiag.analyses.columns import INSTANT, Column
+from flowdiag.analyses.engine.sql import Queries, lines, words
+from flowdiag.parsers.rows import Event
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from flowdiag.analyses.columns import Keeper
+    from flowdiag.parsers.sources.open import Source
+
+
+_TEXT: Final = pa.string()
+
+_PLACE: Final = (
+    Column("input", _TEXT, "the input, as the report names it", nullable=False),
+    Column("offset", pa.int64(), "first byte of the record in its decoded stream", nullable=False),
+)
+_WHO: Final = (
+    Column("job_id", _TEXT, "of the Flink job"),
+    Column("job_name", _TEXT, "of the job, or of the application or query"),
+    Column("vertex_id", _TEXT, "of the job graph"),
+    Column("task", _TEXT, "name of the task, without its subtask"),
+    Column("subtask_index", pa.int32(), "0-based"),
+    Column("parallelism", pa.int32(), "of the task"),
+)
+
+EVENTS: Final = (
+    *_PLACE,
+    Column("event", _TEXT, "kind of event", nullable=False),
+    Column("template", _TEXT, "the wording by which it was recognised"),
+    Column("time", INSTANT, "when, after the clocks were settled"),
+    Column("role", _TEXT, "who wrote it: jobmanager, taskmanager; null where nobody logged it"),
+    Column("cluster", _TEXT, "tells clusters apart whose logs lie together; else empty"),
+    Column("writer_taskmanager", _TEXT, "resource id of the TaskManager that wrote it"),
+    Column("writer_host", _TEXT, "its host"),
+    Column("application", _TEXT, "id of the Spark application"),
+    Column("level", _TEXT, "as printed"),
+    Column("logger", _TEXT, "simple name of the class that logs"),
+    Column("thread", _TEXT, "as printed"),
+    *_WHO,
+    Column("attempt_id", _TEXT, "of the execution attempt"),
+    Column("attempt", pa.int32(), "attempt number, 0-based"),
+    Column("taskmanager", _TEXT, "resource id of the TaskManager that it is about"),
+    Column("host", _TEXT, "the host that it is about"),
+    Column("checkpoint", pa.int64(), "checkpoint id"),
+    Column("epoch_ms", pa.int64(), "trigger time of a checkpoint, or batch time, as printed"),
+    Column("duration_ms", pa.int64(), "as printed; processing or trigger time of Spark"),
+    Column("bytes", pa.int64(), "as printed"),
+    Column("from_state", _TEXT, "of a transition"),
+    Column("to_state", _TEXT, "of a transition"),
+    Column("cause", _TEXT, "deepest cause of the record's stack trace, or the reason in its text"),
+    Column("fields", pa.map_(_TEXT, _TEXT), "everything else that the wording captures"),
+)
+
+METRICS: Final = (
+    *_PLACE,
+    Column("time", INSTANT, "of the first of its samples, after the clocks were settled"),
+    Column("cluster", _TEXT, "tells clusters apart whose metrics lie together; else empty"),
+    *_WHO,
+    Column("taskmanager", _TEXT, "resource id of the TaskManager"),
+    Column("host", _TEXT, "its host"),
+    Column("name", _TEXT, "of the metric, as Flink calls it", nullable=False),
+    Column("kind", _TEXT, "counter, gauge, meter or histogram"),
+    Column("scope", _TEXT, "what it is of: tm, task, operator, jm, jm-job"),
+    Column("operator", _TEXT, "name of the operator, where it is of one"),
+    Column("samples", pa.int64(), "in this row; NaN and text are not counted"),
+    Column("first", pa.float64(), "first sample"),
+    Column("last", pa.float64(), "last sample"),
+    Column("min", pa.float64(), "smallest sample"),
+    Column("max", pa.float64(), "largest sample"),
+    Column("sum", pa.float64(), "sum of the samples"),
+)
+
+_BOOKKEEPING: Final = (Event.SPLIT, Event.MARKS, Event.SECTION, Event.KNOWN, Event.METRIC)
+
+_SQL: Final = Queries("flowdiag.analyses.engine", {"bookkeeping": words(*_BOOKKEEPING)})
+
+_COMMON: Final = {"input": "i.name", "time": "timestamp_micros(e.time_us)"}
+_NO_TEXT: Final = "CAST(NULL AS STRING)"
+# What a column is made of, where it is not the event's column of that name.
+_OF_FLINK: Final = {**_COMMON, "application": _NO_TEXT}
+_OF_SPARK: Final = {
+    **_COMMON,
+    # A key that was made up, since nothing tells the id, is no id.
+    "application": "IF(e.app LIKE '?%', NULL, e.app)",
+    **dict.fromkeys(("role", "cluster", "writer_taskmanager", "writer_host"), _NO_TEXT),
+}
+_OF_METRICS: Final = {
+    **_COMMON,
+    "taskmanager": "coalesce(e.taskmanager, e.writer_taskmanager)",
+    "host": "coalesce(e.host, e.writer_host)",
+    "samples": "e.metric.count",
+    **{
+        name: f"e.metric.{name}"
+        for name in (*("name", "kind", "scope", "operator", "first", "last", "min", "max", "sum"),)
+    },
+}
+
+
+def event_table(events: DataFrame, sources: Sequence[Source], engine: str) -> DataFrame:
+    """The table `events` of settled events.
+
+    Args:
+        events: `Settled.events` of Flink, `Owned.events` of Spark.
+        sources: for the names of the inputs.
+        engine: whose they are.
+    """
+    made = _OF_SPARK if engine == "spark" else _OF_FLINK
+    return _table("event_table", EVENTS, made, events, sources)
+
+
+def metric_table(events: DataFrame, sources: Sequence[Source]) -> DataFrame:
+    """The table `metrics` of settled events of Flink.
+
+    Args:
+        events: what `Settled.metrics` gives.
+        sources: for the names of the inputs.
+    """
+    return _table("metric_table", METRICS, _OF_METRICS, events, sources)
+
+
+def keep_read(
+    keep: Keeper | None,
+    engine: str,
+    sources: Sequence[Source],
+    events: DataFrame,
+    metrics: Callable[[], DataFrame] | None = None,
+) -> None:
+    """Keep what an engine read, where somebody wants it.
+
+    Args:
+        keep: gets it; None: nobody.
+        engine: whose it is.
+        sources: for the names of the inputs.
+        events: as of `event_table`.
+        metrics: gives what `metric_table` takes.
+    """
+    if keep is None:
+        return
+    keep.frame("events", event_table(events, sources, engine), engine)
+    if metrics is not None:
+        keep.frame("metrics", metric_table(metrics(), sources), engine)
+
+
+def _table(
+    query: str,
+    columns: Iterable[Column],
+    made: Mapping[str, str],
+    events: DataFrame,
+    sources: Sequence[Source],
+) -> DataFrame:
+    inputs = pa.table(
+        {
+            "source": pa.array([source.index for source in sources], pa.int32()),
+            "name": pa.array([source.name for source in sources], pa.string()),
+        }
+    )
+    text = lines(f"{made.get(each.name, f'e.{each.name}')} AS `{each.name}`" for each in columns)
+    frame = events.sparkSession.createDataFrame(inputs)
+    return _SQL.run(query, events=events, inputs=frame, columns=text)

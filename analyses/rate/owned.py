@@ -1,0 +1,83 @@
+"""The part of measuring Spark's inputs that others can use: parse, tell applications and clocks apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from flowdiag.analyses.engine.reading import ORDINARY, Resources, Say, frame_of, read
+from flowdiag.analyses.rate.survey import survey, survey_table
+from flowdiag.parsers.rows import Event
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from flowdiag.analyses.rate.measure import Owner
+    from flowdiag.parsers.sources.open import Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned:
+    """Events of Spark with their applications and instants.
+
+    Args:
+        events: EVENTS without rows of splits; `app` instead of `application`, and `time_us`.
+        owners: the parts of the sources, and whose they are.
+        splits: the `split` rows, for the list of inputs.
+        present: the kinds of event there are; empty: nobody knows.
+    """
+
+    events: DataFrame
+    owners: tuple[Owner, ...]
+    splits: tuple[dict[str, Any], ...]
+    present: frozenset[str]
+
+
+def owned_events(
+    sources: Sequence[Source],
+    session: Callable[[], SparkSession],
+    *,
+    resources: Resources = ORDINARY,
+    tz: str | None = None,
+    say: Say = lambda stage: None,
+) -> Owned:
+    """Parse the sources and settle which application each record belongs to.
+
+    Args:
+        sources: what `parsers.sources.discover` found.
+        session: waits for Spark and returns its session; what is parsed here is parsed before it is asked.
+        resources: with what to read and measure.
+        tz: name of a zone that overrides the inferred one.
+        say: told the name of each stage, for progress.
+
+    Raises:
+        FlowdiagError: Spark cannot start, or there is no room for what was parsed.
+    """
+    from flowdiag.analyses.rate import measure
+
+    found = read(sources, resources, say=say)
+    surveyed: list[dict[str, Any]] = []
+    present: set[str] = set()
+    if found.table is not None:
+        surveyed = survey_table(found.table)
+        present.update(pc.unique(found.table["event"]).to_pylist())
+    say("starting Spark")
+    spark = session()
+    resources.tune(found.rows)
+    say("telling applications apart" if found.tasks is None else "reading")
+    events = frame_of(found, spark)
+    if found.table is None:
+        surveyed = survey(events)
+        # Tasks were added up while they were read: what is left of a large log is small, and to
+        # compile the plan of the next query would take longer than to run it.
+        resources.tune(sum(row["rows"] or 0 for row in surveyed))
+    owners = measure.own(surveyed, sources, tz)
+    return Owned(
+        events=measure.owned(events, owners),
+        owners=owners,
+        splits=tuple(row for row in surveyed if row["event"] == Event.SPLIT),
+        present=frozenset(present),
+    )

@@ -1,0 +1,39 @@
+"""Zones that users name."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from flowdiag.parsers.errors import FlowdiagError
+
+
+def zone_name(text: str | None) -> str | None:
+    """A zone that Python and Spark both know.
+
+    Raises:
+        FlowdiagError: there is no such zone.
+
+    >>> zone_name("+08:00"), zone_name("Asia/Kolkata"), zone_name("Z"), zone_name(None)
+    ('Etc/GMT-8', 'Asia/Kolkata', 'UTC', None)
+    """
+    if text is None:
+        return None
+    name = text.strip()
+    if name.upper() in ("Z", "UTC", "GMT"):
+        return "UTC"
+    offset = name.upper().removeprefix("UTC").removeprefix("GMT")
+    hours = offset[1:].removesuffix("00").removesuffix(":")
+    if offset[:1] in ("+", "-") and hours.isdecimal() and int(hours) <= 14:
+        # The sign of these names is the reverse of everybody else's.
+        return f"Etc/GMT{'-' if offset[0] == '+' else '+'}{int(hours)}" if int(hours) else "UTC"
+    if known_zone(name) is None:
+        raise FlowdiagError(f"there is no zone '{text}'", hint="write Asia/Shanghai, UTC or +08:00")
+    return name
+
+
+def known_zone(name: str) -> ZoneInfo | None:
+    """The zone of that name; None: there is none."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None

@@ -1,0 +1,147 @@
+"""`spark.read.format("flowdiag").load(path)`: raw events as a data source of Spark (PySpark 4.0 and later).
+
+Each record is what it prints: clocks are not settled and no record knows its writer, since that takes a
+look at all of them (`flowdiag.read` does it). Everything runs in Python processes of Spark's, which need
+flowdiag installed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import types as T
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from flowdiag.parsers.errors import FlowdiagError, InputError, nearest
+from flowdiag.parsers.plugins import Messages, messages, use_messages
+from flowdiag.parsers.rows import EVENTS, Event
+from flowdiag.parsers.sources.containers import is_private
+from flowdiag.parsers.sources.discover import STDIN, discover
+from flowdiag.parsers.spark.frame import spark_schema
+from flowdiag.parsers.split import Split, parse_splits, plan_splits
+
+COLUMNS: Final = pa.schema(
+    [pa.field("input", pa.string(), nullable=False), *list(EVENTS)[1:]],
+)
+"""`parsers.rows.EVENTS` with the name of the input in place of its number."""
+
+_OPTIONS: Final = ("path", "paths")
+_BOOKKEEPING: Final = (Event.SPLIT.value, Event.MARKS.value)
+
+
+@dataclass
+class _Task(InputPartition):
+    """What one task of Spark reads: splits, or a container that it unpacks by itself."""
+
+    splits: Sequence[Split]
+    container: str | None
+    added: tuple[Messages, ...]
+
+
+class FlowdiagDataSource(DataSource):
+    """The data source; `flowdiag.register(spark)` makes it known to a session."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What stands in `format(…)`."""
+        return "flowdiag"
+
+    def schema(self) -> T.StructType:
+        """The columns of `COLUMNS`."""
+        return spark_schema(COLUMNS)
+
+    def reader(self, schema: T.StructType) -> DataSourceReader:
+        """Reads the columns of a schema; fewer and in another order where the user gave one.
+
+        Raises:
+            FlowdiagError: a column or an option that there is none of, or no path.
+        """
+        known = {each.name: each for each in spark_schema(COLUMNS)}
+        for each in schema:
+            if each.name not in known:
+                raise FlowdiagError(
+                    _with_hint(f"there is no column '{each.name}'", each.name, known)
+                )
+            if each.dataType != known[each.name].dataType:
+                kind = known[each.name].dataType.simpleString()
+                raise FlowdiagError(f"column '{each.name}' is of type {kind}")
+        return _Reader(_paths(dict(self.options)), [each.name for each in schema])
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, paths: Sequence[str], columns: Sequence[str]) -> None:
+        self._paths = paths
+        self._columns = list(columns)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The tasks.
+
+        Raises:
+            InputError: no input can be read.
+        """
+        discovery = discover(self._paths)
+        if not discovery.sources:
+            raise InputError(str(next(iter(discovery.errors), "no input is found")))
+        # What is unpacked here is gone before tasks look for it.
+        packed = [source for source in discovery.sources if is_private(source.path)]
+        containers = dict.fromkeys(source.name.partition("!")[0] for source in packed)
+        missing = next((name for name in containers if not os.path.exists(name)), None)
+        if missing is not None:
+            raise InputError(f"{missing}: cannot be unpacked by Spark's tasks: unpack it before")
+        plain = [source for source in discovery.sources if not is_private(source.path)]
+        added = messages()
+        return [
+            *(_Task(splits, None, added) for splits in plan_splits(plain)),
+            *(_Task((), os.path.abspath(name), added) for name in containers),
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of a task, as Arrow batches."""
+        assert isinstance(partition, _Task)
+        use_messages(partition.added)
+        splits = partition.splits
+        if partition.container is not None:
+            sources = discover([partition.container]).sources
+            splits = [split for task in plan_splits(sources) for split in task]
+        names = {split.source.index: split.source.name for split in splits}
+        for batch in parse_splits(splits):
+            kinds = batch.column("event").to_pylist()
+            if any(kind in _BOOKKEEPING for kind in kinds):
+                batch = batch.filter(pa.array([kind not in _BOOKKEEPING for kind in kinds]))
+            if batch.num_rows:
+                yield self._projected(batch, names)
+
+    def _projected(self, batch: pa.RecordBatch, names: Mapping[int, str]) -> pa.RecordBatch:
+        """The columns that are wanted, the name of the input among them."""
+        inputs = pa.array([names[n] for n in batch.column("source").to_pylist()], pa.string())
+        arrays = [inputs if name == "input" else batch.column(name) for name in self._columns]
+        return pa.RecordBatch.from_arrays(
+            arrays, schema=pa.schema([COLUMNS.field(name) for name in self._columns])
+        )
+
+
+def _paths(options: Mapping[str, str]) -> list[str]:
+    """The paths of `load`: one, or several as JSON.
+
+    Raises:
+        FlowdiagError: there is none, or an option that we do not know.
+    """
+    for name in options:
+        if name.lower() not in _OPTIONS:
+            raise FlowdiagError(_with_hint(f"there is no option '{name}'", name, _OPTIONS))
+    given = {name.lower(): value for name, value in options.items()}
+    paths = json.loads(given["paths"]) if "paths" in given else []
+    paths += [given["path"]] if "path" in given else []
+    if not paths or STDIN in paths:
+        raise InputError("no path is given: spark.read.format('flowdiag').load('logs/')")
+    return [str(path) for path in paths]
+
+
+def _with_hint(message: str, word: str, known: Any) -> str:
+    """Spark hands on what an exception says, and nothing else of it."""
+    return f"{message}: {nearest(word, known)}"

@@ -1,0 +1,138 @@
+"""Writing a frame as Parquet files from where Spark runs its tasks, secrets masked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from flowdiag.parsers.secrets import MASK, is_secret_key, mask_secrets
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+GROUP_ROWS: Final = 32_768
+"""Of a file: what a task holds in memory at once."""
+
+_TEXTS: Final = ("cause", "thread")
+
+
+def write_parts(
+    frame: DataFrame, folder: str, schema: pa.Schema, *, name: str, excerpts: bool
+) -> list[tuple[str, int]]:
+    """Write each partition that has rows as a file; the names of the files, and their rows.
+
+    A task that Spark runs twice leaves a file that is not among them.
+
+    Args:
+        frame: with the columns of the schema.
+        folder: a path or a URL, that tasks can write.
+        schema: of the files.
+        name: with which their names begin.
+        excerpts: False leaves log text out.
+
+    Raises:
+        Exception: of Spark's, where a task could not write.
+    """
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        assert task is not None
+        file = f"{name}-{task.partitionId():05d}-{task.taskAttemptId()}.parquet"
+        # No rows, no file.
+        rows = write_file(f"{folder}/{file}", schema, _masked(batches, schema, excerpts))
+        found = [(file, rows)] if rows else []
+        yield pa.RecordBatch.from_pydict(
+            {"file": [file for file, _ in found], "rows": [rows for _, rows in found]},
+            schema=pa.schema([("file", pa.string()), ("rows", pa.int64())]),
+        )
+
+    written = frame.mapInArrow(write, schema="file string, rows long").collect()
+    return sorted((row["file"], row["rows"]) for row in written)
+
+
+def write_file(
+    path: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], *, always: bool = False
+) -> int:
+    """Write batches as a Parquet file; the number of rows.
+
+    Args:
+        path: or a URL.
+        schema: of the batches.
+        batches: made one by one.
+        always: write a file even if there is no row.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    rows = 0
+    writer: Any = None
+    stream: Any = None
+    try:
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            if writer is None:
+                stream, writer = _opened(path, schema)
+            writer.write_batch(batch, row_group_size=GROUP_ROWS)
+            rows += batch.num_rows
+        if writer is None and always:
+            stream, writer = _opened(path, schema)
+    finally:
+        if writer is not None:
+            writer.close()
+        if stream is not None:
+            stream.close()
+    return rows
+
+
+def _opened(path: str, schema: pa.Schema) -> tuple[Any, Any]:
+    import fsspec
+    import pyarrow.parquet as pq
+
+    from flowdiag.parsers.sources.remote import is_url
+
+    stream = fsspec.open(path, "wb").open() if is_url(path) else open(path, "wb")  # noqa: SIM115
+    return stream, pq.ParquetWriter(stream, schema, compression="zstd")
+
+
+def _masked(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, excerpts: bool
+) -> Iterator[pa.RecordBatch]:
+    """The batches in the types of the schema, what looks like a secret masked."""
+    for batch in batches:
+        arrays = []
+        for field in schema:
+            column = batch.column(field.name)
+            if field.name in _TEXTS:
+                values = [text and mask_secrets(text) for text in column.to_pylist()]
+                column = pa.array(values if excerpts else [None] * len(values), field.type)
+            elif field.name == "fields":
+                pairs = [_fields(each) for each in column.to_pylist()]
+                column = pa.array(pairs if excerpts else [None] * len(pairs), field.type)
+            arrays.append(column if column.type == field.type else column.cast(field.type))
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _fields(pairs: list[tuple[str, str]] | None) -> list[tuple[str, str | None]] | None:
+    """Captured texts; the value of an option that is a secret is masked whatever it looks like.
+
+    >>> _fields([("key", "s3.secret-key"), ("value", "abc")])
+    [('key', 's3.secret-key'), ('value', '***')]
+    """
+    if pairs is None:
+        return None
+    secret = any(name == "key" and is_secret_key(text) for name, text in pairs)
+    return [
+        (name, _field(name, text, secret=secret) if text is not None else None)
+        for name, text in pairs
+    ]
+
+
+def _field(name: str, text: str, *, secret: bool) -> str:
+    if is_secret_key(name) or (secret and name == "value"):
+        return MASK
+    return mask_secrets(text)
