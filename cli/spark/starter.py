@@ -188,6 +188,10 @@ class SparkStarter:
         assert context is not None
         for rows in list(context.getPersistentRDDs().values()):
             rows.unpersist()
+        # Spark lets go of what it checkpointed, of plans and of code when Java collects its garbage,
+        # which it would not do before the heap is full.
+        assert session.sparkContext._jvm is not None
+        session.sparkContext._jvm.java.lang.System.gc()
         shutil.rmtree(self.folder / "rows", ignore_errors=True)
 
     def described(self) -> list[str]:

@@ -21,6 +21,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -541,9 +542,17 @@ def _client(access: Access, user: str | None, password: str | None) -> httpx.Asy
         ) from None
 
 
+@lru_cache(maxsize=1)
+def _usual_trust() -> ssl.SSLContext:
+    """What httpx trusts by itself: to read all authorities takes longer than to ask a server."""
+    import httpx
+
+    return httpx.create_ssl_context()
+
+
 def _trust(access: Access) -> ssl.SSLContext | bool:
     if not (access.insecure or access.ca_file or access.client_cert):
-        return True
+        return _usual_trust()
     try:
         context = ssl.create_default_context(cafile=access.ca_file)
         if access.client_cert:

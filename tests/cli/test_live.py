@@ -22,7 +22,7 @@ import msgspec
 import pytest
 
 from flowdiag.analyses.report.changes import Kind, Round, changes
-from flowdiag.analyses.report.wire import Note, Report
+from flowdiag.analyses.report.wire import Note, Report, encode
 from flowdiag.cli import hook, live
 from flowdiag.cli.app import main
 from flowdiag.cli.render.page import Page
@@ -549,7 +549,8 @@ def test_a_command_that_fails_is_a_warning(
     words: list[str], warning: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     begun = time.monotonic()
-    report = reports.many(400)
+    report = reports.many(80)
+    assert len(encode(report)) > 65_536  # more than a pipe takes at once
     hook.run(words, report, changes(None, report), number=1, before=None, timeout_s=0.5)
     told = capfd.readouterr().err
     assert warning in told and bool(told) is bool(warning)
