@@ -265,6 +265,10 @@ def test_a_baseline_is_written_and_mutes(capsys: pytest.CaptureFixture[str]) -> 
     compare = ("compare", "healthy.json", "failing.json", "--baseline", "known.toml")
     code, out, _ = run(capsys, *compare)
     assert code == 0 and " ".join(out.split()).count("muted by the baseline") == 2
+    text = Path("known.toml").read_text()
+    Path("known.toml").write_text(text.replace('severity = "critical"', 'severity = "warning"'))
+    code, _, err = run(capsys, *compare)
+    assert code == 1 and "it is critical now, was warning: it counts again" in err
     code, _, err = run(capsys, "baseline", "healthy.json", "-o", "known.toml")
     assert code == 0 and err.count("no longer seen: remove it") == 2
 
