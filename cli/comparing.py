@@ -73,19 +73,31 @@ def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
 
     with Progress(quiet=settings.quiet) as progress:
         old, new = _reports(before, after, settings, given, progress)
+    known = muting(new)
+    if not settings.quiet:
+        _tell_known(known)
     comparison = compared(
         old,
         new,
         names=(before, after),
         factor=FACTOR if factor is None else factor,
         same_job=given["same_job"],
-        muted=muted(muting(new)),
+        muted=muted(known),
         warnings=[*old.warnings, *new.warnings],
     )
     if settings.redact:
         comparison = redacted(comparison)
     write_report(renderer(comparison, settings), settings.output)
     return _exit_code(comparison, settings, given["fail_on_change"])
+
+
+def _tell_known(report: Report) -> None:
+    """What the baseline says of the later side: what got worse counts again, what is gone is to be taken out."""
+    from flowdiag.cli import words
+    from flowdiag.cli.console import say
+
+    for line in words.known(report):
+        say("note", line)
 
 
 def _reports(

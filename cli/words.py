@@ -608,7 +608,7 @@ def left_out(report: Report) -> str | None:
 
 
 def known(report: Report) -> list[str]:
-    """What a baseline says, a line for each kind of news: what is muted first, then what counts again."""
+    """What a baseline says: what is muted first, then what counts again or is gone, a line each."""
     baseline = report.summary.baseline
     if baseline is None:
         return []
@@ -624,12 +624,21 @@ def known(report: Report) -> list[str]:
         lines.append(
             f"{count} muted by {baseline.source} until {days}, not counted for the exit code: {codes}"
         )
+    # One file may serve all commands: what is no business of this one is not worth a word.
+    own = {rule.code for rule in report.rules}
+    unseen = [one for one in told.pop("not-assessed", []) if one.code in own]
     for some in told.values():
         for one in some[:_NEWS]:
             named = " ".join(filter(None, (one.code, one.fingerprint)))
             lines.append(f"{named} in {baseline.source}: {one.says} ({one.reason})")
         if some[_NEWS:]:
             lines.append(f"and {len(some) - _NEWS} more in {baseline.source}: {some[0].status}")
+    if unseen:
+        codes = say.listed(dict.fromkeys(one.code or "" for one in unseen))
+        lines.append(
+            f"not known whether it is still there, of {baseline.source}: {codes}:"
+            f" {unseen[0].says.partition(': ')[2]}"
+        )
     return lines
 
 

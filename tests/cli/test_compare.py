@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import date
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,9 +19,11 @@ import jsonschema
 import pytest
 import zstandard
 
+from flowdiag.analyses.baseline import KnownFindings, with_baseline
 from flowdiag.analyses.comparison.compare import compared
 from flowdiag.analyses.comparison.wire import json_schema
 from flowdiag.analyses.report.wire import Report, decode, encode
+from flowdiag.cli import words
 from flowdiag.cli.app import main
 from flowdiag.cli.comparing import is_report
 from flowdiag.cli.render.comparison import RENDERERS
@@ -235,6 +238,20 @@ def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0 and json.loads(out) == json_schema()
 
 
+def test_one_file_serves_all_commands() -> None:
+    """What this command has no rule for is no news; what it could not look for is."""
+    Path("k.toml").write_text(
+        "".join(
+            f'[[known]]\nfingerprint = "{n * 8}"\nreason = "x"\nuntil = 2099-01-01\ncode = "{code}"\n'
+            for n, code in (("a", "RT101"), ("b", "CP101"))
+        )
+    )
+    known = with_baseline(made("inconclusive"), KnownFindings.read("k.toml"), date(2027, 1, 1))
+    (said,) = words.known(known)
+    assert "CP101" in said and "RT101" not in said
+    assert "not known whether it is still there" in said
+
+
 # --- known findings -------------------------------------------------------------------------------
 
 
@@ -248,6 +265,10 @@ def test_a_baseline_is_written_and_mutes(capsys: pytest.CaptureFixture[str]) -> 
     compare = ("compare", "healthy.json", "failing.json", "--baseline", "known.toml")
     code, out, _ = run(capsys, *compare)
     assert code == 0 and " ".join(out.split()).count("muted by the baseline") == 2
+    text = Path("known.toml").read_text()
+    Path("known.toml").write_text(text.replace('severity = "critical"', 'severity = "warning"'))
+    code, _, err = run(capsys, *compare)
+    assert code == 1 and "it is critical now, was warning: it counts again" in err
     code, _, err = run(capsys, "baseline", "healthy.json", "-o", "known.toml")
     assert code == 0 and err.count("no longer seen: remove it") == 2
 
@@ -274,10 +295,6 @@ def test_a_baseline_that_cannot_be_written_is_one_line(
 
 def muting(one: Report, capsys: pytest.CaptureFixture[str]) -> Report:
     """A report with a baseline that knows all of it, and one thing more."""
-    from datetime import date
-
-    from flowdiag.analyses.baseline import KnownFindings, with_baseline
-
     run(capsys, "baseline", "failing.json", "-o", "k.toml", "--reason", "OPS-1", "--until", "30d")
     with open("k.toml", "a") as file:
         file.write('\n[[known]]\nfingerprint = "0123456789abcdef"\nreason = "old"\n')
