@@ -34,6 +34,7 @@ class Format(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+    HTML = "html"
     MARKDOWN = "markdown"
     JUNIT = "junit"
     GITHUB = "github"

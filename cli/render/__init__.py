@@ -28,6 +28,7 @@ def _of(module: str) -> Renderer:
 RENDERERS: Final[Mapping[Format, Renderer]] = {
     Format.TABLE: _of("table"),
     Format.JSON: _of("json"),
+    Format.HTML: _of("html"),
     Format.MARKDOWN: _of("markdown"),
     Format.JUNIT: _of("junit"),
     Format.GITHUB: _of("github"),
