@@ -53,6 +53,7 @@ class Figure:
         legend: what its colours mean.
         note: what is left out, or aggregated.
         how: how to read it, at the first of its kind.
+        whole: whether it takes the whole width of a sheet of paper; else two share it.
         numbers: behind it, folded.
     """
 
@@ -62,6 +63,7 @@ class Figure:
     legend: Sequence[Key] = ()
     note: str = ""
     how: str = ""
+    whole: bool = False
     numbers: Table | None = None
 
 
@@ -87,6 +89,7 @@ class Easel:
         how: str,
         legend: Sequence[Key] = (),
         note: str = "",
+        whole: bool = False,
         numbers: Table | None = None,
     ) -> Figure | None:
         """A figure in both widths; None where the page has no more room for it.
@@ -98,6 +101,7 @@ class Easel:
             how: to read figures of this kind, which the page says once.
             legend: what colours mean.
             note: what is left out.
+            whole: whether it takes the whole width of paper.
             numbers: behind it.
         """
         if self.room <= 0:
@@ -117,6 +121,7 @@ class Easel:
             legend=legend,
             note=note,
             how=how if first else "",
+            whole=whole,
             numbers=numbers,
         )
 

@@ -62,12 +62,22 @@ def wall_ms(instant: str | None, clock: Clock) -> float | None:
     return moment.replace(tzinfo=UTC).timestamp() * 1000
 
 
-def time_axis(field: str, clock: Clock, width: int) -> Spec:
-    """The x axis of instants that `wall_ms` made."""
+def time_axis(
+    field: str, clock: Clock, width: int, span: tuple[float, float] | None = None
+) -> Spec:
+    """The x axis of instants that `wall_ms` made.
+
+    Args:
+        field: of the rows.
+        clock: that is named below it.
+        width: pixels of the chart.
+        span: from when to when, where charts below each other show the same time.
+    """
+    scale = {"type": "utc", "nice": False}
     return {
         "field": field,
         "type": "temporal",
-        "scale": {"type": "utc", "nice": False},
+        "scale": {**scale, "domain": list(span)} if span else scale,
         "axis": {
             "title": f"time, {clock.name}",
             "grid": False,

@@ -23,7 +23,9 @@ HOW: Final = (
 
 _MOST: Final = 40  # boxes
 _ACROSS: Final = 5  # layers that stand side by side
-_BOX: Final = 80  # pixels of a box's height
+_HEAD: Final = 24  # pixels of a box: its name, a line, its foot
+_LINE: Final = 17
+_FOOT: Final = 14
 _GAP: Final = 34
 _LINES: Final = 3  # below the name
 _CHARACTER: Final = 6.6  # pixels
@@ -56,7 +58,9 @@ def graph(vertices: Sequence[QueueVertex], easel: Easel) -> Figure | None:
     def spec(width: int) -> Spec:
         return _spec(shown, edges, layers, width)
 
-    return easel.figure("Job graph", told, spec, how=HOW, legend=legend, note=note)
+    return easel.figure(
+        "Job graph", told, spec, how=HOW, legend=legend, note=note, whole=len(layers) <= _ACROSS
+    )
 
 
 def _shown(vertices: Sequence[QueueVertex]) -> list[QueueVertex]:
@@ -109,65 +113,80 @@ def _spec(
     across = width == WIDE and len(layers) <= _ACROSS
     most = max(map(len, layers))
     width -= 8
+    gap = _GAP if across else 10
     if across:
-        gap = _GAP if len(layers) > 1 else 0
         box = min(190.0, (width - gap * (len(layers) - 1)) / len(layers))
-        height = most * (_BOX + 14)
     else:
-        gap = 10
         box = min(260.0, (width - gap * (most - 1)) / most)
-        height = len(layers) * (_BOX + _GAP) - _GAP + 4
+    told = {vertex.name: _lines(_facts(vertex), _room(box)) for vertex in vertices}
+    tall = _HEAD + _LINE * max(map(len, told.values())) + _FOOT
+    height = most * (tall + 14) if across else len(layers) * (tall + _GAP) - _GAP + 4
     corner: dict[str, tuple[float, float]] = {}
     for depth, layer in enumerate(layers):
         for number, name in enumerate(layer):
             if across:
                 x = depth * (box + gap)
-                y = (number + 0.5) * height / len(layer) - _BOX / 2
+                y = (number + 0.5) * height / len(layer) - tall / 2
             else:
                 x = (number + 0.5) * width / len(layer) - box / 2
-                y = depth * (_BOX + _GAP)
+                y = depth * (tall + _GAP)
             corner[name] = x, y
-    boxes = [_box(vertex, *corner[vertex.name], box) for vertex in vertices]
-    lines = list(_arrows(edges, corner, box, across=across))
+    boxes = [
+        _box(vertex, told[vertex.name], corner[vertex.name], (box, tall)) for vertex in vertices
+    ]
+    lines = list(_arrows(edges, corner, (box, tall), across=across))
     return _layered(boxes, lines, width, height)
 
 
-def _box(vertex: QueueVertex, x: float, y: float, box: float) -> dict[str, Any]:
-    room = max(4, int((box - 14) / _CHARACTER))
+def _room(box: float) -> int:
+    """Characters that fit into a line of a box."""
+    return max(4, int((box - 14) / _CHARACTER))
+
+
+def _facts(vertex: QueueVertex) -> list[str]:
     full = _fullest(vertex)
-    facts = [f"busy {say.share(vertex.busy, whole=True)}" if vertex.busy is not None else ""]
+    facts = [f"busy {say.share(vertex.busy, whole=True)}"] if vertex.busy is not None else []
     if vertex.back_pressured is not None:
         facts.append(f"waits {say.share(vertex.back_pressured, whole=True)}")
-    facts.append(f"queue {say.share(min(full, 1.0), whole=True)}" if full is not None else "")
+    if full is not None:
+        facts.append(f"queue {say.share(min(full, 1.0), whole=True)}")
     guilty = sorted(one.subtask_index for one in vertex.subtasks if one.culprit)
     if guilty:
         those = say.subtask(guilty[0], vertex.parallelism)
         facts.append(f"culprit {those}" + (f" +{len(guilty) - 1}" if len(guilty) > 1 else ""))
-    facts = list(filter(None, facts)) or ["not measured"]
-    lines = _lines(facts, room)
+    return facts or ["not measured"]
+
+
+def _box(
+    vertex: QueueVertex,
+    lines: Sequence[str],
+    corner: tuple[float, float],
+    size: tuple[float, float],
+) -> dict[str, Any]:
+    (x, y), (box, tall) = corner, size
     name = printable(vertex.name)
     parallelism = f" ×{vertex.parallelism}"
     return {
         "x": x,
         "y": y,
         "x2": x + box,
-        "y2": y + _BOX,
+        "y2": y + tall,
         "left": x + 7,
-        "name": say.abbreviate(name, max(7, room - len(parallelism) - 1)) + parallelism,
+        "name": say.abbreviate(name, max(7, _room(box) - len(parallelism) - 1)) + parallelism,
         **{f"line{n}": line for n, line in enumerate(lines)},
-        **{f"y_{n}": y + 17 * (n + 1) for n in range(_LINES + 1)},
-        "queue_x": x + 1 + (box - 2) * min(full or 0.0, 1.0),
-        "queue_y": y + _BOX - 6,
+        **{f"y_{n}": y + _LINE * (n + 1) for n in range(_LINES + 1)},
+        "queue_x": x + 1 + (box - 2) * min(_fullest(vertex) or 0.0, 1.0),
+        "queue_y": y + tall - 6,
         "role": _ROLES.get(vertex.role, ("calm", ""))[0],
-        "told": f"{name}, parallelism {vertex.parallelism}: {', '.join(facts)}",
+        "told": f"{name}, parallelism {vertex.parallelism}: {', '.join(_facts(vertex))}",
     }
 
 
 def _lines(facts: Sequence[str], room: int) -> list[str]:
-    """Facts side by side as far as they fit, in so many lines.
+    """Facts side by side as far as they fit, in `_LINES` lines at most.
 
     >>> _lines(["busy 93 %", "waits 11 %", "queue 71 %"], 22)
-    ['busy 93 % · waits 11 %', 'queue 71 %', '']
+    ['busy 93 % · waits 11 %', 'queue 71 %']
     """
     lines = [""]
     for fact in facts:
@@ -176,7 +195,7 @@ def _lines(facts: Sequence[str], room: int) -> list[str]:
             lines[-1] = longer
         else:
             lines.append(fact)
-    return [say.shorten(line, room) for line in lines] + [""] * (_LINES - len(lines))
+    return [say.shorten(line, room) for line in lines]
 
 
 def _fullest(vertex: QueueVertex) -> float | None:
@@ -191,16 +210,17 @@ def _fullest(vertex: QueueVertex) -> float | None:
 def _arrows(
     edges: Sequence[tuple[str, str]],
     corner: Mapping[str, tuple[float, float]],
-    box: float,
+    size: tuple[float, float],
     *,
     across: bool,
 ) -> Iterator[dict[str, Any]]:
+    box, tall = size
     for up, down in edges:
         (x, y), (x2, y2) = corner[up], corner[down]
         if across:
-            begin, end = (x + box, y + _BOX / 2), (x2 - 3, y2 + _BOX / 2)
+            begin, end = (x + box, y + tall / 2), (x2 - 3, y2 + tall / 2)
         else:
-            begin, end = (x + box / 2, y + _BOX), (x2 + box / 2, y2 - 3)
+            begin, end = (x + box / 2, y + tall), (x2 + box / 2, y2 - 3)
         # Vega turns its triangle, which points upwards, clockwise.
         angle = math.degrees(math.atan2(end[0] - begin[0], -(end[1] - begin[1])))
         yield {"x": begin[0], "y": begin[1], "x2": end[0], "y2": end[1], "angle": round(angle)}
@@ -228,7 +248,7 @@ def _layered(
 
     def text(field: str, line: str, **look: Any) -> Spec:
         return {
-            "data": {"values": list(boxes)},
+            "data": {"values": [box for box in boxes if field in box]},
             "mark": {"type": "text", "align": "left", "aria": False, **look},
             "encoding": {
                 "x": {**x, "field": "left"},

@@ -14,7 +14,7 @@ from flowdiag.cli.render.html.figures import WIDE, Easel, Figure, Key, table
 from flowdiag.cli.render.html.scales import unit_of_sizes
 
 HOW: Final = (
-    "Each row is a pool of the process, indented as it lies within others; its bar stands where the pool lies within the "
+    "Each row is a pool of the process, with a dot for each pool of Flink's that it lies within; its bar stands where the pool lies within the "
     "process, so that the parts of a pool add up below it. Derived is what Flink makes of the options, observed what the process "
     "printed when it started. Where the two differ, an option did not reach the process or its environment overrides it. The "
     "numbers below tell what was configured."
@@ -85,10 +85,11 @@ def title_of(group: Sequence[MemoryProcess]) -> str:
 
 def _label(pool: Pool) -> str:
     """A name that no other pool has: framework and task are two each."""
-    inside = {"framework": "framework", "task": "task"}.get(pool.label)
-    off = " off-heap" if inside and "off-heap" in pool.name else " heap" if inside else ""
-    # Vega cuts ordinary blanks off.
-    return "\u2003" * pool.depth + pool.label + off
+    part = pool.label in ("framework", "task")
+    off = "" if not part else " off-heap" if "off-heap" in pool.name else " heap"
+    # Vega cuts blanks off.
+    dots = "·" * max(0, pool.depth - 1)
+    return f"{dots} {pool.label}{off}".strip()
 
 
 def _rows(

@@ -29,6 +29,10 @@ _POINTS: Final = 160
 _HEIGHT: Final = 170
 
 
+Window = tuple[float, float]
+"""From when to when, as `wall_ms` tells it."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Point:
     """One batch or trigger."""
@@ -57,12 +61,14 @@ def of_batches(app: RateApplication, clock: words.Clock, easel: Easel) -> Iterat
         for batch in app.batches
     ]
     missing = app.total.batches - len(app.batches)
+    span = _span(points, clock)
     yield from _times(
         "Batches: processing time, waiting, and the interval",
         points,
         app.batch_interval_ms,
         clock,
         easel,
+        span,
         missing,
     )
     limits = [
@@ -74,9 +80,8 @@ def of_batches(app: RateApplication, clock: words.Clock, easel: Easel) -> Iterat
         if step.new_rate is not None
     ]
     seconds = (app.batch_interval_ms or 0) / 1000
-    yield from _rates(
-        "Records per second, and the published rate limit", points, seconds, limits, clock, easel
-    )
+    title = "Records per second" + (", and the rate limit that was published" if limits else "")
+    yield from _rates(title, points, seconds, limits, clock, easel, span)
 
 
 def of_triggers(query: RateQuery, clock: words.Clock, easel: Easel) -> Iterator[Figure]:
@@ -93,14 +98,23 @@ def of_triggers(query: RateQuery, clock: words.Clock, easel: Easel) -> Iterator[
     ]
     interval = None if query.real_time else query.trigger_interval_ms
     title = "Triggers: execution time" + (", and the interval" if interval else "")
-    yield from _times(title, points, interval, clock, easel)
+    span = _span(points, clock)
+    yield from _times(title, points, interval, clock, easel, span)
     if any(point.records for point in points):
         backlog = [
             {"x": wall_ms(point.at, clock), "y": point.records, "of": "backlog"}
             for point in points
             if point.records is not None
         ]
-        yield from _rates("Backlog: rows that wait in the source", [], 0, backlog, clock, easel)
+        yield from _rates(
+            "Backlog: rows that wait in the source", [], 0, backlog, clock, easel, span
+        )
+
+
+def _span(points: Sequence[_Point], clock: words.Clock) -> Window | None:
+    """From the first to the last of them, finished or not."""
+    times = [time for point in points if (time := wall_ms(point.at, clock)) is not None]
+    return (min(times), max(times)) if times and min(times) < max(times) else None
 
 
 def _wait(start: int | None, batch_time: int, scheduling: int | None) -> float | None:
@@ -113,6 +127,7 @@ def _times(
     interval_ms: int | None,
     clock: words.Clock,
     easel: Easel,
+    span: Window | None,
     missing: int = 0,
 ) -> Iterator[Figure]:
     known = [point for point in points if point.at and point.took_ms is not None]
@@ -138,7 +153,9 @@ def _times(
 
     def spec(width: int) -> Spec:
         limit = None if interval_ms is None else interval_ms / size
-        return _times_spec(rows, limit, unit, clock, width, waits=waits)
+        return _times_spec(
+            rows, limit, unit, time_axis("x", clock, width, span), width, waits=waits
+        )
 
     figure = easel.figure(title, label, spec, how=HOW_TIMES, legend=legend, note="; ".join(notes))
     if figure:
@@ -162,12 +179,11 @@ def _times_spec(
     rows: Sequence[dict[str, Any]],
     limit: float | None,
     unit: str,
-    clock: words.Clock,
+    x: Spec,
     width: int,
     *,
     waits: bool,
 ) -> Spec:
-    x = time_axis("x", clock, width)
     y = {"field": "y", "type": "quantitative", "axis": {"title": unit}}
     thick = max(1.2, min(14.0, 0.6 * width / len(rows)))
     colour = {
@@ -220,6 +236,7 @@ def _rates(
     limits: Sequence[dict[str, Any]],
     clock: words.Clock,
     easel: Easel,
+    span: Window | None,
 ) -> Iterator[Figure]:
     known = [p for p in points if p.at and p.records is not None] if seconds else []
     if len(known) < 2 and len(limits) < 2:
@@ -237,7 +254,7 @@ def _rates(
     label = f"{title}. The highest value is {say.number(round(highest, 1))}"
 
     def spec(width: int) -> Spec:
-        return _rates_spec(rows, lines, clock, width)
+        return _rates_spec(rows, lines, time_axis("x", clock, width, span), width)
 
     figure = easel.figure(title, label, spec, how=HOW_RATES, legend=legend, note="; ".join(notes))
     if figure:
@@ -247,11 +264,10 @@ def _rates(
 def _rates_spec(
     rows: Sequence[dict[str, Any]],
     lines: Sequence[dict[str, Any]],
-    clock: words.Clock,
+    x: Spec,
     width: int,
 ) -> Spec:
-    x = time_axis("x", clock, width)
-    axis = {"title": "records per second" if rows else "rows", "format": "~s"}
+    axis = {"title": "records/s" if rows else "rows", "format": "~s", "tickCount": 4}
     y = {"field": "y", "type": "quantitative", "axis": axis}
     return {
         **FIT,
