@@ -72,7 +72,7 @@ def fitted(report: Report, most: int) -> tuple[Report, list[str]]:
             break
     left_out = list(told.values())
     note = Note(
-        message=f"cut to fit into a page: {'; '.join(left_out)}",
+        text=f"cut to fit into a page: {'; '.join(left_out)}",
         hint="--format json writes the whole report",
     )
     cut = msgspec.convert(document, type=Report)
@@ -113,15 +113,18 @@ def _cut_findings(document: Document, count: int, told: dict[str, str]) -> None:
         return
     told["findings"] = f"findings after {count}"
     document["findings"] = document["findings"][:count]
-    document["stories"] = [
+    kept = {finding["fingerprint"] for finding in document["findings"]}
+    summary = document["summary"]
+    summary["culprits"] = summary["culprits"][:count]
+    summary["stories"] = [
         {
             **story,
-            "consequences": [
-                one for one in story["consequences"] if one["finding"] < count and one["of"] < count
+            "findings": [each for each in story["findings"] if each in kept],
+            "because": [
+                one for one in story["because"] if one["fingerprint"] in kept and one["of"] in kept
             ],
-            "competing": [other for other in story["competing"] if other < count],
+            "competing": [each for each in story["competing"] if each in kept],
         }
-        for story in document["stories"]
-        if story["root"] < count
+        for story in summary["stories"]
+        if story["findings"][0] in kept
     ]
-    document["summary"]["culprits"] = document["summary"]["culprits"][:count]

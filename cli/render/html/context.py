@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from flowdiag.analyses import say
@@ -19,7 +20,12 @@ IN_FULL: Final = 5  # jobs, applications, processes with figures of their own
 _NAMES: Final = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def anchor_of(number: int) -> str:
+    """The identifier of a finding's place in the page."""
+    return f"finding-{number}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Context:
     """A report, and what is known of the page that shows it.
 
@@ -40,16 +46,18 @@ class Context:
     @property
     def stories(self) -> Sequence[Story]:
         """Those of the report: here alone it is known where they stand in it."""
-        return self.report.stories
+        return self.report.summary.stories
 
     @property
     def several(self) -> bool:
         """Whether it must be said which job something is about."""
         return words.several_jobs(self.report)
 
-    def anchor(self, finding: Finding) -> str:
-        """The identifier of a finding's place in the page."""
-        return f"finding-{next(n for n, one in enumerate(self.report.findings) if one is finding)}"
+    @cached_property
+    def found(self) -> Mapping[str, tuple[Finding, str]]:
+        """Each finding by its fingerprint, with the identifier of its place in the page."""
+        places = [(finding, anchor_of(n)) for n, finding in enumerate(self.report.findings)]
+        return {finding.fingerprint: (finding, anchor) for finding, anchor in reversed(places)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,8 +33,8 @@ _ROLES: Final = {
     "root": ("root", "root of the back pressure"),
     "back-pressured": ("waits", "waits for those behind it"),
     "fed-by-root": ("fed", "gets what the root lets through"),
-    "ok": ("calm", "neither"),
-    "unknown": ("calm", "neither"),
+    "ok": ("calm", "neither waits nor makes others wait"),
+    "unknown": ("dark", "not measured"),
 }
 
 
@@ -46,10 +46,10 @@ def graph(vertices: Sequence[QueueVertex], easel: Easel) -> Figure | None:
     if not edges:
         return None
     layers = _layers([vertex.name for vertex in shown], edges)
-    used = dict.fromkeys(_ROLES[v.role][0] if v.role in _ROLES else "calm" for v in shown)
-    means = {colour: text for colour, text in reversed(list(_ROLES.values()))}
-    legend = [Key(colour=f"box-{colour}", means=means[colour]) for colour in used]
-    legend.append(Key(colour="queue", means="input queue, as far as it is full"))
+    used = dict.fromkeys(map(_look, shown))
+    legend = [Key(colour=f"box-{colour}", means=means) for colour, means in used]
+    if any(_fullest(vertex) for vertex in shown):
+        legend.append(Key(colour="queue", means="input queue, as far as it is full"))
     left = len(vertices) - len(shown)
     note = f"{left} tasks without trouble are left out" if left else ""
     roots = [f"{v.name}: root of the back pressure" for v in shown if v.role == "root"]
@@ -61,6 +61,13 @@ def graph(vertices: Sequence[QueueVertex], easel: Easel) -> Figure | None:
     return easel.figure(
         "Job graph", told, spec, how=HOW, legend=legend, note=note, whole=len(layers) <= _ACROSS
     )
+
+
+def _look(vertex: QueueVertex) -> tuple[str, str]:
+    """The colour of a box, and what it means."""
+    if vertex.role == "ok" and vertex.busy is None and vertex.back_pressured is None:
+        return _ROLES["unknown"]
+    return _ROLES.get(vertex.role, _ROLES["unknown"])
 
 
 def _shown(vertices: Sequence[QueueVertex]) -> list[QueueVertex]:
@@ -177,7 +184,7 @@ def _box(
         **{f"y_{n}": y + _LINE * (n + 1) for n in range(_LINES + 1)},
         "queue_x": x + 1 + (box - 2) * min(_fullest(vertex) or 0.0, 1.0),
         "queue_y": y + tall - 6,
-        "role": _ROLES.get(vertex.role, ("calm", ""))[0],
+        "role": _look(vertex)[0],
         "told": f"{name}, parallelism {vertex.parallelism}: {', '.join(_facts(vertex))}",
     }
 

@@ -8,7 +8,7 @@ from typing import Final
 from flowdiag.analyses import say
 from flowdiag.analyses.report.wire import Finding
 from flowdiag.cli import words
-from flowdiag.cli.render.html.context import Context, Section
+from flowdiag.cli.render.html.context import Context, Section, anchor_of
 from flowdiag.cli.render.html.figures import Table
 
 _IN_FULL: Final = 80
@@ -52,7 +52,7 @@ def _told(number: int, finding: Finding, context: Context) -> _Told:
     job = words.job_of(finding.subject) if context.several else ""
     return _Told(
         finding=finding,
-        anchor=f"finding-{number}",
+        anchor=anchor_of(number),
         job=say.abbreviate(job, _JOB),
         facts=[
             words.who(finding.subject, most=200),

@@ -45,8 +45,10 @@ def section(context: Context) -> Section | None:
             "folder": context.paths.folder,
             "span": words.span(report, context.clock),
             "inputs": table(heads, rows, _SHOWN) if report.inputs else None,
-            "notes": [("error", note) for note in report.errors]
-            + [("warning", note) for note in report.warnings],
+            "notes": [
+                *(("error", one.source, one.message, one.hint) for one in report.errors),
+                *(("warning", one.source, one.message, one.hint) for one in report.warnings),
+            ],
         },
     )
 

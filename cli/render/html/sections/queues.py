@@ -65,6 +65,15 @@ def _part(vertices: Sequence[QueueVertex], context: Context) -> Part:
     )
 
 
+def _calm(vertices: Sequence[QueueVertex]) -> str:
+    """What there is to say where no task is the root."""
+    if all(vertex.back_pressured is None and vertex.busy is None for vertex in vertices):
+        return "Nobody measured how long tasks are busy or wait"
+    if any(vertex.role == "back-pressured" for vertex in vertices):
+        return "Tasks wait for those behind them, and none can be named as the root"
+    return "No task is the root of back pressure"
+
+
 def _share(value: float | None) -> str:
     return "-" if value is None else say.percent(value)
 

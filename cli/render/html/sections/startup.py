@@ -71,10 +71,17 @@ def _job(attempts: Sequence[StartAttempt], context: Context) -> Part:
             f"{_TITLE}, start {attempt.number + 1}" if len(attempts) > 1 else _TITLE,
             context.easel,
         )
-        # The first tells how it should go, the last how it went; those between are alike.
-        for attempt in (attempts if len(attempts) <= 2 else (first, attempts[-1]))
+        for attempt in _telling(attempts)
     ]
     return Part(title=first.job_name or first.job_id, lines=lines, figures=figures(*drawn))
+
+
+def _telling(attempts: Sequence[StartAttempt]) -> list[StartAttempt]:
+    """The first start, and of the last ones the latest that got farthest: those between are alike."""
+    if len(attempts) <= 2:
+        return list(attempts)
+    latest = max(attempts[1 - _STARTS :], key=lambda one: (len(one.steps), one.number))
+    return [attempts[0], latest]
 
 
 def _said(attempt: StartAttempt) -> str:

@@ -42,22 +42,24 @@ def section(context: Context) -> Section | None:
 
 
 def _told(context: Context, story: Story) -> _Told:
-    findings = context.report.findings
-    root = findings[story.root]
+    root, anchor = context.found[story.findings[0]]
     followed: dict[str, list[tuple[str, str]]] = {}
-    for one in story.consequences[:_CONSEQUENCES]:
-        found = findings[one.finding]
-        followed.setdefault(one.says, []).append((words.brief(found.title), context.anchor(found)))
+    for one in story.because[:_CONSEQUENCES]:
+        followed.setdefault(one.says, []).append(_linked(context, one.fingerprint))
     return _Told(
         story=story,
         root=root,
-        anchor=context.anchor(root),
+        anchor=anchor,
         when=words.seen(story, context.clock),
         about=words.who(story.subject, most=200),
         followed=list(followed.items()),
-        more=max(0, len(story.consequences) - _CONSEQUENCES),
-        competing=[
-            (words.brief(findings[n].title), context.anchor(findings[n])) for n in story.competing
-        ],
+        more=max(0, len(story.because) - _CONSEQUENCES),
+        competing=[_linked(context, fingerprint) for fingerprint in story.competing],
         actions=[words.action(action) for action in root.actions],
     )
+
+
+def _linked(context: Context, fingerprint: str) -> tuple[str, str]:
+    """What a finding is called, and where it stands."""
+    finding, anchor = context.found[fingerprint]
+    return words.brief(finding.title), anchor
