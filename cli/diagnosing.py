@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flowdiag.cli import options as o
 from flowdiag.cli.console import Progress, check_output, say, write_report
 from flowdiag.cli.exit_codes import ExitCode, exit_code
+from flowdiag.cli.render import check_format
 from flowdiag.cli.routing import refuse_servers
 from flowdiag.cli.settings import Effective, Format, Settings, Warm, effective, rule_overrides
 from flowdiag.cli.spark.early import spark_for
@@ -235,6 +236,7 @@ def run(
     """
     told: list[str] = []
     check_output(settings.output)
+    check_format(settings.format)
     if inputs is None:
         refuse_servers(paths, name)
     muting = muting_of(settings)

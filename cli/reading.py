@@ -11,9 +11,17 @@ import msgspec
 
 from flowdiag.analyses.report.wire import SCHEMA, Report, decode
 from flowdiag.analyses.say import shorten
+from flowdiag.cli.embedded import is_page, taken_out
 from flowdiag.parsers.errors import FlowdiagError, InputError
 
 _SPACE: Final = (b" ", b"\t", b"\r", b"\n")
+
+
+def _of_page(page: bytes) -> bytes:
+    document = taken_out(page)
+    if document is None:
+        raise msgspec.DecodeError("it is a web page without a report, or cut off")
+    return document
 
 
 class _Head(msgspec.Struct):
@@ -21,7 +29,7 @@ class _Head(msgspec.Struct):
 
 
 def read_report(path: str) -> Report:
-    """Read a report from a file, or from standard input for `-`.
+    """Read a report from a file or a web page that holds one, or from standard input for `-`.
 
     Raises:
         FlowdiagError: there is no such file, or it is not a report that this version knows.
@@ -32,6 +40,8 @@ def read_report(path: str) -> Report:
         raise InputError(f"cannot read '{path}': {error.strerror or error}") from None
     try:
         document = document.removeprefix(codecs.BOM_UTF8)
+        if is_page(document):
+            document = _of_page(document)
         if document[:1] not in (b"{", *_SPACE):  # a log may be large, and is none
             raise msgspec.DecodeError("it is no JSON document")
         schema = msgspec.json.decode(document, type=_Head).schema

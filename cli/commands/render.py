@@ -12,7 +12,8 @@ from flowdiag.cli.settings import effective
 
 def render(
     report: Annotated[
-        str, typer.Argument(metavar="REPORT", help="A report in JSON, or - for standard input.")
+        str,
+        typer.Argument(metavar="REPORT", help="A report in JSON or HTML, or - for standard input."),
     ],
     format: o.OutputFormat = None,
     output: o.Output = None,
@@ -33,6 +34,8 @@ def render(
     Examples:
       flowdiag checkpoints logs/ --format json --output report.json
       flowdiag render report.json
+      flowdiag render report.json --output report.html
+      flowdiag render report.html --format json
       flowdiag render report.json --min-severity warning
       flowdiag render report.json --format markdown >> "$GITHUB_STEP_SUMMARY"
 
@@ -61,8 +64,10 @@ def render(
     from flowdiag.cli.console import check_output, write_report
     from flowdiag.cli.output import render_report, shown_of
     from flowdiag.cli.reading import read_report
+    from flowdiag.cli.render import check_format
 
     check_output(settings.output)
+    check_format(settings.format)
     saved = read_report(report)
     shown = redacted(saved) if settings.redact else saved
     text = render_report(shown_of(shown, settings), settings)
