@@ -14,7 +14,7 @@ from flowdiag.cli.render.html.figures import Table, table
 from flowdiag.cli.views.overview import Patient, judgements
 
 _STARTS: Final = 3
-_CAUSE: Final = 300
+_CAUSE: Final = 160
 _WORKERS: Final = 12
 _TITLE: Final = "From submission to RUNNING"
 
