@@ -40,7 +40,7 @@ SAMPLED: Final = (
     "fixtures__recordings__flink__1.20.5__hot-key",
     "fixtures__recordings__startup__1.20.5__too-few-slots",
     "fixtures__recordings__spark__4.3.0__overloaded",
-    "fixtures__recordings__spark__3.5.7__max-rate",
+    "fixtures__recordings__spark__4.3.0__converging",
 )
 _ALONE: Final = 3  # sheets of paper for the report of one job
 _BESIDE: Final = 2  # for each that comes to it
