@@ -61,15 +61,12 @@ def render(
     settings = found.settings
 
     from flowdiag.analyses.report.wire import redacted
-    from flowdiag.cli.console import check_output, write_report
-    from flowdiag.cli.output import render_report, shown_of
+    from flowdiag.cli.console import write_report
+    from flowdiag.cli.output import check_place, render_report, shown_of
     from flowdiag.cli.reading import read_report
-    from flowdiag.cli.render import check_format
 
-    check_output(settings.output)
-    check_format(settings.format)
+    check_place(settings)
     saved = read_report(report)
     shown = redacted(saved) if settings.redact else saved
-    text = render_report(shown_of(shown, settings), settings)
-    write_report(text, settings.output)
+    write_report(render_report(shown_of(shown, settings), settings), settings.output)
     return 0

@@ -18,6 +18,7 @@ from benchmarks.pages import MOST, SAMPLE
 from flowdiag.analyses.report.wire import Report, decode, encode
 from flowdiag.cli import render as renderers
 from flowdiag.cli.embedded import fitted, script_of, taken_out
+from flowdiag.cli.reading import read_report
 from flowdiag.cli.render import check_format, html
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.settings import Format
@@ -226,6 +227,15 @@ def test_an_embedded_report_cannot_end_its_element() -> None:
 def test_a_page_that_is_cut_off_holds_no_report() -> None:
     page = html.render(reports.failing(), Page()).encode()
     assert taken_out(page[:-200]) is None and taken_out(b"<!doctype html><p>hi") is None
+
+
+def test_render_takes_the_report_out_of_a_page(tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(page_of(2), encoding="utf-8")
+    assert read_report(str(file)) == sampled()[2]
+    file.write_text("<html><p>somebody else's</p></html>", encoding="utf-8")
+    with pytest.raises(FlowdiagError, match="it is a web page without a report, or cut off"):
+        read_report(str(file))
 
 
 def many(count: int) -> Report:

@@ -242,7 +242,6 @@ def _layered(
 
     x, y = at("x", width), {**at("y", height)}
     y["scale"] = {**y["scale"], "reverse": True}
-    ends = {"x2": {"field": "x2"}, "y2": {"field": "y2"}}
     roles = list(dict.fromkeys(colour for colour, _ in _ROLES.values()))
 
     def by_role(what: str) -> Spec:
@@ -269,35 +268,14 @@ def _layered(
         "height": height,
         "resolve": {"scale": {"color": "independent", "fill": "independent"}},
         "layer": [
-            {
-                "data": {"values": list(lines)},
-                "mark": {"type": "rule", "color": "var(--edge)", "strokeWidth": 1.5, "aria": False},
-                "encoding": {"x": x, "y": y, **ends},
-            },
-            {
-                "data": {"values": list(lines)},
-                "mark": {
-                    "type": "point",
-                    "shape": "triangle",
-                    "filled": True,
-                    "color": "var(--edge)",
-                    "size": 60,
-                    "opacity": 1,
-                    "aria": False,
-                },
-                "encoding": {
-                    "x": {**x, "field": "x2"},
-                    "y": {**y, "field": "y2"},
-                    "angle": {"field": "angle", "type": "quantitative", "scale": None},
-                },
-            },
+            *_arrow_marks(lines, x, y),
             {
                 "data": {"values": list(boxes)},
                 "mark": {"type": "rect", "cornerRadius": 4},
                 "encoding": {
                     "x": x,
                     "y": y,
-                    **ends,
+                    **_ENDS,
                     "fill": by_role("fill"),
                     "stroke": by_role("rim"),
                     "strokeWidth": {
@@ -307,17 +285,54 @@ def _layered(
                     "description": {"field": "told"},
                 },
             },
-            {
-                "data": {"values": [box for box in boxes if box["queue_x"] > box["x"] + 1]},
-                "mark": {"type": "rect", "fill": "var(--queue)", "aria": False},
-                "encoding": {
-                    "x": x,
-                    "x2": {"field": "queue_x"},
-                    "y": {**y, "field": "queue_y"},
-                    "y2": {"field": "y2"},
-                },
-            },
+            _queue_mark(boxes, x, y),
             text("name", "y_0", fontWeight="bold"),
             *(text(f"line{n}", f"y_{n + 1}") for n in range(_LINES)),
         ],
     }
+
+
+_ENDS: Final[Spec] = {"x2": {"field": "x2"}, "y2": {"field": "y2"}}
+
+
+def _queue_mark(boxes: Sequence[dict[str, Any]], x: Spec, y: Spec) -> Spec:
+    """The bar at the foot of each box that has something in its queue."""
+    return {
+        "data": {"values": [box for box in boxes if box["queue_x"] > box["x"] + 1]},
+        "mark": {"type": "rect", "fill": "var(--queue)", "aria": False},
+        "encoding": {
+            "x": x,
+            "x2": {"field": "queue_x"},
+            "y": {**y, "field": "queue_y"},
+            "y2": {"field": "y2"},
+        },
+    }
+
+
+def _arrow_marks(lines: Sequence[dict[str, Any]], x: Spec, y: Spec) -> list[Spec]:
+    """Lines, and a head at the end of each."""
+    head = {
+        "type": "point",
+        "shape": "triangle",
+        "filled": True,
+        "color": "var(--edge)",
+        "size": 60,
+        "opacity": 1,
+        "aria": False,
+    }
+    return [
+        {
+            "data": {"values": list(lines)},
+            "mark": {"type": "rule", "color": "var(--edge)", "strokeWidth": 1.5, "aria": False},
+            "encoding": {"x": x, "y": y, **_ENDS},
+        },
+        {
+            "data": {"values": list(lines)},
+            "mark": head,
+            "encoding": {
+                "x": {**x, "field": "x2"},
+                "y": {**y, "field": "y2"},
+                "angle": {"field": "angle", "type": "quantitative", "scale": None},
+            },
+        },
+    ]

@@ -30,6 +30,7 @@ _ROWS: Final = 36
 _COLUMNS: Final = {WIDE: 16}
 _COLUMNS_NARROW: Final = 5
 _NAME: Final = 26
+_LABEL: Final = (130, 200)  # pixels left of the rows: narrow, wide
 _NAME_NARROW: Final = 14
 
 
@@ -194,47 +195,14 @@ def _row(
 
 
 def _spec(rows: Sequence[dict[str, Any]], names: Sequence[str], width: int) -> Spec:
-    label = 200 if width == WIDE else 130
-    step = max(34, min(110, (width - label - 30) // len(names)))
-    field = "row" if width == WIDE else "short"
+    place = _place(rows, names, width)
     steps = list(range(1, _STEPS + 1))
     scale = {"domain": steps, "range": [f"var(--heat-{n})" for n in steps]}
     inks = {"domain": steps, "range": [f"var(--on-heat-{n})" for n in steps]}
-    place = {
-        "y": {
-            "field": field,
-            "type": "nominal",
-            "sort": list(dict.fromkeys(row[field] for row in rows)),
-            "axis": {
-                "title": None,
-                "labelLimit": label,
-                "labelColor": "var(--ink)",
-                "ticks": False,
-                "domain": False,
-                "labelOverlap": False,
-            },
-            "scale": {"paddingInner": 0.1},
-        },
-        "x": {
-            "field": "machine",
-            "type": "nominal",
-            "sort": names,
-            "scale": {"domain": names, "paddingInner": 0.06},
-            "axis": {
-                "title": None,
-                "orient": "top",
-                "labelAngle": 0 if step >= 90 else -35,
-                "labelLimit": max(step, 120),
-                "ticks": False,
-                "domain": False,
-                "labelOverlap": False,
-            },
-        },
-    }
     cell = {"type": "rect", "cornerRadius": 2}
     told = {"description": {"field": "told"}}
     return {
-        "width": {"step": step},
+        "width": {"step": _step(names, width)},
         "height": {"step": 21},
         "data": {"values": [row for row in rows if row["machine"] in set(names)]},
         "layer": [
@@ -268,4 +236,37 @@ def _spec(rows: Sequence[dict[str, Any]], names: Sequence[str], width: int) -> S
             },
         ],
         "resolve": {"scale": {"color": "independent"}},
+    }
+
+
+def _step(names: Sequence[str], width: int) -> int:
+    """Pixels of a column."""
+    return max(34, min(110, (width - _LABEL[width == WIDE] - 30) // len(names)))
+
+
+def _place(rows: Sequence[dict[str, Any]], names: Sequence[str], width: int) -> Spec:
+    """Rows of subtasks and columns of TaskManagers, in their order."""
+    field = "row" if width == WIDE else "short"
+    step = _step(names, width)
+    bare = {"title": None, "ticks": False, "domain": False, "labelOverlap": False}
+    return {
+        "y": {
+            "field": field,
+            "type": "nominal",
+            "sort": list(dict.fromkeys(row[field] for row in rows)),
+            "axis": {**bare, "labelLimit": _LABEL[width == WIDE], "labelColor": "var(--ink)"},
+            "scale": {"paddingInner": 0.1},
+        },
+        "x": {
+            "field": "machine",
+            "type": "nominal",
+            "sort": list(names),
+            "scale": {"domain": list(names), "paddingInner": 0.06},
+            "axis": {
+                **bare,
+                "orient": "top",
+                "labelAngle": 0 if step >= 90 else -35,
+                "labelLimit": max(step, 120),
+            },
+        },
     }

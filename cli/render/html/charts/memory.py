@@ -23,6 +23,15 @@ HOW: Final = (
 _ROWS: Final = 40
 _OPTION: Final = 24
 _LABEL: Final = 132  # pixels
+_AXIS: Final[Spec] = {
+    "title": None,
+    "labelColor": "var(--ink)",
+    "labelAlign": "left",
+    "labelPadding": _LABEL,
+    "ticks": False,
+    "labelLimit": _LABEL,
+    "labelOverlap": False,
+}
 
 
 def memory(group: Sequence[MemoryProcess], easel: Easel) -> Figure | None:
@@ -137,20 +146,7 @@ def _spec(
     width: int,
 ) -> Spec:
     longest = max(row["x2"] for row in rows)
-    y = {
-        "field": "pool",
-        "type": "nominal",
-        "sort": list(order),
-        "axis": {
-            "title": None,
-            "labelColor": "var(--ink)",
-            "labelAlign": "left",
-            "labelPadding": _LABEL,
-            "ticks": False,
-            "labelLimit": _LABEL,
-            "labelOverlap": False,
-        },
-    }
+    y = {"field": "pool", "type": "nominal", "sort": list(order), "axis": _AXIS}
     within = {
         "field": "of",
         "type": "nominal",
