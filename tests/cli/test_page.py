@@ -15,6 +15,7 @@ import pytest
 import zstandard
 
 from benchmarks.pages import MOST, SAMPLE
+from benchmarks.reports import SAMPLE as REPORTS
 from flowdiag.analyses.report.wire import Report, decode, encode
 from flowdiag.cli import render as renderers
 from flowdiag.cli.embedded import fitted, script_of, taken_out
@@ -100,6 +101,13 @@ def well_made(page: str) -> Xml.Element:
     shown = shown.replace(script.text or "", "")
     assert not re.search("undefined|NaN|Infinity|None|Markup\\(", shown)
     return root
+
+
+@pytest.mark.full
+def test_pages_of_single_commands() -> None:
+    lines = zstandard.decompress(REPORTS.read_bytes()).split(b"\n")
+    for line in lines:
+        well_made(html.render(msgspec.json.decode(line, type=Report), Page()))
 
 
 @pytest.mark.parametrize("kind", KINDS)
