@@ -55,6 +55,7 @@ def render(report: Report, page: Page) -> str:
         several=words.several_jobs(report),
         culprits=_culprits(context),
         steps=words.first_steps(report),
+        known=words.known(report),
         lacking=None if report.summary.assessed else words.lacking(report),
         sections=sections,
         undrawn=context.easel.left_out,

@@ -59,6 +59,7 @@ def _told(number: int, finding: Finding, context: Context) -> _Told:
             finding.state,
             f"{finding.confidence} confidence",
             words.seen(finding, context.clock),
+            words.muting(context.report, finding) or "",
         ],
         measured=[words.measurement(item) for item in finding.measurements],
         actions=[words.action(action) for action in finding.actions],
