@@ -22,7 +22,7 @@ test: .venv ## all tests, as CI runs them
 
 .PHONY: quick
 quick: .venv ## what needs neither Java nor another process
-	.venv/bin/pytest -m 'not full and not spark and not command and not application and not packaging'
+	.venv/bin/pytest -m 'not full and not spark and not command and not application and not browser and not packaging'
 
 .PHONY: lint
 lint: .venv ## style, types, layers

@@ -44,7 +44,8 @@ def main() -> int:
     parser.add_argument("--cost", action="store_true", help="time it, beside the single commands")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE}")
     given = parser.parse_args()
-    said = list(_kept(given.measured) if given.measured else _measured())
+    reports = _kept(given.measured) if given.measured else measured_reports()
+    said = [_said(folder, report) for folder, report in reports]
     lines = [*_head(), *_table(said)]
     if given.cost:
         lines += _costs()
@@ -64,7 +65,7 @@ def _folders() -> Iterator[Path]:
             yield path.parent
 
 
-def _kept(facts: Path) -> Iterator[Said]:
+def _kept(facts: Path) -> Iterator[tuple[Path, Report]]:
     """Reports on what was measured command by command, which is the same as at once."""
     for folder in _folders():
         stem = str(RECORDINGS / folder.relative_to(FIXTURES / "recordings")).replace("/", "__")
@@ -80,10 +81,11 @@ def _kept(facts: Path) -> Iterator[Said]:
         _, first = next(iter(parts.values()))
         all_facts = {name: found.facts[name] for name, (_, found) in parts.items()}
         measured = replace(first, facts=all_facts)
-        yield _said(folder, judged(tuple(map(topic, parts)), looked, measured, _ASKED))
+        yield folder, judged(tuple(map(topic, parts)), looked, measured, _ASKED)
 
 
-def _measured() -> Iterator[Said]:
+def measured_reports() -> Iterator[tuple[Path, Report]]:
+    """Every recording that has a truth, with the report on it, as Spark measures it now."""
     from flowdiag.cli.spark.starter import SparkStarter
 
     with SparkStarter.begin() as starter:
@@ -93,7 +95,7 @@ def _measured() -> Iterator[Said]:
             topics, found = _inputs(folder)
             looked = look(topics, found, _ASKED)
             measured = measure(topics, looked, lambda: session, _ASKED)
-            yield _said(folder, judged(topics, looked, measured, _ASKED))
+            yield folder, judged(topics, looked, measured, _ASKED)
             sys.stderr.write(".")
 
 

@@ -25,17 +25,21 @@ import pickle
 import re
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import zstandard
 
 from fixtures.synthetic import make, make_spark
 from flowdiag.parsers.sources.discover import discover
+
+if TYPE_CHECKING:
+    from flowdiag.analyses.report.wire import Report
 
 RECORDINGS: Final = Path("fixtures/recordings")
 SYNTHETIC: Final = Path(tempfile.gettempdir(), "flowdiag-synthetic")  # reports name their inputs
@@ -147,6 +151,32 @@ def _read(
         found = _unpacked(below / place)
         sources = tuple(replace(one, path=found.get(one.name, one.path)) for one in looked.sources)
         yield stem, name, (replace(looked, sources=sources), measured)
+
+
+def joined(measured: Path, top: Path) -> Iterator[tuple[str, Report]]:
+    """Each input with the report of `flowdiag diagnose`, from what was measured command by command.
+
+    Args:
+        measured: a folder that `measure_all` wrote.
+        top: of the checkout that holds the recordings.
+    """
+    from flowdiag.analyses.diagnosis import judged
+    from flowdiag.analyses.options import Options
+    from flowdiag.analyses.topics import ENGINES, topic
+
+    topics = Counter(path.name.rsplit(".", 2)[0] for path in measured.glob("*.pickle"))
+    parts: dict[str, tuple[Any, Any]] = {}
+    for stem, name, kept in _read(measured, top, 0, 1):
+        parts[name] = kept
+        if len(parts) < topics[stem]:
+            continue
+        names = [each for each in ENGINES if each in parts]
+        # `memory` alone reads configurations beside the scan.
+        looked, _ = parts.get("memory") or parts[names[0]]
+        facts = {each: parts[each][1].facts[each] for each in names}
+        found = replace(parts[names[0]][1], facts=facts)
+        yield stem, judged(tuple(map(topic, names)), looked, found, Options(everything=True))
+        parts = {}
 
 
 @lru_cache(maxsize=1)  # the topics of an input follow each other

@@ -19,6 +19,7 @@ from flowdiag.analyses.zones import zone_name
 from flowdiag.cli import options as o
 from flowdiag.cli.console import Progress, check_output, say, write_report
 from flowdiag.cli.exit_codes import ExitCode, exit_code
+from flowdiag.cli.render import check_format
 from flowdiag.cli.routing import refuse_servers
 from flowdiag.cli.settings import Effective, Format, Settings, Warm, effective
 from flowdiag.cli.spark.early import spark_for
@@ -240,6 +241,7 @@ def run(
     """
     told: list[str] = []
     check_output(settings.output)
+    check_format(settings.format)
     if inputs is None:
         refuse_servers(paths, name)
     muting = muting_of(settings)
@@ -350,17 +352,17 @@ def diagnosed(
                 say=stages(progress, discovery),
             )
 
-    return _tried_again(attempt, starter)
+    return _tried_again(lambda: _kept(tables, topics, attempt), starter)
 
 
 def _tried_again(attempt: Callable[[], Report], starter: SparkStarter) -> Report:
     """What an attempt comes to; the Java of an earlier command may end at any time: then all is done anew."""
     try:
-        return _kept(tables, topics, attempt)
+        return attempt()
     except Exception:
         if not starter.leave_kept():
             raise
-        return _kept(tables, topics, attempt)
+        return attempt()
 
 
 def _found(name: str, paths: Sequence[str], settings: Settings) -> Inputs:

@@ -128,7 +128,8 @@ Output = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="Write the report to a file, which appears only when it is complete.",
+        help="Write the report to a file, which appears only when it is complete; as a web page if"
+        " it is called *.html.",
         rich_help_panel=_OUTPUT,
     ),
 ]

@@ -10,12 +10,22 @@ from dataclasses import replace
 from flowdiag.analyses.finding import Severity
 from flowdiag.analyses.report.wire import Fault, Note, Report, at_least
 from flowdiag.analyses.say import plural
-from flowdiag.cli.console import can_show, say, wants_colour, width_of
+from flowdiag.cli.console import can_show, check_output, say, wants_colour, width_of
 from flowdiag.cli.hyperlinks import wanted
-from flowdiag.cli.render import RENDERERS
+from flowdiag.cli.render import RENDERERS, check_format
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.settings import Settings, When
 from flowdiag.cli.words import nothing_to_diagnose, verdict_sentence
+
+
+def check_place(settings: Settings) -> None:
+    """Find out before the work whether its report can be written there, in that format.
+
+    Raises:
+        FlowdiagError: it cannot.
+    """
+    check_output(settings.output)
+    check_format(settings.format)
 
 
 def render_report(report: Report, settings: Settings) -> str:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from flowdiag.analyses.report.saved import report_in
 from flowdiag.analyses.report.wire import Report
-from flowdiag.parsers.errors import InputError
+from flowdiag.cli.embedded import is_page, taken_out
+from flowdiag.parsers.errors import FlowdiagError, InputError
 
 
 def read_report(path: str) -> Report:
-    """Read a report from a file, or from standard input for `-`.
+    """Read a report from a file or a web page that holds one, or from standard input for `-`.
 
     Raises:
         FlowdiagError: there is no such file, or it is not a report that this version knows.
@@ -20,4 +21,12 @@ def read_report(path: str) -> Report:
         document = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"cannot read '{path}': {error.strerror or error}") from None
+    if is_page(document):
+        taken = taken_out(document)
+        if taken is None:
+            raise FlowdiagError(
+                f"'{path}' is not a flowdiag report: it is a web page without one, or cut off",
+                hint="make one with --output report.html or --format json --output report.json",
+            )
+        document = taken
     return report_in(document, path)

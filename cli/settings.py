@@ -33,6 +33,7 @@ class Format(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+    HTML = "html"
     MARKDOWN = "markdown"
     JUNIT = "junit"
     GITHUB = "github"
@@ -143,6 +144,8 @@ OTHER_VARIABLES: Final = (
 
 _LISTS: Final = frozenset({"select", "ignore"})  # words, or one text with commas between them
 
+_PAGES: Final = (".html", ".htm")
+
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"0", "false", "no", "off"})
 
@@ -231,6 +234,8 @@ def effective(
         if value is not None:
             key = _key(name)
             values[key] = Given(_parts(key, value), Origin.FLAG, f"--{key}", key)
+    if _is_page(values.get("output")) and not _is_flag(values.get("format")):
+        values["format"] = Given(Format.HTML, Origin.FLAG, "--output", "format")
     try:
         settings = msgspec.convert({key: given.value for key, given in values.items()}, Settings)
     except msgspec.ValidationError as error:
@@ -246,6 +251,15 @@ def effective(
     if settings.stay is not None:
         parse_stay(settings.stay, values["stay"].place)
     return Effective(settings=settings, given=values, file=file)
+
+
+def _is_page(output: Given | None) -> bool:
+    """Whether the file's name says that it is a web page: nobody wants a table in one."""
+    return output is not None and str(output.value).lower().endswith(_PAGES)
+
+
+def _is_flag(given: Given | None) -> bool:
+    return given is not None and given.origin is Origin.FLAG
 
 
 def _parts(key: str, value: Any) -> Any:

@@ -12,7 +12,8 @@ from flowdiag.cli.settings import effective
 
 def render(
     report: Annotated[
-        str, typer.Argument(metavar="REPORT", help="A report in JSON, or - for standard input.")
+        str,
+        typer.Argument(metavar="REPORT", help="A report in JSON or HTML, or - for standard input."),
     ],
     format: o.OutputFormat = None,
     output: o.Output = None,
@@ -33,6 +34,8 @@ def render(
     Examples:
       flowdiag checkpoints logs/ --format json --output report.json
       flowdiag render report.json
+      flowdiag render report.json --output report.html
+      flowdiag render report.html --format json
       flowdiag render report.json --min-severity warning
       flowdiag render report.json --format markdown >> "$GITHUB_STEP_SUMMARY"
 
@@ -58,13 +61,12 @@ def render(
     settings = found.settings
 
     from flowdiag.analyses.report.wire import redacted
-    from flowdiag.cli.console import check_output, write_report
-    from flowdiag.cli.output import render_report, shown_of
+    from flowdiag.cli.console import write_report
+    from flowdiag.cli.output import check_place, render_report, shown_of
     from flowdiag.cli.reading import read_report
 
-    check_output(settings.output)
+    check_place(settings)
     saved = read_report(report)
     shown = redacted(saved) if settings.redact else saved
-    text = render_report(shown_of(shown, settings), settings)
-    write_report(text, settings.output)
+    write_report(render_report(shown_of(shown, settings), settings), settings.output)
     return 0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -14,6 +14,7 @@ from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.grid import Bar, Column, block, heading, line, listing, more
+from flowdiag.cli.pools import Pool, alike, configured, pools_of, sizes_of, with_sums
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.words import Clock
 
@@ -22,62 +23,14 @@ _BAR: Final = 32
 _PICTURES: Final = (4, 3, 2, 1, 1)
 _LEFT: Final = (3, 3, 2, 1, 0)
 _BUFFERS: Final = (12, 8, 5, 3, 2)
-_TM: Final = "taskmanager.memory."
-_JM: Final = "jobmanager.memory."
-
-
-class Pool(NamedTuple):
-    """A part of a process's memory, as deep as it lies within others."""
-
-    depth: int
-    label: str
-    name: str  # of the pool, or of the sum of several
-    flag: str = ""  # of the JVM
-
 
 Row = tuple[Pool, str, Bar]  # with the lines of the tree left of its label, and its bar
-
-_TASKMANAGER: Final = (
-    Pool(0, "process", f"{_TM}process.size"),
-    Pool(1, "Flink", f"{_TM}flink.size"),
-    Pool(2, "JVM heap", "heap", "-Xmx"),
-    Pool(3, "framework", f"{_TM}framework.heap.size"),
-    Pool(3, "task", f"{_TM}task.heap.size"),
-    Pool(2, "managed", f"{_TM}managed.size"),
-    Pool(2, "direct", "direct", "MaxDirectMemorySize"),
-    Pool(3, "framework", f"{_TM}framework.off-heap.size"),
-    Pool(3, "task", f"{_TM}task.off-heap.size"),
-    Pool(3, "network", f"{_TM}network"),
-    Pool(1, "metaspace", f"{_TM}jvm-metaspace.size", "MaxMetaspaceSize"),
-    Pool(1, "JVM overhead", f"{_TM}jvm-overhead"),
-)
-_JOBMANAGER: Final = (
-    Pool(0, "process", f"{_JM}process.size"),
-    Pool(1, "Flink", f"{_JM}flink.size"),
-    Pool(2, "JVM heap", f"{_JM}heap.size", "-Xmx"),
-    Pool(2, "off-heap", f"{_JM}off-heap.size"),
-    Pool(1, "metaspace", f"{_JM}jvm-metaspace.size", "MaxMetaspaceSize"),
-    Pool(1, "JVM overhead", f"{_JM}jvm-overhead"),
-)
-_LEGACY: Final = (
-    Pool(0, "total", "taskmanager.heap.size"),
-    Pool(1, "cut off for the container", "containerized.heap-cutoff"),
-    Pool(1, "JVM heap", "heap", "-Xmx"),
-    Pool(1, "network", "taskmanager.network.memory"),
-    Pool(1, "managed", "taskmanager.memory.size"),
-)
-_OPTIONS: Final = {
-    f"{_TM}network": (f"{_TM}network.fraction", f"{_TM}network.min", f"{_TM}network.max"),
-    f"{_TM}jvm-overhead": tuple(f"{_TM}jvm-overhead.{name}" for name in ("fraction", "min", "max")),
-    f"{_JM}jvm-overhead": tuple(f"{_JM}jvm-overhead.{name}" for name in ("fraction", "min", "max")),
-    f"{_TM}managed.size": (f"{_TM}managed.size", f"{_TM}managed.fraction"),
-}
 
 
 def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
     """One picture for all processes of the same sizes, then the network buffers."""
     data = report.data
-    groups = [group for group in _alike(data.processes or ()) if _sizes(group[0])]
+    groups = [group for group in alike(data.processes or ()) if sizes_of(group[0])]
     drawn = groups
     if not page.verbose and len(groups) > _PICTURES[page.terse]:
         # Jobs run in TaskManagers; those that something was found out about come first.
@@ -100,50 +53,20 @@ def _interest(group: list[MemoryProcess], accused: set[str | None]) -> tuple[boo
 
 
 def _summed_up(group: list[MemoryProcess]) -> Text:
-    sizes = _sizes(group[0])
-    total = next((sizes[pool.name] for pool in _pools(group[0], sizes) if pool.name in sizes), None)
+    sizes = sizes_of(group[0])
+    total = next(
+        (sizes[pool.name] for pool in pools_of(group[0], sizes) if pool.name in sizes), None
+    )
     said = _title(group)
     said.append(f" · {say.size(total)}" if total else "")
     return said
 
 
-def _alike(processes: Iterable[MemoryProcess]) -> list[list[MemoryProcess]]:
-    groups: dict[object, list[MemoryProcess]] = {}
-    for process in processes:
-        key = (
-            process.role,
-            process.version,
-            tuple(sorted(process.derived.items())),
-            tuple(sorted(process.observed.items())),
-            process.segments,
-        )
-        groups.setdefault(key, []).append(process)
-    return list(groups.values())
-
-
-def _sizes(process: MemoryProcess) -> dict[str, int]:
-    return _with_sums({**process.derived, **process.observed})
-
-
-def _with_sums(pools: Mapping[str, int]) -> dict[str, int]:
-    found = dict(pools)
-    for name, parts in (
-        ("heap", (f"{_TM}framework.heap.size", f"{_TM}task.heap.size")),
-        (
-            "direct",
-            (f"{_TM}framework.off-heap.size", f"{_TM}task.off-heap.size", f"{_TM}network"),
-        ),
-    ):
-        if all(part in pools for part in parts):
-            found.setdefault(name, sum(pools[part] for part in parts))
-    return found
-
-
 def _picture(group: list[MemoryProcess], page: Page) -> RenderableType:
     process = group[0]
-    derived, observed = _with_sums(process.derived), _with_sums(process.observed)
+    derived, observed = with_sums(process.derived), with_sums(process.observed)
     shown = derived | observed
-    pools = [pool for pool in _pools(process, shown) if pool.name in shown]
+    pools = [pool for pool in pools_of(process, shown) if pool.name in shown]
     total = max(shown.get(pools[0].name, 0) if pools else 0, 1)
     branches = _branches(pools, unicode=page.unicode)
     bars = _bars(pools, shown, total, unicode=page.unicode)
@@ -163,7 +86,7 @@ def _picture(group: list[MemoryProcess], page: Page) -> RenderableType:
         Column("pool", lambda r: Text(f"{r[1]}{r[0].label}", "" if r[0].depth else "bold"), "left"),
         Column(
             "configured",
-            lambda row: Text(printable(_configured(process, row[0].name)), "cyan"),
+            lambda row: Text(printable(configured(process, row[0].name)), "cyan"),
             "left",
         ),
         Column("derived", sized(derived)),
@@ -172,13 +95,6 @@ def _picture(group: list[MemoryProcess], page: Page) -> RenderableType:
         *([Column("", lambda row: Text(row[0].flag, "dim"), "left")] if page.verbose else []),
     )
     return block(_title(group), table, *(line(text, "dim") for text in _notes(process, page)))
-
-
-def _pools(process: MemoryProcess, shown: Mapping[str, int]) -> tuple[Pool, ...]:
-    if process.role == "jobmanager":
-        return _JOBMANAGER
-    legacy = "heap" in process.derived and f"{_TM}process.size" not in shown
-    return _LEGACY if legacy else _TASKMANAGER
 
 
 def _title(group: list[MemoryProcess]) -> Text:
@@ -194,16 +110,6 @@ def _title(group: list[MemoryProcess]) -> Text:
     if process.observed_from:
         facts.append(f"observed: {process.observed_from}")
     return heading("Memory", " · ".join(facts))
-
-
-def _configured(process: MemoryProcess, name: str) -> str:
-    options = process.configured
-    told = []
-    for key in _OPTIONS.get(name, (name,)):
-        if key in options:
-            short = key.rpartition(".")[2]
-            told.append(options[key] if key == name else f"{short} {options[key]}")
-    return ", ".join(told)
 
 
 def _branches(pools: Sequence[Pool], *, unicode: bool) -> Iterator[str]:

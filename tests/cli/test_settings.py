@@ -14,6 +14,7 @@ from flowdiag.cli.settings import (
     FailOn,
     Format,
     Settings,
+    effective,
     load_settings,
 )
 from flowdiag.parsers.errors import FlowdiagError
@@ -105,3 +106,15 @@ def test_every_variable_that_the_code_reads_is_known() -> None:
     }
     known = {f"FLOWDIAG_{f.upper()}" for f in Settings.__struct_fields__} | OTHER_VARIABLES
     assert named <= known
+
+
+def test_a_file_that_is_called_html_is_a_page(tmp_path: Path) -> None:
+    page = effective(
+        {"output": "Report.HTML"}, environ={"FLOWDIAG_FORMAT": "json"}, folder=tmp_path
+    )
+    assert page.settings.format is Format.HTML
+    assert page.given["format"].place == "--output"
+    asked = effective({"output": "x.html", "format": "json"}, environ={}, folder=tmp_path)
+    assert asked.settings.format is Format.JSON
+    other = effective({"output": "html"}, environ={}, folder=tmp_path)
+    assert other.settings.format is Format.TABLE

@@ -1,0 +1,112 @@
+"""The report as one web page: everything in it, nothing from elsewhere, no script that runs.
+
+`render` puts together what the sections (`sections/`, listed by hand) make of the report; their templates
+lie beside (`templates/`), their charts in `charts/`. docs/html.md says how the page is read, and why it is made so.
+
+Log text is hostile: every value that a template shows is made printable and then escaped, in one place
+(`_shown`, autoescape); charts get texts that are printable, and Vega escapes them; the policy in the page's
+head forbids scripts, requests and every style but its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from functools import cache
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.report.wire import Report
+from flowdiag.cli import words
+from flowdiag.cli.embedded import fitted, script_of
+from flowdiag.cli.render.html.context import Context
+from flowdiag.cli.render.html.figures import Easel
+from flowdiag.cli.render.html.sections import SECTIONS
+from flowdiag.cli.render.page import Page
+
+EMBEDDED: Final = 600_000  # bytes of the report in the page
+CHARTS: Final = 500_000  # bytes of all charts
+_CULPRITS: Final = 5
+
+
+def render(report: Report, page: Page) -> str:
+    """The report as an HTML document."""
+    clock = words.clock_of(report, page.zone)
+    context = Context(
+        report=report,
+        page=page,
+        clock=clock,
+        paths=words.paths_of(report, page),
+        easel=Easel(room=CHARTS),
+    )
+    sections = [section for make in SECTIONS if (section := make(context))]
+    embedded, left_out = fitted(report, EMBEDDED)
+    environment = _environment()
+    style = Markup(environment.get_template("style.css").render())
+    return environment.get_template("page.html").render(
+        report=report,
+        style=style,
+        policy=_policy(style),
+        sentence=words.verdict_sentence(report),
+        span=words.span(report, clock),
+        several=words.several_jobs(report),
+        culprits=_culprits(context),
+        steps=words.first_steps(report),
+        known=words.known(report),
+        lacking=None if report.summary.assessed else words.lacking(report),
+        sections=sections,
+        undrawn=context.easel.left_out,
+        left_out=left_out,
+        embedded=Markup(script_of(embedded)),
+    )
+
+
+def _culprits(context: Context) -> tuple[list[dict[str, Any]], int]:
+    """The first culprits as they are shown, and how many more there are."""
+    ranked = words.ranked(context.report)
+    several = words.several_jobs(context.report)
+    shown = [
+        {
+            "said": words.brief(words.convicted(culprit)),
+            "where": words.in_jobs(jobs, 20) if several and jobs else "",
+            "code": culprit.code,
+            "confidence": culprit.confidence,
+        }
+        for culprit, jobs in ranked[:_CULPRITS]
+    ]
+    return shown, len(ranked) - len(shown)
+
+
+def _policy(style: str) -> str:
+    """What a browser may do with the page: show it in its own style, and nothing else."""
+    digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    rules = (
+        "default-src 'none'",
+        f"style-src 'sha256-{digest}'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+    return "; ".join(rules)
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("flowdiag.cli.render.html"),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def _shown(value: object) -> object:
+    """A value as a template shows it: text without what reorders or hides."""
+    if isinstance(value, Markup):
+        return value
+    return printable(value) if isinstance(value, str) else value

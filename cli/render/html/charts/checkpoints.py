@@ -1,0 +1,155 @@
+"""How long each checkpoint took and how it ended, over time, with the episodes in which they expired."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from flowdiag.analyses import say
+from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.report.wire import Checkpoint, CheckpointEpisode, CheckpointJob
+from flowdiag.cli import words
+from flowdiag.cli.render.html.drawing import FIT, Spec
+from flowdiag.cli.render.html.figures import WIDE, Easel, Figure, Key, table, worst_of
+from flowdiag.cli.render.html.scales import time_axis, unit_of_lengths, wall_ms
+
+HOW: Final = (
+    "Each bar is a checkpoint: it stands where the checkpoint was triggered, and is as high as it took long. "
+    "Those that completed are plain; all others have a letter above: E expired, D declined, F failed, A aborted, "
+    "I in flight when the input ends. A shaded stretch is an episode: checkpoints that expired without much between. "
+    "Bars of equal height that end in E are as high as the time-out; a healthy job has low bars of about one height."
+)
+
+_BARS: Final = 180
+_ROWS: Final = 100
+_HEIGHT: Final = 190
+_COLOURS: Final = {
+    "completed": "ok",
+    "expired": "bad",
+    "failed": "bad",
+    "declined": "warn",
+    "aborted": "mute",
+    "in_flight": "blue",
+}
+_LETTERS: Final = {"expired": "E", "failed": "F", "declined": "D", "aborted": "A", "in_flight": "I"}
+_WORST: Final = ("completed", "aborted", "in_flight", "declined", "expired", "failed")
+
+
+def checkpoints(job: CheckpointJob, clock: words.Clock, easel: Easel) -> Figure | None:
+    """The figure of a job; None where it has not two checkpoints with a time."""
+    dated = [one for one in job.checkpoints if one.triggered_at]
+    if len(dated) < 2:
+        return None
+    shown, each = worst_of(dated, _BARS, _badness)
+    rows = [_row(one, clock) for one in shown]
+    size, unit = unit_of_lengths(row["ms"] for row in rows)
+    for row in rows:
+        row["y"] = None if row["ms"] is None else row["ms"] / size
+    bands = [band for one in job.episodes if (band := _band(one, clock))]
+    kinds = [kind for kind in _COLOURS if any(one.status == kind for one in shown)]
+    legend = [Key(colour=_COLOURS[kind], means=words.STATUS_WORDS[kind]) for kind in kinds]
+    legend += [Key(colour="band", means="episode of expired checkpoints")] if bands else []
+
+    def spec(width: int) -> Spec:
+        return _spec(rows, bands, unit, clock, width)
+
+    left_out = job.total.checkpoints - len(job.checkpoints)
+    notes = [f"a bar is the worst of {each} checkpoints" if each > 1 else ""]
+    notes += [f"{left_out} more are not in the report"] if left_out > 0 else []
+    numbers = table(
+        ("checkpoint", "triggered", ">took", ">size", "ended", "reason"),
+        (
+            (
+                f"{one.id}" + (f" (run {one.run})" if job.runs > 1 else ""),
+                clock.show(one.triggered_at),
+                "-" if one.duration_ms is None else say.duration(one.duration_ms),
+                "-" if one.bytes is None else say.size(one.bytes),
+                words.STATUS_WORDS.get(one.status, one.status),
+                one.reason or "",
+            )
+            for one in job.checkpoints
+        ),
+        _ROWS,
+    )
+    return easel.figure(
+        "Checkpoints over time",
+        f"Checkpoints over time: {words.counts(job)}",
+        spec,
+        how=HOW,
+        legend=legend,
+        note="; ".join(filter(None, notes)),
+        numbers=numbers,
+    )
+
+
+def _badness(one: Checkpoint) -> float:
+    rank = _WORST.index(one.status) if one.status in _WORST else len(_WORST)
+    return rank + min((one.duration_ms or 0) / 1e10, 0.9)
+
+
+def _row(one: Checkpoint, clock: words.Clock) -> dict[str, Any]:
+    took = "" if one.duration_ms is None else f" after {say.duration(one.duration_ms)}"
+    ended = words.STATUS_WORDS.get(one.status, one.status)
+    return {
+        "x": wall_ms(one.triggered_at, clock),
+        "ms": one.duration_ms,
+        "status": one.status if one.status in _COLOURS else "aborted",
+        "letter": _LETTERS.get(one.status, "" if one.status == "completed" else "?"),
+        "told": printable(f"checkpoint {one.id}, {clock.show(one.triggered_at)}: {ended}{took}"),
+    }
+
+
+def _band(one: CheckpointEpisode, clock: words.Clock) -> dict[str, Any] | None:
+    first, last = wall_ms(one.first_seen, clock), wall_ms(one.last_seen, clock)
+    if first is None or last is None:
+        return None
+    who = words.who(one.subject) if one.subject else one.reason or "nobody could be named"
+    told = (
+        f"checkpoints {one.first_checkpoint} to {one.last_checkpoint}, {one.expired} expired: {who}"
+    )
+    return {"x": first, "x2": last, "told": printable(told)}
+
+
+def _spec(
+    rows: Sequence[dict[str, Any]],
+    bands: Sequence[dict[str, Any]],
+    unit: str,
+    clock: words.Clock,
+    width: int,
+) -> Spec:
+    thick = max(1.5, min(14.0, 0.6 * width / len(rows)))
+    lettered = len(rows) * 9 <= width
+    x = time_axis("x", clock, width)
+    y = {"field": "y", "type": "quantitative", "axis": {"title": f"duration, {unit}"}}
+    colour = {
+        "field": "status",
+        "type": "nominal",
+        "legend": None,
+        "scale": {
+            "domain": list(_COLOURS),
+            "range": [f"var(--{colour})" for colour in _COLOURS.values()],
+        },
+    }
+    letters = {
+        "mark": {"type": "text", "dy": -7, "aria": False, "fontWeight": "bold"},
+        "encoding": {"x": x, "y": y, "text": {"field": "letter"}},
+        "transform": [{"calculate": "isValid(datum.y) ? datum.y : 0", "as": "y"}],
+    }
+    return {
+        **FIT,
+        "width": width,
+        "height": _HEIGHT if width == WIDE else _HEIGHT - 30,
+        "layer": [
+            {
+                "data": {"values": list(bands)},
+                "mark": {"type": "rect", "color": "var(--band)"},
+                "encoding": {"x": x, "x2": {"field": "x2"}, "description": {"field": "told"}},
+            },
+            {
+                "data": {"values": list(rows)},
+                "mark": {"type": "bar", "width": thick},
+                "encoding": {"x": x, "y": y, "color": colour, "description": {"field": "told"}},
+            },
+            *([{"data": {"values": list(rows)}, **letters}] if lettered else []),
+        ],
+    }

@@ -1,0 +1,338 @@
+"""The job graph: who waits for whom, how full the queues are, and the culprit."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from flowdiag.analyses import say
+from flowdiag.analyses.queues.wire import QueueVertex
+from flowdiag.analyses.report.redact import printable
+from flowdiag.cli.render.html.drawing import Spec
+from flowdiag.cli.render.html.figures import WIDE, Easel, Figure, Key
+
+HOW: Final = (
+    "Data flows along the arrows, from the sources on. A box is a task of the job with its parallelism; below its name stand "
+    "how busy its busiest subtask is and how long one of them waits at most for those behind it (back pressure). The bar at "
+    "the foot of a box is the fullest input queue of its subtasks. Back pressure runs against the arrows: look for the last "
+    "box that makes others wait without waiting itself. It is the root, with a thick frame, and its queue is full."
+)
+
+_MOST: Final = 40  # boxes
+_ACROSS: Final = 5  # layers that stand side by side
+_HEAD: Final = 24  # pixels of a box: its name, a line, its foot
+_LINE: Final = 17
+_FOOT: Final = 14
+_GAP: Final = 34
+_LINES: Final = 3  # below the name
+_CHARACTER: Final = 6.6  # pixels
+_ROLES: Final = {
+    "root": ("root", "root of the back pressure"),
+    "back-pressured": ("waits", "waits for those behind it"),
+    "fed-by-root": ("fed", "gets what the root lets through"),
+    "ok": ("calm", "neither waits nor makes others wait"),
+    "unknown": ("dark", "not measured"),
+}
+
+
+def graph(vertices: Sequence[QueueVertex], easel: Easel) -> Figure | None:
+    """The graph of one job; None where its edges are not known, or it is one box."""
+    shown = _shown(vertices)
+    names = {vertex.name for vertex in shown}
+    edges = [(e.upstream, v.name) for v in shown for e in v.inputs if e.upstream in names]
+    if not edges:
+        return None
+    layers = _layers([vertex.name for vertex in shown], edges)
+    used = dict.fromkeys(map(_look, shown))
+    legend = [Key(colour=f"box-{colour}", means=means) for colour, means in used]
+    if any(_fullest(vertex) for vertex in shown):
+        legend.append(Key(colour="queue", means="input queue, as far as it is full"))
+    left = len(vertices) - len(shown)
+    note = f"{left} tasks without trouble are left out" if left else ""
+    roots = [f"{v.name}: root of the back pressure" for v in shown if v.role == "root"]
+    told = f"Job graph of {len(vertices)} tasks. " + "; ".join(roots)
+
+    def spec(width: int) -> Spec:
+        return _spec(shown, edges, layers, width)
+
+    return easel.figure(
+        "Job graph", told, spec, how=HOW, legend=legend, note=note, whole=len(layers) <= _ACROSS
+    )
+
+
+def _look(vertex: QueueVertex) -> tuple[str, str]:
+    """The colour of a box, and what it means."""
+    if vertex.role == "ok" and vertex.busy is None and vertex.back_pressured is None:
+        return _ROLES["unknown"]
+    return _ROLES.get(vertex.role, _ROLES["unknown"])
+
+
+def _shown(vertices: Sequence[QueueVertex]) -> list[QueueVertex]:
+    if len(vertices) <= _MOST:
+        return list(vertices)
+    order = list(_ROLES)
+    ranked = sorted(
+        range(len(vertices)),
+        key=lambda n: order.index(vertices[n].role) if vertices[n].role in order else len(order),
+    )
+    return [vertices[n] for n in sorted(ranked[:_MOST])]
+
+
+def _layers(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[list[str]]:
+    """Tasks by the longest way to them; those beside each other near to what feeds them.
+
+    A loop is cut where the names, which are in the order of the graph, go back.
+
+    >>> _layers(["a", "b", "c"], [("a", "c"), ("a", "b"), ("b", "c"), ("c", "a")])
+    [['a'], ['b'], ['c']]
+    """
+    place = {name: number for number, name in enumerate(names)}
+    before = defaultdict(list)
+    for up, down in edges:
+        if place[up] < place[down]:
+            before[down].append(up)
+    depth: dict[str, int] = {}
+    for name in names:
+        depth[name] = max((depth[up] + 1 for up in before[name]), default=0)
+    layers: list[list[str]] = [[] for _ in range(max(depth.values()) + 1)]
+    for name in names:
+        layers[depth[name]].append(name)
+    for above, layer in pairwise(layers):
+        at = {name: number for number, name in enumerate(above)}
+
+        def middle(name: str, at: Mapping[str, int] = at) -> float:
+            known = [at[up] for up in before[name] if up in at]
+            return sum(known) / len(known) if known else math.inf
+
+        layer.sort(key=lambda name: (middle(name), place[name]))
+    return layers
+
+
+def _spec(
+    vertices: Sequence[QueueVertex],
+    edges: Sequence[tuple[str, str]],
+    layers: Sequence[Sequence[str]],
+    width: int,
+) -> Spec:
+    across = width == WIDE and len(layers) <= _ACROSS
+    most = max(map(len, layers))
+    width -= 8
+    gap = _GAP if across else 10
+    if across:
+        box = min(190.0, (width - gap * (len(layers) - 1)) / len(layers))
+    else:
+        box = min(260.0, (width - gap * (most - 1)) / most)
+    told = {vertex.name: _lines(_facts(vertex), _room(box)) for vertex in vertices}
+    tall = _HEAD + _LINE * max(map(len, told.values())) + _FOOT
+    height = most * (tall + 14) if across else len(layers) * (tall + _GAP) - _GAP + 4
+    corner: dict[str, tuple[float, float]] = {}
+    for depth, layer in enumerate(layers):
+        for number, name in enumerate(layer):
+            if across:
+                x = depth * (box + gap)
+                y = (number + 0.5) * height / len(layer) - tall / 2
+            else:
+                x = (number + 0.5) * width / len(layer) - box / 2
+                y = depth * (tall + _GAP)
+            corner[name] = x, y
+    boxes = [
+        _box(vertex, told[vertex.name], corner[vertex.name], (box, tall)) for vertex in vertices
+    ]
+    lines = list(_arrows(edges, corner, (box, tall), across=across))
+    return _layered(boxes, lines, width, height)
+
+
+def _room(box: float) -> int:
+    """Characters that fit into a line of a box."""
+    return max(4, int((box - 14) / _CHARACTER))
+
+
+def _facts(vertex: QueueVertex) -> list[str]:
+    full = _fullest(vertex)
+    facts = [f"busy {say.share(vertex.busy, whole=True)}"] if vertex.busy is not None else []
+    if vertex.back_pressured is not None:
+        facts.append(f"waits {say.share(vertex.back_pressured, whole=True)}")
+    if full is not None:
+        facts.append(f"queue {say.share(min(full, 1.0), whole=True)}")
+    guilty = sorted(one.subtask_index for one in vertex.subtasks if one.culprit)
+    if guilty:
+        those = say.subtask(guilty[0], vertex.parallelism)
+        facts.append(f"culprit {those}" + (f" +{len(guilty) - 1}" if len(guilty) > 1 else ""))
+    return facts or ["not measured"]
+
+
+def _box(
+    vertex: QueueVertex,
+    lines: Sequence[str],
+    corner: tuple[float, float],
+    size: tuple[float, float],
+) -> dict[str, Any]:
+    (x, y), (box, tall) = corner, size
+    name = printable(vertex.name)
+    parallelism = f" ×{vertex.parallelism}"
+    return {
+        "x": x,
+        "y": y,
+        "x2": x + box,
+        "y2": y + tall,
+        "left": x + 7,
+        "name": say.abbreviate(name, max(7, _room(box) - len(parallelism) - 1)) + parallelism,
+        **{f"line{n}": line for n, line in enumerate(lines)},
+        **{f"y_{n}": y + _LINE * (n + 1) for n in range(_LINES + 1)},
+        "queue_x": x + 1 + (box - 2) * min(_fullest(vertex) or 0.0, 1.0),
+        "queue_y": y + tall - 6,
+        "role": _look(vertex)[0],
+        "told": f"{name}, parallelism {vertex.parallelism}: {', '.join(_facts(vertex))}",
+    }
+
+
+def _lines(facts: Sequence[str], room: int) -> list[str]:
+    """Facts side by side as far as they fit, in `_LINES` lines at most.
+
+    >>> _lines(["busy 93 %", "waits 11 %", "queue 71 %"], 22)
+    ['busy 93 % · waits 11 %', 'queue 71 %']
+    """
+    lines = [""]
+    for fact in facts:
+        longer = f"{lines[-1]} · {fact}" if lines[-1] else fact
+        if len(longer) <= room or not lines[-1] or len(lines) == _LINES:
+            lines[-1] = longer
+        else:
+            lines.append(fact)
+    return [say.shorten(line, room) for line in lines]
+
+
+def _fullest(vertex: QueueVertex) -> float | None:
+    shares = [
+        one.queue_length / one.capacity
+        for one in vertex.subtasks
+        if one.queue_length is not None and one.capacity
+    ]
+    return max(shares, default=None)
+
+
+def _arrows(
+    edges: Sequence[tuple[str, str]],
+    corner: Mapping[str, tuple[float, float]],
+    size: tuple[float, float],
+    *,
+    across: bool,
+) -> Iterator[dict[str, Any]]:
+    box, tall = size
+    for up, down in edges:
+        (x, y), (x2, y2) = corner[up], corner[down]
+        if across:
+            begin, end = (x + box, y + tall / 2), (x2 - 3, y2 + tall / 2)
+        else:
+            begin, end = (x + box / 2, y + tall), (x2 + box / 2, y2 - 3)
+        # Vega turns its triangle, which points upwards, clockwise.
+        angle = math.degrees(math.atan2(end[0] - begin[0], -(end[1] - begin[1])))
+        yield {"x": begin[0], "y": begin[1], "x2": end[0], "y2": end[1], "angle": round(angle)}
+
+
+def _layered(
+    boxes: Sequence[dict[str, Any]], lines: Sequence[dict[str, Any]], width: float, height: float
+) -> Spec:
+    def at(field: str, size: float) -> Spec:
+        scale = {"domain": [0, size], "nice": False, "zero": False}
+        return {"field": field, "type": "quantitative", "axis": None, "scale": scale}
+
+    x, y = at("x", width), {**at("y", height)}
+    y["scale"] = {**y["scale"], "reverse": True}
+    roles = list(dict.fromkeys(colour for colour, _ in _ROLES.values()))
+
+    def by_role(what: str) -> Spec:
+        return {
+            "field": "role",
+            "type": "nominal",
+            "legend": None,
+            "scale": {"domain": roles, "range": [f"var(--{what}-{role})" for role in roles]},
+        }
+
+    def text(field: str, line: str, **look: Any) -> Spec:
+        return {
+            "data": {"values": [box for box in boxes if field in box]},
+            "mark": {"type": "text", "align": "left", "aria": False, **look},
+            "encoding": {
+                "x": {**x, "field": "left"},
+                "y": {**y, "field": line},
+                "text": {"field": field},
+            },
+        }
+
+    return {
+        "width": width,
+        "height": height,
+        "resolve": {"scale": {"color": "independent", "fill": "independent"}},
+        "layer": [
+            *_arrow_marks(lines, x, y),
+            {
+                "data": {"values": list(boxes)},
+                "mark": {"type": "rect", "cornerRadius": 4},
+                "encoding": {
+                    "x": x,
+                    "y": y,
+                    **_ENDS,
+                    "fill": by_role("fill"),
+                    "stroke": by_role("rim"),
+                    "strokeWidth": {
+                        "condition": {"test": "datum.role === 'root'", "value": 3},
+                        "value": 1.2,
+                    },
+                    "description": {"field": "told"},
+                },
+            },
+            _queue_mark(boxes, x, y),
+            text("name", "y_0", fontWeight="bold"),
+            *(text(f"line{n}", f"y_{n + 1}") for n in range(_LINES)),
+        ],
+    }
+
+
+_ENDS: Final[Spec] = {"x2": {"field": "x2"}, "y2": {"field": "y2"}}
+
+
+def _queue_mark(boxes: Sequence[dict[str, Any]], x: Spec, y: Spec) -> Spec:
+    """The bar at the foot of each box that has something in its queue."""
+    return {
+        "data": {"values": [box for box in boxes if box["queue_x"] > box["x"] + 1]},
+        "mark": {"type": "rect", "fill": "var(--queue)", "aria": False},
+        "encoding": {
+            "x": x,
+            "x2": {"field": "queue_x"},
+            "y": {**y, "field": "queue_y"},
+            "y2": {"field": "y2"},
+        },
+    }
+
+
+def _arrow_marks(lines: Sequence[dict[str, Any]], x: Spec, y: Spec) -> list[Spec]:
+    """Lines, and a head at the end of each."""
+    head = {
+        "type": "point",
+        "shape": "triangle",
+        "filled": True,
+        "color": "var(--edge)",
+        "size": 60,
+        "opacity": 1,
+        "aria": False,
+    }
+    return [
+        {
+            "data": {"values": list(lines)},
+            "mark": {"type": "rule", "color": "var(--edge)", "strokeWidth": 1.5, "aria": False},
+            "encoding": {"x": x, "y": y, **_ENDS},
+        },
+        {
+            "data": {"values": list(lines)},
+            "mark": head,
+            "encoding": {
+                "x": {**x, "field": "x2"},
+                "y": {**y, "field": "y2"},
+                "angle": {"field": "angle", "type": "quantitative", "scale": None},
+            },
+        },
+    ]

@@ -1,0 +1,196 @@
+"""The pools of a process's memory, each where it lies within the process, as derived and as observed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from flowdiag.analyses import say
+from flowdiag.analyses.memory.wire import MemoryProcess
+from flowdiag.analyses.report.redact import printable
+from flowdiag.cli.pools import Pool, configured, pools_of, with_sums
+from flowdiag.cli.render.html.drawing import FIT, Spec
+from flowdiag.cli.render.html.figures import WIDE, Easel, Figure, Key, table
+from flowdiag.cli.render.html.scales import unit_of_sizes
+
+HOW: Final = (
+    "Each row is a pool of the process, with a dot for each pool of Flink's that it lies within; its bar stands where the pool lies within the "
+    "process, so that the parts of a pool add up below it. Derived is what Flink makes of the options, observed what the process "
+    "printed when it started. Where the two differ, an option did not reach the process or its environment overrides it. The "
+    "numbers below tell what was configured."
+)
+
+_ROWS: Final = 40
+_OPTION: Final = 24
+_LABEL: Final = 132  # pixels
+_AXIS: Final[Spec] = {
+    "title": None,
+    "labelColor": "var(--ink)",
+    "labelAlign": "left",
+    "labelPadding": _LABEL,
+    "ticks": False,
+    "labelLimit": _LABEL,
+    "labelOverlap": False,
+}
+
+
+def memory(group: Sequence[MemoryProcess], easel: Easel) -> Figure | None:
+    """The figure of processes of the same sizes; None where no size is known."""
+    process = group[0]
+    derived, observed = with_sums(process.derived), with_sums(process.observed)
+    shown = derived | observed
+    pools = [pool for pool in pools_of(process, shown) if pool.name in shown]
+    if not pools:
+        return None
+    size, unit = unit_of_sizes(shown[pool.name] for pool in pools)
+    same = bool(observed) and all(
+        derived.get(pool.name) == observed.get(pool.name) for pool in pools
+    )
+    options = {pool.name: configured(process, pool.name) for pool in pools}
+    rows = [] if same else list(_rows(pools, derived, "derived", size, options))
+    rows += _rows(pools, observed, "observed", size, options if same else {})
+    kinds = [kind for kind in ("derived", "observed") if any(row["of"] == kind for row in rows)]
+    means = {"derived": "derived from the options", "observed": "observed"}
+    means |= {"observed": "derived from the options, and observed as well"} if same else {}
+    legend = [Key(colour=kind, means=means[kind]) for kind in kinds]
+    numbers = table(
+        ("pool", "configured", ">derived", ">observed"),
+        (
+            (
+                "  " * pool.depth + pool.label,
+                options[pool.name] or "-",
+                say.size(derived[pool.name]) if pool.name in derived else "-",
+                say.size(observed[pool.name]) if pool.name in observed else "-",
+            )
+            for pool in pools
+        ),
+        _ROWS,
+    )
+    title = title_of(group)
+    order = [_label(pool) for pool in pools]
+
+    def spec(width: int) -> Spec:
+        return _spec(rows, order, kinds, unit, width)
+
+    whole = say.size(shown[pools[0].name])
+    label = f"{title}: {whole} in {len(pools)} pools"
+    return easel.figure(title, label, spec, how=HOW, legend=legend, numbers=numbers)
+
+
+def title_of(group: Sequence[MemoryProcess]) -> str:
+    """Which processes they are."""
+    process = group[0]
+    what = {"jobmanager": "JobManager", "taskmanager": "TaskManager"}.get(process.role, "process")
+    facts = [
+        f"Memory of {say.plural(len(group), what)}" if len(group) > 1 else f"Memory of a {what}"
+    ]
+    if len(group) == 1 and (process.taskmanager or process.host):
+        facts.append(process.taskmanager or process.host or "")
+    facts.append(f"Flink {process.version}" if process.version else "newest Flink")
+    if process.container:
+        facts.append("in a container")
+    return printable(" · ".join(facts))
+
+
+def _label(pool: Pool) -> str:
+    """A name that no other pool has: framework and task are two each."""
+    part = pool.label in ("framework", "task")
+    off = "" if not part else " off-heap" if "off-heap" in pool.name else " heap"
+    # Vega cuts blanks off.
+    dots = "·" * max(0, pool.depth - 1)
+    return f"{dots} {pool.label}{off}".strip()
+
+
+def _rows(
+    pools: Sequence[Pool],
+    sizes: Mapping[str, int],
+    of: str,
+    size: int,
+    options: Mapping[str, str],
+) -> list[dict[str, Any]]:
+    """A bar for each pool, behind those beside it."""
+    start: dict[int, int] = {0: 0}
+    rows = []
+    for pool in pools:
+        begin = start.get(pool.depth, 0)
+        length = sizes.get(pool.name)
+        if length is None:
+            continue
+        start[pool.depth] = begin + length
+        for deeper in range(pool.depth + 1, 5):
+            start[deeper] = begin
+        rows.append(
+            {
+                "pool": _label(pool),
+                "of": of,
+                "x": begin / size,
+                "x2": (begin + length) / size,
+                "text": say.size(length),
+                "whole": _said(length, options.get(pool.name)),
+                "told": f"{pool.label}, {of}: {say.size(length)}",
+            }
+        )
+    return rows
+
+
+def _said(length: int, option: str | None) -> str:
+    set_to = printable(say.shorten(option, _OPTION)) if option else ""
+    return f"{say.size(length)}, set: {set_to}" if set_to else say.size(length)
+
+
+def _spec(
+    rows: Sequence[dict[str, Any]],
+    order: Sequence[str],
+    kinds: Sequence[str],
+    unit: str,
+    width: int,
+) -> Spec:
+    longest = max(row["x2"] for row in rows)
+    y = {"field": "pool", "type": "nominal", "sort": list(order), "axis": _AXIS}
+    within = {
+        "field": "of",
+        "type": "nominal",
+        "scale": {"domain": list(kinds), "paddingInner": 0.1},
+    }
+    # Room for the size behind the longest bar.
+    room = 1.3 if width == WIDE else 1.4
+    x = {
+        "field": "x",
+        "type": "quantitative",
+        "scale": {"domain": [0, longest * room], "nice": False},
+        "axis": {"title": unit, "tickCount": 5},
+    }
+    colour = {
+        "field": "of",
+        "type": "nominal",
+        "legend": None,
+        "scale": {"domain": list(kinds), "range": [f"var(--{kind})" for kind in kinds]},
+    }
+    return {
+        **FIT,
+        "width": width,
+        "height": 40 + len(order) * (15 * len(kinds) + 5),
+        "data": {"values": list(rows)},
+        "layer": [
+            {
+                "mark": {"type": "bar", "minBandSize": 2},
+                "encoding": {
+                    "y": y,
+                    "yOffset": within,
+                    "x": x,
+                    "x2": {"field": "x2"},
+                    "color": colour,
+                    "description": {"field": "told"},
+                },
+            },
+            {
+                "mark": {"type": "text", "align": "left", "dx": 4, "fontSize": 11, "aria": False},
+                "encoding": {
+                    "y": y,
+                    "yOffset": within,
+                    "x": {**x, "field": "x2"},
+                    "text": {"field": "whole" if width == WIDE else "text"},
+                },
+            },
+        ],
+    }

@@ -1,0 +1,293 @@
+"""What batches or triggers took, waited and brought, over time, against the interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+from flowdiag.analyses import say
+from flowdiag.analyses.report.wire import RateApplication, RateQuery, iso
+from flowdiag.cli import words
+from flowdiag.cli.render.html.drawing import FIT, Spec
+from flowdiag.cli.render.html.figures import WIDE, Easel, Figure, Key, worst_of
+from flowdiag.cli.render.html.scales import time_axis, unit_of_lengths, wall_ms
+
+HOW_TIMES: Final = (
+    "Each bar is a batch or a trigger, as high as it took long. The dashed line is the interval: what stands above it for "
+    "long cannot be kept up with. The line of dots is how long a batch waited before it was processed: while it climbs, work "
+    "piles up; where it is flat and low, all is well, even if some bars are high."
+)
+HOW_RATES: Final = (
+    "Records over time: what came in with each batch or trigger, per second. The line is the rate limit that Spark published, "
+    "or the backlog where the source tells one. A limit far below what came in before means back pressure throttles the "
+    "source; a limit that lies flat on the floor is held by a setting."
+)
+
+_POINTS: Final = 160
+_HEIGHT: Final = 170
+
+
+Window = tuple[float, float]
+"""From when to when, as `wall_ms` tells it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """One batch or trigger."""
+
+    at: str | None
+    took_ms: float | None
+    waited_ms: float | None
+    records: float | None
+    told: str
+    failed: bool = False
+
+
+def of_batches(app: RateApplication, clock: words.Clock, easel: Easel) -> Iterator[Figure]:
+    """The figures of an application's batches."""
+    points = [
+        _Point(
+            at=iso(batch.batch_time_ms * 1000),
+            took_ms=batch.processing_delay_ms,
+            waited_ms=_wait(
+                batch.processing_start_ms, batch.batch_time_ms, batch.scheduling_delay_ms
+            ),
+            records=batch.records,
+            told="batch",
+            failed=batch.failed_outputs > 0,
+        )
+        for batch in app.batches
+    ]
+    missing = app.total.batches - len(app.batches)
+    span = _span(points, clock)
+    yield from _times(
+        "Batches: processing time, waiting, and the interval",
+        points,
+        app.batch_interval_ms,
+        clock,
+        easel,
+        span,
+        missing,
+    )
+    limits = [
+        {"x": wall_ms(iso(step.time_ms * 1000), clock), "y": step.new_rate, "of": f"{stream}"}
+        for stream, steps in groupby(
+            sorted(app.pid, key=lambda s: s.stream_id), lambda s: s.stream_id
+        )
+        for step in steps
+        if step.new_rate is not None
+    ]
+    seconds = (app.batch_interval_ms or 0) / 1000
+    title = "Records per second" + (", and the rate limit that was published" if limits else "")
+    yield from _rates(title, points, seconds, limits, clock, easel, span)
+
+
+def of_triggers(query: RateQuery, clock: words.Clock, easel: Easel) -> Iterator[Figure]:
+    """The figures of a query's triggers."""
+    points = [
+        _Point(
+            at=trigger.started_at,
+            took_ms=trigger.duration_ms,
+            waited_ms=None,
+            records=trigger.backlog,
+            told="trigger",
+        )
+        for trigger in query.triggers
+    ]
+    interval = None if query.real_time else query.trigger_interval_ms
+    title = "Triggers: execution time" + (", and the interval" if interval else "")
+    span = _span(points, clock)
+    yield from _times(title, points, interval, clock, easel, span)
+    if any(point.records for point in points):
+        backlog = [
+            {"x": wall_ms(point.at, clock), "y": point.records, "of": "backlog"}
+            for point in points
+            if point.records is not None
+        ]
+        yield from _rates(
+            "Backlog: rows that wait in the source", [], 0, backlog, clock, easel, span
+        )
+
+
+def _span(points: Sequence[_Point], clock: words.Clock) -> Window | None:
+    """From the first to the last of them, finished or not."""
+    times = [time for point in points if (time := wall_ms(point.at, clock)) is not None]
+    return (min(times), max(times)) if times and min(times) < max(times) else None
+
+
+def _wait(start: int | None, batch_time: int, scheduling: int | None) -> float | None:
+    return float(max(0, start - batch_time)) if start is not None else scheduling
+
+
+def _times(
+    title: str,
+    points: Sequence[_Point],
+    interval_ms: int | None,
+    clock: words.Clock,
+    easel: Easel,
+    span: Window | None,
+    missing: int = 0,
+) -> Iterator[Figure]:
+    known = [point for point in points if point.at and point.took_ms is not None]
+    if len(known) < 2:
+        return
+    shown, each = worst_of(known, _POINTS, lambda p: p.took_ms or 0)
+    size, unit = unit_of_lengths(
+        [*(point.took_ms for point in shown), *(point.waited_ms for point in shown), interval_ms]
+    )
+    rows = [_row(point, size, clock) for point in shown]
+    over = sum((p.took_ms or 0) > interval_ms for p in known) if interval_ms else 0
+    waits = any(row["wait"] is not None for row in rows)
+    legend = [Key(colour="blue", means="took")]
+    legend += [Key(colour="bad", means="failed")] if any(p.failed for p in shown) else []
+    legend += [Key(colour="dots", means="waited before it")] if waits else []
+    if interval_ms:
+        legend.append(Key(colour="dash", means=f"interval, {say.duration(interval_ms)}"))
+    notes = [f"a bar is the worst of {each}"] if each > 1 else []
+    notes += [f"{missing} more are not in the report"] if missing > 0 else []
+    longest = say.duration(max(point.took_ms or 0 for point in known))
+    label = f"{title}. {len(known)} shown, the longest took {longest}"
+    label += f", {over} took longer than the interval" if interval_ms else ""
+
+    def spec(width: int) -> Spec:
+        limit = None if interval_ms is None else interval_ms / size
+        return _times_spec(
+            rows, limit, unit, time_axis("x", clock, width, span), width, waits=waits
+        )
+
+    figure = easel.figure(title, label, spec, how=HOW_TIMES, legend=legend, note="; ".join(notes))
+    if figure:
+        yield figure
+
+
+def _row(point: _Point, size: int, clock: words.Clock) -> dict[str, Any]:
+    waited = "" if point.waited_ms is None else f", waited {say.duration(point.waited_ms)}"
+    records = "" if point.records is None else f", {say.thousands(point.records)} records"
+    took = say.duration(point.took_ms)
+    return {
+        "x": wall_ms(point.at, clock),
+        "y": (point.took_ms or 0) / size,
+        "wait": None if point.waited_ms is None else point.waited_ms / size,
+        "state": "failed" if point.failed else "done",
+        "told": f"{point.told} of {clock.show(point.at)}: took {took}{waited}{records}",
+    }
+
+
+def _times_spec(
+    rows: Sequence[dict[str, Any]],
+    limit: float | None,
+    unit: str,
+    x: Spec,
+    width: int,
+    *,
+    waits: bool,
+) -> Spec:
+    y = {"field": "y", "type": "quantitative", "axis": {"title": unit}}
+    thick = max(1.2, min(14.0, 0.6 * width / len(rows)))
+    colour = {
+        "field": "state",
+        "type": "nominal",
+        "legend": None,
+        "scale": {"domain": ["done", "failed"], "range": ["var(--blue)", "var(--bad)"]},
+    }
+    dots = {
+        "transform": [{"filter": "isValid(datum.wait)"}],
+        "mark": {
+            "type": "line",
+            "color": "var(--violet)",
+            "strokeWidth": 1.5,
+            "aria": False,
+            "point": {"fill": "var(--violet)", "size": 14, "aria": False},
+        },
+        "encoding": {"x": x, "y": {**y, "field": "wait"}},
+    }
+    line = {
+        "mark": {
+            "type": "rule",
+            "color": "var(--ink)",
+            "strokeDash": [6, 4],
+            "strokeWidth": 1.5,
+            "aria": False,
+        },
+        "encoding": {"y": {"datum": limit}},
+    }
+    return {
+        **FIT,
+        "width": width,
+        "height": _HEIGHT if width == WIDE else _HEIGHT - 20,
+        "data": {"values": list(rows)},
+        "layer": [
+            {
+                "mark": {"type": "bar", "width": thick},
+                "encoding": {"x": x, "y": y, "color": colour, "description": {"field": "told"}},
+            },
+            *([dots] if waits else []),
+            *([line] if limit is not None else []),
+        ],
+    }
+
+
+def _rates(
+    title: str,
+    points: Sequence[_Point],
+    seconds: float,
+    limits: Sequence[dict[str, Any]],
+    clock: words.Clock,
+    easel: Easel,
+    span: Window | None,
+) -> Iterator[Figure]:
+    known = [p for p in points if p.at and p.records is not None] if seconds else []
+    if len(known) < 2 and len(limits) < 2:
+        return
+    shown, each = worst_of(known, _POINTS, lambda p: p.records or 0)
+    rows = [{"x": wall_ms(point.at, clock), "y": (point.records or 0) / seconds} for point in shown]
+    lines, per = worst_of(limits, _POINTS, lambda row: float(row["y"] or 0))
+    limited = (
+        "backlog" if lines and lines[0]["of"] == "backlog" else "rate limit that was published"
+    )
+    legend = [Key(colour="area", means="records that came in, per second")] if rows else []
+    legend += [Key(colour="dots", means=limited)] if lines else []
+    notes = [f"a point is the highest of {max(each, per)}"] if max(each, per) > 1 else []
+    highest = max([row["y"] for row in rows] + [row["y"] for row in lines])
+    label = f"{title}. The highest value is {say.number(round(highest, 1))}"
+
+    def spec(width: int) -> Spec:
+        return _rates_spec(rows, lines, time_axis("x", clock, width, span), width)
+
+    figure = easel.figure(title, label, spec, how=HOW_RATES, legend=legend, note="; ".join(notes))
+    if figure:
+        yield figure
+
+
+def _rates_spec(
+    rows: Sequence[dict[str, Any]],
+    lines: Sequence[dict[str, Any]],
+    x: Spec,
+    width: int,
+) -> Spec:
+    axis = {"title": "records/s" if rows else "rows", "format": "~s", "tickCount": 4}
+    y = {"field": "y", "type": "quantitative", "axis": axis}
+    return {
+        **FIT,
+        "width": width,
+        "height": _HEIGHT - 40,
+        "layer": [
+            {
+                "data": {"values": list(rows)},
+                "mark": {
+                    "type": "area",
+                    "color": "var(--area)",
+                    "line": {"color": "var(--blue)", "strokeWidth": 1, "aria": False},
+                    "aria": False,
+                },
+                "encoding": {"x": x, "y": y},
+            },
+            {
+                "data": {"values": list(lines)},
+                "mark": {"type": "line", "color": "var(--violet)", "strokeWidth": 2, "aria": False},
+                "encoding": {"x": x, "y": y, "detail": {"field": "of"}},
+            },
+        ],
+    }

@@ -1,0 +1,167 @@
+"""The steps of a start as a waterfall: when each began, and how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from flowdiag.analyses import say
+from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.startup.wire import StartStep
+from flowdiag.cli.render.html.drawing import FIT, Spec
+from flowdiag.cli.render.html.figures import WIDE, Easel, Figure, Key, distinct, table
+from flowdiag.cli.render.html.scales import unit_of_lengths
+
+HOW: Final = (
+    "Each row is a step of the start, its bar as long as the step, from when it began. Steps that follow each other form stairs; "
+    "what overlaps ran at the same time. The longest bar is where the time went. A step that never ended is drawn to where the "
+    "input ends, with a plus behind its length: that is what the job still waits for."
+)
+
+_ROWS: Final = 40
+_NAME: Final = 60
+
+
+def waterfall(
+    steps: Sequence[StartStep], slowest: str | None, title: str, easel: Easel
+) -> Figure | None:
+    """The figure of one start; None where no step has a time.
+
+    Args:
+        steps: in their order.
+        slowest: the name of the one that took longest.
+        title: of the figure.
+        easel: of the page.
+    """
+    dated = [(step, begin) for step in steps if (begin := _ms(step.started_at)) is not None]
+    if not dated:
+        return None
+    first = min(begin for _, begin in dated)
+    size, unit = unit_of_lengths(begin - first + (step.duration_ms or 0) for step, begin in dated)
+    names = distinct((step.step for step, _ in dated), _NAME)
+    rows = [_row(step, begin - first, names[step.step], slowest, size) for step, begin in dated]
+    looks = {
+        "held": ("bad", "never ended"),
+        "slowest": ("warn", "slowest on the way to RUNNING"),
+        "step": ("blue", "step"),
+    }
+    legend = [
+        Key(colour=colour, means=means)
+        for look, (colour, means) in looks.items()
+        if any(row["look"] == look for row in rows)
+    ]
+    numbers = table(
+        ("step", ">took", ">tasks", ">median", ">p95", "waited for last"),
+        (
+            (
+                step.step,
+                _lasted(step),
+                "-" if step.tasks is None else str(step.tasks),
+                "-" if step.p50_ms is None else say.duration(step.p50_ms),
+                "-" if step.p95_ms is None else say.duration(step.p95_ms),
+                _who(step),
+            )
+            for step in steps
+        ),
+        _ROWS,
+    )
+
+    def spec(width: int) -> Spec:
+        return _spec(rows, list(names.values()), unit, width)
+
+    longest = max(dated, key=lambda pair: pair[0].duration_ms or 0)[0]
+    label = f"{title}: {len(dated)} steps, the longest is {longest.step} with {_lasted(longest)}"
+    return easel.figure(title, label, spec, how=HOW, legend=legend, numbers=numbers)
+
+
+def _ms(instant: str | None) -> float | None:
+    try:
+        return None if instant is None else datetime.fromisoformat(instant).timestamp() * 1000
+    except (ValueError, OverflowError):
+        return None
+
+
+def _lasted(step: StartStep) -> str:
+    lasted = "?" if step.duration_ms is None else say.duration(step.duration_ms)
+    return f"{lasted}{'+' if step.ended_at is None else ''}"
+
+
+def _who(step: StartStep) -> str:
+    if step.subject is None:
+        return ""
+    one = step.subject
+    name = one.task or ""
+    if name and one.subtask_index is not None:
+        name = f"{name} ({one.subtask_index + 1})"
+    return " on ".join(filter(None, [name, one.taskmanager]))
+
+
+def _row(
+    step: StartStep, after: float, name: str, slowest: str | None, size: int
+) -> dict[str, Any]:
+    look = "held" if step.ended_at is None else "slowest" if step.step == slowest else "step"
+    who = _who(step)
+    last = f", last: {who}" if who else ""
+    return {
+        "step": name,
+        "x": after / size,
+        "x2": (after + (step.duration_ms or 0)) / size,
+        "look": look,
+        "text": _lasted(step),
+        "told": printable(f"{step.step}: {_lasted(step)}{last}"),
+    }
+
+
+def _spec(rows: Sequence[dict[str, Any]], order: Sequence[str], unit: str, width: int) -> Spec:
+    longest = max(row["x2"] for row in rows) or 1
+    room = 1.12 if width == WIDE else 1.35
+    y = {
+        "field": "step",
+        "type": "nominal",
+        "sort": list(order),
+        "axis": {
+            "title": None,
+            "labelColor": "var(--ink)",
+            "ticks": False,
+            "labelLimit": 150,
+            "labelOverlap": False,
+        },
+    }
+    x = {
+        "field": "x",
+        "type": "quantitative",
+        "scale": {"domain": [0, longest * room], "nice": False},
+        "axis": {"title": f"{unit} since the first step", "tickCount": 5},
+    }
+    colour = {
+        "field": "look",
+        "type": "nominal",
+        "legend": None,
+        "scale": {
+            "domain": ["step", "slowest", "held"],
+            "range": ["var(--blue)", "var(--warn)", "var(--bad)"],
+        },
+    }
+    return {
+        **FIT,
+        "width": width,
+        "height": 40 + 24 * len(order),
+        "data": {"values": list(rows)},
+        "layer": [
+            {
+                "mark": {"type": "bar", "height": 14},
+                "encoding": {
+                    "y": y,
+                    "x": x,
+                    "x2": {"field": "x2"},
+                    "color": colour,
+                    "description": {"field": "told"},
+                },
+            },
+            {
+                "mark": {"type": "text", "align": "left", "dx": 4, "aria": False},
+                "encoding": {"y": y, "x": {**x, "field": "x2"}, "text": {"field": "text"}},
+            },
+        ],
+    }

@@ -1,0 +1,116 @@
+"""How each job got to RUNNING, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from flowdiag.analyses import say
+from flowdiag.analyses.startup.wire import StartAttempt, StartWorker
+from flowdiag.cli import words
+from flowdiag.cli.render.html.charts.startup import waterfall
+from flowdiag.cli.render.html.context import Context, Part, Section, figures, triage
+from flowdiag.cli.render.html.figures import Table, table
+from flowdiag.cli.views.overview import Patient, judgements
+
+_STARTS: Final = 3
+_CAUSE: Final = 160
+_WORKERS: Final = 12
+_TITLE: Final = "From submission to RUNNING"
+
+
+def section(context: Context) -> Section | None:
+    """The cluster and the jobs; None where no start was seen."""
+    data = context.report.data
+    jobs: dict[str, list[StartAttempt]] = {}
+    for attempt in data.attempts or ():
+        jobs.setdefault(attempt.job_id, []).append(attempt)
+    if not jobs and not data.cluster:
+        return None
+    judged = judgements(context.report)
+
+    def patient(attempts: list[StartAttempt]) -> Patient:
+        verdict, cause = judged.get(attempts[0].job_id, ("healthy", None))
+        return Patient(attempts[0].job_name or attempts[0].job_id, verdict, cause, "")
+
+    overview, shown = triage(list(jobs.values()), patient, context.page)
+    parts = [_job(attempts, context) for attempts in shown]
+    # Before any job there is only the cluster; behind them it is of interest where it hangs.
+    cluster = _cluster(context, alone=not jobs)
+    workers = [one for one in data.workers or () if one.registered_at is None]
+    tables = [("TaskManagers that never registered", _workers(workers, context))] if workers else []
+    return Section(
+        name="startup",
+        title="Start-up",
+        count=say.plural(len(data.attempts or ()), "start") if jobs else "",
+        shown={"overview": overview, "parts": [*cluster, *parts], "tables": tables},
+    )
+
+
+def _cluster(context: Context, *, alone: bool) -> list[Part]:
+    steps = context.report.data.cluster or []
+    if not steps or not (alone or any(step.ended_at is None for step in steps)):
+        return []
+    figure = waterfall(steps, None, "The cluster, before any job", context.easel)
+    return [Part(title="Cluster", figures=figures(figure))]
+
+
+def _job(attempts: Sequence[StartAttempt], context: Context) -> Part:
+    first = attempts[0]
+    restarts = sum(attempt.kind == "restart" for attempt in attempts)
+    counted = say.plural(len(attempts), "start")
+    counted += f", {say.plural(restarts, 'restart')}" if restarts else ""
+    shown = list(attempts) if len(attempts) <= _STARTS else [first, *attempts[1 - _STARTS :]]
+    lines = [counted, *(_said(attempt) for attempt in shown)]
+    hidden = len(attempts) - len(shown)
+    lines += [f"{hidden} starts between them are left out"] if hidden else []
+    drawn = [
+        waterfall(
+            attempt.steps,
+            attempt.slowest,
+            f"{_TITLE}, start {attempt.number + 1}" if len(attempts) > 1 else _TITLE,
+            context.easel,
+        )
+        for attempt in _telling(attempts)
+    ]
+    return Part(title=first.job_name or first.job_id, lines=lines, figures=figures(*drawn))
+
+
+def _telling(attempts: Sequence[StartAttempt]) -> list[StartAttempt]:
+    """The first start, and of the last ones the latest that got farthest: those between are alike."""
+    if len(attempts) <= 2:
+        return list(attempts)
+    latest = max(attempts[1 - _STARTS :], key=lambda one: (len(one.steps), one.number))
+    return [attempts[0], latest]
+
+
+def _said(attempt: StartAttempt) -> str:
+    said = f"{attempt.number + 1}. {attempt.kind}: "
+    if attempt.running_after_ms is not None:
+        said += f"RUNNING after {say.duration(attempt.running_after_ms)}"
+    else:
+        said += f"held in {attempt.held or 'an unknown step'}"
+    if attempt.required_slots and attempt.acquired_slots is not None:
+        said += f", {attempt.acquired_slots} of {attempt.required_slots} slots"
+    said += f", after {attempt.trigger}" if attempt.trigger else ""
+    if attempt.cause:
+        cause = words.brief(attempt.cause.split("\n", 1)[0])
+        said += f": {say.shorten(cause, _CAUSE)}"
+    return said
+
+
+def _workers(workers: Sequence[StartWorker], context: Context) -> Table:
+    show = context.clock.show
+    return table(
+        ("TaskManager", "requested", "ended", "why"),
+        (
+            (
+                say.place(one.taskmanager, one.host),
+                show(one.requested_at, date=False),
+                show(one.ended_at, date=False),
+                one.diagnostics or "-",
+            )
+            for one in workers
+        ),
+        _WORKERS,
+    )
