@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from flowdiag.parsers.messages import MOMENT_MAX
 from flowdiag.parsers.rows import Event, Row
 from flowdiag.parsers.spark.causes import python_error
 from flowdiag.parsers.spark.progress import progress_row
@@ -72,7 +73,8 @@ def finish(row: Row, following: Iterable[str]) -> list[Row]:
         if free is not None:
             fields["free"] = str(free)
     elif template == "pid-input" and str(fields.get("time", "")).isdecimal():
-        row["utc_us"] = int(fields["time"]) * 1000 if len(fields["time"]) < 16 else None
+        told_ms = int(fields["time"][:20])
+        row["utc_us"] = told_ms * 1000 if told_ms <= MOMENT_MAX else None
     return [row]
 
 

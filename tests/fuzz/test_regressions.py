@@ -142,3 +142,29 @@ def test_minimising_keeps_what_shows_the_fault() -> None:
         b"17\n99",
         b"1799\n",
     )
+
+
+# A configuration alone is judged without Spark.
+CONFIGURED = {"flink-conf.yaml": b"taskmanager.memory.process.size: 1728m\nflink.version: 1.20\n"}
+
+
+def test_a_command_is_run_and_every_format_rendered(tmp_path: Path) -> None:
+    from tests.fuzz import commands
+
+    what, more, kind = commands.fault(CONFIGURED, ["memory"], tmp_path, None)
+    assert what is None, more
+    assert kind in ("exit code 0", "exit code 1", "exit code 3")
+    assert commands.fault({}, ["memory", "--tz", "nowhere"], tmp_path, None)[2] == "exit code 2"
+
+
+def test_a_fault_of_a_command_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from flowdiag.cli.render import RENDERERS
+    from flowdiag.cli.settings import Format
+    from tests.fuzz import commands
+
+    def raising(report: object, page: object) -> str:
+        raise KeyError("planted")
+
+    monkeypatch.setitem(RENDERERS, Format.MARKDOWN, raising)
+    what, _, _ = commands.fault(CONFIGURED, ["memory"], tmp_path, None)
+    assert what is not None and what.startswith("not rendered as markdown")
