@@ -31,6 +31,7 @@ class OtherInputs:
     usages: tuple[Usage, ...] = ()
     kinds: Mapping[int, str] = field(default_factory=dict)
     version: str | None = None  # of Flink, as a FlinkDeployment says it
+    names: Mapping[int, str] = field(default_factory=dict)  # of all inputs, by index
 
     def applied(self, sources: Sequence[Source]) -> tuple[Source, ...]:
         """The sources, those that were read here marked as such."""
@@ -54,6 +55,7 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
     usages: list[Usage] = []
     kinds: dict[int, str] = {}
     said: str | None = None
+    sources = tuple(sources)
     for source in sources:
         if source.size > _MOST:
             continue
@@ -92,7 +94,12 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
                 usages.append(usage)
                 kinds[source.index] = "gc-log"
     return OtherInputs(
-        files=tuple(files), kills=tuple(kills), usages=tuple(usages), kinds=kinds, version=said
+        files=tuple(files),
+        kills=tuple(kills),
+        usages=tuple(usages),
+        kinds=kinds,
+        version=said,
+        names={source.index: source.name for source in sources} if usages else {},
     )
 
 

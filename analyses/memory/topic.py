@@ -70,6 +70,7 @@ class Memory(FlinkTopic):
             files=aside.files,
             kills=aside.kills,
             usages=aside.usages,
+            names=aside.names,
             given=options.memory.given,
             version=options.memory.version or aside.version,
             container=options.memory.container,

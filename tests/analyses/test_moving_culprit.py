@@ -259,3 +259,26 @@ def test_a_planned_rescale_is_well() -> None:
     job.completes(10, lasted_s=6)
     found = judge(outcomes_of(RULES, job.facts()))
     assert (found.verdict, found.culprits) == ("healthy", ())
+
+
+def test_two_that_are_sick_at_once_are_both_named() -> None:
+    job = Bench(interval_s=30, timeout_s=60)
+    job.completes(5)
+    failed = job.expires(6)
+    both = [("aggregate", 1), ("aggregate", 5)]
+    for checkpoint in failed:
+        job.acknowledgements(checkpoint, [*both, *job.everyone("Sink: deliver")])
+    job.loaded(
+        {
+            ("Source: orders", None): {"busy": None, "idle": 0.0, "back_pressured": 100.0},
+            ("enrich", None): {"busy": 5.0, "idle": 0.0, "back_pressured": 300.0},
+            ("aggregate", None): {"records_in": 50.0, "busy": 20.0},
+            **{who: {"records_in": 1500.0, "busy": 995.0, "idle": 5.0} for who in both},
+        },
+        input_queue=1.0,
+    )
+
+    (found,) = findings(job)
+
+    assert found.cause == "data-skew"
+    assert "(2/6)" in found.title and "(6/6)" in found.title

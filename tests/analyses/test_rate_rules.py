@@ -73,6 +73,14 @@ def test_a_little_overload_is_degraded_until_ten_intervals() -> None:
     assert w.verdict(app) == "degraded" and w.cause(app) == "overloaded"
 
 
+def test_an_overload_that_is_over_is_told_with_its_worst_delay() -> None:
+    offered = [50] * 20 + [600] * 12 + [50] * 120
+    app = w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), offered)
+    (finding,) = (x for o in w.outcomes(app) if o.code == "RT101" for x in o.findings)
+    assert (finding.state, finding.cause) == (State.RECOVERED, "overloaded")
+    assert "caught up" in finding.title
+
+
 def test_a_burst_that_was_worked_off_is_healthy() -> None:
     offered = [50] * 20 + [600] * 3 + [50] * 60
     assert w.codes(w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), offered)) == []

@@ -11,6 +11,7 @@ from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.assemble.buffers import buffers_of
+from flowdiag.analyses.memory.assemble.collectors import with_usages
 from flowdiag.analyses.memory.assemble.configured import described, with_options
 from flowdiag.analyses.memory.assemble.logged import logged
 from flowdiag.analyses.memory.assemble.managers import with_limits, with_rest, with_specs
@@ -26,6 +27,7 @@ def assemble_memory(
     files: Sequence[ConfigFile] = (),
     kills: Sequence[Kill] = (),
     usages: Sequence[Usage] = (),
+    names: Mapping[int, str] | None = None,
     given: Mapping[str, str] | None = None,
     version: str | None = None,
     container: bool | None = None,
@@ -38,6 +40,7 @@ def assemble_memory(
         files: configuration files.
         kills: what `kubectl` says.
         usages: of the JVM's own logs.
+        names: of the inputs, by index: they tell whose such a log is.
         given: options of the command line; they override those of files.
         version: of Flink, as the user says.
         container: whether the processes run in containers, as the user says.
@@ -57,7 +60,7 @@ def assemble_memory(
         processes += described(
             of_files | wanted, refs, files, version or seen, container, {p.role for p in processes}
         )
-    processes = _with_usages([_with_usage(p, rows) for p in processes], usages)
+    processes = with_usages([_with_usage(p, rows) for p in processes], usages, names or {})
     jobs = common.jobs
     return MemoryFacts(
         processes=tuple(sorted(processes, key=_order)),
@@ -104,17 +107,6 @@ def _operator_kills(rows: Iterable[Row]) -> Iterator[Kill]:
             text=said[:300],
             ref=Ref(row["source"], row["offset"]),
         )
-
-
-def _with_usages(processes: list[MemoryProcess], usages: Sequence[Usage]) -> list[MemoryProcess]:
-    """Logs of the garbage collector name no process: one log and one TaskManager belong together."""
-    workers = [i for i, p in enumerate(processes) if p.role == "taskmanager" and p.usage is None]
-    if len(usages) == 1 and len(workers) == 1:
-        processes[workers[0]] = replace(processes[workers[0]], usage=usages[0])
-        return processes
-    return processes + [
-        MemoryProcess(role="unknown", source=usage.source, usage=usage) for usage in usages
-    ]
 
 
 def _with_usage(process: MemoryProcess, rows: Iterable[Row]) -> MemoryProcess:

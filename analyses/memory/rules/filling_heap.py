@@ -14,7 +14,8 @@ How it decides
 From the memory logger (`taskmanager.debug.memory.log`) or the JVM's own log (`-Xlog:gc`): the minimum of
 each quarter is what a collection leaves, so that a growing minimum is a trend and a high peak is not. It is
 reported where it rises from quarter to quarter, by `growth` of the heap in all, or where `full` of the heap is
-left; without full collections `samples` are wanted.
+left; without full collections `samples` are wanted. From `stalls` of the time of its own log on in full
+collections the cause is the collector itself. Whose such a log is, its name or its folder tells.
 
 What to do
 ----------
@@ -61,6 +62,11 @@ class Filling(Limits):
     full: float = limit(0.85, "share", "what is left after collections; above it they run on end")
     growth: float = limit(0.1, "share", "of the heap, from the first quarter to the last")
     samples: float = limit(20, "samples", "four quarters with five samples each")
+    stalls: float = limit(
+        0.4,
+        "share",
+        "of the time in full collections: what collects for as long is slow for it (as in CP201 and SK104)",
+    )
 
 
 def judge(facts: MemoryFacts, limits: Filling) -> Iterator[Finding]:
@@ -91,13 +97,19 @@ def _finding(
             f"; {say.plural(usage.full_pauses, 'full collection')}, "
             f"{say.duration(usage.full_pause_ms)} in all"
         )
-    return of_process(
+    share = _stood_still(facts, process, usage)
+    stalls = share is not None and share >= limits.stalls
+    if stalls and share is not None:
+        pauses += f", {say.percent(share)} of its time"
+    found = of_process(
         process,
         title=f"The heap of {process_text(process)} is {say.percent(left)} full after collections{pauses}"
         if full
         else f"The heap of {process_text(process)} fills up: {before} to {now} of {maximum}",
-        why=f"{now} of {maximum} stay in use",
-        cause="out-of-memory",
+        why=f"{say.percent(share)} of its time goes into full collections, {now} of {maximum} stay in use"
+        if stalls and share is not None
+        else f"{now} of {maximum} stay in use",
+        cause="garbage-collection" if stalls else "out-of-memory",
         confidence=Confidence.HIGH if full else Confidence.MEDIUM,
         rank=Rank.MECHANISM,
         option=model.TASK_HEAP if worker else "jobmanager.memory.heap.size",
@@ -108,6 +120,7 @@ def _finding(
             measured("heap-left", round(left, 3), "share", most),
             measured("heap-maximum", usage.heap_max or 0, "bytes"),
             measured("longest-pause", usage.longest_pause_ms or None, "ms"),
+            measured("full-collection-share", share and round(share, 3), "share", limits.stalls),
         ),
         evidence=cite([(usage.ref, None)]),
         actions=(
@@ -115,6 +128,21 @@ def _finding(
             _room(facts, process) if worker else _JOBMANAGER,
         ),
     )
+    # Only what is of the job can explain what happened to it.
+    only = facts.jobs[0].key if len(facts.jobs) == 1 and stalls else None
+    return found if only is None else replace(found, job=only)
+
+
+def _stood_still(facts: MemoryFacts, process: MemoryProcess, usage: Usage) -> float | None:
+    """The share of the time of its own log that a process spent in full collections; None where unknown."""
+    spans = [
+        one.last_us - one.first_us
+        for one in facts.writers
+        if one.source == process.source and one.first_us is not None and one.last_us is not None
+    ]
+    if not usage.full_pauses or len(spans) != 1 or spans[0] <= 0:
+        return None
+    return min(1.0, usage.full_pause_ms * 1000 / spans[0])
 
 
 _MORE: Final = 0.25  # a quarter more heap, then measure again
@@ -137,4 +165,6 @@ def _room(facts: MemoryFacts, process: MemoryProcess) -> Action:
     return replace(_JOBMANAGER, text=text, option=model.PROCESS)
 
 
-RULE: Final = Rule("MM304", judge, Filling, whole=True, causes=("out-of-memory",))
+RULE: Final = Rule(
+    "MM304", judge, Filling, whole=True, causes=("garbage-collection", "out-of-memory")
+)

@@ -18,7 +18,7 @@ Overloaded: the delay rises by a robust slope (Theil-Sen with its confidence int
 by `rise` intervals within the present at least, and has reached `delay` of them; or it is above
 `lost` intervals, does not fall, and processing takes longer than the interval or as many batches
 wait. From `failing` intervals on it is critical. The confidence is low with fewer than `few` batches,
-unless the last one waited longest. What was above `lost` intervals, after `before` batches on time, and is
+unless the last one waited longest. What was above `failing` intervals, after `before` batches on time, and is
 back below one is told as over, with its worst delay. (The word `stability` in the report's data goes
 by the defaults, whatever limits are set.)
 
@@ -122,7 +122,7 @@ def _drained(assessed: Assessed, state: StreamState, limits: Late) -> list[Batch
             series.append(batch)
             continue
         worst = max((b.waited_ms or 0 for b in series), default=0)
-        if worst >= limits.lost * interval and on_time >= limits.before:
+        if worst >= limits.failing * interval and on_time >= limits.before:
             found = series
         on_time += 1
         series = []
@@ -156,7 +156,7 @@ def _over(assessed: Assessed, state: StreamState, series: list[Batch]) -> Findin
         ),
         evidence=records_of(slowest(series)),
         ranked=True,
-        actions=remedies("overloaded", assessed.app, "back-pressure"),
+        actions=remedies("overloaded", assessed.app, "cores", now=""),
     )
 
 
