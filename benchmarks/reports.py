@@ -26,7 +26,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -95,6 +95,8 @@ def keep(
         _read(measured, top, shard, shards) if measured else _measured(top, shard, shards)
     ):
         report = judged((topic(name),), *kept)
+        for fault in report.errors:
+            sys.stderr.write(f"{stem} {name}: {fault.message}\n")
         (folder / f"{stem}.{name}.json").write_bytes(encode(report))
         (folder / f"{stem}.{name}.txt").write_text(table.render(report, Page(width=100)))
         for width in widths:
@@ -141,12 +143,20 @@ def _read(
 ) -> Iterator[tuple[str, str, tuple[Any, Any]]]:
     for path in sorted(folder.glob("*.pickle"))[shard::shards]:
         stem, _, name = path.name.removesuffix(".pickle").rpartition(".")
-        looked, measured = pickle.loads(path.read_bytes())
+        looked, measured = map(_filled, pickle.loads(path.read_bytes()))
         place = stem.replace("__", "/")
         below = SYNTHETIC.parent if place.startswith(SYNTHETIC.name) else top
         found = _unpacked(below / place)
         sources = tuple(replace(one, path=found.get(one.name, one.path)) for one in looked.sources)
         yield stem, name, (replace(looked, sources=sources), measured)
+
+
+def _filled(kept: Any) -> Any:
+    """What was pickled, with the defaults of fields that are newer."""
+    for each in fields(kept):
+        if not hasattr(kept, each.name):
+            object.__setattr__(kept, each.name, each.default)
+    return kept
 
 
 @lru_cache(maxsize=1)  # the topics of an input follow each other

@@ -426,6 +426,7 @@ def resources_of(spark: SparkStarter, told: list[str] | None = None) -> Resource
         here_bytes=reading.DRIVER_BYTES if spark.on_cluster else reading.HERE_BYTES,
         processes=spark.cores,
         folder=spark.folder / "rows",
+        explained=spark.explained,
     )
 
 

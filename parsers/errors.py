@@ -43,6 +43,10 @@ class InputError(FlowdiagError):
     """No input can be read at all (exit code 2)."""
 
 
+class Unreadable(ValueError):
+    """What an input holds cannot be read, as one clause says: damaged, cut off, too large. No fault of ours."""
+
+
 def is_no_room(error: OSError) -> bool:
     """Whether a file could not be written for want of room: a full disk, a quota, a limit of size."""
     return error.errno in _NO_ROOM

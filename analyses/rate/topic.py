@@ -16,12 +16,14 @@ from flowdiag.analyses.flink.clocks.settle import zone_of
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.rate.assemble import Told, assemble
+from flowdiag.analyses.rate.assemble.rows import JSON
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
 from flowdiag.analyses.rate.rules import RULES
 from flowdiag.analyses.rate.state import Assessed, Assessment, assess
 from flowdiag.analyses.rate.survey import survey, survey_table
-from flowdiag.analyses.report.wire import Data
+from flowdiag.analyses.report.faults import Faults
+from flowdiag.analyses.report.wire import Data, Where
 from flowdiag.analyses.span import Span
 from flowdiag.parsers.rows import Event
 
@@ -68,27 +70,70 @@ class Spark:
             # Tasks were added up while they were read: what is left of a large log is small, and to
             # compile the plan of the next query would take longer than to run it.
             resources.tune(sum(row["rows"] or 0 for row in surveyed))
-        owners = rate_measure.own(surveyed, sources, options.tz)
+        faults = Faults(resources.explained)
+        owners = _owners(surveyed, sources, options.tz, faults)
         splits = tuple(row for row in surveyed if row["event"] == Event.SPLIT)
         say("measuring batches")
         frame = rate_measure.facts_frame(kept(rate_measure.owned(events, owners)), present or None)
         table = frame.toArrow()
         cut = {row["source"] for row in splits if (row["fields"] or {}).get("error")}
-        facts = assemble(
-            zip(table.column(0).to_pylist(), table.column(1).to_pylist(), strict=True),
-            damaged=[owner.application for owner in owners if owner.source in cut],
-            told=Told(
-                trigger_interval_ms=options.rate.trigger_interval_ms,
-                real_time=options.rate.real_time,
-                configuration=options.rate.configuration,
-            ),
+        facts = _assembled(
+            list(zip(table.column(0).to_pylist(), table.column(1).to_pylist(), strict=True)),
+            [owner.application for owner in owners if owner.source in cut],
+            options,
+            sorted({owner.application for owner in owners}),
+            faults,
         )
         return Measured(
             facts=dict.fromkeys(names, facts),
             splits=splits,
             processes=_processes(facts, owners, sources),
             understood=understood(facts),
+            faults=faults.found,
         )
+
+
+def _owners(
+    surveyed: Sequence[Mapping[str, Any]],
+    sources: Sequence[Source],
+    tz: str | None,
+    faults: Faults,
+) -> tuple[Owner, ...]:
+    """Which application each part of each source belongs to; a source that sets off a fault to none."""
+    from flowdiag.analyses.rate.measure import own
+
+    def of_some(some: Sequence[int]) -> tuple[Owner, ...]:
+        return own([row for row in surveyed if row["source"] in some], sources, tz)
+
+    found = sorted({row["source"] for row in surveyed})
+    return faults.spared(found, of_some, Where.RESOLVE, source=lambda each: sources[each].name)[0]
+
+
+def _assembled(
+    rows: Sequence[tuple[str, str]],
+    damaged: Sequence[str],
+    options: Options,
+    applications: Sequence[str],
+    faults: Faults,
+) -> RateFacts:
+    """The facts of the applications, but for one that sets off a fault."""
+    told = Told(
+        trigger_interval_ms=options.rate.trigger_interval_ms,
+        real_time=options.rate.real_time,
+        configuration=options.rate.configuration,
+    )
+
+    def of_some(some: Sequence[str]) -> RateFacts:
+        whole = len(some) == len(applications)
+        return assemble(
+            rows if whole else [row for row in rows if JSON.decode(row[1]).get("app", "") in some],
+            damaged=damaged,
+            told=told,
+        )
+
+    return faults.spared(
+        applications, of_some, Where.MEASURE, about=lambda name: f"application {name}"
+    )[0]
 
 
 SPARK: Final = Spark()

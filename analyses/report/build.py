@@ -17,6 +17,7 @@ from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.advice import action_of, each_once, first_action
 from flowdiag.analyses.report.evidence import Key, Located
+from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.fingerprints import fingerprints
 from flowdiag.analyses.report.fitting import typed
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
@@ -46,6 +47,7 @@ from flowdiag.analyses.report.wire import (
     TopicStatus,
     Understood,
     Vote,
+    Where,
     iso,
     redacted,
 )
@@ -74,6 +76,7 @@ def report_of(
     topics: Sequence[Topic] = (),
     notes: Iterable[Remark] = (),
     asides: Iterable[tuple[int, Remark]] = (),
+    faults: Faults | None = None,
     say: Callable[[str], None] = lambda stage: None,
 ) -> Report:
     """Cite the evidence, describe the inputs, put the document together.
@@ -93,13 +96,20 @@ def report_of(
         topics: what came of each.
         notes: warnings about the input as a whole.
         asides: warnings about single inputs, by index.
+        faults: what went wrong before; takes what does here.
         say: told the name of the stage, for progress.
     """
     from flowdiag.analyses.report.inputs import describe_inputs
 
     untold, named = _untold(outcomes, assessed=assessed), options.named
+    faults = faults or Faults()
     say("citing the evidence")
-    located, problems = _located(outcomes, understood if untold else (), sources, processes)
+    nothing: _Quoted = {}, []
+    located, problems = faults.or_else(
+        lambda: _located(outcomes, understood if untold else (), sources, processes),
+        nothing,
+        about="quotations",
+    )
     inputs = describe_inputs(sources, splits, processes, excerpts=options.privacy.excerpts)
     return build_report(
         command=command,
@@ -111,13 +121,23 @@ def report_of(
         assessed=assessed,
         calculated=calculated,
         understood=understood,
-        suggestions=_commands(command, sources, named) if untold else (),
+        suggestions=faults.or_else(
+            lambda: _commands(command, sources, named) if untold else [], [], about="suggestions"
+        ),
         doubts=[f"{name}: nothing in it was understood" for name in unrecognised(inputs, named)],
         topics=topics,
-        warnings=_warnings(inputs, processes, notes, [*asides, *problems]),
+        warnings=faults.or_else(
+            lambda: _warnings(inputs, processes, notes, [*asides, *problems]),
+            [],
+            about="warnings",
+        ),
+        errors=faults.found,
         paths=typed(() if options.privacy.redact else named),
         privacy=options.privacy,
     )
+
+
+_Quoted = tuple[dict[Key, Located], list[tuple[int, Remark]]]
 
 
 def _located(
@@ -125,7 +145,7 @@ def _located(
     examples: Iterable[f.Understood],
     sources: Sequence[Source],
     processes: Iterable[Process],
-) -> tuple[dict[Key, Located], list[tuple[int, Remark]]]:
+) -> _Quoted:
     """The records that findings cite, and an example of each kind where that is all there is to show."""
     from flowdiag.analyses.report.evidence import locate
     from flowdiag.parsers.sources.open import open_source
@@ -271,32 +291,43 @@ def build_report(
         doubts: why it cannot be called healthy, though no rule found anything: what was not read.
         understood, suggestions: kinds of records; what would tell more, where the verdict needs it.
         topics, warnings: what came of each topic; what is to be said of the inputs.
-        errors: what went wrong; with a bug of ours among them nothing is called healthy.
+        errors: what went wrong; with any of it nothing is called healthy.
         paths, privacy: the inputs, as one types them; what log text to keep.
     """
     ordered = sorted(_pairs(outcomes), key=_report_order)
-    told, marks = _told(ordered), fingerprints(ordered, names)
+    marks = fingerprints(ordered, names)
+    faults = Faults(found=list(errors))
+    told: list[Told] = faults.or_else(lambda: _told(ordered), [], about="stories")
+    stories: list[Story] = faults.or_else(
+        lambda: _stories(told, ordered, marks), [], about="stories"
+    )
+    findings = _findings(ordered, marks, inputs, located, privacy, faults)
+    first = faults.or_else(
+        lambda: first_action(_nearest(told, command), command, paths),
+        None,
+        about="what to do first",
+    )
     report = Report(
         schema=SCHEMA,
         tool=Tool(version=tool_version(), command=command),
         inputs=list(inputs),
         summary=_summary(
             outcomes,
-            [*doubts, *(error.message for error in errors if error.bug)],
+            [*doubts, *(fault.message for fault in faults.found)],
             told if command == EVERYTHING else None,
             assessed=assessed,
             calculated=calculated,
-            stories=_stories(told, ordered, marks),
+            stories=stories,
             understood=[_understood(kind, located, privacy) for kind in understood],
             suggestions=suggestions,
-            first=first_action(_nearest(told, command), command, paths),
+            first=first,
         ),
         topics=list(topics),
         rules=list(map(_rule, outcomes)),
-        findings=_findings(ordered, marks, inputs, located, privacy),
+        findings=findings,
         data=data,
         warnings=list(warnings),
-        errors=list(errors),
+        errors=faults.found,
     )
     return redacted(report) if privacy.redact else report
 
@@ -376,7 +407,12 @@ def _reasons(outcomes: Sequence[f.RuleOutcome], *, assessed: bool) -> list[str]:
 
 
 def topic_of(
-    name: str, outcomes: Sequence[f.RuleOutcome], *, assessed: bool, calculated: bool
+    name: str,
+    outcomes: Sequence[f.RuleOutcome],
+    *,
+    assessed: bool,
+    calculated: bool,
+    failed: bool = False,
 ) -> Topic:
     """What came of one topic.
 
@@ -385,10 +421,14 @@ def topic_of(
         outcomes: of its rules.
         assessed: whether the input held anything that it judges.
         calculated: whether everything is arithmetic about what somebody wants to configure.
+        failed: whether a fault kept anything of it from being judged.
     """
     reasons = _reasons(outcomes, assessed=assessed)
-    nothing = not assessed and not any(outcome.findings for outcome in outcomes)
-    verdict = _settled(judge(outcomes).verdict, doubted=not assessed, calculated=calculated)
+    if failed:
+        reasons = [item.reason for o in outcomes for item in o.inconclusive] or reasons
+    nothing = not failed and not assessed and not any(outcome.findings for outcome in outcomes)
+    doubted = failed or not assessed
+    verdict = _settled(judge(outcomes).verdict, doubted=doubted, calculated=calculated)
     unsure = nothing or verdict is f.Verdict.INCONCLUSIVE
     status = TopicStatus.INCONCLUSIVE if unsure else TopicStatus.ASSESSED
     return Topic(
@@ -653,12 +693,14 @@ def _findings(
     inputs: Sequence[Input],
     located: Mapping[Key, Located],
     privacy: Privacy,
+    faults: Faults,
 ) -> list[Finding]:
-    """The findings, each remedy at the first that has it."""
-    return [
-        _finding(outcome, finding, mark, elsewhere, inputs, located, privacy)
-        for ((outcome, finding), elsewhere), mark in zip(each_once(ordered), marks, strict=True)
-    ]
+    """The findings, each remedy at the first that has it; one that cannot be told is a fault, and missing."""
+    told = []
+    for ((outcome, finding), elsewhere), mark in zip(each_once(ordered), marks, strict=True):
+        with faults.kept(Where.RENDER, outcome.code):
+            told.append(_finding(outcome, finding, mark, elsewhere, inputs, located, privacy))
+    return told
 
 
 def _finding(
