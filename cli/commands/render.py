@@ -36,7 +36,7 @@ def render(
       flowdiag render report.json --min-severity warning
       flowdiag render report.json --format markdown >> "$GITHUB_STEP_SUMMARY"
 
-    The exit code is 0, whatever the report says.
+    The exit code is 0, whatever the report says; 4 where a bug in flowdiag keeps a section from being shown.
     """
     flags = {
         "format": format,
@@ -59,12 +59,16 @@ def render(
 
     from flowdiag.analyses.report.wire import redacted
     from flowdiag.cli.console import check_output, write_report
-    from flowdiag.cli.output import render_report, shown_of
+    from flowdiag.cli.diagnosing import logged
+    from flowdiag.cli.exit_codes import ExitCode
+    from flowdiag.cli.output import rendered, shown_of, tell_faults
     from flowdiag.cli.reading import read_report
 
     check_output(settings.output)
     saved = read_report(report)
     shown = redacted(saved) if settings.redact else saved
-    text = render_report(shown_of(shown, settings), settings)
+    with logged(debug=settings.debug):
+        text, faults = rendered(shown_of(shown, settings), settings)
+    tell_faults(faults)
     write_report(text, settings.output)
-    return 0
+    return ExitCode.BUG if faults else ExitCode.CLEAR
