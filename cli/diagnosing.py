@@ -24,7 +24,9 @@ from flowdiag.parsers.errors import (
     FlowdiagError,
     InputError,
     is_no_room,
+    is_used_up,
     no_temporary_room,
+    used_up,
 )
 
 if TYPE_CHECKING:
@@ -519,6 +521,8 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
     except Exception as error:
         if isinstance(error, OSError) and is_no_room(error):
             raise no_temporary_room(error) from error
+        if is_used_up(error):
+            raise used_up(error) from error
         if settings.format is Format.JSON:
             from flowdiag.analyses.report.build import failed_report
             from flowdiag.analyses.report.faults import fault_of

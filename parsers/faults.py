@@ -7,7 +7,6 @@ its source, whatever process or machine it was on; `flowdiag.analyses.report.fau
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import traceback
 from collections.abc import Callable, Sequence
@@ -15,12 +14,10 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from flowdiag.parsers.errors import FlowdiagError, is_no_room, text_of
+from flowdiag.parsers.errors import FlowdiagError, is_no_room, is_used_up, text_of
 
 _FRAMES: Final = 3  # of ours, the innermost
 _OURS: Final = "flowdiag."
-# The machine has no more memory, files, processes: trying the rest would only meet the same.
-_USED_UP: Final = frozenset({errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN})
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -50,9 +47,9 @@ def is_ours(error: BaseException) -> bool:
     >>> is_ours(KeyError("x")), is_ours(MemoryError()), is_ours(OSError(28, "No space left on device"))
     (True, False, False)
     """
-    if isinstance(error, OSError):
-        return not is_no_room(error) and error.errno not in _USED_UP
-    return isinstance(error, Exception) and not isinstance(error, FlowdiagError | MemoryError)
+    if is_used_up(error) or (isinstance(error, OSError) and is_no_room(error)):
+        return False
+    return isinstance(error, Exception) and not isinstance(error, FlowdiagError)
 
 
 def caught(
