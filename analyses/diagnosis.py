@@ -358,22 +358,23 @@ def judged(
         calculated=all(part.calculated for part in parts if part.assessed),
         understood=measured.understood,
         topics=_of_all(
-            (
-                topic_of(
-                    part.name,
-                    part.outcomes,
-                    assessed=part.assessed,
-                    calculated=part.calculated,
-                    failed=part.failed,
-                )
-                for part in parts
-            ),
+            map(_came_of, parts),
             options,
         ),
         asides=measured.notes,
         faults=faults,
         notes=(*looked.notes, *dict.fromkeys(note for part in parts for note in part.notes)),
         say=say,
+    )
+
+
+def _came_of(part: Judged) -> WireTopic:
+    return topic_of(
+        part.name,
+        part.outcomes,
+        assessed=part.assessed,
+        calculated=part.calculated,
+        failed=part.failed,
     )
 
 

@@ -34,6 +34,7 @@ from flowdiag.parsers import faults, parallel
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.lines.records import Recogniser
 from flowdiag.parsers.rows import RowBuilder
+from flowdiag.parsers.sniff import text
 from flowdiag.parsers.sources import discover as discovering
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import Split, parse_on_driver, plan_splits
@@ -78,7 +79,7 @@ def bug(report: wire.Report) -> wire.Fault:
     return fault
 
 
-def splits_of(table: pa.Table) -> list[dict[str, str]]:
+def splits_of(table: pa.Table) -> list[dict[str, Any]]:
     return [
         {**dict(row["fields"]), "source": row["source"]}
         for row in table.to_pylist()
@@ -167,9 +168,9 @@ def test_a_parser_fails_at_a_record(third_record_fails: str, logs: Path) -> None
     table = parse_on_driver(plan_splits(discover([str(logs)]).sources))
     bad, good = splits_of(table)
     caught = faults.from_text(bad["fault"])
-    text = (logs / "bad.log").read_text()
+    log = (logs / "bad.log").read_text()
     assert (caught.source, caught.split, caught.line) == (0, 0, 6)
-    assert caught.offset == text.index("2026-11-21 06:00:03,500")
+    assert caught.offset == log.index("2026-11-21 06:00:03,500")
     assert caught.what == f"{third_record_fails}: {SECRET}" and "failing" in caught.trace
     assert events_of(table, 0) == 5, "what comes before the fault is kept"
     assert "fault" not in good and events_of(table, 1) == 10
@@ -191,7 +192,7 @@ def test_a_row_that_arrow_refuses_costs_no_other() -> None:
 
 
 def test_a_sniffer_that_fails_costs_its_file(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sniff = discovering.sniff
+    sniff = text.sniff
 
     def failing(sample: Any) -> Any:
         if sample.name.endswith("bad.log"):
@@ -374,8 +375,8 @@ def test_names_in_a_fault_are_redacted_as_elsewhere(monkeypatch: pytest.MonkeyPa
     planted_rule(monkeypatch, CHECKPOINTS.rules[3].code, judge)
     options = Options()
     private = replace(options, privacy=replace(options.privacy, redact=True))
-    text = wire.encode(judged((CHECKPOINTS,), *measured(*JOBS), private)).decode()
-    assert SECRET not in text and "hunter2" not in text and "this is a bug" in text
+    shown = wire.encode(judged((CHECKPOINTS,), *measured(*JOBS), private)).decode()
+    assert SECRET not in shown and "hunter2" not in shown and "this is a bug" in shown
 
 
 @pytest.mark.parametrize(("name", "lost"), [("data", "jobs"), ("doubted", ""), ("notes", "")])
@@ -448,14 +449,14 @@ def test_a_section_that_fails_costs_no_other(
     whole = RENDERERS[format](report, Page())
     monkeypatch.setattr(place, failing)
     page = Page()
-    text = RENDERERS[format](report, page)
+    shown = RENDERERS[format](report, page)
     assert page.faults.found and {fault.where for fault in page.faults.found} == {"render"}
-    assert "cannot be shown, which is a bug in flowdiag" in " ".join(text.split())
-    assert SECRET not in text
-    kept = set(whole.splitlines()) & set(text.splitlines())
+    assert "cannot be shown, which is a bug in flowdiag" in " ".join(shown.split())
+    assert SECRET not in shown
+    kept = set(whole.splitlines()) & set(shown.splitlines())
     assert kept, "the rest is shown"
     if format is Format.JUNIT:
-        Xml.fromstring(text)
+        Xml.fromstring(shown)
 
 
 @pytest.fixture

@@ -121,8 +121,8 @@ def settled_events(
         resources.tune(found.metrics.count if few else None)
         return resolve(apart, writers, spark, surveyed, tz, few=few)
 
-    rows = (*surveyed.rows, *settling.splits)
-    return Settled(events=events, metrics=of_metrics, writers=writers, surveyed=rows)
+    told = settling.told(surveyed)
+    return Settled(events=events, metrics=of_metrics, writers=writers, surveyed=told)
 
 
 class _Settling:
@@ -130,7 +130,6 @@ class _Settling:
 
     Attributes:
         left_out: indexes of the others.
-        splits: their `split` rows, which tell what was read of them all the same.
     """
 
     def __init__(self, sources: Sequence[Source], tz: str | None, faults: Faults) -> None:
@@ -186,13 +185,14 @@ class _Settling:
         """SQL: whether a row is of a source that is not left out."""
         return f"source NOT IN ({', '.join(map(str, sorted(self.left_out)))})"
 
-    @property
-    def splits(self) -> list[dict[str, Any]]:
-        return [
-            {"what": "rare", "owner": None, **row}
-            for row in self._rare
-            if row["source"] in self.left_out and row["event"] == Event.SPLIT
-        ]
+    def told(self, surveyed: Survey) -> tuple[dict[str, Any], ...]:
+        """What was surveyed; of what is left out the `split` rows, which tell what was read all the same."""
+        if not self.left_out:
+            return surveyed.rows
+        kept = (row for row in surveyed.rows if row["source"] not in self.left_out)
+        lost = (row for row in self._rare if row["source"] in self.left_out)
+        splits = (row for row in lost if row["event"] == Event.SPLIT)
+        return (*kept, *({"what": "rare", "owner": None, **row} for row in splits))
 
 
 def _rare_rows(events: DataFrame) -> tuple[list[dict[str, Any]], list[Marks]]:

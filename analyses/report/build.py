@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -83,19 +84,14 @@ def report_of(
 
     Args:
         command: without `flowdiag`.
-        data: the command's own tables.
-        options: of the user.
-        sources: everything that was found, also what is not read.
-        splits: the `split` rows, for what was read of each source.
+        data, options: the command's own tables; of the user.
+        sources, splits: everything that was found, also what is not read; what was read of each.
         processes: who wrote what, after the clocks were settled.
-        outcomes: of all rules of the command.
-        names: of the jobs that findings are about.
+        outcomes, names: of all rules of the command; of the jobs that findings are about.
         assessed: whether the input held anything that the command judges.
         calculated: whether everything is arithmetic about what somebody wants to configure.
-        understood: kinds of records, whichever command they are for.
-        topics: what came of each.
-        notes: warnings about the input as a whole.
-        asides: warnings about single inputs, by index.
+        understood, topics: kinds of records, whichever command they are for; what came of each topic.
+        notes, asides: warnings about the input as a whole, and about single inputs, by index.
         faults: what went wrong before; takes what does here.
         say: told the name of the stage, for progress.
     """
@@ -104,12 +100,8 @@ def report_of(
     untold, named = _untold(outcomes, assessed=assessed), options.named
     faults = faults or Faults()
     say("citing the evidence")
-    nothing: _Quoted = {}, []
-    located, problems = faults.or_else(
-        lambda: _located(outcomes, understood if untold else (), sources, processes),
-        nothing,
-        about="quotations",
-    )
+    examples = understood if untold else ()
+    located, problems = _quoted(faults, outcomes, examples, sources, processes)
     inputs = describe_inputs(sources, splits, processes, excerpts=options.privacy.excerpts)
     return build_report(
         command=command,
@@ -121,16 +113,10 @@ def report_of(
         assessed=assessed,
         calculated=calculated,
         understood=understood,
-        suggestions=faults.or_else(
-            lambda: _commands(command, sources, named) if untold else [], [], about="suggestions"
-        ),
+        suggestions=_suggestions(faults, command, sources, named) if untold else (),
         doubts=[f"{name}: nothing in it was understood" for name in unrecognised(inputs, named)],
         topics=topics,
-        warnings=faults.or_else(
-            lambda: _warnings(inputs, processes, notes, [*asides, *problems]),
-            [],
-            about="warnings",
-        ),
+        warnings=_said(faults, inputs, processes, notes, [*asides, *problems]),
         errors=faults.found,
         paths=typed(() if options.privacy.redact else named),
         privacy=options.privacy,
@@ -138,6 +124,36 @@ def report_of(
 
 
 _Quoted = tuple[dict[Key, Located], list[tuple[int, Remark]]]
+
+
+def _quoted(
+    faults: Faults,
+    outcomes: Iterable[RuleOutcome],
+    examples: Iterable[f.Understood],
+    sources: Sequence[Source],
+    processes: Iterable[Process],
+) -> _Quoted:
+    nothing: _Quoted = {}, []
+    locate = partial(_located, outcomes, examples, sources, processes)
+    return faults.or_else(locate, nothing, about="quotations")
+
+
+def _suggestions(
+    faults: Faults, command: str, sources: Sequence[Source], named: Sequence[str]
+) -> list[Suggestion]:
+    return faults.or_else(partial(_commands, command, sources, named), [], about="suggestions")
+
+
+def _said(
+    faults: Faults,
+    inputs: Sequence[Input],
+    processes: Sequence[Process],
+    notes: Iterable[Remark],
+    asides: Iterable[tuple[int, Remark]],
+) -> list[Note]:
+    return faults.or_else(
+        partial(_warnings, inputs, processes, notes, asides), [], about="warnings"
+    )
 
 
 def _located(
@@ -281,13 +297,10 @@ def build_report(
     """Put everything that a run found into one document.
 
     Args:
-        command: the name of the command, e.g. `checkpoints`.
-        inputs: in the order of the sources, so that an evidence's source is an index into it.
-        outcomes: what each rule said.
-        names, data: the name of each job, for the fingerprints; the command's own tables.
+        command, inputs: without `flowdiag`; in the order of the sources, into which evidence has an index.
+        outcomes, names, data: what each rule said; the name of each job; the command's own tables.
         located: lines and excerpts of the cited records (`evidence.locate`).
-        assessed: False if no input held what the command judges: then no verdict is healthy.
-        calculated: whether everything is arithmetic about what somebody wants to configure.
+        assessed, calculated: whether an input held what the command judges; whether all is arithmetic.
         doubts: why it cannot be called healthy, though no rule found anything: what was not read.
         understood, suggestions: kinds of records; what would tell more, where the verdict needs it.
         topics, warnings: what came of each topic; what is to be said of the inputs.
@@ -297,16 +310,9 @@ def build_report(
     ordered = sorted(_pairs(outcomes), key=_report_order)
     marks = fingerprints(ordered, names)
     faults = Faults(found=list(errors))
-    told: list[Told] = faults.or_else(lambda: _told(ordered), [], about="stories")
-    stories: list[Story] = faults.or_else(
-        lambda: _stories(told, ordered, marks), [], about="stories"
-    )
+    told, stories = _narrated(ordered, marks, faults)
     findings = _findings(ordered, marks, inputs, located, privacy, faults)
-    first = faults.or_else(
-        lambda: first_action(_nearest(told, command), command, paths),
-        None,
-        about="what to do first",
-    )
+    first = _first(told, command, paths, faults)
     report = Report(
         schema=SCHEMA,
         tool=Tool(version=tool_version(), command=command),
@@ -330,6 +336,23 @@ def build_report(
         errors=faults.found,
     )
     return redacted(report) if privacy.redact else report
+
+
+def _narrated(
+    ordered: Sequence[Pair], marks: Sequence[str], faults: Faults
+) -> tuple[list[Told], list[Story]]:
+    """What belongs together, inside and in the report."""
+    told: list[Told] = faults.or_else(partial(_told, ordered), [], about="stories")
+    stories: list[Story] = faults.or_else(
+        partial(_stories, told, ordered, marks), [], about="stories"
+    )
+    return told, stories
+
+
+def _first(told: Sequence[Told], command: str, paths: str, faults: Faults) -> FirstAction | None:
+    return faults.or_else(
+        lambda: first_action(_nearest(told, command), command, paths), None, about="the first step"
+    )
 
 
 def _told(pairs: Iterable[Pair]) -> list[Told]:

@@ -164,8 +164,8 @@ def test_no_umask_is_in_the_way(mask: int, tmp_path: Path) -> None:
 
 
 def test_a_home_that_is_none_is_in_nobodys_way() -> None:
-    homeless = {name: "/dev/null" for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")}
-    done = run(*CALCULATED, **homeless)
+    none = "/dev/null"
+    done = run(*CALCULATED, HOME=none, XDG_CACHE_HOME=none, XDG_CONFIG_HOME=none)
     assert done.returncode in (0, 1) and done.stderr == b"", done.stderr.decode()
 
 
