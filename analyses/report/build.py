@@ -303,8 +303,7 @@ def build_report(
         assessed, calculated: whether an input held what the command judges; whether all is arithmetic.
         doubts: why it cannot be called healthy, though no rule found anything: what was not read.
         understood, suggestions: kinds of records; what would tell more, where the verdict needs it.
-        topics, warnings: what came of each topic; what is to be said of the inputs.
-        errors: what went wrong; with any of it nothing is called healthy.
+        topics, warnings, errors: what came of each topic; of the inputs; what went wrong, so that nothing is healthy.
         paths, privacy: the inputs, as one types them; what log text to keep.
     """
     ordered = sorted(_pairs(outcomes), key=_report_order)
