@@ -129,7 +129,7 @@ def _diagnosed(
 ) -> dict[str, Report]:
     """The reports of some inputs, one for each."""
     from flowdiag.cli.console import say
-    from flowdiag.cli.diagnosing import asked_for, diagnosed, find, silence
+    from flowdiag.cli.diagnosing import asked_for, diagnosed, find, logged
     from flowdiag.cli.output import tell
     from flowdiag.cli.routing import refuse_servers
     from flowdiag.cli.spark.early import spark_for
@@ -143,7 +143,7 @@ def _diagnosed(
     asked = asked_for(plain, given, "job")
     made: dict[str, Report] = {}
     told: list[str] = []
-    with silence(unless=settings.debug), ExitStack() as stack:
+    with logged(debug=settings.debug), ExitStack() as stack:
         spark = stack.enter_context(spark_for(settings, paths))
         stack.enter_context(spark)
         for path in paths:
