@@ -309,11 +309,10 @@ def diagnosed(
     """Find the inputs and diagnose them.
 
     Args:
-        name, paths, settings, asked: as of `run`.
+        name, paths, settings, asked, inputs: as of `run`.
         running: Spark on its way; called where the inputs need it.
         progress: is told what is being done.
         told: filled with what Spark runs on, if somebody asked for it.
-        inputs: as of `run`.
 
     Raises:
         FlowdiagError: as of `run`.

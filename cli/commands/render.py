@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from flowdiag.cli import options as o
-from flowdiag.cli.settings import effective
+from flowdiag.cli.exit_codes import ExitCode
+from flowdiag.cli.settings import Settings, effective
 
 
 def render(
@@ -55,12 +56,13 @@ def render(
         from flowdiag.cli.diagnosing import show_config as show
 
         return show(found)
-    settings = found.settings
+    return _show(report, found.settings)
 
+
+def _show(report: str, settings: Settings) -> ExitCode:
     from flowdiag.analyses.report.wire import redacted
     from flowdiag.cli.console import check_output, write_report
     from flowdiag.cli.diagnosing import logged
-    from flowdiag.cli.exit_codes import ExitCode
     from flowdiag.cli.output import rendered, shown_of, tell_faults
     from flowdiag.cli.reading import read_report
 
