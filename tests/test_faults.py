@@ -181,8 +181,8 @@ def test_a_row_that_arrow_refuses_costs_no_other() -> None:
     for source in range(3):
         for offset in range(4):
             absurd = source == 1 and offset % 2 == 1
-            time = "never" if absurd else 1
-            rows.add({"source": source, "offset": offset, "event": "known", "local_us": time})
+            cause = 5 if absurd else "x"  # of a type that the column has not
+            rows.add({"source": source, "offset": offset, "event": "known", "cause": cause})
     table = pa.Table.from_batches([rows.take()])
     assert [events_of(table, source) for source in range(3)] == [4, 2, 4]
     (split,) = splits_of(table)
