@@ -15,16 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from flowdiag.analyses.choice import without
 from flowdiag.analyses.engine.reading import ORDINARY, Resources, Say
-from flowdiag.analyses.finding import RuleOutcome, Understood
+from flowdiag.analyses.finding import Inconclusive, RuleOutcome, Understood
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.names import with_names
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.build import report_of, topic_of, unfed
-from flowdiag.analyses.report.wire import Data, Report, iso
+from flowdiag.analyses.report.faults import Faults, faults_in, faults_of
+from flowdiag.analyses.report.wire import Data, Fault, Report, Where, iso
 from flowdiag.analyses.report.wire import Topic as WireTopic
 from flowdiag.analyses.rule import Rule, apply, not_assessed
 from flowdiag.analyses.span import Selection, Span, zone_of
@@ -78,6 +80,7 @@ class Measured:
         processes: who wrote what.
         understood: kinds of records, whichever topic they are for.
         notes: warnings about single inputs, by index of the source.
+        faults: what went wrong; a topic whose facts are missing is one of them.
     """
 
     facts: Mapping[str, Any]
@@ -85,6 +88,7 @@ class Measured:
     processes: Sequence[Process] = ()
     understood: Sequence[Understood] = ()
     notes: Sequence[tuple[int, Remark]] = ()
+    faults: Sequence[Fault] = ()
 
 
 class Engine(Protocol):
@@ -234,12 +238,14 @@ class Looked:
         to_scan: the same, those of the others marked as not read.
         asides: what topics read by themselves, by name.
         notes: warnings and errors about what was found.
+        faults: what went wrong where they were looked at.
     """
 
     sources: tuple[Source, ...]
     to_scan: tuple[Source, ...]
     asides: Mapping[str, Any]
     notes: tuple[Remark, ...]
+    faults: Sequence[Fault] = ()
 
     @property
     def needs_spark(self) -> bool:
@@ -260,7 +266,13 @@ def look(topics: Sequence[Topic], discovery: Discovery, options: Options) -> Loo
         discovery: what `parsers.sources.discover` found.
         options: of the user.
     """
-    asides = {topic.name: topic.aside(discovery.sources, options) for topic in topics}
+    faults = Faults(found=faults_of(discovery.faults, discovery.sources))
+
+    def aside(topic: Topic) -> Aside:
+        read = partial(topic.aside, discovery.sources, options)
+        return faults.or_else(read, Aside(), Where.PARSER, about=topic.name)
+
+    asides = {topic.name: aside(topic) for topic in topics}
     kinds = {index: kind for aside in asides.values() for index, kind in aside.kinds.items()}
     return Looked(
         sources=tuple(
@@ -276,6 +288,7 @@ def look(topics: Sequence[Topic], discovery: Discovery, options: Options) -> Loo
             *discovery.warnings,
             *(Remark(Kind.PLUG_IN, text) for text in plugins_left_out()),
         ),
+        faults=faults.found,
     )
 
 
@@ -342,10 +355,13 @@ def judged(
     options.selection.require(
         (job.id, job.name)
         for topic in topics
+        if topic.name in measured.facts
         for job in topic.jobs(measured.facts[topic.name])
         if job.selectable
     )
-    parts = [judge(topic, measured, options, looked.sources, keep) for topic in topics]
+    faults = Faults(found=[*looked.faults, *measured.faults])
+    faults.found += faults_in(measured.splits, looked.sources)
+    parts = [_judged(topic, measured, options, looked.sources, faults, keep) for topic in topics]
     return report_of(
         command_of(topics, options),
         merged(part.data for part in parts),
@@ -359,17 +375,23 @@ def judged(
         calculated=all(part.calculated for part in parts if part.assessed),
         understood=measured.understood,
         topics=_of_all(
-            (
-                topic_of(
-                    part.name, part.outcomes, assessed=part.assessed, calculated=part.calculated
-                )
-                for part in parts
-            ),
+            map(_came_of, parts),
             options,
         ),
         asides=measured.notes,
+        faults=faults,
         notes=(*looked.notes, *dict.fromkeys(note for part in parts for note in part.notes)),
         say=say,
+    )
+
+
+def _came_of(part: Judged) -> WireTopic:
+    return topic_of(
+        part.name,
+        part.outcomes,
+        assessed=part.assessed,
+        calculated=part.calculated,
+        failed=part.failed,
     )
 
 
@@ -411,6 +433,7 @@ def _nothing_read(
             options,
         ),
         notes=looked.notes,
+        faults=Faults(found=list(looked.faults)),
     )
 
 
@@ -432,18 +455,24 @@ def measure(
     options = options or Options()
     looked = inputs if isinstance(inputs, Looked) else look(topics, inputs, options)
     engines = {topic.engine.name: topic.engine for topic in topics}
-    parts = [
-        engine.measure(
-            [topic for topic in topics if topic.engine.name == name],
-            looked.to_scan if len(engines) == 1 else wanted_by(name, looked.to_scan),
-            session,
-            options,
-            asides=looked.asides,
-            resources=resources,
-            say=say,
-        )
-        for name, engine in engines.items()
-    ]
+    faults = Faults(resources.explained)
+    parts = []
+    for name, engine in engines.items():
+        # What all topics of an engine share may fail: then those of the other one are left.
+        with faults.kept(Where.MEASURE):
+            parts.append(
+                engine.measure(
+                    [topic for topic in topics if topic.engine.name == name],
+                    looked.to_scan if len(engines) == 1 else wanted_by(name, looked.to_scan),
+                    session,
+                    options,
+                    asides=looked.asides,
+                    resources=resources,
+                    say=say,
+                )
+            )
+    if faults.found or len(parts) != 1:
+        parts.append(Measured(facts={}, faults=faults.found))
     return parts[0] if len(parts) == 1 else _joined(parts)
 
 
@@ -463,6 +492,7 @@ def _joined(parts: Sequence[Measured]) -> Measured:
         processes=[process for part in parts for process in part.processes],
         understood=[kind for part in parts for kind in part.understood],
         notes=[note for part in parts for note in part.notes],
+        faults=[fault for part in parts for fault in part.faults],
     )
 
 
@@ -477,6 +507,43 @@ class Judged:
     assessed: bool
     calculated: bool
     notes: tuple[Remark, ...]
+    failed: bool = False
+
+
+def _judged(
+    topic: Topic,
+    measured: Measured,
+    options: Options,
+    sources: Sequence[Source],
+    faults: Faults,
+    keep: Keeper | None,
+) -> Judged:
+    """What came of a topic, whatever goes wrong with it."""
+    before = len(faults.found)
+    if topic.name in measured.facts:
+        with faults.kept(Where.MEASURE, topic.name):
+            part = judge(topic, measured, options, sources, faults, keep)
+            return replace(part, failed=len(faults.found) > before)
+    why = Inconclusive(reason=f"{_IN_THE_WAY} the {topic.name} from being measured")
+    unjudged = [not_assessed(rule, why.reason) for rule in topic.rules]
+    return Judged(
+        name=topic.name,
+        outcomes=without(
+            topic.rules,
+            [replace(outcome, inconclusive=(why,)) for outcome in unjudged],
+            options.choice,
+        ),
+        data=topic.data(None, (), options, sources),
+        jobs=(),
+        assessed=False,
+        calculated=False,
+        notes=(),
+        failed=True,
+    )
+
+
+# How every reason begins that a fault is: `errors` says what it was.
+_IN_THE_WAY: Final = "a bug in flowdiag kept"
 
 
 def judge(
@@ -484,28 +551,49 @@ def judge(
     measured: Measured,
     options: Options,
     sources: Sequence[Source] = (),
+    faults: Faults | None = None,
     keep: Keeper | None = None,
 ) -> Judged:
-    """Let a topic's rules judge what was selected of its facts."""
+    """Let a topic's rules judge what was selected of its facts.
+
+    Args:
+        topic: whose rules judge.
+        measured: with the topic's facts.
+        options: of the user.
+        sources: everything that was found, by index.
+        faults: takes what goes wrong with one rule or job.
+        keep: gets the complete tables.
+    """
+    faults = faults or Faults()
     everything = measured.facts[topic.name]
     if options.privacy.redact:
         everything = with_names(everything)
     facts = selected(topic, everything, measured.processes, options)
-    seen = topic.judged(facts, options)
+    facts, seen = _seen(topic, facts, options, faults)
     elsewhere = outside(topic, everything, measured.processes, options)
     if elsewhere is not None:
         outcomes: Sequence[RuleOutcome] = [not_assessed(rule, elsewhere) for rule in topic.rules]
     else:
-        outcomes = _outcomes(topic, facts, seen, options)
+        outcomes = _outcomes(topic, facts, seen, options, faults)
     outcomes = without(topic.rules, outcomes, options.choice)
-    notes = tuple(topic.notes(everything, facts, options))
     if keep is not None:
         for name, rows in topic.tables(seen, options):
             keep.rows(name, rows)
+    notes: tuple[Remark, ...] = faults.or_else(
+        lambda: tuple(topic.notes(everything, facts, options)),
+        (),
+        Where.RULE,
+        about=f"warnings of {topic.name}",
+    )
     return Judged(
         name=topic.name,
         outcomes=outcomes,
-        data=topic.data(seen, outcomes, options, sources),
+        data=faults.or_else(
+            lambda: topic.data(seen, outcomes, options, sources),
+            topic.data(None, (), options, sources),
+            Where.RENDER,
+            about=f"data of {topic.name}",
+        ),
         jobs=tuple(topic.jobs(facts)),
         assessed=elsewhere is None and topic.assessed(facts),
         calculated=elsewhere is None and topic.calculated(facts),
@@ -513,18 +601,50 @@ def judge(
     )
 
 
-def _outcomes(topic: Topic, facts: Any, seen: Any, options: Options) -> Sequence[RuleOutcome]:
+def _seen(topic: Topic, facts: Any, options: Options, faults: Faults) -> tuple[Any, Any]:
+    """The facts, and what the rules see of them; without the jobs of which they cannot be had."""
+    jobs = tuple(topic.jobs(facts))
+
+    def of_some(some: Sequence[Named]) -> tuple[Any, Any]:
+        keys = {job.key for job in some}
+        part = facts if len(some) == len(jobs) else topic.of_jobs(facts, lambda key: key in keys)
+        return part, topic.judged(part, options)
+
+    return faults.spared(jobs, of_some, Where.MEASURE, about=_called)[0]
+
+
+def _called(job: Named) -> str:
+    return job.name or job.id or job.key.job_id
+
+
+def _key_of(case: Any) -> JobKey | None:
+    """The job of a case: cases are jobs, or have one."""
+    while case is not None and not hasattr(case, "key"):
+        case = getattr(case, "job", None)
+    return getattr(case, "key", None)
+
+
+def _outcomes(
+    topic: Topic, facts: Any, seen: Any, options: Options, faults: Faults
+) -> Sequence[RuleOutcome]:
     """What every rule says; what found nothing because there was nothing says so."""
     nothing = None if topic.assessed(facts) else f"no input holds {topic.wanted}"
-    judged = apply(topic.rules, seen, topic.cases(seen), options.thresholds)
+    named = {job.key: job for job in topic.jobs(facts)}
+
+    def failed(rule: Rule, case: Any, error: Exception) -> Inconclusive:
+        key = None if rule.whole else _key_of(case)
+        whom = _called(named[key]) if key in named else ""
+        faults.add(error, Where.RULE, about=f"{rule.code} on {whom}" if whom else rule.code)
+        return Inconclusive(reason=f"{_IN_THE_WAY} it from judging {whom}".rstrip(), job=key)
+
+    judged = apply(topic.rules, seen, topic.cases(seen), options.thresholds, failed)
     lacking = [nothing or topic.lacking(rule, seen) for rule in topic.rules]
-    return topic.doubted(
-        [
-            outcome if why is None else replace(outcome, lacking=why)
-            for outcome, why in zip(judged, lacking, strict=True)
-        ],
-        seen,
-    )
+    outcomes = [
+        outcome if why is None else replace(outcome, lacking=why)
+        for outcome, why in zip(judged, lacking, strict=True)
+    ]
+    about = f"doubts of {topic.name}"
+    return faults.or_else(lambda: topic.doubted(outcomes, seen), outcomes, Where.RULE, about=about)
 
 
 def outside(topic: Topic, facts: Any, processes: Iterable[Process], options: Options) -> str | None:

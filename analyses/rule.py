@@ -163,11 +163,16 @@ class Rule:
         return self.limits.published()
 
 
+Failed = Callable[[Rule, Any, Exception], Inconclusive]
+"""What is to be heard of a rule that raised something about a case."""
+
+
 def apply(
     rules: Iterable[Rule],
     facts: Any,
     cases: Sequence[Any] | None = None,
     settings: Mapping[str, Thresholds] | None = None,
+    failed: Failed | None = None,
 ) -> tuple[RuleOutcome, ...]:
     """Let every rule judge, in order.
 
@@ -176,18 +181,31 @@ def apply(
         facts: everything that the topic measured: for rules that judge the whole.
         cases: its jobs, applications or processes, in order: for the others.
         settings: values by rule code and threshold name.
+        failed: told what a rule raises about a case, and says what is to be heard instead; the rule goes on with
+            the other cases. None: it is raised.
     """
     settings = settings or {}
     with paused():
         return tuple(
-            _outcome(rule, (facts,) if rule.whole else cases or (), settings.get(rule.code, {}))
+            _outcome(
+                rule, (facts,) if rule.whole else cases or (), settings.get(rule.code, {}), failed
+            )
             for rule in rules
         )
 
 
-def _outcome(rule: Rule, cases: Iterable[Any], settings: Thresholds) -> RuleOutcome:
+def _outcome(
+    rule: Rule, cases: Iterable[Any], settings: Thresholds, failed: Failed | None
+) -> RuleOutcome:
     limits = rule.limits.with_settings(settings)
-    said = tuple(item for case in cases for item in rule.judge(case, limits))
+    said: list[Finding | Inconclusive] = []
+    for case in cases:
+        try:
+            said.extend(rule.judge(case, limits))  # what it says before a fault stays
+        except Exception as error:
+            if failed is None:
+                raise
+            said.append(failed(rule, case, error))
     return RuleOutcome(
         code=rule.code,
         name=rule.name,

@@ -27,7 +27,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -99,6 +99,8 @@ def keep(
         _read(measured, top, shard, shards) if measured else _measured(top, shard, shards)
     ):
         report = judged((topic(name),), *kept)
+        for fault in report.errors:
+            sys.stderr.write(f"{stem} {name}: {fault.message}\n")
         (folder / f"{stem}.{name}.json").write_bytes(encode(report))
         (folder / f"{stem}.{name}.txt").write_text(table.render(report, Page(width=100)))
         for width in widths:
@@ -145,7 +147,7 @@ def _read(
 ) -> Iterator[tuple[str, str, tuple[Any, Any]]]:
     for path in sorted(folder.glob("*.pickle"))[shard::shards]:
         stem, _, name = path.name.removesuffix(".pickle").rpartition(".")
-        looked, measured = pickle.loads(path.read_bytes())
+        looked, measured = map(_filled, pickle.loads(path.read_bytes()))
         place = stem.replace("__", "/")
         below = SYNTHETIC.parent if place.startswith(SYNTHETIC.name) else top
         found = _unpacked(below / place)
@@ -177,6 +179,14 @@ def joined(measured: Path, top: Path) -> Iterator[tuple[str, Report]]:
         found = replace(parts[names[0]][1], facts=facts)
         yield stem, judged(tuple(map(topic, names)), looked, found, Options(everything=True))
         parts = {}
+
+
+def _filled(kept: Any) -> Any:
+    """What was pickled, with the defaults of fields that are newer."""
+    for each in fields(kept):
+        if not hasattr(kept, each.name):
+            object.__setattr__(kept, each.name, each.default)
+    return kept
 
 
 @lru_cache(maxsize=1)  # the topics of an input follow each other

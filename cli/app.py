@@ -34,7 +34,7 @@ from flowdiag.cli.options import ShowConfig
 from flowdiag.cli.routing import routed
 from flowdiag.cli.settings import effective
 from flowdiag.cli.spark.early import spark_ahead
-from flowdiag.parsers.errors import FlowdiagError, is_no_room, text_of
+from flowdiag.parsers.errors import FlowdiagError, is_no_room, is_used_up, text_of, used_up
 
 app = typer.Typer(
     name="flowdiag",
@@ -140,6 +140,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             told = cannot_write(error.filename or "standard output", error)
             say("error", told.message, told.hint)
             return ExitCode.USAGE
+        if is_used_up(error):
+            told = used_up(error)
+            say("error", told.message, told.hint)
+            return ExitCode.USAGE
         usage = getattr(error, "format_message", None)
         if usage is not None:
             return _wrong_usage(str(usage()), getattr(error, "ctx", None))
@@ -149,7 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "please report it with the command line; --debug shows the traceback",
         )
         if "--debug" in given:
-            traceback.print_exc()
+            from flowdiag.analyses.report.faults import traced
+
+            print(*traced(traceback.format_exc()), sep="\n", file=sys.stderr)
         return ExitCode.BUG
     return int(result or 0)
 

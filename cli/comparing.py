@@ -142,7 +142,7 @@ def _diagnosed(
     """The reports of some inputs, one for each."""
     from flowdiag.analyses.inputs import find
     from flowdiag.cli.console import say
-    from flowdiag.cli.diagnosing import asked_for, diagnosed, silence
+    from flowdiag.cli.diagnosing import asked_for, diagnosed, logged
     from flowdiag.cli.output import tell
     from flowdiag.cli.routing import refuse_servers
     from flowdiag.cli.spark.early import spark_for
@@ -156,7 +156,7 @@ def _diagnosed(
     asked = asked_for(plain, given, "job")
     made: dict[str, Report] = {}
     told: list[str] = []
-    with silence(unless=settings.debug), ExitStack() as stack:
+    with logged(debug=settings.debug), ExitStack() as stack:
         spark = stack.enter_context(spark_for(settings, paths))
         stack.enter_context(spark)
         for path in paths:

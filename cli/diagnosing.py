@@ -28,7 +28,9 @@ from flowdiag.parsers.errors import (
     FlowdiagError,
     InputError,
     is_no_room,
+    is_used_up,
     no_temporary_room,
+    used_up,
 )
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from flowdiag.analyses.report.wire import Report
     from flowdiag.cli.spark.starter import SparkStarter
     from flowdiag.parsers.sources.discover import Discovery
+
+_LOG: Final = logging.getLogger("flowdiag")
 
 Own = Mapping[str, tuple[Any, Any]]
 """Options of one command by name: what Typer reads of it (`Annotated[…]`), and the default."""
@@ -488,17 +492,21 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
         FlowdiagError: from the diagnosis, or the report cannot be written.
     """
     try:
-        with silence(unless=settings.debug), Progress(quiet=settings.quiet) as progress:
-            report = diagnosis(progress)
-        # Not before: what renders is imported when there is something to render.
-        from flowdiag.cli.output import render_report, shown_of, tell
+        with logged(debug=settings.debug):
+            with Progress(quiet=settings.quiet) as progress:
+                report = diagnosis(progress)
+            # Not before: what renders is imported when there is something to render.
+            from flowdiag.cli.output import rendered, shown_of, tell, with_faults
 
-        text = render_report(shown_of(report, settings), settings)
+            text, faults = rendered(shown_of(report, settings), settings)
+        report = with_faults(report, faults)
     except FlowdiagError:
         raise
     except Exception as error:
         if isinstance(error, OSError) and is_no_room(error):
             raise no_temporary_room(error) from error
+        if is_used_up(error):
+            raise used_up(error) from error
         if settings.format is Format.JSON:
             from flowdiag.analyses.report.build import failed_report
             from flowdiag.analyses.report.faults import fault_of
@@ -517,12 +525,21 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
 
 
 @contextmanager
-def silence(*, unless: bool) -> Iterator[None]:
-    """Keep libraries from logging to stderr: py4j logs a traceback when Ctrl-C ends a query."""
-    before = logging.root.manager.disable
-    if not unless:
+def logged(*, debug: bool) -> Iterator[None]:
+    """Keep libraries from logging to stderr: py4j logs a traceback when Ctrl-C ends a query.
+
+    Args:
+        debug: let them, and show the traces of faults.
+    """
+    before, ours, handler = logging.root.manager.disable, _LOG.level, logging.StreamHandler()
+    if debug:
+        _LOG.addHandler(handler)
+        _LOG.setLevel(logging.DEBUG)
+    else:
         logging.disable(logging.CRITICAL)
     try:
         yield
     finally:
         logging.disable(before)
+        _LOG.removeHandler(handler)
+        _LOG.setLevel(ours)

@@ -10,7 +10,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, Literal
 
 from rich.cells import cell_len
@@ -389,10 +389,18 @@ def drawn(blocks: Iterable[RenderableType], page: Page, *, apart: bool = False) 
     for index, part in enumerate(blocks):
         if index and apart:
             console.print()
-        console.print(Group(part), crop=False)  # as it is: print would make other text of text
+        drawing = partial(_text_of, console, part)
+        out.writelines(page.section("this part", drawing, lambda text: f"{text}\n"))
     shown = _LINK_ID.sub("\x1b]8;;", out.getvalue())  # the same report, the same bytes
     if not page.colour:
         shown = _COLOUR.sub("", shown)
     # Tables fill their last column with blanks; nobody wants them in a file or a paste.
     text = re.sub(r"[ \t]+$", "", shown, flags=re.MULTILINE)
     return text if page.unicode else text.translate(_ASCII)
+
+
+def _text_of(console: Console, part: RenderableType) -> Iterator[str]:
+    """One block as text; nothing of it where it can be drawn only in part."""
+    with console.capture() as shown:
+        console.print(Group(part), crop=False)  # as it is: print would make other text of text
+    yield shown.get()

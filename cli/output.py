@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+
+from msgspec import structs
 
 from flowdiag.analyses.finding import Severity
 from flowdiag.analyses.report.wire import Fault, Note, Report, at_least
@@ -30,7 +32,13 @@ def check_place(settings: Settings) -> None:
 
 def render_report(report: Report, settings: Settings) -> str:
     """The report in the wanted format, for the place where it goes."""
-    return RENDERERS[settings.format](report, page_for(settings))
+    return rendered(report, settings)[0]
+
+
+def rendered(report: Report, settings: Settings) -> tuple[str, list[Fault]]:
+    """The same, and what went wrong with sections of it."""
+    page = page_for(settings)
+    return RENDERERS[settings.format](report, page), page.faults.found
 
 
 def page_for(settings: Settings) -> Page:
@@ -60,6 +68,11 @@ def page_here(color: When = When.AUTO, links: When = When.AUTO) -> Page:
     )
 
 
+def with_faults(report: Report, faults: Sequence[Fault]) -> Report:
+    """A report that tells of what went wrong with showing it as well."""
+    return structs.replace(report, errors=[*report.errors, *faults]) if faults else report
+
+
 def tell(report: Report, known: Collection[str] = ()) -> set[str]:
     """Warnings and errors of the run, on stderr, where every format leaves room for them.
 
@@ -71,7 +84,7 @@ def tell(report: Report, known: Collection[str] = ()) -> set[str]:
         What it has to tell, for the next time.
     """
     told = [("warning", _with_source(note), note.hint) for note in report.warnings]
-    told += [("error", _with_source(fault), fault.hint) for fault in report.errors]
+    told += _errors(report.errors)
     if not report.summary.assessed and not report.errors:
         read = sum(item.kind != "not-read" for item in report.inputs)
         lacking, remedy = nothing_to_diagnose(report)
@@ -84,6 +97,21 @@ def tell(report: Report, known: Collection[str] = ()) -> set[str]:
         if text not in known:
             say(kind, text, hint)
     return {text for _, text, _ in told}
+
+
+def tell_faults(faults: Sequence[Fault]) -> None:
+    """Faults of the run, on stderr."""
+    for kind, text, hint in _errors(faults):
+        say(kind, text, hint)
+
+
+def _errors(faults: Sequence[Fault]) -> list[tuple[str, str, str | None]]:
+    """Faults as lines; what helps is said once."""
+    hints = [fault.hint for fault in faults]
+    return [
+        ("error", _with_source(fault), None if fault.hint in hints[:number] else fault.hint)
+        for number, fault in enumerate(faults)
+    ]
 
 
 def _with_source(note: Note | Fault) -> str:

@@ -36,11 +36,19 @@ def start(run: Callable[[], int] | None = None) -> NoReturn:
 
     _obey_signals(_arrived)
     _open_streams()
-    if run is None:
-        from flowdiag.cli.app import main
+    try:
+        if run is None:
+            from flowdiag.cli.app import main
 
-        run = main
-    status = int(run())
+            run = main
+        status = int(run())
+    except (MemoryError, ImportError) as error:  # before anything is there that could tell it
+        from flowdiag.parsers.errors import is_used_up
+
+        if not is_used_up(error):
+            raise
+        os.write(2, b"error: not enough memory to start\n  hint: raise the limit (ulimit -a)\n")
+        status = 2
     cleanup.clean_up()
     # What the interpreter does at its end takes a while and is of no use.
     os._exit(status)

@@ -178,7 +178,7 @@ class _Watching:
     def _round(self, number: int, stack: ExitStack) -> ExitCode:
         settings = self.settings
         try:
-            with diagnosing.silence(unless=settings.debug), self._progress() as progress:
+            with diagnosing.logged(debug=settings.debug), self._progress() as progress:
                 report = diagnosing.diagnosed(
                     self.name,
                     self.plan.paths,

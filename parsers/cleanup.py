@@ -153,6 +153,8 @@ def kill_now(process: subprocess.Popen[bytes], *, asked_s: float = 0) -> None:
         return
     with suppress(OSError):
         if asked_s:
+            # What talks to it in other threads would print tracebacks when it hangs up.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             os.kill(process.pid, signal.SIGTERM)
             until = time.monotonic() + asked_s
             while time.monotonic() < until:

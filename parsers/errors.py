@@ -43,9 +43,50 @@ class InputError(FlowdiagError):
     """No input can be read at all (exit code 2)."""
 
 
+class Unreadable(ValueError):
+    """What an input holds cannot be read, as one clause says: damaged, cut off, too large. No fault of ours."""
+
+
 def is_no_room(error: OSError) -> bool:
     """Whether a file could not be written for want of room: a full disk, a quota, a limit of size."""
     return error.errno in _NO_ROOM
+
+
+# The machine has no more memory, files, processes.
+_USED_UP: Final = frozenset({errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN})
+# What Python and the system's linker say instead of raising a MemoryError.
+_NO_MEMORY: Final = (
+    "can't start new thread",
+    "failed to map segment",
+    "annot allocate memory",
+    "cannot create shared object descriptor",
+)
+
+
+def is_used_up(error: BaseException) -> bool:
+    """Whether the machine has no more memory, threads or open files, as limits of users and containers set them.
+
+    >>> is_used_up(MemoryError()), is_used_up(RuntimeError("can't start new thread")), is_used_up(OSError(2, "x"))
+    (True, True, False)
+    """
+    if isinstance(error, OSError):
+        return error.errno in _USED_UP
+    if isinstance(error, RuntimeError | ImportError):
+        return any(said in str(error) for said in _NO_MEMORY)
+    return isinstance(error, MemoryError)
+
+
+def used_up(error: BaseException) -> FlowdiagError:
+    """What to tell of it.
+
+    >>> used_up(MemoryError()).message
+    'not enough memory: MemoryError'
+    """
+    files = isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
+    return FlowdiagError(
+        f"{'too many open files' if files else 'not enough memory'}: {text_of(error) or type(error).__name__}",
+        hint="raise the limit (ulimit -a, or that of the container), or give less input",
+    )
 
 
 def no_temporary_room(error: OSError) -> FlowdiagError:

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
+from flowdiag.parsers.errors import Unreadable
+
 FIELD_CHARACTERS: Final = 2000
 """A longer text is cut: the columns hold values, not documents."""
 
@@ -124,23 +126,25 @@ def decode_leniently(text: bytes | str) -> object:
     """Decode JSON with what it must not have: NaN and Infinity, huge integers, half characters, control characters.
 
     Raises:
-        ValueError: it is damaged.
+        Unreadable: it is damaged.
     """
     known = text if isinstance(text, str) else bytes(text).decode("utf-8", "replace")
     try:
         return json.loads(_HALF_A_CHARACTER.sub(r"\\ufffd", known), strict=False)
     except RecursionError:
-        raise ValueError("JSON that is nested too deeply") from None
+        raise Unreadable("JSON that is nested too deeply") from None
+    except ValueError as error:
+        raise Unreadable(str(error)) from None
 
 
 def decode_json(text: Any) -> Any:
-    """Decode JSON, whatever numbers it has; raises ValueError only."""
+    """Decode JSON, whatever numbers it has; raises `Unreadable` only."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError):
         return decode_leniently(text)
     except RecursionError:
-        raise ValueError("JSON that is nested too deeply") from None
+        raise Unreadable("JSON that is nested too deeply") from None
 
 
 def completed(head: bytes) -> bytes:

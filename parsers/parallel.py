@@ -12,27 +12,34 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flowdiag.parsers.cleanup import at_end, kill_now, undivided
 from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.faults import Caught, caught
 from flowdiag.parsers.flink.marks import with_marks
 from flowdiag.parsers.plugins import messages, use_messages
-from flowdiag.parsers.rows import EVENTS, Event
+from flowdiag.parsers.rows import EVENTS, Event, RowBuilder, fault_row
 from flowdiag.parsers.split import Split, parse_splits
 
+Answer = tuple[int, int] | OSError | MemoryError | Caught
+"""What comes back from a process: numbers of rows, or what was in the way."""
+
+_GONE: Final = (EOFError, OSError, pickle.PickleError)  # what a pipe to a process says that died
 _GROUP_ROWS: Final = 32_768  # of a Parquet file: what is in memory at once
 
 
@@ -86,8 +93,7 @@ def parse_in_processes(
 ) -> Parsed:
     """Parse tasks with so many processes, which end before this returns.
 
-    A process that dies (the system may be out of memory) takes nothing with it: what it and others left
-    undone is parsed by this one.
+    A process that dies takes nothing with it: what it left undone is parsed again, split by split (`_one_by_one`).
 
     Args:
         tasks: from `parse.plan_splits`.
@@ -98,16 +104,17 @@ def parse_in_processes(
 
     Raises:
         FlowdiagError: the files cannot be written.
+        MemoryError: there is not enough for a process.
     """
     wanted = None if metrics is None else frozenset(metrics)
     with _writing_to(folder):
         written = _side_by_side(tasks, folder, processes, wanted, tell)
         for number, task in enumerate(tasks):
             if number not in written:
-                written[number] = parse_task(task, folder, number, wanted)
+                written[number] = _one_by_one(task, folder, number, wanted)
     numbers = sorted(written)
-    events = [str(_file(folder, "events", number)) for number in numbers if written[number][0]]
-    series = [str(_file(folder, "metrics", number)) for number in numbers if written[number][1]]
+    events = [file for number in numbers for file in _files(folder, "events", number)]
+    series = [file for number in numbers for file in _files(folder, "metrics", number)]
     return Parsed(
         events=Rows(files=tuple(events), count=sum(written[n][0] for n in numbers)),
         metrics=Rows(files=tuple(series), count=sum(written[n][1] for n in numbers)),
@@ -144,17 +151,25 @@ def _writing_to(folder: Path) -> Iterator[None]:
 
 
 def parse_task(
-    task: Sequence[Split], folder: Path, number: int, metrics: frozenset[str] | None
+    task: Sequence[Split], folder: Path, number: int, metrics: frozenset[str] | None, part: int = 0
 ) -> tuple[int, int]:
-    """Parse one task into at most two files; the numbers of rows in them.
+    """Parse one task, or a part of it, into at most two files; the numbers of rows in them.
 
     Raises:
         OSError: a file cannot be written. What is wrong with an input is said in its `split` row.
     """
-    events = _Writer(_file(folder, "events", number))
-    series = _Writer(_file(folder, "metrics", number))
+    return _written(rows_of_task(task, metrics), folder, number, part)
+
+
+def _written(
+    batches: Iterable[pa.RecordBatch], folder: Path, number: int, part: int
+) -> tuple[int, int]:
+    events = _Writer(_file(folder, "events", number, part))
+    series = _Writer(_file(folder, "metrics", number, part))
+    for writer in (events, series):
+        writer.path.unlink(missing_ok=True)  # what a process left that died
     with events, series:
-        for batch in rows_of_task(task, metrics):
+        for batch in batches:
             kinds = batch.column("event")
             measured = pc.equal(kinds, Event.METRIC.value)
             if pc.any(measured).as_py():
@@ -185,7 +200,7 @@ class _Writer:
 
     def __init__(self, path: Path) -> None:
         self.rows = 0
-        self._path = path
+        self.path = path
         self._file: pq.ParquetWriter | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
@@ -212,14 +227,18 @@ class _Writer:
             return
         if self._file is None:
             # Not compressed: it is read once, from memory; dictionaries make it small enough.
-            self._file = pq.ParquetWriter(self._path, EVENTS, compression="none")
+            self._file = pq.ParquetWriter(self.path, EVENTS, compression="none")
         self._file.write_table(pa.Table.from_batches(self._waiting))
         self.rows += self._waiting_rows
         self._waiting, self._waiting_rows = [], 0
 
 
-def _file(folder: Path, kind: str, number: int) -> Path:
-    return folder / f"{kind}-{number:06d}.parquet"
+def _file(folder: Path, kind: str, number: int, part: int = 0) -> Path:
+    return folder / f"{kind}-{number:06d}-{part:06d}.parquet"
+
+
+def _files(folder: Path, kind: str, number: int) -> list[str]:
+    return sorted(map(str, folder.glob(f"{kind}-{number:06d}-*.parquet")))
 
 
 def _side_by_side(
@@ -229,27 +248,29 @@ def _side_by_side(
     metrics: frozenset[str] | None,
     tell: Callable[[float], None],
 ) -> dict[int, tuple[int, int]]:
-    """What processes finished, by the number of the task; fewer than all if one died.
+    """What processes finished, by the number of the task; fewer than all if one died or met a fault.
 
     Raises:
         OSError: one could not write.
+        MemoryError: one had not enough.
     """
     waiting = deque(enumerate(tasks))
     done: dict[int, tuple[int, int]] = {}
-    failed: list[OSError] = []
+    failed: list[OSError | MemoryError] = []
 
     def feed(process: _Process) -> None:
         while waiting and not failed:
             number, task = waiting.popleft()
             try:
                 counts = process.parse(task, folder, number, metrics)
-            except (EOFError, OSError, pickle.PickleError):
-                return  # it is gone
-            if isinstance(counts, OSError):
+            except _GONE:
+                return
+            if isinstance(counts, OSError | MemoryError):
                 failed.append(counts)
                 return
-            done[number] = counts
-            tell(len(done) / len(tasks))
+            if not isinstance(counts, Caught):
+                done[number] = counts
+                tell(len(done) / len(tasks))
 
     running: list[_Process] = []
     threads: list[threading.Thread] = []
@@ -271,6 +292,64 @@ def _side_by_side(
     if failed:
         raise failed[0]
     return done
+
+
+def _one_by_one(
+    task: Sequence[Split], folder: Path, number: int, metrics: frozenset[str] | None
+) -> tuple[int, int]:
+    """Parse what a process left that died, each split by itself: one that kills another process is left out.
+
+    Where no process starts at all, this one does the work.
+
+    Raises:
+        OSError, MemoryError: as `_side_by_side`.
+    """
+    for file in (*_files(folder, "events", number), *_files(folder, "metrics", number)):
+        Path(file).unlink()
+    process: _Process | None = None
+    counts = [0, 0]
+    try:
+        for part, split in enumerate(task):
+            answer: Answer
+            if process is None:
+                with undivided():
+                    process = _Process()
+            try:
+                answer = process.parse([split], folder, number, metrics, part)
+            except _GONE:
+                process.kill()
+                answer = _died(process.status)
+                if not process.started:
+                    answer = parse_task([split], folder, number, metrics, part)
+                process.close()
+                process = None
+            if isinstance(answer, OSError | MemoryError):
+                raise answer
+            if isinstance(answer, Caught):
+                fault = msgspec.structs.replace(
+                    answer, source=split.source.index, split=split.start
+                )
+                rows = RowBuilder()
+                rows.add(fault_row(fault))
+                answer = _written([rows.take()], folder, number, part)
+            counts = [have + more for have, more in zip(counts, answer, strict=True)]
+    finally:
+        if process is not None:
+            process.kill()
+            process.close()
+    return counts[0], counts[1]
+
+
+def _died(status: int) -> Caught:
+    """What there is to say of a split that two processes died of."""
+    if status == -signal.SIGKILL:
+        what = "the process that read it was killed, perhaps by the system for want of memory"
+        return Caught(what=what, fingerprint="", modules=("parsers",), bug=False)
+    how = f"exit status {status}"
+    with contextlib.suppress(ValueError):
+        how = signal.Signals(-status).name
+    died = caught(ChildProcessError(f"the process that read it died ({how})"))
+    return msgspec.structs.replace(died, modules=("parsers",))
 
 
 # PyArrow imports NumPy and pandas, where they are installed, to ask whether a value is one of theirs:
@@ -298,6 +377,12 @@ class _Process:
             process_group=0 if os.name == "posix" else None,  # Ctrl-C is for us to handle
         )
         self._forget = at_end(partial(kill_now, self._process))
+        self.started = False
+
+    @property
+    def status(self) -> int:
+        """How it ended, as `Popen.returncode`."""
+        return self._process.returncode
 
     def kill(self) -> None:
         self._process.kill()
@@ -316,7 +401,8 @@ class _Process:
         folder: Path,
         number: int,
         metrics: frozenset[str] | None,
-    ) -> tuple[int, int] | OSError:
+        part: int = 0,
+    ) -> Answer:
         """What `parse_task` returns, or raised.
 
         Raises:
@@ -324,9 +410,11 @@ class _Process:
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        pickle.dump((task, folder, number, metrics, messages()), self._process.stdin)
+        if not self.started:
+            self.started = bool(pickle.load(self._process.stdout))
+        pickle.dump((task, folder, number, metrics, part, messages()), self._process.stdin)
         self._process.stdin.flush()
-        answer: tuple[int, int] | OSError = pickle.load(self._process.stdout)
+        answer: Answer = pickle.load(self._process.stdout)
         return answer
 
 
@@ -335,16 +423,20 @@ def serve() -> None:
     asked, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     # Whatever prints must not talk into the answers.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    pickle.dump(True, answers)  # it has started
+    answers.flush()
     while True:
         try:
-            task, folder, number, metrics, added = pickle.load(asked)
+            task, folder, number, metrics, part, added = pickle.load(asked)
         except EOFError:
             return
         use_messages(added)
-        answer: tuple[int, int] | OSError
+        answer: Answer
         try:
-            answer = parse_task(task, folder, number, metrics)
-        except OSError as error:
+            answer = parse_task(task, folder, number, metrics, part)
+        except (OSError, MemoryError) as error:
             answer = error
+        except Exception as error:  # noqa: BLE001 - travels to whoever asked
+            answer = caught(error)
         pickle.dump(answer, answers)
         answers.flush()

@@ -33,12 +33,14 @@ JSON text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
 import pyarrow as pa
+
+from flowdiag.parsers.faults import Caught, as_text, caught
 
 METRIC: Final = pa.struct(
     [
@@ -276,7 +278,30 @@ class RowBuilder:
             ]
         self._rows = []
         self._used = set()
-        return batch_of(columns, len(rows))
+        try:
+            return batch_of(columns, len(rows))
+        except (ValueError, TypeError, ArithmeticError):  # Arrow's own are of these
+            return _of_good_rows(rows)
+
+
+def _of_good_rows(rows: Iterable[Row]) -> pa.RecordBatch:
+    """The rows that have a place in a batch; of each source whose rows have none, what is wrong with the first."""
+    batches: list[pa.RecordBatch] = []
+    refused: dict[int, Row] = {}
+    for row in rows:
+        columns: dict[str, list[Any]] = {name: [value] for name, value in row.items()}
+        if row.get("fields") is not None:
+            columns["fields"] = [list(row["fields"].items())]
+        try:
+            batches.append(batch_of(columns, 1))
+        except (ValueError, TypeError, ArithmeticError) as error:
+            fault = caught(error, source=row["source"], offset=row.get("offset"))
+            refused.setdefault(row["source"], fault_row(fault))
+    told = RowBuilder()
+    for row in refused.values():
+        told.add(row)
+    table = pa.Table.from_batches([*batches, told.take()]).combine_chunks()
+    return table.to_batches()[0]
 
 
 # -- what became of a split --------------------------------------------------------------------
@@ -299,6 +324,8 @@ class Tally:
         first_us, last_us: of the times; wall clocks as printed, or instants where only these are.
         samples: the beginnings of a few that were not understood.
         error: one clause on why it was not read to its end; None if it was.
+        fault: of flowdiag's own, which ended the reading.
+        at: where the record begins that was looked at last, as far as the reader tells.
     """
 
     bytes: int = 0
@@ -311,6 +338,8 @@ class Tally:
     last_us: int | None = None
     samples: list[str] = field(default_factory=list)
     error: str | None = None
+    fault: Caught | None = None
+    at: int | None = None
 
     def saw(self, time_us: int | None) -> None:
         """Widen the range of times by one, where there is one."""
@@ -344,9 +373,16 @@ class Tally:
             fields["last_us"] = str(self.last_us)
         if self.error is not None:
             fields["error"] = self.error
-        return {
-            "source": source,
-            "offset": offset,
-            "event": Event.SPLIT.value,
-            "fields": fields,
-        }
+        return _split_row(source, offset, fields, self.fault)
+
+
+def fault_row(fault: Caught) -> Row:
+    """A `split` row that says nothing but what went wrong with a source."""
+    return _split_row(fault.source or 0, fault.offset or 0, {}, fault)
+
+
+def _split_row(source: int, offset: int, fields: dict[str, str], fault: Caught | None) -> Row:
+    if fault is not None:
+        fields["fault"] = as_text(fault)
+        fields.setdefault("error", "what comes behind a fault of flowdiag is not read")
+    return {"source": source, "offset": offset, "event": Event.SPLIT.value, "fields": fields}

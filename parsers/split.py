@@ -1,7 +1,7 @@
 """From a byte range of a source to Arrow batches of events: the one generator.
 
 `parse_split` is pure Python and Arrow, needs no Spark and never raises for bad input: whatever
-goes wrong is said in the `split` row with which every split ends.
+goes wrong is said in the `split` row with which every split ends, a fault of flowdiag's own as well.
 
 A candidate line (one that holds an anchor, `scan`) goes through: carriers and JSON envelopes off,
 header read (`prefix`), message recognised and its place judged (`records`), the lines below it
@@ -11,6 +11,7 @@ lines beside it, never on what came before in the split.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -20,7 +21,8 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from flowdiag.parsers.catalogue import Catalogue, load_catalogue
-from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.errors import FlowdiagError, Unreadable
+from flowdiag.parsers.faults import Caught, caught, is_ours
 from flowdiag.parsers.flink.prometheus import read_prometheus
 from flowdiag.parsers.flink.rest import read_document
 from flowdiag.parsers.flink.web_ui import TEXT_BYTES as TABLE_TEXT_BYTES
@@ -30,7 +32,7 @@ from flowdiag.parsers.lines.reader import STRUCTURE, Reader
 from flowdiag.parsers.lines.records import Recogniser, open_record
 from flowdiag.parsers.lines.scan import LineScanner
 from flowdiag.parsers.rows import EVENTS, Event, Row, RowBuilder, Tally
-from flowdiag.parsers.sources.open import Source, open_source, stream_error
+from flowdiag.parsers.sources.open import LINES, Source, open_source, stream_error
 from flowdiag.parsers.spark.events import EventReader, fit
 from flowdiag.parsers.spark.reports import TEXT_BYTES as REPORT_TEXT_BYTES
 from flowdiag.parsers.spark.reports import holds_report, printed_reports
@@ -123,7 +125,9 @@ def parse_split(
         fields bytes, candidates (lines with an anchor), recognised, not_understood (lines of a
         checkpoint class that match no message), sample_1 to sample_3 of them, logger_hits (lines
         of a checkpoint class), truncated_lines, first_us and last_us (wall clock as printed, or
-        the instant where only that is printed), error (one clause, absent if all went well).
+        the instant where only that is printed), error (one clause, absent if all went well), fault
+        (`parsers.faults.as_text`, where flowdiag itself failed; rows that Arrow refuses have a
+        `split` row of their own, in their place).
     """
     source, tally = split.source, Tally()
     shared = builder is not None and source.kind not in _ALONE
@@ -132,11 +136,37 @@ def parse_split(
     try:
         with open_source(source) as stream:
             yield from read(stream, _Task(split, tally, rows, metrics, catalogue))
-    except (OSError, ValueError, FlowdiagError) as problem:
+    except (OSError, Unreadable, FlowdiagError) as problem:
         tally.error = tally.error or _clause(problem)
+    except Exception as error:
+        if not is_ours(error):
+            raise
+        tally.fault = _fault(error, split, tally.at)
     rows.add(tally.row(source.index, split.start))
     if not shared or rows.full:
         yield rows.take()
+
+
+def _fault(error: Exception, split: Split, at: int | None) -> Caught:
+    """A fault with its place, as far as the reader told it."""
+    line = None
+    if at is not None and split.source.kind in LINES:
+        with contextlib.suppress(OSError, ValueError), open_source(split.source) as stream:
+            line = 1 + lines_before(stream, at)
+    return caught(error, source=split.source.index, split=split.start, offset=at, line=line)
+
+
+def lines_before(stream: BinaryIO, offset: int) -> int:
+    r"""How many lines end before a place in a stream.
+
+    >>> lines_before(io.BytesIO(b"a\nb\nc"), 4)
+    2
+    """
+    count = 0
+    while offset > 0 and (data := stream.read(min(offset, 1 << 20))):
+        count += data.count(b"\n")
+        offset -= len(data)
+    return count
 
 
 def parse_splits(
@@ -346,7 +376,7 @@ _ALONE: Final = frozenset({"prometheus", "spark-rest", "spark-events"})
 
 
 def _count_lines(scanner: LineScanner, tally: Tally) -> None:
-    tally.bytes = scanner.bytes_read
+    tally.bytes, tally.at = scanner.bytes_read, scanner.at
     tally.truncated += scanner.truncated_lines
 
 

@@ -45,6 +45,7 @@ class Recorded:
     def report(self, name: str) -> Report:
         """The report of a command, whose words and advice are checked of each."""
         report = judged((topic(name),), self.looked, self.measured)
+        assert report.errors == []
         assert not wrong(report, self.facts(name) if name == "memory" else None)
         wording.check_report(report)
         return report

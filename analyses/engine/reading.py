@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.parsers.cleanup import private_folder
+from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.machine import processors
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Resources:
         table_rows: up to here they are handed over as a table, beyond as files; not to a cluster, which
             cannot read them.
         keep: gets the tables of everything that was read; None: nobody wants them.
+        explained: what a failure comes down to where the machine is to blame: then nothing else can be measured.
     """
 
     tune: Callable[[int | None], None] = lambda rows: None
@@ -72,6 +74,7 @@ class Resources:
     few_rows: int = FEW_ROWS
     table_rows: int = TABLE_ROWS
     keep: Keeper | None = None
+    explained: Callable[[Exception], FlowdiagError | None] = lambda error: None
 
     def are_few(self, rows: int | None) -> bool:
         """Whether so many rows are best kept in one piece."""

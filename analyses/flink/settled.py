@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,8 +19,10 @@ from flowdiag.analyses.engine.reading import (
     metrics_frame,
     read,
 )
-from flowdiag.parsers.flink.marks import Marks, decode, marks_of
-from flowdiag.parsers.rows import Event
+from flowdiag.analyses.report.faults import Faults
+from flowdiag.analyses.report.wire import Where
+from flowdiag.parsers.flink.marks import Marks, decode, spared_marks
+from flowdiag.parsers.rows import Event, fault_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from flowdiag.analyses.flink.clocks.survey import Survey
     from flowdiag.parsers.sources.open import Source
 
+
+Result = TypeVar("Result")
 
 # Beyond, Spark's own way is faster: measured with 190 000 rows (benchmarks/README.md), not at the edge.
 FEW_METRICS: Final = 50_000
@@ -67,8 +71,9 @@ def settled_events(
     tz: str | None = None,
     say: Say = lambda stage: None,
     metrics: Collection[str] | None = None,
+    faults: Faults | None = None,
 ) -> Settled:
-    """Parse the sources, settle clocks and writers.
+    """Parse the sources, settle clocks and writers; a source that sets off a fault is left out.
 
     Args:
         sources: what `parsers.sources.discover` found.
@@ -78,31 +83,29 @@ def settled_events(
         say: told the name of each stage, for progress.
         metrics: names of the metrics of reports that become rows, None for all that are known; name
             what a command measures, since a report of a busy cluster is thousands of samples.
+        faults: takes what goes wrong.
 
     Raises:
         FlowdiagError: Spark cannot start, or there is no room for what was parsed.
     """
     from flowdiag.analyses.flink.clocks.apply import resolve
-    from flowdiag.analyses.flink.clocks.settle import settle
-    from flowdiag.analyses.flink.clocks.survey import survey
 
+    settling = _Settling(sources, tz, faults or Faults(resources.explained))
     found = read(sources, resources, metrics=metrics, say=say)
-    surveyed = None if found.tasks is not None else survey(*rare_of(found))
+    surveyed = None if found.tasks is not None else settling.survey(*rare_of(found))
     say("starting Spark")
     spark = session()
     resources.tune(found.rows)
     if surveyed is None:
         say("reading")
     raw = frame_of(found, spark, metrics)
-    surveyed = surveyed or _survey_of(raw)
+    surveyed = surveyed or settling.survey(*_rare_rows(raw))
     say("settling clocks")
-    writers = settle(
-        surveyed.rows,
-        {source.index: source.group for source in sources},
-        tz,
-        {source.index: source.name for source in sources},
-    )
+    writers = settling.settle(surveyed)
     apart = metrics_frame(found, spark)
+    if settling.left_out:
+        raw = raw.where(settling.kept)
+        apart = None if apart is None else apart.where(settling.kept)
     few_events = resources.are_few(found.rows)
     if apart is not None and surveyed.has_times:
         # Which day a time of day belongs to is told by all rows of its source.
@@ -118,17 +121,87 @@ def settled_events(
         resources.tune(found.metrics.count if few else None)
         return resolve(apart, writers, spark, surveyed, tz, few=few)
 
-    return Settled(events=events, metrics=of_metrics, writers=writers, surveyed=surveyed.rows)
+    told = settling.told(surveyed)
+    return Settled(events=events, metrics=of_metrics, writers=writers, surveyed=told)
 
 
-def _survey_of(events: DataFrame) -> Survey:
-    """What `survey` makes of events that executors parsed."""
+class _Settling:
+    """Survey and settle, sparing the sources that set off no fault.
+
+    Attributes:
+        left_out: indexes of the others.
+    """
+
+    def __init__(self, sources: Sequence[Source], tz: str | None, faults: Faults) -> None:
+        self._sources = sources
+        self._names = {source.index: source.name for source in sources}
+        self._tz = tz
+        self._faults = faults
+        self._rare: list[dict[str, Any]] = []
+        self.left_out: set[int] = set()
+
+    def survey(self, rare: list[dict[str, Any]], marks: list[Marks]) -> Survey:
+        from flowdiag.analyses.flink.clocks.survey import survey
+
+        self._rare = rare
+        marked = {part.source for part in marks}
+        # Marks that could not be added up: nothing tells whose the records are, and when they were written.
+        self.left_out = {row["source"] for row in rare if "fault" in (row["fields"] or {})} - marked
+
+        def of_some(some: Sequence[int]) -> Survey:
+            wanted = set(some)
+            return survey(
+                [row for row in rare if row["source"] in wanted],
+                [part for part in marks if part.source in wanted],
+            )
+
+        return self._spared({row["source"] for row in rare} | marked, of_some)
+
+    def settle(self, surveyed: Survey) -> tuple[Writer, ...]:
+        from flowdiag.analyses.flink.clocks.settle import settle
+
+        groups = {source.index: source.group for source in self._sources}
+
+        def of_some(some: Sequence[int]) -> tuple[Writer, ...]:
+            wanted = set(some)
+            rows = [
+                row
+                for row in surveyed.rows
+                if row["source"] in wanted and row.get("other_source", row["source"]) in wanted
+            ]
+            return settle(rows, groups, self._tz, self._names)
+
+        return self._spared({row["source"] for row in surveyed.rows}, of_some)
+
+    def _spared(self, found: set[int], step: Callable[[Sequence[int]], Result]) -> Result:
+        result, left = self._faults.spared(
+            sorted(found - self.left_out), step, Where.RESOLVE, source=self._names.get
+        )
+        self.left_out.update(left)
+        return result
+
+    @property
+    def kept(self) -> str:
+        """SQL: whether a row is of a source that is not left out."""
+        return f"source NOT IN ({', '.join(map(str, sorted(self.left_out)))})"
+
+    def told(self, surveyed: Survey) -> tuple[dict[str, Any], ...]:
+        """What was surveyed; of what is left out the `split` rows, which tell what was read all the same."""
+        if not self.left_out:
+            return surveyed.rows
+        kept = (row for row in surveyed.rows if row["source"] not in self.left_out)
+        lost = (row for row in self._rare if row["source"] in self.left_out)
+        splits = (row for row in lost if row["event"] == Event.SPLIT)
+        return (*kept, *({"what": "rare", "owner": None, **row} for row in splits))
+
+
+def _rare_rows(events: DataFrame) -> tuple[list[dict[str, Any]], list[Marks]]:
+    """What `survey` wants, of events that executors parsed."""
     from flowdiag.analyses.flink.clocks.apply import SQL
-    from flowdiag.analyses.flink.clocks.survey import survey
 
     rare = rows_of(SQL.run("rare", events=events))
     marks = [decode(row["fields"]["marks"]) for row in rare if row["event"] == Event.MARKS]
-    return survey([row for row in rare if row["event"] != Event.MARKS], marks)
+    return [row for row in rare if row["event"] != Event.MARKS], marks
 
 
 def rare_of(found: Read) -> tuple[list[dict[str, Any]], list[Marks]]:
@@ -137,7 +210,9 @@ def rare_of(found: Read) -> tuple[list[dict[str, Any]], list[Marks]]:
 
     kinds = {kind.value for kind in RARE}
     if found.metrics is None and found.table is not None:
-        return dictionaries(_told(found, kinds)), marks_of(found.table)
+        marks, blamed = spared_marks(found.table)
+        rare = [{"process": None, **fault_row(fault)} for fault in blamed]
+        return [*dictionaries(_told(found, kinds)), *rare], marks
     # Parsed in pieces, each of which was added up by itself.
     rows = dictionaries(_told(found, kinds | {Event.MARKS.value}))
     marks = [decode(row["fields"]["marks"]) for row in rows if row["event"] == Event.MARKS]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flowdiag.analyses.diagnosis import Measured, Named, Session, Topic
@@ -15,6 +16,8 @@ from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.flink.settled import Settled, rows_of, settled_events
 from flowdiag.analyses.flink.understood import understood
 from flowdiag.analyses.options import Options
+from flowdiag.analyses.report.faults import Faults
+from flowdiag.analyses.report.wire import Where
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -89,31 +92,81 @@ class Flink:
         """Parse, settle the clocks, measure once for all topics (see `diagnosis.Engine`)."""
         if all(source.kind == "not-read" for source in sources):
             nothing = ClusterFacts(jobs=(), processes=())
-            return Measured(facts=_facts(topics, [], {}, nothing, (), asides, options))
-        from flowdiag.analyses.flink import lifecycle
-
+            faults = Faults()
+            facts = _facts(topics, [], {}, nothing, (), asides, options, faults)
+            return Measured(facts=facts, faults=faults.found)
         wanted = frozenset(name for topic in topics for name in topic.metrics())
+        faults = Faults(resources.explained)
         settled = settled_events(
-            sources, session, resources=resources, tz=options.tz, say=say, metrics=wanted
+            sources,
+            session,
+            resources=resources,
+            tz=options.tz,
+            say=say,
+            metrics=wanted,
+            faults=faults,
         )
         say("measuring")
-        unique = kept(lifecycle.once(settled.events))
-        full = any(topic.checkpoints for topic in topics)
-        frame = lifecycle.facts_frame(unique) if full else lifecycle.placement_frame(unique)
+        rows, unmeasured = _rows(topics, settled, faults)
+        topics = [topic for topic in topics if topic not in unmeasured]
+        rows, common = _common(rows, settled.writers, faults)
+        more: dict[str, Sequence[Row]] = {}
         for topic in topics:
-            for own in topic.frames(settled, unique):
-                frame = frame.unionByName(own, allowMissingColumns=True)
-        rows = rows_of(frame)
-        common = assemble(rows, [], settled.writers)
-        more = {topic.name: topic.more(common, settled, say) for topic in topics}
+            with faults.kept(Where.MEASURE, topic.name):
+                more[topic.name] = topic.more(common, settled, say)
+        topics = [topic for topic in topics if topic.name in more]
         keep_read(resources.keep, self.name, sources, settled.events, settled.metrics)
         return Measured(
-            facts=_facts(topics, rows, more, common, settled.writers, asides, options),
+            facts=_facts(topics, rows, more, common, settled.writers, asides, options, faults),
             splits=settled.splits,
             processes=common.processes,
             understood=understood(common),
             notes=disputed_zones(settled.writers),
+            faults=faults.found,
         )
+
+
+def _rows(
+    topics: Sequence[FlinkTopic], settled: Settled, faults: Faults
+) -> tuple[list[Row], list[FlinkTopic]]:
+    """The small rows of all topics, in one collect, and the topics whose queries fail."""
+    from flowdiag.analyses.flink import lifecycle
+
+    unique = kept(lifecycle.once(settled.events))
+    full = any(topic.checkpoints for topic in topics)
+    common = lifecycle.facts_frame(unique) if full else lifecycle.placement_frame(unique)
+
+    def of_some(some: Sequence[FlinkTopic]) -> list[Row]:
+        frame = common
+        for topic in some:
+            for own in topic.frames(settled, unique):
+                frame = frame.unionByName(own, allowMissingColumns=True)
+        return rows_of(frame)
+
+    return faults.spared(topics, of_some, Where.MEASURE, about=lambda topic: topic.name)
+
+
+def _common(
+    rows: list[Row], writers: Sequence[Writer], faults: Faults
+) -> tuple[list[Row], ClusterFacts]:
+    """The facts that all topics share, and the rows that they are made of: those of a job that fails are left out."""
+    jobs = sorted({row["job_id"] for row in rows if row.get("job_id")})
+    common, left = faults.spared(
+        jobs,
+        lambda some: assemble(rows if len(some) == len(jobs) else _of(rows, some), [], writers),
+        Where.MEASURE,
+        about=_job,
+    )
+    return _of(rows, set(jobs) - set(left)) if left else rows, common
+
+
+def _of(rows: Sequence[Row], jobs: Collection[str]) -> list[Row]:
+    """The rows of some jobs, and those of none."""
+    return [row for row in rows if not row.get("job_id") or row["job_id"] in jobs]
+
+
+def _job(job_id: str) -> str:
+    return f"job {job_id}"
 
 
 def _facts(
@@ -124,13 +177,34 @@ def _facts(
     writers: Sequence[Writer],
     asides: Mapping[str, Any],
     options: Options,
+    faults: Faults,
 ) -> dict[str, Any]:
-    return {
-        topic.name: topic.facts(
-            rows, more.get(topic.name, ()), common, writers, asides.get(topic.name), options
-        )
-        for topic in topics
-    }
+    """The facts of each topic, but for a job that fails, or a topic that fails without any."""
+    jobs = sorted({job.key.job_id for job in common.jobs})
+
+    def of_topic(topic: FlinkTopic) -> Any:
+        found = more.get(topic.name, ())
+
+        def of_some(some: Sequence[str]) -> Any:
+            whole = len(some) == len(jobs)
+            return topic.facts(
+                rows if whole else _of(rows, some),
+                found if whole else _of(found, some),
+                common
+                if whole
+                else replace(common, jobs=tuple(j for j in common.jobs if j.key.job_id in some)),
+                writers,
+                asides.get(topic.name),
+                options,
+            )
+
+        return faults.spared(jobs, of_some, Where.MEASURE, about=_job)[0]
+
+    facts = {}
+    for topic in topics:
+        with faults.kept(Where.MEASURE, topic.name):
+            facts[topic.name] = of_topic(topic)
+    return facts
 
 
 FLINK = Flink()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 
 from flowdiag.analyses.engine.reading import ORDINARY, Resources, Say, frame_of, read
 from flowdiag.analyses.rate.survey import survey, survey_table
+from flowdiag.analyses.report.faults import Faults
+from flowdiag.analyses.report.wire import Where
 from flowdiag.parsers.rows import Event
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ def owned_events(
     resources: Resources = ORDINARY,
     tz: str | None = None,
     say: Say = lambda stage: None,
+    faults: Faults | None = None,
 ) -> Owned:
     """Parse the sources and settle which application each record belongs to.
 
@@ -52,6 +55,7 @@ def owned_events(
         resources: with what to read and measure.
         tz: name of a zone that overrides the inferred one.
         say: told the name of each stage, for progress.
+        faults: takes what goes wrong with one source.
 
     Raises:
         FlowdiagError: Spark cannot start, or there is no room for what was parsed.
@@ -74,10 +78,26 @@ def owned_events(
         # Tasks were added up while they were read: what is left of a large log is small, and to
         # compile the plan of the next query would take longer than to run it.
         resources.tune(sum(row["rows"] or 0 for row in surveyed))
-    owners = measure.own(surveyed, sources, tz)
+    owners = _owners(surveyed, sources, tz, faults or Faults(resources.explained))
     return Owned(
         events=measure.owned(events, owners),
         owners=owners,
         splits=tuple(row for row in surveyed if row["event"] == Event.SPLIT),
         present=frozenset(present),
     )
+
+
+def _owners(
+    surveyed: Sequence[Mapping[str, Any]],
+    sources: Sequence[Source],
+    tz: str | None,
+    faults: Faults,
+) -> tuple[Owner, ...]:
+    """Which application each part of each source belongs to; a source that sets off a fault to none."""
+    from flowdiag.analyses.rate.measure import own
+
+    def of_some(some: Sequence[int]) -> tuple[Owner, ...]:
+        return own([row for row in surveyed if row["source"] in some], sources, tz)
+
+    found = sorted({row["source"] for row in surveyed})
+    return faults.spared(found, of_some, Where.RESOLVE, source=lambda each: sources[each].name)[0]

@@ -15,12 +15,14 @@ from flowdiag.analyses.flink.clocks.settle import zone_of
 from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.rate.assemble import Told, assemble
+from flowdiag.analyses.rate.assemble.rows import JSON
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
 from flowdiag.analyses.rate.owned import owned_events
 from flowdiag.analyses.rate.rules import RULES
 from flowdiag.analyses.rate.state import Assessed, Assessment, assess
-from flowdiag.analyses.report.wire import Data
+from flowdiag.analyses.report.faults import Faults
+from flowdiag.analyses.report.wire import Data, Where
 from flowdiag.analyses.span import Span
 
 if TYPE_CHECKING:
@@ -51,27 +53,56 @@ class Spark:
         names = [topic.name for topic in topics]
         if all(source.kind == "not-read" for source in sources):
             return Measured(facts=dict.fromkeys(names, RateFacts(applications=())))
-        owned = owned_events(sources, session, resources=resources, tz=options.tz, say=say)
+        faults = Faults(resources.explained)
+        owned = owned_events(
+            sources, session, resources=resources, tz=options.tz, say=say, faults=faults
+        )
         owners = owned.owners
         say("measuring batches")
         table = rate_measure.facts_frame(kept(owned.events), owned.present or None).toArrow()
         keep_read(resources.keep, self.name, sources, owned.events)
         cut = {row["source"] for row in owned.splits if (row["fields"] or {}).get("error")}
-        facts = assemble(
-            zip(table.column(0).to_pylist(), table.column(1).to_pylist(), strict=True),
-            damaged=[owner.application for owner in owners if owner.source in cut],
-            told=Told(
-                trigger_interval_ms=options.rate.trigger_interval_ms,
-                real_time=options.rate.real_time,
-                configuration=options.rate.configuration,
-            ),
+        facts = _assembled(
+            list(zip(table.column(0).to_pylist(), table.column(1).to_pylist(), strict=True)),
+            [owner.application for owner in owners if owner.source in cut],
+            options,
+            sorted({owner.application for owner in owners}),
+            faults,
         )
         return Measured(
             facts=dict.fromkeys(names, facts),
             splits=owned.splits,
             processes=_processes(facts, owners, sources),
             understood=understood(facts),
+            faults=faults.found,
         )
+
+
+def _assembled(
+    rows: Sequence[tuple[str, str]],
+    damaged: Sequence[str],
+    options: Options,
+    applications: Sequence[str],
+    faults: Faults,
+) -> RateFacts:
+    """The facts of the applications, but for one that sets off a fault."""
+    told = Told(
+        trigger_interval_ms=options.rate.trigger_interval_ms,
+        real_time=options.rate.real_time,
+        configuration=options.rate.configuration,
+    )
+
+    def of_some(some: Sequence[str]) -> RateFacts:
+        whole = len(some) == len(applications)
+        return assemble(
+            rows if whole else [row for row in rows if JSON.decode(row[1]).get("app", "") in some],
+            damaged=damaged,
+            told=told,
+        )
+
+    return faults.spared(
+        applications, of_some, Where.MEASURE, about=lambda name: f"application {name}"
+    )[0]
 
 
 SPARK: Final = Spark()

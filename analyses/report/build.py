@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -17,6 +18,7 @@ from flowdiag.analyses.keys import JobKey, Process
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.advice import action_of, each_once, first_action
 from flowdiag.analyses.report.evidence import Key, Located
+from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.fingerprints import fingerprints
 from flowdiag.analyses.report.fitting import typed
 from flowdiag.analyses.report.privacy import LOCAL_USE, Privacy
@@ -46,6 +48,7 @@ from flowdiag.analyses.report.wire import (
     TopicStatus,
     Understood,
     Vote,
+    Where,
     iso,
     redacted,
 )
@@ -74,32 +77,31 @@ def report_of(
     topics: Sequence[Topic] = (),
     notes: Iterable[Remark] = (),
     asides: Iterable[tuple[int, Remark]] = (),
+    faults: Faults | None = None,
     say: Callable[[str], None] = lambda stage: None,
 ) -> Report:
     """Cite the evidence, describe the inputs, put the document together.
 
     Args:
         command: without `flowdiag`.
-        data: the command's own tables.
-        options: of the user.
-        sources: everything that was found, also what is not read.
-        splits: the `split` rows, for what was read of each source.
+        data, options: the command's own tables; of the user.
+        sources, splits: everything that was found, also what is not read; what was read of each.
         processes: who wrote what, after the clocks were settled.
-        outcomes: of all rules of the command.
-        names: of the jobs that findings are about.
+        outcomes, names: of all rules of the command; of the jobs that findings are about.
         assessed: whether the input held anything that the command judges.
         calculated: whether everything is arithmetic about what somebody wants to configure.
-        understood: kinds of records, whichever command they are for.
-        topics: what came of each.
-        notes: warnings about the input as a whole.
-        asides: warnings about single inputs, by index.
+        understood, topics: kinds of records, whichever command they are for; what came of each topic.
+        notes, asides: warnings about the input as a whole, and about single inputs, by index.
+        faults: what went wrong before; takes what does here.
         say: told the name of the stage, for progress.
     """
     from flowdiag.analyses.report.inputs import describe_inputs
 
     untold, named = _untold(outcomes, assessed=assessed), options.named
+    faults = faults or Faults()
     say("citing the evidence")
-    located, problems = _located(outcomes, understood if untold else (), sources, processes)
+    examples = understood if untold else ()
+    located, problems = _quoted(faults, outcomes, examples, sources, processes)
     inputs = describe_inputs(sources, splits, processes, excerpts=options.privacy.excerpts)
     return build_report(
         command=command,
@@ -111,12 +113,46 @@ def report_of(
         assessed=assessed,
         calculated=calculated,
         understood=understood,
-        suggestions=_commands(command, sources, named) if untold else (),
+        suggestions=_suggestions(faults, command, sources, named) if untold else (),
         doubts=[f"{name}: nothing in it was understood" for name in unrecognised(inputs, named)],
         topics=topics,
-        warnings=_warnings(inputs, processes, notes, [*asides, *problems]),
+        warnings=_said(faults, inputs, processes, notes, [*asides, *problems]),
+        errors=faults.found,
         paths=typed(() if options.privacy.redact else named),
         privacy=options.privacy,
+    )
+
+
+_Quoted = tuple[dict[Key, Located], list[tuple[int, Remark]]]
+
+
+def _quoted(
+    faults: Faults,
+    outcomes: Iterable[RuleOutcome],
+    examples: Iterable[f.Understood],
+    sources: Sequence[Source],
+    processes: Iterable[Process],
+) -> _Quoted:
+    nothing: _Quoted = {}, []
+    locate = partial(_located, outcomes, examples, sources, processes)
+    return faults.or_else(locate, nothing, about="quotations")
+
+
+def _suggestions(
+    faults: Faults, command: str, sources: Sequence[Source], named: Sequence[str]
+) -> list[Suggestion]:
+    return faults.or_else(partial(_commands, command, sources, named), [], about="suggestions")
+
+
+def _said(
+    faults: Faults,
+    inputs: Sequence[Input],
+    processes: Sequence[Process],
+    notes: Iterable[Remark],
+    asides: Iterable[tuple[int, Remark]],
+) -> list[Note]:
+    return faults.or_else(
+        partial(_warnings, inputs, processes, notes, asides), [], about="warnings"
     )
 
 
@@ -125,7 +161,7 @@ def _located(
     examples: Iterable[f.Understood],
     sources: Sequence[Source],
     processes: Iterable[Process],
-) -> tuple[dict[Key, Located], list[tuple[int, Remark]]]:
+) -> _Quoted:
     """The records that findings cite, and an example of each kind where that is all there is to show."""
     from flowdiag.analyses.report.evidence import locate
     from flowdiag.parsers.sources.open import open_source
@@ -261,44 +297,61 @@ def build_report(
     """Put everything that a run found into one document.
 
     Args:
-        command: the name of the command, e.g. `checkpoints`.
-        inputs: in the order of the sources, so that an evidence's source is an index into it.
-        outcomes: what each rule said.
-        names, data: the name of each job, for the fingerprints; the command's own tables.
+        command, inputs: without `flowdiag`; in the order of the sources, into which evidence has an index.
+        outcomes, names, data: what each rule said; the name of each job; the command's own tables.
         located: lines and excerpts of the cited records (`evidence.locate`).
-        assessed: False if no input held what the command judges: then no verdict is healthy.
-        calculated: whether everything is arithmetic about what somebody wants to configure.
+        assessed, calculated: whether an input held what the command judges; whether all is arithmetic.
         doubts: why it cannot be called healthy, though no rule found anything: what was not read.
         understood, suggestions: kinds of records; what would tell more, where the verdict needs it.
-        topics, warnings: what came of each topic; what is to be said of the inputs.
-        errors: what went wrong; with a bug of ours among them nothing is called healthy.
+        topics, warnings, errors: what came of each topic; of the inputs; what went wrong, so that nothing is healthy.
         paths, privacy: the inputs, as one types them; what log text to keep.
     """
     ordered = sorted(_pairs(outcomes), key=_report_order)
-    told, marks = _told(ordered), fingerprints(ordered, names)
+    marks = fingerprints(ordered, names)
+    faults = Faults(found=list(errors))
+    told, stories = _narrated(ordered, marks, faults)
+    findings = _findings(ordered, marks, inputs, located, privacy, faults)
+    first = _first(told, command, paths, faults)
     report = Report(
         schema=SCHEMA,
         tool=Tool(version=tool_version(), command=command),
         inputs=list(inputs),
         summary=_summary(
             outcomes,
-            [*doubts, *(error.message for error in errors if error.bug)],
+            [*doubts, *(fault.message for fault in faults.found)],
             told if command == EVERYTHING else None,
             assessed=assessed,
             calculated=calculated,
-            stories=_stories(told, ordered, marks),
+            stories=stories,
             understood=[_understood(kind, located, privacy) for kind in understood],
             suggestions=suggestions,
-            first=first_action(_nearest(told, command), command, paths),
+            first=first,
         ),
         topics=list(topics),
         rules=list(map(_rule, outcomes)),
-        findings=_findings(ordered, marks, inputs, located, privacy),
+        findings=findings,
         data=data,
         warnings=list(warnings),
-        errors=list(errors),
+        errors=faults.found,
     )
     return redacted(report) if privacy.redact else report
+
+
+def _narrated(
+    ordered: Sequence[Pair], marks: Sequence[str], faults: Faults
+) -> tuple[list[Told], list[Story]]:
+    """What belongs together, inside and in the report."""
+    told: list[Told] = faults.or_else(partial(_told, ordered), [], about="stories")
+    stories: list[Story] = faults.or_else(
+        partial(_stories, told, ordered, marks), [], about="stories"
+    )
+    return told, stories
+
+
+def _first(told: Sequence[Told], command: str, paths: str, faults: Faults) -> FirstAction | None:
+    return faults.or_else(
+        lambda: first_action(_nearest(told, command), command, paths), None, about="the first step"
+    )
 
 
 def _told(pairs: Iterable[Pair]) -> list[Told]:
@@ -376,7 +429,12 @@ def _reasons(outcomes: Sequence[f.RuleOutcome], *, assessed: bool) -> list[str]:
 
 
 def topic_of(
-    name: str, outcomes: Sequence[f.RuleOutcome], *, assessed: bool, calculated: bool
+    name: str,
+    outcomes: Sequence[f.RuleOutcome],
+    *,
+    assessed: bool,
+    calculated: bool,
+    failed: bool = False,
 ) -> Topic:
     """What came of one topic.
 
@@ -385,10 +443,14 @@ def topic_of(
         outcomes: of its rules.
         assessed: whether the input held anything that it judges.
         calculated: whether everything is arithmetic about what somebody wants to configure.
+        failed: whether a fault kept anything of it from being judged.
     """
     reasons = _reasons(outcomes, assessed=assessed)
-    nothing = not assessed and not any(outcome.findings for outcome in outcomes)
-    verdict = _settled(judge(outcomes).verdict, doubted=not assessed, calculated=calculated)
+    if failed:
+        reasons = [item.reason for o in outcomes for item in o.inconclusive] or reasons
+    nothing = not failed and not assessed and not any(outcome.findings for outcome in outcomes)
+    doubted = failed or not assessed
+    verdict = _settled(judge(outcomes).verdict, doubted=doubted, calculated=calculated)
     unsure = nothing or verdict is f.Verdict.INCONCLUSIVE
     status = TopicStatus.INCONCLUSIVE if unsure else TopicStatus.ASSESSED
     return Topic(
@@ -653,12 +715,14 @@ def _findings(
     inputs: Sequence[Input],
     located: Mapping[Key, Located],
     privacy: Privacy,
+    faults: Faults,
 ) -> list[Finding]:
-    """The findings, each remedy at the first that has it."""
-    return [
-        _finding(outcome, finding, mark, elsewhere, inputs, located, privacy)
-        for ((outcome, finding), elsewhere), mark in zip(each_once(ordered), marks, strict=True)
-    ]
+    """The findings, each remedy at the first that has it; one that cannot be told is a fault, and missing."""
+    told = []
+    for ((outcome, finding), elsewhere), mark in zip(each_once(ordered), marks, strict=True):
+        with faults.kept(Where.RENDER, outcome.code):
+            told.append(_finding(outcome, finding, mark, elsewhere, inputs, located, privacy))
+    return told
 
 
 def _finding(

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from flowdiag.cli import options as o
-from flowdiag.cli.settings import effective
+from flowdiag.cli.exit_codes import ExitCode
+from flowdiag.cli.settings import Settings, effective
 
 
 def render(
@@ -39,7 +40,7 @@ def render(
       flowdiag render report.json --min-severity warning
       flowdiag render report.json --format markdown >> "$GITHUB_STEP_SUMMARY"
 
-    The exit code is 0, whatever the report says.
+    The exit code is 0, whatever the report says; 4 where a bug in flowdiag keeps a section from being shown.
     """
     flags = {
         "format": format,
@@ -58,15 +59,21 @@ def render(
         from flowdiag.cli.diagnosing import show_config as show
 
         return show(found)
-    settings = found.settings
+    return _show(report, found.settings)
 
+
+def _show(report: str, settings: Settings) -> ExitCode:
     from flowdiag.analyses.report.wire import redacted
     from flowdiag.cli.console import write_report
-    from flowdiag.cli.output import check_place, render_report, shown_of
+    from flowdiag.cli.diagnosing import logged
+    from flowdiag.cli.output import check_place, rendered, shown_of, tell_faults
     from flowdiag.cli.reading import read_report
 
     check_place(settings)
     saved = read_report(report)
     shown = redacted(saved) if settings.redact else saved
-    write_report(render_report(shown_of(shown, settings), settings), settings.output)
-    return 0
+    with logged(debug=settings.debug):
+        text, faults = rendered(shown_of(shown, settings), settings)
+    tell_faults(faults)
+    write_report(text, settings.output)
+    return ExitCode.BUG if faults else ExitCode.CLEAR

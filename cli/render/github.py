@@ -7,10 +7,11 @@ They carry no `file=`: logs are not part of the repository, so that GitHub could
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from flowdiag.analyses.report.redact import printable
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.report.wire import Finding, Report
 from flowdiag.cli import words
 from flowdiag.cli.render.page import Page
 
@@ -20,10 +21,10 @@ _OF_A_VERDICT: Final = {"failing": "error", "healthy": "notice", "calculated": "
 
 def render(report: Report, page: Page) -> str:
     """One line per finding, per error of the run, and one for the verdict."""
-    return "".join(f"{line}\n" for line in _lines(report))
+    return "".join(f"{line}\n" for line in _lines(report, page))
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: Report, page: Page) -> Iterator[str]:
     first = report.summary.culprits[:1]
     heard = (words.ignored(report.rules), words.left_out(report), *words.known(report))
     unheard = filter(None, heard)
@@ -33,14 +34,22 @@ def _lines(report: Report) -> Iterator[str]:
     level = _OF_A_VERDICT.get(of_it, "warning")
     yield command(level, f"flowdiag {report.tool.command}", verdict)
     for finding in report.findings:
-        said = finding.why or finding.explain
-        places = [words.place(item) for item in finding.evidence[:3]]
-        muted = words.muting(report, finding)
-        text = "\n".join(filter(None, [finding.title, muted, said, *places]))
-        level = "notice" if muted else _LEVEL.get(finding.severity, "warning")
-        yield command(level, f"{finding.code} {finding.name}", text)
+        yield from page.section(finding.code, partial(_finding, report, finding), _failed)
     for error in report.errors:
         yield command("error", "flowdiag", error.message)
+
+
+def _finding(report: Report, finding: Finding) -> Iterator[str]:
+    said = finding.why or finding.explain
+    places = [words.place(item) for item in finding.evidence[:3]]
+    muted = words.muting(report, finding)
+    text = "\n".join(filter(None, [finding.title, muted, said, *places]))
+    level = "notice" if muted else _LEVEL.get(finding.severity, "warning")
+    yield command(level, f"{finding.code} {finding.name}", text)
+
+
+def _failed(text: str) -> str:
+    return command("error", "flowdiag", text)
 
 
 def command(level: str, title: str, message: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from xml.etree import ElementTree as Xml
 
 from flowdiag.analyses.report.redact import printable
@@ -31,7 +32,8 @@ def render(report: Report, page: Page) -> str:
             hidden = rule.status == "found" and bool(report.summary.left_out)
             some = found.get((job, rule.code), [])
             known = {one.fingerprint: said for one in some if (said := words.muting(report, one))}
-            _judged(suite, job, rule, some, hidden=hidden, known=known)
+            told = partial(_judged, job, rule, some, hidden=hidden, known=known)
+            suite.extend(page.section(rule.code, told, _failed))
     for error in report.errors:
         case = case_in(suite, "run", error.source or "flowdiag")
         Xml.SubElement(case, "error", message=legal(error.message))
@@ -53,25 +55,23 @@ def document(suite: Xml.Element) -> str:
 
 
 def _judged(
-    suite: Xml.Element,
     job: str,
     rule: Rule,
     found: list[Finding],
     *,
     hidden: bool,
     known: Mapping[str, str],
-) -> None:
+) -> list[Xml.Element]:
     """A case has the same name whether it passes or fails: systems tell by it what is new.
 
     Args:
-        suite: of the command.
         job: or application.
         rule: with what came of it.
         found: what is shown of its findings about the job.
         hidden: whether there may be others, which `--min-severity` left out.
         known: what the baseline says of those that it mutes, by fingerprint.
     """
-    case = case_in(suite, job, f"{rule.code} {rule.title}")
+    case = Xml.Element("testcase", classname=legal(job), name=legal(f"{rule.code} {rule.title}"))
     quiet = [finding for finding in found if finding.fingerprint in known]
     remarks = [*quiet, *(one for one in found if one.severity == "info" and one not in quiet)]
     serious = [finding for finding in found if finding not in remarks]
@@ -90,6 +90,14 @@ def _judged(
         Xml.SubElement(case, "skipped", message="findings below --min-severity are left out")
     if remarks:
         Xml.SubElement(case, "system-out").text = legal("\n\n".join(map(_told, remarks)))
+    return [case]
+
+
+def _failed(text: str) -> Xml.Element:
+    """A case that cannot be told."""
+    case = Xml.Element("testcase", classname="run", name="flowdiag")
+    Xml.SubElement(case, "error", message=legal(text))
+    return case
 
 
 def _told(finding: Finding) -> str:

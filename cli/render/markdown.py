@@ -54,10 +54,14 @@ def _lines(report: Report, page: Page) -> Iterator[str]:
         yield from (_say(step), "")
     if not report.summary.assessed:
         yield from (f"{_say(words.lacking(report))} Not assessed is not healthy.", "")
-    yield from _inputs(report, page, clock)
-    yield from _jobs(report.data.jobs or (), page, clock)
-    yield from _applications(report.data.applications or (), page)
-    yield from _findings(report.findings, page, clock)
+    data = report.data
+    for name, lines in {
+        "inputs": lambda: _inputs(report, page, clock),
+        "jobs": lambda: _jobs(data.jobs or (), page, clock),
+        "applications": lambda: _applications(data.applications or (), page),
+        "findings": lambda: _findings(report.findings, page, clock),
+    }.items():
+        yield from page.section(name, lines, lambda text: f"{_say(text)}\n")
     unsettled = words.unsettled(report.rules)
     if unsettled:
         yield from ("## Not assessed", "")

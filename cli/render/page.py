@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from flowdiag.analyses.report.faults import Faults
+from flowdiag.analyses.report.wire import Where
+
+Part = TypeVar("Part")
 
 PROSE: Final = 100
 """Columns beyond which running text is hard to read."""
@@ -25,6 +31,7 @@ class Page:
         zone: in which times are shown, as a user writes it; None: that of the logs.
         hyperlinks: whether places in files may be links (OSC 8).
         folder: in which it is read, with the last slash; names of files below are shown without it.
+        faults: takes what goes wrong with a section.
     """
 
     width: int = 100
@@ -35,3 +42,22 @@ class Page:
     zone: str | None = None
     hyperlinks: bool = False
     folder: str = ""
+    faults: Faults = field(default_factory=Faults, compare=False, repr=False)
+
+    def section(
+        self, name: str, parts: Callable[[], Iterable[Part]], instead: Callable[[str], Part]
+    ) -> list[Part]:
+        """What a section of a report consists of; a fault in it costs no other section.
+
+        Args:
+            name: for people.
+            parts: makes it.
+            instead: makes of a line of text what stands in the place of a section that cannot be shown.
+        """
+        made = self.faults.or_else(lambda: list(parts()), None, Where.RENDER, about=name)
+        if made is None:
+            told = (
+                f"{name}: cannot be shown, which is a bug in flowdiag; --format json has all of it"
+            )
+            return [instead(told)]
+        return made

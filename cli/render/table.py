@@ -8,7 +8,7 @@ is what frames a report; what it consists of lies in `flowdiag.cli.views`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -52,27 +52,30 @@ def render(report: Report, page: Page) -> str:
 
 
 def _whole(report: Report, page: Page, clock: words.Clock) -> str:
-    parts = [inputs_block(report, page, clock)]
+    def section(name: str, make: Callable[[], Iterable[RenderableType]]) -> list[RenderableType]:
+        return page.section(name, make, lambda text: line(text, "red"))
+
+    parts = section("inputs", lambda: [inputs_block(report, page, clock)])
     everything = report.tool.command == EVERYTHING
     told = everything and bool(report.summary.stories)
     # The tables of all topics at once may be more than there is room for; each command shows its own.
     if page.verbose or not (told or (everything and page.terse == TERSEST)):
         parts += views.blocks(report, page, clock)
     if told:
-        parts.append(stories_block(report, page, clock))
+        parts += section("stories", lambda: [stories_block(report, page, clock)])
     if report.findings and (page.verbose or not told):
-        parts.append(findings_block(report, page, clock))
+        parts += section("findings", lambda: [findings_block(report, page, clock)])
     if page.verbose or not told:
         parts += views.outlook(report, page, clock)
-    parts += _rules(report.rules, page)
+    parts += section("rules", lambda: _rules(report.rules, page))
     unheard = [words.ignored(report.rules), words.left_out(report)]
     unheard += words.known(report)
     parts += [Group(*(line(text, "yellow") for text in unheard if text))] if any(unheard) else []
-    parts.append(_verdict(report, page))
+    parts += section("verdict", lambda: [_verdict(report, page)])
     text = drawn(parts, page, apart=True)
     if text.count("\n") < SCREEN:
         return text
-    return f"{drawn([_above(report, page)], page)}\n{text}"
+    return f"{drawn(section('verdict', lambda: [_above(report, page)]), page)}\n{text}"
 
 
 def _sentence(report: Report, title: Text) -> Text:

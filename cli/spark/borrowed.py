@@ -102,12 +102,16 @@ class BorrowedSpark:
         except FlowdiagError:
             raise
         except Exception as error:
-            if isinstance(error, OSError) and is_no_room(error):
-                raise no_temporary_room(error) from error
-            told = _why(self._users, text_of(error))
+            told = self.explained(error)
             if told is None:
                 raise
             raise told from error
+
+    def explained(self, error: Exception) -> FlowdiagError | None:
+        """What a failure comes down to where the machine is to blame; None: it must be a bug."""
+        if isinstance(error, OSError) and is_no_room(error):
+            return no_temporary_room(error)
+        return _why(self._users, text_of(error))
 
     def close(self) -> None:
         """Leave everything as it was; frames that were made stay usable."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from flowdiag.analyses.engine.reading import Resources
+    from flowdiag.parsers.errors import FlowdiagError
 
 
 class Running(Protocol):
@@ -30,6 +31,9 @@ class Running(Protocol):
     def described(self) -> list[str]:
         """What is set, for people."""
 
+    def explained(self, error: Exception) -> FlowdiagError | None:
+        """What a failure comes down to where the machine is to blame; None: it must be a bug."""
+
 
 def resources_of(spark: Running, told: list[str] | None = None) -> Resources:
     """With what a diagnosis reads and measures.
@@ -51,4 +55,5 @@ def resources_of(spark: Running, told: list[str] | None = None) -> Resources:
         here_bytes=reading.DRIVER_BYTES if spark.on_cluster else reading.HERE_BYTES,
         processes=spark.cores,
         folder=spark.folder / "rows",
+        explained=spark.explained,
     )

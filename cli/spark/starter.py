@@ -234,6 +234,8 @@ class SparkStarter:
         Returns:
             None where it must be a bug.
         """
+        if self._joined is not None and self._joined.is_gone():
+            return FlowdiagError("the Java of an earlier command has ended", hint="run it again")
         told = self._told(error)
         if _lacks_room(told):
             return FlowdiagError(

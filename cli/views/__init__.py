@@ -7,6 +7,7 @@ above the findings, `outlook`, where there is one, what stands below them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -39,9 +40,15 @@ def outlook(report: Report, page: Page, clock: Clock) -> Iterator[RenderableType
     return _asked("outlook", report, page, clock)
 
 
+def _told(text: str) -> RenderableType:
+    from flowdiag.cli.grid import line
+
+    return line(text, "red")
+
+
 def _asked(what: str, report: Report, page: Page, clock: Clock) -> Iterator[RenderableType]:
     for topic, keys in TOPICS.items():
         if any(getattr(report.data, key) for key in keys):
             view: Blocks | None = getattr(import_module(f"{__name__}.{topic}"), what, None)
             if view is not None:
-                yield from view(report, page, clock)
+                yield from page.section(topic, partial(view, report, page, clock), _told)

@@ -14,14 +14,17 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flowdiag.parsers.rows import EVENTS, Event
+from flowdiag.parsers.faults import Caught, caught, spared
+from flowdiag.parsers.rows import EVENTS, Event, fault_row
+
+Result = TypeVar("Result")
 
 JOBMANAGER_LOGGERS: Final = (
     "ExecutionGraph",
@@ -144,24 +147,28 @@ class Marks(msgspec.Struct, kw_only=True, array_like=True):
 def with_marks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The batches of splits, and behind them one with a row per source that holds its marks.
 
+    A source that sets off a fault has none, but a row that says so (`rows.fault_row`).
+
     Args:
         batches: of one split, or of several that are all of different sources: what is done here
             costs the same for a batch of a few rows as for one of thousands.
     """
     seen: list[pa.Table] = []
+    blamed: dict[int, Caught] = {}
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
         if rows >= _ENOUGH_ROWS:
-            seen.append(_lean(pa.Table.from_batches(waiting)))
+            seen.append(_sparing(_lean, pa.Table.from_batches(waiting), blamed))
             waiting, rows = [], 0
         yield batch
     if waiting:
-        seen.append(_lean(pa.Table.from_batches(waiting)))
+        seen.append(_sparing(_lean, pa.Table.from_batches(waiting), blamed))
     if not seen:
         return
+    added_up = _sparing(_added_up, pa.concat_tables(seen), blamed)
     found: list[dict[str, Any]] = [
         {
             "source": marks.source,
@@ -169,10 +176,35 @@ def with_marks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             "event": Event.MARKS.value,
             "fields": [("marks", encode(marks))],
         }
-        for marks in _added_up(pa.concat_tables(seen))
+        for marks in added_up
+        if marks.source not in blamed
     ]
+    for fault in blamed.values():
+        row = fault_row(fault)
+        found.append({**row, "fields": list(row["fields"].items())})
     if found:
         yield pa.RecordBatch.from_pylist(found, schema=EVENTS)
+
+
+def _sparing(
+    step: Callable[[pa.Table], Result], table: pa.Table, blamed: dict[int, Caught]
+) -> Result:
+    """A step over the rows of all sources of a table but those that set off a fault."""
+    sources = pc.unique(table["source"]).to_pylist()
+
+    def of_some(some: Sequence[int]) -> Result:
+        whole = len(some) == len(sources)
+        return step(
+            table
+            if whole
+            else table.filter(pc.is_in(table["source"], value_set=pa.array(some, pa.int32())))
+        )
+
+    return spared(
+        sources,
+        of_some,
+        lambda source, error: blamed.setdefault(source, caught(error, source=source)),
+    )
 
 
 def encode(marks: Marks) -> str:
@@ -192,6 +224,13 @@ def marks_of(events: pa.Table) -> list[Marks]:
         events: columns of EVENTS, of one split or of whole sources.
     """
     return _added_up(_lean(events))
+
+
+def spared_marks(events: pa.Table) -> tuple[list[Marks], list[Caught]]:
+    """The same, and what the sources set off that are left out."""
+    blamed: dict[int, Caught] = {}
+    found = _sparing(marks_of, events, blamed)
+    return found, list(blamed.values())
 
 
 def _added_up(columns: pa.Table) -> list[Marks]:

@@ -42,7 +42,7 @@ from typing import Any, BinaryIO, Final, cast
 import msgspec
 import pyarrow as pa
 
-from flowdiag.parsers.errors import FlowdiagError
+from flowdiag.parsers.errors import FlowdiagError, Unreadable
 from flowdiag.parsers.flink.rest_rows import READERS, Context
 from flowdiag.parsers.flink.rest_shapes import (
     ARCHIVE_HEAD,
@@ -97,11 +97,11 @@ class _Answer:
     moment: Moment = NO_MOMENT  # when its values were true, where something beside it says so
 
     def decoded(self) -> Any:
-        """The body; raises ValueError when it is damaged or too large."""
+        """The body; raises Unreadable when it is damaged or too large."""
         if self.raw is None:
             return self.body
         if len(memoryview(self.raw)) > MAX_BODY_BYTES:
-            raise ValueError("larger than 64 MiB")
+            raise Unreadable("larger than 64 MiB")
         value = decode_json(self.raw)
         # In an archive the answer is a JSON text inside the JSON.
         return (
@@ -139,14 +139,14 @@ def read_document(
             data = printed.data if (printed := json_printed(data)) is not None else data
         wanted = None if metrics is None else frozenset(metrics)
         yield from _batches(_rows_of(data, source, tally, wanted), source.index, tally)
-    except ValueError as error:
+    except Unreadable as error:
         raise FlowdiagError(trouble or str(error)) from None
     if trouble:
         raise FlowdiagError(trouble)
 
 
 def rows_of_bytes(data: bytes, file_name: str = "", *, url: str | None = None) -> list[Row]:
-    """All rows of one document given as bytes; raises ValueError for damaged JSON."""
+    """All rows of one document given as bytes; raises Unreadable for damaged JSON."""
     return [row for _, row in _rows(data, file_name, url, Tally(), _Neighbours())]
 
 
@@ -166,7 +166,7 @@ def _batches(
     rows: Iterable[tuple[int, Row]], source: int, tally: Tally
 ) -> Iterator[pa.RecordBatch]:
     builder = RowBuilder(METRIC_ROWS)
-    trouble: ValueError | None = None
+    trouble: Exception | None = None
     try:
         for offset, row in rows:
             tally.saw(row.get("utc_us"))
@@ -174,7 +174,7 @@ def _batches(
             builder.add(row)
             if builder.full:
                 yield builder.take()
-    except ValueError as error:
+    except Exception as error:  # noqa: BLE001 - raised again below
         trouble = error
     # What was read before a damaged part is good.
     if len(builder):
@@ -341,13 +341,13 @@ def _needs_names(kind: str) -> bool:
 
 
 def _collected(data: bytes) -> Collected | None:
-    """The file of a collection that this is; raises ValueError when it is damaged."""
+    """The file of a collection that this is; raises Unreadable when it is damaged."""
     if collected_kind(data[:200]) is None:
         return None
     try:
         return collected_of(decode_json(data))
     except ValueError:
-        raise ValueError("the JSON is damaged or cut off") from None
+        raise Unreadable("the JSON is damaged or cut off") from None
 
 
 def _of_collection(collected: Collected, data: bytes) -> Iterator[_Answer]:
@@ -381,14 +381,14 @@ def _describe(body: object) -> str:
 
 
 def _answers(data: bytes) -> Iterator[_Answer]:
-    """Take a document apart; raises ValueError for damaged JSON."""
+    """Take a document apart; raises Unreadable for damaged JSON."""
     start = len(data) - len(data.removeprefix(b"\xef\xbb\xbf").lstrip())
     text = memoryview(data)[start:]
     if ARCHIVE_HEAD.match(data, start):
         yield from _archived(data, text, start)
         return
     if len(text) > MAX_BODY_BYTES:
-        raise ValueError("the JSON is larger than 64 MiB and no archive")
+        raise Unreadable("the JSON is larger than 64 MiB and no archive")
     try:
         body = decode_json(text)
     except ValueError:
@@ -402,11 +402,11 @@ def _answers(data: bytes) -> Iterator[_Answer]:
 
 def _archived(data: bytes, text: memoryview, start: int) -> Iterator[_Answer]:
     if data.count(b'"path"') > MAX_ANSWERS:
-        raise ValueError("the archive has more than a million answers")
+        raise Unreadable("the archive has more than a million answers")
     try:
         entries = msgspec.json.decode(text, type=_Archive).archive
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ValueError(_damage(error)) from None
+        raise Unreadable(_damage(error)) from None
     position = start
     for entry in entries:
         # A view into `data`; entries come in order, so that each is found right behind the last.
@@ -443,10 +443,10 @@ def _concatenated(data: bytes, start: int) -> Iterator[_Answer]:
         try:
             body, end = decoder.raw_decode(text, position)
         except RecursionError:
-            raise ValueError("the JSON is nested too deeply") from None
+            raise Unreadable("the JSON is nested too deeply") from None
         except json.JSONDecodeError as error:
             cut = error.pos >= len(text.rstrip()) or "Unterminated" in error.msg
-            raise ValueError(
+            raise Unreadable(
                 "the JSON is cut off" if cut else f"the JSON is damaged near byte {error.pos}"
             ) from None
         # Bytes and characters differ only where names are not ASCII: near enough to cite.

@@ -295,6 +295,11 @@ class LineScanner:
         self.error: str | None = None  # why reading stopped early, one clause
         self.truncated_lines = 0  # candidates that were cut at LINE_BYTES
 
+    @property
+    def at(self) -> int:
+        """Where the line that is being looked at begins in the decoded stream."""
+        return self._base + self._line_start
+
     # -- the window -------------------------------------------------------------------------
 
     def _read_more(self) -> bool:

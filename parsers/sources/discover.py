@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Final, cast
 
+from flowdiag.parsers.faults import Caught, caught, is_ours
 from flowdiag.parsers.remarks import Kind, Remark
 from flowdiag.parsers.sniff.bytes import binary_reason
 from flowdiag.parsers.sniff.text import sniff
@@ -64,12 +65,14 @@ class Discovery:
         errors: each argument of the user that gives nothing to read at all: it does not exist,
             matches nothing, or cannot be read.
         hidden: files and folders that were passed over since their names begin with a dot.
+        faults: of flowdiag's own, with the index of the source that is not read for it.
     """
 
     sources: tuple[Source, ...]
     warnings: tuple[Remark, ...]
     errors: tuple[Remark, ...]
     hidden: int = 0
+    faults: tuple[Caught, ...] = ()
 
 
 def discover(paths: Sequence[str], *, stdin: BinaryIO | None = None) -> Discovery:
@@ -125,6 +128,7 @@ class _Search:
     warnings: list[Remark] = field(default_factory=list)
     errors: list[Remark] = field(default_factory=list)
     hidden: int = 0
+    faults: list[Caught] = field(default_factory=list)
     files: set[tuple[int, int] | str] = field(default_factory=set)
     folders: set[tuple[int, int] | str] = field(default_factory=set)
     room: int = 0  # bytes that what is unpacked of the current file may still take
@@ -274,7 +278,16 @@ class _Search:
             refuse(_why(trouble))
 
     def _look_into(self, name: str, path: str, depth: int = _NESTED) -> None:
-        """Add one file, or the members of the container it is; raises OSError."""
+        """Add one file, or the members of the container it is; a fault of ours costs no other. Raises OSError."""
+        try:
+            self._look_inside(name, path, depth)
+        except Exception as error:
+            if isinstance(error, OSError) or not is_ours(error):
+                raise
+            self.faults.append(caught(error, source=len(self.found)))
+            self._put(_refused(name, path, "a bug in flowdiag keeps it from being read"))
+
+    def _look_inside(self, name: str, path: str, depth: int) -> None:
         with codecs.open_file(path) as file:
             size = file.size()
             if depth == _NESTED:
@@ -465,6 +478,7 @@ class _Search:
             warnings=tuple(self.warnings),
             errors=tuple(self.errors),
             hidden=self.hidden,
+            faults=tuple(self.faults),
         )
 
 

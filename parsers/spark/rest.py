@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from flowdiag.parsers.errors import Unreadable
 from flowdiag.parsers.rows import Event, Row
 from flowdiag.parsers.sources.collected import collected_of
 from flowdiag.parsers.sources.printed import Printed, json_printed
@@ -140,7 +141,7 @@ def _values(printed: Printed) -> list[tuple[int, bytes]]:
 def _printed_rows(data: bytes, name: str) -> Iterator[Row]:
     printed = json_printed(data)
     if printed is None:
-        raise ValueError("damaged JSON")
+        raise Unreadable("damaged JSON")
     asked = printed.path or ""
     application = application_in(asked) or application_in(name)
     times = _BATCH_IN_NAME.findall(asked) or _BATCH_IN_NAME.findall(name.rpartition("/")[2])

@@ -77,7 +77,7 @@ ASKED: dict[str, Callable[[Any], object]] = {
     "facts": lifecycle.facts_frame,
     "loads": lambda frame: lifecycle.loads(frame, [(1, 2)]),
     "garbage": lambda frame: lifecycle.garbage(frame, [(1, 2)], 60_000_000),
-    "rare": settled._survey_of,
+    "rare": settled._rare_rows,
     "resolve": lambda frame: resolve(
         frame, tz=None, lacks_job=False, headers=False, times=False, few=False
     ),

@@ -54,6 +54,8 @@ class NoSpark:
 
     def tune(self, rows: int | None) -> None: ...
 
+    def explained(self, error: Exception) -> None: ...
+
 
 @pytest.fixture
 def log(tmp_path: Path) -> str:

@@ -270,15 +270,8 @@ def _in_time(size: int) -> Iterator[_Spent]:
 
 @contextmanager
 def _no_faults_hidden() -> Iterator[None]:
-    """A reader's own fault ends its source with an error of it; here it is raised."""
-    told = splitting._clause
-
-    def clause(problem: BaseException) -> str:
-        if isinstance(problem, ValueError):
-            raise problem
-        return told(problem)
-
-    with mock.patch.object(splitting, "_clause", clause):
+    """A fault of ours ends its source with a row that says so; here it is raised."""
+    with mock.patch.object(splitting, "is_ours", lambda error: False):
         yield
 
 

@@ -182,7 +182,7 @@ def test_a_process_ends_with_whoever_started_it() -> None:
         assert process.wait(timeout=60) == 0
 
 
-@pytest.mark.parametrize("in_the_way", ["rows", "rows/events-000000.parquet/folder"])
+@pytest.mark.parametrize("in_the_way", ["rows", "rows/events-000000-000000.parquet/folder"])
 def test_what_cannot_be_written_is_one_clear_error(
     tasks: list[list[Split]], tmp_path: Path, in_the_way: str
 ) -> None:
@@ -197,5 +197,5 @@ def test_a_task_that_is_parsed_again_replaces_what_it_left(
     tasks: list[list[Split]], tmp_path: Path
 ) -> None:
     first = parse_task(tasks[0], tmp_path, 0, None)
-    (tmp_path / "events-000000.parquet").write_bytes(b"half a fi")
+    (tmp_path / "events-000000-000000.parquet").write_bytes(b"half a fi")
     assert parse_task(tasks[0], tmp_path, 0, None) == first
