@@ -35,7 +35,7 @@ from flowdiag.cli.render import html
 from flowdiag.cli.render.page import Page
 
 MOST: Final = 1_500_000  # bytes of an ordinary page
-SAMPLE: Final = Path("tests/cli/diagnoses.jsonl.zst")
+SAMPLE: Final = Path(__file__).parents[1] / "tests" / "cli" / "diagnoses.jsonl.zst"
 SAMPLED: Final = (
     "fixtures__recordings__flink__1.20.5__hot-key",
     "fixtures__recordings__startup__1.20.5__too-few-slots",

@@ -86,7 +86,7 @@ METRICS: Final = (
 
 _BOOKKEEPING: Final = (Event.SPLIT, Event.MARKS, Event.SECTION, Event.KNOWN, Event.METRIC)
 
-_SQL: Final = Queries("flowdiag.analyses.engine", {"bookkeeping": words(*_BOOKKEEPING)})
+SQL: Final = Queries("flowdiag.analyses.engine", {"bookkeeping": words(*_BOOKKEEPING)})
 
 _COMMON: Final = {"input": "i.name", "time": "timestamp_micros(e.time_us)"}
 _NO_TEXT: Final = "CAST(NULL AS STRING)"
@@ -170,4 +170,4 @@ def _table(
     )
     text = lines(f"{made.get(each.name, f'e.{each.name}')} AS `{each.name}`" for each in columns)
     frame = events.sparkSession.createDataFrame(inputs)
-    return _SQL.run(query, events=events, inputs=frame, columns=text)
+    return SQL.run(query, events=events, inputs=frame, columns=text)

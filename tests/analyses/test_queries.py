@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.engine import sql
+from flowdiag.analyses.engine import sql, views
 from flowdiag.analyses.engine.sql import Queries
 from flowdiag.analyses.flink import lifecycle, settled
 from flowdiag.analyses.flink.clocks import apply, survey
@@ -91,6 +91,8 @@ ASKED: dict[str, Callable[[Any], object]] = {
     "rate of batches": lambda frame: rate.facts_frame(frame, {Event.SPARK_BATCH.value}),
     "owned": lambda frame: rate.owned(frame, []),
     "survey": rate_survey.survey,
+    "events": lambda frame: views.event_table(frame, [], "flink"),
+    "metrics": lambda frame: views.metric_table(frame, []),
 }
 
 
@@ -117,7 +119,8 @@ def test_every_file_is_asked(spark: Spark) -> None:
     for ask in ASKED.values():
         ask(Frame(spark))
     rooms = [
-        module.SQL for module in (lifecycle, apply, queues, startup, memory, rate, rate_survey)
+        module.SQL
+        for module in (lifecycle, apply, queues, startup, memory, rate, rate_survey, views)
     ]
     asked = {(queries.package, name) for queries in rooms for name in queries._texts}
     there = {
@@ -129,7 +132,16 @@ def test_every_file_is_asked(spark: Spark) -> None:
 
 @pytest.mark.parametrize(
     "queries",
-    [lifecycle.SQL, apply.SQL, queues.SQL, startup.SQL, memory.SQL, rate.SQL, rate_survey.SQL],
+    [
+        lifecycle.SQL,
+        apply.SQL,
+        queues.SQL,
+        startup.SQL,
+        memory.SQL,
+        rate.SQL,
+        rate_survey.SQL,
+        views.SQL,
+    ],
 )
 def test_what_is_fixed_is_used(queries: Queries) -> None:
     folder = ROOT.joinpath(*queries.package.split(".")[2:], "sql")

@@ -52,6 +52,12 @@ class Starter(nullcontext[Any]):
     def session(self) -> Any:
         raise AssertionError("nobody needs it")
 
+    def explained(self, error: Exception) -> None:
+        """Nothing is the machine's fault."""
+
+    def leave_kept(self) -> bool:
+        return False
+
 
 class Canned:
     """What a diagnosis says, round by round; and what it was given."""

@@ -359,6 +359,10 @@ def test_recordings_are_sorted_out() -> None:
     for source in found.sources:
         folder, name = Path(source.name).parts[-2:]
         expected = {"logs": "log", "rest": "rest", "archive": "archive"}.get(folder, "not-read")
+        if name.startswith(
+            "gc-"
+        ):  # no log of Flink's, but of its Java: `parsers.lines` says by whom it is read
+            continue
         assert source.kind == expected, source
         if folder == "logs":
             assert source.engine == "flink"

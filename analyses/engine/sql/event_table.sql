@@ -1,4 +1,4 @@
--- The table `events`: one row per record that was understood, but for samples of metrics.
+-- One row per record that was understood, but for samples of metrics: the table `events`.
 -- {events}: settled events. {inputs}: the names of the inputs. {columns}: of the table, from either engine.
 -- {bookkeeping}: kinds of event that tell nothing of the field.
 SELECT /*+ BROADCAST(i) */ {columns}

@@ -1,4 +1,4 @@
--- The table `metrics`: one row per series and minute.
+-- One row per series and minute: the table `metrics`.
 -- {events}: settled events, metrics among them. {inputs}: the names of the inputs.
 -- {columns}: of the table.
 SELECT /*+ BROADCAST(i) */ {columns}
