@@ -12,7 +12,6 @@ session that is there and has run the same queries before: what is compared is t
 from __future__ import annotations
 
 import argparse
-import pickle
 import statistics
 import sys
 import time
@@ -22,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.reports import RECORDINGS
+from benchmarks.reports import joined
 from flowdiag.analyses.diagnosis import judged, look, measure
 from flowdiag.analyses.options import Options
 from flowdiag.analyses.report.fitting import engines_of
@@ -67,21 +66,11 @@ def _folders() -> Iterator[Path]:
 
 def _kept(facts: Path) -> Iterator[tuple[Path, Report]]:
     """Reports on what was measured command by command, which is the same as at once."""
-    for folder in _folders():
-        stem = str(RECORDINGS / folder.relative_to(FIXTURES / "recordings")).replace("/", "__")
-        parts = {
-            name: pickle.loads(path.read_bytes())
-            for name in ENGINES
-            if (path := facts / f"{stem}.{name}.pickle").exists()
-        }
-        if not parts:
-            continue
-        # `memory` alone reads configurations beside the scan.
-        looked, _ = parts.get("memory") or next(iter(parts.values()))
-        _, first = next(iter(parts.values()))
-        all_facts = {name: found.facts[name] for name, (_, found) in parts.items()}
-        measured = replace(first, facts=all_facts)
-        yield folder, judged(tuple(map(topic, parts)), looked, measured, _ASKED)
+    top = FIXTURES.parent
+    for stem, report in joined(facts, top):
+        folder = top / stem.replace("__", "/")
+        if (folder / "truth.json").exists() and truth_of(folder):
+            yield folder, report
 
 
 def measured_reports() -> Iterator[tuple[Path, Report]]:
