@@ -94,13 +94,15 @@ def flowdiag(
     \b
     Examples:
       flowdiag logs/
-      flowdiag diagnose logs/ eventlog/ --format json | jq '.summary.stories[0]'
+      flowdiag http://jobmanager:8081 --for 60s
+      flowdiag diagnose logs/ eventlog/ -o report.html
       flowdiag checkpoints logs/
       flowdiag checkpoints jobmanager.log taskmanager-*.log.gz --since 2h
       flowdiag checkpoints logs/ --format json | jq .summary
       flowdiag rate eventlog/ listener/
       flowdiag startup logs/
       flowdiag memory --process-size 4g --flink 1.20
+      flowdiag compare last-good.json logs/
       flowdiag explain CP101
     """
     if show_config:
