@@ -805,9 +805,9 @@ def encode(report: Report) -> bytes:
 
 
 def speakable(node: Any) -> Any:
-    """A document without what no encoding has: lone surrogates are written as escapes."""
+    """A document without control characters, and what no encoding has: they are written as escapes."""
     if isinstance(node, dict):
-        return {key: speakable(value) for key, value in node.items()}
+        return {printable(str(key)): speakable(value) for key, value in node.items()}
     if isinstance(node, list):
         return [speakable(item) for item in node]
     return printable(node) if isinstance(node, str) else node

@@ -28,6 +28,8 @@ NAMES_SHOWN: Final = 20
 WIDTH: Final = 84  # of what is set in columns: GitHub's pages have room for it
 CHART_LABEL: Final = 9
 
+# GitHub makes a link of an address that nobody marked as one.
+_ADDRESS = re.compile(r":(?=//)|(?<=www)\.", re.IGNORECASE)
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&@$-])")
 
 
@@ -255,7 +257,7 @@ def escaped(text: str) -> str:
     'a\\|b &lt;script&gt; \\[x\\]\\(y\\) \\@me'
     """
     text = " ".join(printable(text).split())
-    return _SPECIAL.sub(_escape, text)
+    return _ADDRESS.sub(r"\\\g<0>", _SPECIAL.sub(_escape, text))
 
 
 _say: Final = escaped  # which stands in nearly every line here
