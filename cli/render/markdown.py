@@ -156,14 +156,14 @@ def _application(app: RateApplication) -> Iterator[str]:
     yield ""
     if app.keeping is not None:
         counts = words.batch_counts(app)
-        yield f"Batches: {_say(f'{counts} · {app.keeping.stability}: {app.keeping.because}')}"
+        yield f"Batches: {_say(f'{counts} · {_say(app.keeping.stability)}: {app.keeping.because}')}"
         yield ""
         took = [batch.processing_delay_ms for batch in app.batches]
         yield from _chart(
             "processing time of batches, and the interval", took, app.batch_interval_ms
         )
     for query in app.queries:
-        yield f"### Query {_say(query.name or query.id)}: {query.keeping.stability}"
+        yield f"### Query {_say(query.name or query.id)}: {_say(query.keeping.stability)}"
         yield from ("", _say(query.keeping.because), "")
         took = [trigger.duration_ms for trigger in query.triggers]
         interval = None if query.real_time else query.trigger_interval_ms
