@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
-from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.report.redact import mask_secrets, printable
 from flowdiag.cli.settings import When
 from flowdiag.parsers.cleanup import at_end
 from flowdiag.parsers.errors import FlowdiagError, is_no_room
@@ -156,15 +156,20 @@ def cannot_write(what: str, error: OSError) -> FlowdiagError:
     return FlowdiagError(f"cannot write {what}: {error.strerror or error}", hint=hint)
 
 
+def _told(text: str) -> str:
+    """A message that may quote a log, an address or the command line, as one line without secrets."""
+    return printable(mask_secrets(text))
+
+
 def say(kind: str, message: str, hint: str | None = None) -> None:
     """One line on stderr, and one below it with what to do.
 
     >>> say("error", "no such file")  # doctest: +SKIP
     error: no such file
     """
-    lines = [f"{kind}: {printable(message)}"]
+    lines = [f"{kind}: {_told(message)}"]
     if hint:
-        lines.append(f"  hint: {printable(hint)}")
+        lines.append(f"  hint: {_told(hint)}")
     with suppress(OSError):
         sys.stderr.buffer.write(
             ("\n".join(lines) + "\n").encode(sys.stderr.encoding or "utf-8", "backslashreplace")

@@ -19,46 +19,143 @@ WITHHELD: Final = "*** (withheld: not searched for secrets in time)"
 # A piece of log text takes microseconds; only text made to be slow comes near.
 TIMEOUT_S: Final = 0.5
 
+# Words of keys whose values are secrets: those of Flink's `GlobalConfiguration.SENSITIVE_KEYS` (1.9 to 2.3),
+# of `spark.redaction.regex`, and what they miss. `[-_. ]` because free text says "api key".
 _KEYS = (
-    r"pass(?:word|wd|phrase)|pwd|secret|token|credentials?|authorization|jaas\.config"
-    r"|(?:api|access|account|private|shared|encryption|storage)[-_. ]?key"
+    r"pass(?:word|wd|phrase|code)|pwd|secret|token(?!iz|s\W{1,4}\d{1,12}\b)|credentials?|authorization"
+    r"|jaas\.config|(?<=[._-])pass(?![a-z])|requirepass|auth-params|basic-auth|http-headers"
+    r"|auth[-_.]user[-_.]?info|jsessionid|connection[-_]?string"
+    r"|(?:api|access|account|private|shared|encryption|storage|service|signing|master)[-_. ]?key"
     r"|(?<![a-z])sig(?:nature)?(?![a-z])"
 )
+# Keys that end so speak of a secret and hold none: where it is, who gives it, how long it counts.
+_OTHERS = (
+    r"class|dir|directory|enabled|endpoint|expiry|factory|file|format|handler|interval|length|location|manager|[-_.]ms"
+    r"|name|names|path|provider|providers|receiver|ref|renewer|service|size|store|timeout|type|ur[il]|utils?"
+)
+_NAMED = rf"(?:{_KEYS})[\w.-]{{0,80}}(?<!{_OTHERS})"
+_KEY = rf"[\w.-]{{0,80}}{_NAMED}"
 # A value ends where the log's own punctuation ends it; a quoted one may be cut off by the excerpt.
-_VALUE = r"""\\?"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s,;&"'<>)\]}]+"""
+_VALUE = r"""\\?"(?:[^"\\]|\\.)*"?|'[^']*'?|\[?[^\s,;&"'<>)\]}]+"""
+_IS = r"""\\?["']?\s*(?:=>|->|:=|[=:]|%3[ADad])\s*(?:[|>][-+]?\s+(?=\S))?"""
 # What to look for, what takes its place, and the literals (in lower case) of which it holds one.
+_WORDS = (
+    *("pass", "pwd", "secret", "token", "credential", "authorization", "jaas", "key", "sig"),
+    *("auth-params", "basic-auth", "http-headers", "jsessionid"),
+    *(
+        f"{one}{between}{other}"
+        for one, other in (("user", "info"), ("connection", "string"))
+        for between in ("", "-", "_", ".")
+    ),
+)
 _SECRETS: Final = (
     (
-        r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*-----|\Z)",
+        r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]*-----|\Z)",
         MASK,
-        ("private key-----",),
+        ("private key",),
     ),
-    (r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}", rf"\1 {MASK}", ("bearer", "basic")),
+    # Not "basic authentication": what is sent is no word.
     (
-        # Not the class of an exception: its message follows.
-        rf"""(?i)((?![\w.$]*(?:Exception|Error):\s)[\w.-]*(?:{_KEYS})[\w.-]*)(\\?["']?\s*(?:[=:]|=>)\s*)(?:{_VALUE})""",
-        rf"\1\2{MASK}",
-        ("pass", "pwd", "secret", "token", "credential", "authorization", "jaas", "key", "sig"),
+        r"(?i)\b(bearer|basic)\s+(?-i:(?![a-z]+\b))[\w.~+/=-]{8,}",
+        rf"\1 {MASK}",
+        ("bearer", "basic"),
     ),
-    # user:password@ before a host; a password may hold slashes (S3 keys do)
-    (r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s@:/]+:[^\s@]+@", rf"\1{MASK}@", ("://",)),
+    (r"(?i)\b((?:set-)?cookie\s*:\s*)[^\r\n\"']+", rf"\1{MASK}", ("cookie",)),
+    (
+        # Not the class of an exception: its message follows; nor switches, nor the folder of a shell.
+        (
+            rf"""(?i)({_NAMED}(?<!Exception(?=:\s)|Error(?=:\s)))({_IS})"""
+            r"""(?!\\?["']?(?:true|false|null|none)\b)(?!(?<=\b(?-i:(?:OLD)?PWD)=)/)"""
+            rf"""(?:(?:bearer|basic|digest|negotiate|token|aws4-hmac-sha256)\s+)?(?:{_VALUE})"""
+        ),
+        rf"\1\2{MASK}",
+        _WORDS,
+    ),
+    # ("key","value"), (key,value), <name>key</name><value>…, "name": "KEY", "value": "…"
+    (
+        rf"""(?i)([(\[]\\?["']?{_KEY}\\?["']?,\s*)(?:{_VALUE})""",
+        rf"\1{MASK}",
+        _WORDS,
+    ),
+    (
+        (
+            rf"""(?i)((?:key|name)\\?["']?\s*[:=>]\s*\\?["']?{_KEY}"""
+            rf"""(?:\\?["']?[\s,;]*|</\w+>\s*<)\\?["']?value\\?["']?\s*[:=>]\s*)(?:{_VALUE})"""
+        ),
+        rf"\1{MASK}",
+        _WORDS,
+    ),
+    (rf"(?i)(<{_KEY}>)[^<]+", rf"\1{MASK}", _WORDS),
+    (
+        rf"""(?i)((?<![\w-])--?{_KEY}\s+)(?!-|(?:is|or|and|must|was|not|to|needs?|option)\b)(?:{_VALUE})""",
+        rf"\1{MASK}",
+        _WORDS,
+    ),
+    (r"(?i)\b(identified\s+by\s+|password\s+)'[^']*'?", rf"\1{MASK}", ("identified", "password")),
+    (r"((?<!\S)(?:-u|--user)[\s=]+[\"']?[^\s:\"']+:)[^\s\"']+", rf"\1{MASK}", ("-u",)),
+    # user:password@ before a host; a password may hold slashes (S3 keys do), but a port is none
+    (
+        r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s@:/]*:(?!(?<!s3[an]?://[^\s@:/]*:)\d{2,5}/)[^\s@]+@",
+        rf"\1{MASK}@",
+        ("://",),
+    ),
     (r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s@:/]{16,}@", rf"\1{MASK}@", ("://",)),
+    (r"(?i)\b(jdbc:oracle:[a-z]+:)[^\s@/]+/[^\s@]+@", rf"\1{MASK}@", ("jdbc:oracle",)),
+    # URLs that are secrets themselves
+    (
+        r"(?i)\b(hooks\.slack\.com/\w+/|discord(?:app)?\.com/api/webhooks/|webhook\.office\.com/)[^\s\"'<>)]+",
+        rf"\1{MASK}",
+        ("hooks.slack.com", "webhooks/", "webhook.office"),
+    ),
+    (r"\b(?:bot)?\d{8,10}:AA[\w-]{33}", MASK, (":aa",)),
     (r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?", MASK, ("eyj",)),  # JSON web token
     (
         (
-            r"\b(?:(?:AKIA|ASIA)[A-Z0-9]{16}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}"
-            r"|xox[abposr]-[\w-]{10,}|AIza[\w-]{35}|ya29\.[\w-]{20,}|sk-[\w-]{20,})"
+            r"\b(?:(?:AKIA|ASIA)[A-Z0-9]{16}|gh[pousr]_\w{20,}|github_pat_\w{20,}"
+            r"|gl(?:pat|dt|rt|ft|soat|ptt|cbt|agent)-[\w-]{20,}|glsa_\w{32,}|xox[abeoprs]-[\w-]{10,}"
+            r"|xapp-[\w-]{10,}|AIza[\w-]{35}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,}|AGE-SECRET-KEY-1[A-Z0-9]{20,}"
+            # a host may begin with sk-, the code of a country
+            r"|sk-(?=[\w-]*[A-Z])(?=[\w-]*\d)[\w-]{20,}|[spr]k_(?:live|test)_\w{16,}|whsec_\w{20,}"
+            r"|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{20,}|dckr_[po]at_[\w-]{20,}|dapi[a-f0-9]{32}"
+            r"|do[opr]_v1_[a-f0-9]{32,}|hv[sbr]\.[\w-]{20,}|hf_[A-Za-z0-9]{30,}|SG\.[\w-]{16,}\.[\w-]{16,}"
+            r"|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32})"
         ),
         MASK,
-        ("akia", "asia", "gh", "github_pat_", "glpat-", "xox", "aiza", "ya29.", "sk-"),
+        (
+            *(
+                "akia",
+                "asia",
+                "ghp_",
+                "gho_",
+                "ghu_",
+                "ghs_",
+                "ghr_",
+                "github_pat_",
+                "glpat-",
+                "gldt-",
+            ),
+            *("glrt-", "glft-", "glsoat-", "glptt-", "glcbt-", "glagent-", "glsa_", "xox", "xapp-"),
+            *("aiza", "ya29.", "gocspx-", "age-secret", "sk-", "k_live_", "k_test_", "whsec_"),
+            *(
+                "npm_",
+                "pypi-",
+                "dckr_",
+                "dapi",
+                "_v1_",
+                "hvs.",
+                "hvb.",
+                "hvr.",
+                "hf_",
+                "sg.",
+                "shp",
+            ),
+        ),
     ),
 )
 
-# Keys whose values are secrets, whatever they look like: those of Flink's own
-# `GlobalConfiguration.SENSITIVE_KEYS` (1.9 to 2.3), of `spark.redaction.regex`, and what they miss.
+# Of options: keys whose values are masked whatever they look like, the same words.
 _SECRET_KEY = re.compile(
-    r"pass(?:word|wd|phrase)|pwd|secret|token|credential|api[-_.]?key|auth-params|service-key|basic-auth"
-    r"|jaas|http-headers|private|account\.key|access[-_.]?key|encryption[-_.]?key|fs\.\w+\.key",
+    rf"(?:{_KEYS}|token|private|jaas|fs\.\w+\.key)",
     re.IGNORECASE,
 )
 
@@ -107,7 +204,12 @@ def mask_secrets(text: str) -> str:
     return _masked(text, range(len(_SECRETS)))
 
 
-_BY_SHAPE: Final = (0, *range(3, len(_SECRETS)))
+# The searches that need no word of a key: all but those of `_WORDS` and headers.
+_BY_SHAPE: Final = tuple(
+    number
+    for number, (_, _, literals) in enumerate(_SECRETS)
+    if literals is not _WORDS and not {"bearer", "cookie", "identified", "-u"} & set(literals)
+)
 
 
 def mask_credentials(text: str) -> str:

@@ -51,6 +51,7 @@ from flowdiag.analyses.report.wire import (
     Where,
     iso,
     redacted,
+    without_credentials,
 )
 from flowdiag.analyses.stories import Story as Told
 from flowdiag.analyses.stories import tell
@@ -334,6 +335,7 @@ def build_report(
         warnings=list(warnings),
         errors=faults.found,
     )
+    report = without_credentials(report)
     return redacted(report) if privacy.redact else report
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from flowdiag.analyses.report.redact import clean, printable
+from flowdiag.analyses.report.redact import clean, mask_secrets, printable
 from flowdiag.analyses.report.wire import Fault, Where
 from flowdiag.parsers import faults
 from flowdiag.parsers.errors import FlowdiagError
@@ -187,7 +187,7 @@ def _fault(found: Caught, where: Where | None, source: str | None, about: str | 
 
 def traced(trace: str) -> Iterator[str]:
     """The lines of a traceback as they may be shown: what an exception says may come from an input."""
-    for line in trace.rstrip().split("\n"):
+    for line in mask_secrets(trace).rstrip().split("\n"):  # as a whole: keys have several lines
         yield f"{' ' * (len(line) - len(line.lstrip()))}{clean(line)}"
 
 

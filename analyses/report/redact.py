@@ -59,13 +59,14 @@ def visible_json(document: str) -> str:
 
 def clean(text: str, limit: int = 500) -> str:
     """Log text that may enter a report: without secrets and control characters, at most `limit`."""
-    text = printable(text)
+    # Lines stay lines until secrets are found: the value of a key may stand below it.
+    text = "\n".join(printable(line) for line in text.split("\n"))
     end = _enough(text)
     if end is not None:
-        masked = mask_secrets(text[:end]).strip()
+        masked = printable(mask_secrets(text[:end])).strip()
         if len(masked) > limit:
             return shorten(masked, limit)
-    return shorten(mask_secrets(text).strip(), limit)
+    return shorten(printable(mask_secrets(text)).strip(), limit)
 
 
 # An answer of REST is one line of many kilobytes, and to search it all for secrets takes longer than

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from flowdiag.analyses.report.wire import SCHEMA, Report, decode
+from flowdiag.analyses.report.wire import SCHEMA, Report, decode, speakable
 from flowdiag.analyses.say import shorten
 from flowdiag.parsers.errors import FlowdiagError
 
@@ -34,7 +34,10 @@ def report_in(document: bytes, name: str) -> Report:
             raise msgspec.DecodeError("it is no JSON document")
         schema = msgspec.json.decode(document, type=_Head).schema
         if schema == SCHEMA:
-            return decode(document)
+            # Somebody else may have written it: what is built here has no control characters, and no loose ends.
+            report = decode(msgspec.json.encode(speakable(msgspec.json.decode(document))))
+            _check_references(report)
+            return report
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FlowdiagError(
             f"'{name}' is not a flowdiag report: {shorten(str(error), 200)}",
@@ -44,3 +47,16 @@ def report_in(document: bytes, name: str) -> Report:
         f"'{name}' is a '{schema}', and this version reads '{SCHEMA}'",
         hint="use the version of flowdiag that wrote it, or run the diagnosis again",
     )
+
+
+def _check_references(report: Report) -> None:
+    """Whether each story tells of findings that the report holds.
+
+    Raises:
+        msgspec.ValidationError: one does not.
+    """
+    known = {finding.fingerprint for finding in report.findings}
+    for story in report.summary.stories:
+        named = {*story.findings, *(one.fingerprint for one in story.because)}
+        if not story.findings or not named <= known:
+            raise msgspec.ValidationError("a story tells of a finding that is not there")

@@ -28,6 +28,8 @@ NAMES_SHOWN: Final = 20
 WIDTH: Final = 84  # of what is set in columns: GitHub's pages have room for it
 CHART_LABEL: Final = 9
 
+# GitHub makes a link of an address that nobody marked as one.
+_ADDRESS = re.compile(r":(?=//)|(?<=www)\.", re.IGNORECASE)
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>&@$-])")
 
 
@@ -154,14 +156,14 @@ def _application(app: RateApplication) -> Iterator[str]:
     yield ""
     if app.keeping is not None:
         counts = words.batch_counts(app)
-        yield f"Batches: {_say(f'{counts} · {app.keeping.stability}: {app.keeping.because}')}"
+        yield f"Batches: {_say(f'{counts} · {_say(app.keeping.stability)}: {app.keeping.because}')}"
         yield ""
         took = [batch.processing_delay_ms for batch in app.batches]
         yield from _chart(
             "processing time of batches, and the interval", took, app.batch_interval_ms
         )
     for query in app.queries:
-        yield f"### Query {_say(query.name or query.id)}: {query.keeping.stability}"
+        yield f"### Query {_say(query.name or query.id)}: {_say(query.keeping.stability)}"
         yield from ("", _say(query.keeping.because), "")
         took = [trigger.duration_ms for trigger in query.triggers]
         interval = None if query.real_time else query.trigger_interval_ms
@@ -255,7 +257,7 @@ def escaped(text: str) -> str:
     'a\\|b &lt;script&gt; \\[x\\]\\(y\\) \\@me'
     """
     text = " ".join(printable(text).split())
-    return _SPECIAL.sub(_escape, text)
+    return _ADDRESS.sub(r"\\\g<0>", _SPECIAL.sub(_escape, text))
 
 
 _say: Final = escaped  # which stands in nearly every line here

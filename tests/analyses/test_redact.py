@@ -199,4 +199,4 @@ def test_a_long_line_is_searched_as_far_as_it_is_shown(monkeypatch: pytest.Monke
 )
 def test_a_long_line_shows_what_it_would_if_all_of_it_were_searched(text: str) -> None:
     text = text * 3
-    assert clean(text) == shorten(mask_secrets(printable(text)).strip(), 500)
+    assert clean(text) == shorten(printable(mask_secrets(text)).strip(), 500)

@@ -7,6 +7,7 @@ nothing is left out, and the description of a mark becomes a `<title>`, which br
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -58,6 +59,7 @@ FIT: Final[Spec] = {"autosize": {"type": "fit", "contains": "padding"}}
 """Lets the width of a chart be that of everything in it."""
 
 _DIGITS: Final = re.compile(r"-?\d+\.\d{2,}")
+_BEYOND: Final = re.compile("[\U00010000-\U0010ffff]")
 _REFERENCE: Final = re.compile(r"url\(#([\w-]+)\)")
 _MEASURED: Final = ("d", "transform", "x", "y", "x2", "y2", "width", "height")
 _HOVERED: Final = "graphics-symbol"
@@ -83,7 +85,9 @@ def draw(spec: Mapping[str, Any], name: str, label: str) -> Markup:
         "config": _CONFIG,
         **spec,
     }
-    root = Xml.fromstring(vl_convert.vegalite_to_svg(whole))
+    # It cuts long labels between the halves of what lies beyond the first plane, and fails on a half.
+    text = _BEYOND.sub("\ufffd", json.dumps(whole, ensure_ascii=False))
+    root = Xml.fromstring(vl_convert.vegalite_to_svg(text))
     _tidy(root, name)
     width, height = float(root.get("width", "0")), float(root.get("height", "0"))
     root.attrib.clear()

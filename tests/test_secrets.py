@@ -1,0 +1,175 @@
+"""No secret comes out, of whatever kind, wherever it stood; and what is none stays readable."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flowdiag.analyses import finding as f
+from flowdiag.analyses.report.build import failed_report
+from flowdiag.analyses.report.evidence import Key, Located
+from flowdiag.analyses.report.faults import fault_of
+from flowdiag.analyses.report.privacy import Privacy
+from flowdiag.analyses.report.redact import clean, mask_secrets
+from flowdiag.analyses.report.wire import Report
+from flowdiag.cli import app
+from flowdiag.cli.console import say
+from flowdiag.cli.render import RENDERERS
+from flowdiag.cli.render.page import Page
+from flowdiag.cli.settings import Format
+from flowdiag.parsers.live.watching import redacted
+from flowdiag.parsers.secrets import is_secret_key, mask_credentials
+
+from .cli import reports
+from .kinds_of_secrets import KINDS, ORDINARY, encodings, secret_of
+
+SEEDS = range(5)
+
+
+def shown_of(secret: str, text: str) -> bool:
+    """Whether a text shows a secret, or the first or last part of it, in any encoding."""
+    parts = (secret, secret[:8], secret[-8:])
+    # Tables and Markdown break lines.
+    joined = re.sub(r"[\s│]+", "", text)
+    return any(
+        one in text or one.replace(" ", "") in joined for part in parts for one in encodings(part)
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_kind_of_secret_is_quoted(kind: str) -> None:
+    for seed in SEEDS:
+        text, secret = secret_of(kind, seed)
+        for mask in (mask_secrets, clean):
+            for around in ("{}", "2026-01-01 10:00:00 INFO x.Y - {}", "x {}\nnext line"):
+                assert not shown_of(secret, mask(around.format(text))), (mask, text)
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_what_is_no_secret_is_readable(text: str) -> None:
+    assert mask_secrets(text) == mask_credentials(text) == text
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("s3.secret-key", "fs.azure.account.key.x", "fs.azure.key", "x.apikey", "x.api-key"),
+        *("x.auth-params", "service-key", "basic-auth", "sasl.jaas.config", "x.http-headers"),
+        *("spark.ssl.keyPassword", "spark.x.accessKey", "spark.x.access.key", "oauthToken"),
+    ],
+)
+def test_keys_that_flink_and_spark_hide(key: str) -> None:
+    assert is_secret_key(key)
+
+
+def report_with(text: str, **more: Any) -> Report:
+    """A report with a text in every place that quotes a log, a configuration or a name."""
+    located: dict[Key, Located] = {(0, 1000, None): Located(1, clean(text))}
+    finding = replace(
+        reports.expired(),
+        title=f"Title {text}",
+        explain=f"Explain {text}",
+        why=f"Why {text}",
+        subject=f.Subject(kind="job", job_id=reports.JOB.job_id),
+        evidence=(f.Evidence(0, 1000),),
+        evidence_total=None,
+        measurements=(f.Measurement(name="x", value=text, population=text),),
+    )
+    return reports.build(
+        reports.job_facts(sick=True),
+        reports.outcome("CP101", "checkpoint-expired", finding),
+        located=located,
+        samples=[clean(text)],
+        not_understood=3,
+        **more,
+    )
+
+
+@pytest.mark.parametrize("form", list(Format))
+def test_no_format_shows_a_secret(form: Format) -> None:
+    # A page of HTML draws charts, and takes a third of a second.
+    for number, kind in list(enumerate(KINDS))[:: 15 if form is Format.HTML else 1]:
+        text, secret = secret_of(kind, 7)
+        privacy = Privacy(redact=number % 4 == 0)
+        shown = RENDERERS[form](report_with(text, privacy=privacy), Page(width=100))
+        assert not shown_of(secret, shown), (kind, text)
+        failed = failed_report("checkpoints", fault_of(ValueError(text)))
+        assert not shown_of(secret, RENDERERS[form](failed, Page(width=100))), (kind, text)
+
+
+@pytest.mark.parametrize("form", list(Format))
+def test_no_format_shows_a_secret_in_a_name(form: Format) -> None:
+    for kind in ("jdbc-mysql", "aws-in-url", "github-classic", "jwt")[
+        : 2 if form is Format.HTML else 4
+    ]:
+        text, secret = secret_of(kind, 7)
+        subject = f.Subject(kind="task", task=text, host=text, job_id=reports.JOB.job_id)
+        report = reports.build(
+            reports.job_facts(sick=True, name=text),
+            reports.outcome(
+                "CP101", "checkpoint-expired", replace(reports.expired(), subject=subject)
+            ),
+            source=f"logs/{text}.log",
+        )
+        assert not shown_of(secret, RENDERERS[form](report, Page(width=100))), (kind, text)
+
+
+def test_a_secret_in_the_report_is_seen_by_this_test() -> None:
+    for kind in KINDS:
+        text, secret = secret_of(kind, 7)
+        assert shown_of(secret, json.dumps({"excerpt": text})) and shown_of(secret, text)
+
+
+def test_errors_warnings_and_traces_quote_no_secret(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in KINDS:
+        text, secret = secret_of(kind, 3)
+        say("warning", text, text)
+        monkeypatch.setattr(app, "app", _raising(ValueError(text)))
+        assert app.main(["rules", "--debug"]) == 4
+        shown = capsys.readouterr()
+        assert "Traceback" in shown.err and "ValueError" in shown.err
+        assert not shown_of(secret, shown.err + shown.out), (kind, shown.err)
+
+
+def _raising(error: Exception) -> Any:
+    def app(**_: object) -> None:
+        raise error
+
+    return app
+
+
+def test_collected_answers_hold_no_secret() -> None:
+    for kind in KINDS:
+        text, secret = secret_of(kind, 11)
+        answer = {
+            "root-exception": text,
+            "all-exceptions": [{"exception": text, "stacktrace": f"at x\n{text}\nat y"}],
+            "options": [{"key": "env.java.opts", "value": text}],
+            "sparkProperties": [["spark.driver.extraJavaOptions", text]],
+            "secret": [{"key": "s3.secret-key", "value": secret}, ["spark.x.password", secret]],
+            "user-config": {"api.key": secret},
+        }
+        assert not shown_of(secret, json.dumps(redacted(answer))), (kind, text)
+
+
+def test_the_kinds_are_many_and_their_values_differ() -> None:
+    assert len(KINDS) >= 60
+    assert len({secret_of(kind, seed) for kind in KINDS for seed in SEEDS}) == len(KINDS) * 5
+
+
+def test_masking_takes_no_time_on_text_that_is_made_to_be_slow() -> None:
+    # Each of these took the whole time-out, or more, when a key was searched from its beginning.
+    for text in ("a" * 20_000 + "key", "key" * 2000, "secret:" * 700, "name: key " * 400):
+        assert "withheld" not in mask_secrets(text)
+
+
+def test_no_place_of_this_test_is_forgotten_in_a_document() -> None:
+    marked = "QZXQZX"
+    document = RENDERERS[Format.JSON](report_with(marked), Page(width=100))
+    assert document.count(marked) >= 6  # title, why, explain, excerpt, measurement, sample
