@@ -36,7 +36,7 @@ EVERY = Options(everything=True)
 def test_the_first_story_is_the_true_one(
     folder: Path, truth: dict[str, Any], recorded: Callable[..., Recorded]
 ) -> None:
-    names = FLINK
+    names: tuple[str, ...] = FLINK
     if any(job["expected"]["cause"] in OF_STARTUP for job in truth.get("jobs", [truth])):
         names = (*FLINK, "startup")
     measured = recorded(unpacked(folder), topics=names)

@@ -184,7 +184,7 @@ def test_a_setting_stands_behind_what_happened() -> None:
 def test_what_lasts_without_a_beginning_is_no_setting() -> None:
     """Back pressure that still holds the source back stands before a backlog that was worked off."""
     begun = found("throttled", kind="application", application="app-1")
-    option = {"kind": "option", "option": "maxRate", "application": "app-1"}
+    option: dict[str, Any] = {"kind": "option", "option": "maxRate", "application": "app-1"}
     stories_, known = told(
         ("RT205", replace(found("max-rate", **option), first_us=None)),
         ("RT101", found("overloaded", kind="application", state=State.RECOVERED)),
@@ -207,7 +207,7 @@ def test_of_two_at_once_who_costs_more_checkpoints_stands_first() -> None:
     failing: dict[str, Any] = {"kind": "subtask", "task": "enrich", "subtask_index": 0, "rank": 10}
 
     def first(expired: int, declined: int) -> tuple[str | None, str | None]:
-        critical = {"severity": Severity.CRITICAL}
+        critical: dict[str, Any] = {"severity": Severity.CRITICAL}
         said = (
             ("CP301", found("snapshot-exception", **failing, **critical)),
             ("CP103", replace(found(**critical), count=declined)),

@@ -142,14 +142,15 @@ def _moved_from(job: JobFacts, found: Conviction) -> str | None:
 
     The latest numbers convict; those of a whole window, which is longer, say how long that can have been so.
     """
-    about = found.subject
+    about, mine = found.subject, None
     windows = {
         load.subtask_index: load.busy
         for load in job.loads
         if load.task == about.task and load.samples >= _FEW and load.busy is not None
     }
-    mine = windows.pop(about.subtask_index, None)
-    if about.subtask_index is None or mine is None or mine > _NOT_ALWAYS or not windows:
+    if about.subtask_index is not None:
+        mine = windows.pop(about.subtask_index, None)
+    if mine is None or mine > _NOT_ALWAYS or not windows:
         return None
     before, busy = max(windows.items(), key=itemgetter(1))
     rest = [each for index, each in windows.items() if index != before]
