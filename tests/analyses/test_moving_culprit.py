@@ -305,3 +305,19 @@ def test_where_checkpoints_complete_who_was_busy_before_is_told() -> None:
 def _convicted(index: int) -> Any:
     subject = Subject(kind="subtask", task="enrich", subtask_index=index, parallelism=4)
     return SimpleNamespace(subject=subject)
+
+
+@pytest.mark.parametrize(("taskmanager", "sure"), [("elsewhere", False), (None, True)])
+def test_who_looks_late_while_another_taskmanager_is_being_lost_is_a_hint(
+    taskmanager: str | None, sure: bool
+) -> None:
+    """Until heartbeats are missed, those that wait for a process that is gone look late themselves."""
+    job = Bench(interval_s=5, timeout_s=10)
+    job.completes(5)
+    sick = job.expires(2)
+    stuck(job, sick, FIRST)
+    hot(job, sick, FIRST)
+    if taskmanager is not None:
+        job.happens("taskmanager-lost", taskmanager=taskmanager)
+    (finding,) = findings(job)
+    assert (finding.confidence is not Confidence.LOW) is sure

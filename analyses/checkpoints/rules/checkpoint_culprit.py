@@ -34,7 +34,8 @@ Failed checkpoints with at most three completed ones between are judged together
 acknowledgements and metrics of their time. Where parts of such a series convict different subtasks or
 TaskManagers, with medium confidence at least, the culprit moved: each is named for its part, and all
 but the last are over. Where checkpoints complete, the latest numbers convict; where the whole time's
-say that a sibling was about as busy before, that is told, and not since when the present one is.
+say that a sibling was about as busy before, that is told, and not since when the present one is. Where
+another TaskManager was lost within a minute of each of the checkpoints, the confidence is low.
 
 What to do
 ----------
@@ -77,7 +78,7 @@ from flowdiag.analyses.finding import (
     cite,
 )
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import Episode, concluded
+from flowdiag.analyses.flink.episodes import Episode, concluded, incidents
 from flowdiag.analyses.flink.job import JobFacts, Status
 from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.suspects import Conviction, numbers_of
@@ -87,6 +88,7 @@ from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.rule import Limits, Rule
 
 _NOT_ALWAYS: Final = 900.0  # ms of busy time a second: who is saturated all the time has more
+_UNHEARD_US: Final = 60_000_000  # heartbeat.timeout, 50 s, and its check
 _FEW: Final = 3  # samples: fewer tell of a moment, and not of a time
 
 
@@ -189,6 +191,8 @@ def _severity(job: JobFacts, series: list[Episode]) -> Severity:
 def _of_a_culprit(job: JobFacts, group: list[tuple[Episode, Conviction]]) -> Finding:
     _, best = max(group, key=lambda pair: (pair[1].confidence.weight, len(pair[0].checkpoints)))
     series = [episode for episode, _ in group]
+    if _lost_meanwhile(job, series, best):
+        best = replace(best, confidence=Confidence.LOW)
     expired = sum(e.count(Status.EXPIRED) for e in series)
     after = _after(job, series[-1])
     cited = cite((ref, None) for _, conviction in group for ref in conviction.refs)
@@ -207,6 +211,20 @@ def _of_a_culprit(job: JobFacts, group: list[tuple[Episode, Conviction]]) -> Fin
         evidence=(*cited[:7], *ended[:3]) if cited else ended[:MAX_CITED],
         evidence_total=len(cited) + len(ended),
     )
+
+
+def _lost_meanwhile(job: JobFacts, series: Sequence[Episode], found: Conviction) -> bool:
+    """Whether a TaskManager that is not accused was lost soon after all of these checkpoints had begun.
+
+    Until its heartbeats are missed it acknowledges nothing, and those that wait for it look late.
+    """
+    lost = [
+        i.time_us
+        for i in incidents(job, "taskmanager-lost")
+        if i.time_us is not None and i.taskmanager != found.subject.taskmanager
+    ]
+    begun = [c.triggered_us for e in series for c in e.checkpoints if c.triggered_us is not None]
+    return bool(begun) and all(any(0 <= at - us <= _UNHEARD_US for at in lost) for us in begun)
 
 
 def _after(job: JobFacts, episode: Episode) -> Conviction | None:
