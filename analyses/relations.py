@@ -305,7 +305,7 @@ RELATIONS: Final = (
     Relation(
         name="beside",
         causes=("overloaded", "throttled", "max-rate"),
-        explain=("RT106", "RT306", "RT308"),
+        explain=("RT106", "RT306"),
         says="seen beside it",
         source="few tasks or little headroom explain no overload; spark.md 3.1",
     ),

@@ -183,9 +183,10 @@ def _most_harm_first(stories: Sequence[Story], order: Callable[[Pair], Any]) -> 
 def _place(story: Story, order: Callable[[Pair], Any]) -> Any:
     """What lasts before what is over, then the worst; then as its foremost finding stands.
 
-    What has no time is a setting: it stands behind what happened, unless it is critical.
+    A setting, and what has no time at all, stands behind what happened, unless it is critical.
     """
-    a_setting = story.first_us is None and story.severity is not Severity.CRITICAL
+    no_time = story.last_us is None or story.root[1].subject.kind == "option"
+    a_setting = story.first_us is None and no_time and story.severity is not Severity.CRITICAL
     return (
         a_setting,
         story.state is not State.ONGOING,

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from flowdiag.analyses.report.wire import Report
 
+from .recordings import culprits_of
+
 ORDER: Final = ("right", "inconclusive", "silent", "wrong (low)", "wrong (medium)", "wrong (high)")
 """From the best answer to the worst."""
 
@@ -32,7 +34,9 @@ def answer(truth: Mapping[str, Any], report: Report) -> str:
         truth: `truth.json` of the recording.
         report: of the command.
     """
-    expected = [job["expected"] for job in truth.get("jobs", [truth])]
+    expected = [
+        job["expected"] | {"culprits": culprits_of(job)} for job in truth.get("jobs", [truth])
+    ]
     sick = [each for each in expected if each["cause"]]
     first = report.summary.stories[0] if report.summary.stories else None
     if not sick:
@@ -54,8 +58,11 @@ def _agrees(expected: Mapping[str, Any], story: Any) -> bool:
     alike = next((words for words in _ALIKE if cause in words), {cause})
     if story.cause not in alike:
         return False
-    return all(
-        value is None or getattr(story.subject, name) in (None, value)
-        for name, value in (expected.get("culprit") or {}).items()
-        if name != "kind"
+    return any(
+        all(
+            value is None or getattr(story.subject, name) in (None, value)
+            for name, value in culprit.items()
+            if name != "kind"
+        )
+        for culprit in expected["culprits"] or [{}]
     )

@@ -73,6 +73,34 @@ RARELY = (
 )
 
 
+def culprits_of(truth: dict[str, Any]) -> list[dict[str, Any]]:
+    """Who may stand first in a job: the expected culprit, and who has the same sickness all the same time.
+
+    Args:
+        truth: of one job, with `periods` and `attempts`.
+    """
+    first, cause = truth["expected"].get("culprit"), truth["expected"]["cause"]
+    spans = [p for p in truth.get("periods", ()) if p["task"] and p["cause"] == cause]
+    together = [
+        p for p in spans if (p["from"], p["until"]) == (spans[0]["from"], spans[0]["until"])
+    ]
+    if first is None or first.get("subtask_index") is None or len(together) < 2:
+        return [] if first is None else [first]
+    hosts = {
+        (a["task"], a["subtask_index"]): (a["taskmanager"], a["host"])
+        for a in truth["attempts"].values()
+    }
+    return [
+        {
+            "task": p["task"],
+            "subtask_index": p["subtask_index"],
+            "taskmanager": hosts[p["task"], p["subtask_index"]][0],
+            "host": hosts[p["task"], p["subtask_index"]][1],
+        }
+        for p in together
+    ]
+
+
 def is_rare(name: str) -> bool:
     """Whether a recording adds little to those of every run: `.ci/full` takes it up."""
     return any(word in name for word in RARELY)

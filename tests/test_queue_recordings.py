@@ -25,7 +25,7 @@ from tests.archives import unpacked
 
 from .analyses.judged import outcomes_of
 from .measured import FLINK, Recorded
-from .recordings import is_rare
+from .recordings import culprits_of, is_rare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,8 +35,17 @@ pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[1] / "fixtures" / "recordings"
 # What slows records down shows in queues; what fails does not.
 SEEN = frozenset(
-    {"data-skew", "slow-operator", "slow-taskmanager", "task-hangs", "slow-sync-snapshot"}
+    {
+        "data-skew",
+        "slow-operator",
+        "slow-taskmanager",
+        "task-hangs",
+        "slow-sync-snapshot",
+        "garbage-collection",
+    }
 )
+# Two share the load: who it is shows, and not that it is their data.
+CAUSE_UNTOLD = frozenset({"flink/1.14.6/two-hot-keys"})
 # No samples over time, or no busy times and nobody who waits: nothing may be said, and nothing wrong.
 MAY_BE_SILENT = frozenset(
     {
@@ -89,13 +98,13 @@ def test_the_first_culprit_is_the_one_that_the_job_names(
     keys = {job.job.key.job_id: job.job.key for job in facts.jobs}
     name = str(folder.relative_to(ROOT))
     for each in truth.get("jobs", [truth]):
-        _check(name, each["expected"], keys[each["job"]["job_id"]], outcomes)
+        _check(name, each, keys[each["job"]["job_id"]], outcomes)
 
 
 def _check(
-    name: str, expected: dict[str, Any], key: JobKey, outcomes: tuple[RuleOutcome, ...]
+    name: str, truth: dict[str, Any], key: JobKey, outcomes: tuple[RuleOutcome, ...]
 ) -> None:
-    judgement = judge(outcomes, key)
+    judgement, expected = judge(outcomes, key), truth["expected"]
     if expected["verdict"] == "healthy":
         serious = [
             (outcome.code, finding.title)
@@ -115,7 +124,8 @@ def _check(
         return
     subject = judgement.culprits[0].subject
     named = {field: getattr(subject, field) for field in expected["culprit"]}
-    assert (named, judgement.cause) == (expected["culprit"], expected["cause"])
+    assert named in culprits_of(truth)
+    assert judgement.cause == (None if name in CAUSE_UNTOLD else expected["cause"])
 
 
 @pytest.mark.parametrize(("folder", "truth"), recordings_of_queues())
@@ -133,17 +143,12 @@ def test_checkpoints_and_queues_name_the_same_first_culprit(
         if not all(judgement.culprits for judgement in both):
             continue
         one, other = (
-            (
-                subject.kind,
-                subject.task,
-                subject.subtask_index,
-                subject.taskmanager,
-                judgement.cause,
-            )
+            (subject.kind, subject.task, subject.subtask_index, subject.taskmanager)
             for judgement in both
             for subject in [judgement.culprits[0].subject]
         )
         assert one == other
+        assert both[0].cause == both[1].cause or str(folder.relative_to(ROOT)) in CAUSE_UNTOLD
 
 
 COLLECTED = sorted(ROOT.glob("collected/*/truth.json"))

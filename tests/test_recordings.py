@@ -13,6 +13,7 @@ import pytest
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
 from flowdiag.analyses.diagnosis import diagnose, measure
 from flowdiag.analyses.engine.reading import Resources
+from flowdiag.analyses.finding import Severity
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.settled import settled_events
 from flowdiag.analyses.options import Options
@@ -22,7 +23,7 @@ from flowdiag.cli.render.page import Page
 from flowdiag.parsers.sources.discover import Discovery, discover
 
 from .measured import FLINK, Recorded
-from .recordings import Recording, is_rare, recordings
+from .recordings import Recording, culprits_of, is_rare, recordings
 
 ROOT = Path(__file__).parents[1]
 
@@ -44,6 +45,14 @@ of_each_recording = pytest.mark.parametrize(
 SLACK_MS = 30_000
 # One scenario of each version stands for the others where only the files differ that are there.
 USUAL = "/hot-key"
+# What other commands tell, and `diagnose` with them (test_diagnose_recordings), with the reason.
+TOLD_ELSEWHERE = {
+    "1.14.6/garbage": "no checkpoint failed: `queues` convicts the TaskManager",
+    "1.14.6/jobmanager-restarted": "all checkpoints completed: `startup` tells the restart",
+    "1.20.5/jobmanager-restarted": "all checkpoints completed: `startup` tells the restart",
+}
+# Bursts that make checkpoints long: worth a word, and no sickness.
+ROUGH = "/bursts"
 
 
 def _unusual(recording: Recording) -> list[pytest.MarkDecorator]:
@@ -172,12 +181,21 @@ def test_verdict_cause_and_culprit(
     by_id = {job.job_id: job for job in report.data.jobs or ()}
     for truth in recording.jobs:
         expected, job = truth["expected"], by_id[truth["job"]["job_id"]]
+        if recording.name in TOLD_ELSEWHERE:
+            assert (job.cause, job.culprits) == (None, [])
+            continue
         assert (job.verdict, job.cause) == (expected["verdict"], expected["cause"])
         if expected["culprit"] is None:
             continue
         subject = job.culprits[0].subject
         named = {key: getattr(subject, key) for key in expected["culprit"]}
-        assert named == {key: value for key, value in expected["culprit"].items()}
+        assert named in culprits_of(truth)
+
+
+def _at_once(truth: dict[str, Any]) -> bool:
+    """Whether several were sick all the same time."""
+    spans = [(p["from"], p["until"]) for p in truth.get("periods", ()) if p["task"]]
+    return len(spans) > len(set(spans))
 
 
 @pytest.mark.parametrize(
@@ -186,6 +204,8 @@ def test_verdict_cause_and_culprit(
         pytest.param(each, id=each.name, marks=_rare(each))
         for each in ALL
         if any(period["task"] for job in each.jobs for period in job.get("periods", ()))
+        and any(job["checkpoints"]["expired"] for job in each.jobs)
+        and not any(_at_once(job) for job in each.jobs)
     ],
 )
 def test_everybody_is_named_for_their_own_time(
@@ -206,14 +226,40 @@ def test_everybody_is_named_for_their_own_time(
         assert [e.state for e in told] == ["recovered"] * (len(told) - 1) + ["ongoing"]
 
 
+@pytest.mark.parametrize(
+    "recording",
+    [
+        pytest.param(each, id=each.name, marks=_rare(each))
+        for each in ALL
+        if any(_at_once(job) for job in each.jobs)
+    ],
+)
+def test_all_who_are_sick_at_once_are_named(
+    recording: Recording, report_of: Callable[[Recording], Report]
+) -> None:
+    accused = [found for found in report_of(recording).findings if found.cause]
+    for truth in recording.jobs:
+        for period in truth["periods"]:
+            number = f"({period['subtask_index'] + 1}/"
+            assert any(
+                found.cause == period["cause"]
+                and found.subject.task == period["task"]
+                and number in found.title
+                for found in accused
+            ), period
+
+
 @of_each_recording
 def test_a_healthy_job_has_no_finding(
     recording: Recording, report_of: Callable[[Recording], Report]
 ) -> None:
     if any(truth["expected"]["verdict"] != "healthy" for truth in recording.jobs):
         pytest.skip("a sick recording")
-    report = report_of(recording)
-    assert [(finding.code, finding.title) for finding in report.findings] == []
+    found = report_of(recording).findings
+    if recording.name.endswith(ROUGH):
+        assert {finding.severity for finding in found} <= {Severity.INFO}
+        return
+    assert [(finding.code, finding.title) for finding in found] == []
 
 
 @pytest.mark.parametrize(

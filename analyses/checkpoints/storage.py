@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.flink.episodes import Episode, episodes, incidents
+from flowdiag.analyses.flink.episodes import Episode, episodes, incidents, reason_word
 from flowdiag.analyses.flink.job import Checkpoint, Decline, Incident, JobFacts, Status
 from flowdiag.analyses.flink.judging import setting
 from flowdiag.analyses.keys import Ref
@@ -17,6 +17,7 @@ from flowdiag.parsers.exceptions import Classified, classify
 
 DIRECTORY_KEYS: Final = ("execution.checkpointing.dir", "state.checkpoints.dir")
 _STORAGE: Final = "storage"
+_ITS_OWN: Final = ("finalize", "trigger_io")  # kinds of reasons: what the JobManager writes itself
 _PATH: Final = re.compile(
     r"(?:\b(?:file|hdfs|viewfs|s3[an]?|gs|abfss?|wasbs?|oss|cosn?|swift):/{1,3}[^\s'\",;)\]]{3,200})"
     r"|(?<![\w:/.])/(?:[\w.+=@-]{1,80}/){2,}[\w.+=@-]{1,80}"
@@ -45,7 +46,8 @@ class Refused:
         said: the class that most of them are of.
         path: of the checkpoints, where a setting or a refusal names it.
         taskmanagers: that were refused.
-        jobmanager: how many checkpoints the JobManager itself could not write.
+        jobmanager: how many checkpoints failed by what the JobManager says without naming a task.
+        itself: whether it says that it was refused when it wrote; without it may have been a task.
         series: the episodes of failed checkpoints that they are in.
     """
 
@@ -56,6 +58,7 @@ class Refused:
     taskmanagers: tuple[str, ...]
     subtasks: int
     jobmanager: int
+    itself: bool
     series: tuple[Episode, ...]
 
     @property
@@ -97,6 +100,9 @@ def refused(job: JobFacts) -> Refused | None:
         taskmanagers=tuple(managers),
         subtasks=len(subtasks),
         jobmanager=jobmanager,
+        itself=any(
+            item.who is None and reason_word(sick[item.checkpoint]) in _ITS_OWN for item in alike
+        ),
         series=tuple(
             e for e in episodes(job) if any((c.run, c.id) in numbers for c in e.checkpoints)
         ),

@@ -574,8 +574,24 @@ def _judgement(pairs: Iterable[Pair], cannot_tell: bool) -> Judgement:
 
 
 def _ranked(pairs: Iterable[Pair]) -> list[Pair]:
-    """The findings that count, the nearest to the root first; of a culprit that moved the latest first."""
-    return _latest_first(sorted(_serious(pairs), key=_culprit_order), lambda pair: pair)
+    """The findings that count, the nearest to the root first; of a culprit that moved the latest first.
+
+    Of two who are accused at once, neither because of the other, who cost more checkpoints stands first.
+    """
+    ranked = _latest_first(sorted(_serious(pairs), key=_culprit_order), lambda pair: pair)
+    places = {id(finding): place for place, (_, finding) in enumerate(ranked)}
+    stories = tell(ranked, lambda pair: places[id(pair[1])])
+    harm = {id(story.root[1]): story.checkpoints for story in stories if story.root[1].why}
+    groups: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for place, (_, x) in enumerate(ranked):
+        if harm.get(id(x)) and x.job is not None and not _over(x):
+            groups[x.job, x.severity, x.confidence].append(place)
+    result = [*ranked]
+    for group in groups.values():
+        most = sorted((ranked[place] for place in group), key=lambda pair: -harm[id(pair[1])])
+        for place, pair in zip(group, most, strict=True):
+            result[place] = pair
+    return result
 
 
 Item = TypeVar("Item")

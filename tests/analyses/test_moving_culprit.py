@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from flowdiag.analyses.checkpoints.culprit import answers
 from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.checkpoints.rules import RULES, checkpoint_culprit
-from flowdiag.analyses.finding import Confidence, Finding, Severity, State
+from flowdiag.analyses.finding import Confidence, Finding, Severity, State, Subject
 from flowdiag.analyses.flink.job import Checkpoint, JobFacts
 from flowdiag.analyses.flink.suspects.case import Suspect
 from flowdiag.analyses.keys import JobKey
@@ -282,3 +283,41 @@ def test_two_that_are_sick_at_once_are_both_named() -> None:
 
     assert found.cause == "data-skew"
     assert "(2/6)" in found.title and "(6/6)" in found.title
+
+
+def test_where_checkpoints_complete_who_was_busy_before_is_told() -> None:
+    """The latest numbers convict; over all samples two were busy for a part of the time each."""
+    job = Bench()
+    job.completes(6)
+    hot(job, job.checkpoints, ("enrich", 3))
+    whole = [load for load in job.loads if load.task == "enrich"]
+    busy = {1: 550.0, 3: 600.0}
+    job.loads[:] = [
+        *(replace(load, samples=1) for load in job.loads),
+        *(replace(load, busy=busy.get(load.subtask_index or 0, 150.0)) for load in whole),
+    ]
+    told = checkpoint_culprit._moved_from(job.job(), _convicted(3))
+    assert "over all samples it was busy 60 % of the time and enrich (2/4) 55 %" in str(told)
+    job.loads[-4:] = [replace(load, busy=None) for load in whole]
+    assert checkpoint_culprit._moved_from(job.job(), _convicted(3)) is None
+
+
+def _convicted(index: int) -> Any:
+    subject = Subject(kind="subtask", task="enrich", subtask_index=index, parallelism=4)
+    return SimpleNamespace(subject=subject)
+
+
+@pytest.mark.parametrize(("taskmanager", "sure"), [("elsewhere", False), (None, True)])
+def test_who_looks_late_while_another_taskmanager_is_being_lost_is_a_hint(
+    taskmanager: str | None, sure: bool
+) -> None:
+    """Until heartbeats are missed, those that wait for a process that is gone look late themselves."""
+    job = Bench(interval_s=5, timeout_s=10)
+    job.completes(5)
+    sick = job.expires(2)
+    stuck(job, sick, FIRST)
+    hot(job, sick, FIRST)
+    if taskmanager is not None:
+        job.happens("taskmanager-lost", taskmanager=taskmanager)
+    (finding,) = findings(job)
+    assert (finding.confidence is not Confidence.LOW) is sure

@@ -7,6 +7,7 @@ from typing import Any
 from flowdiag.analyses.flink.job import Attempt, ClusterFacts, Incident, JobFacts
 from flowdiag.analyses.keys import JobKey, Ref
 from flowdiag.analyses.startup.assemble import assemble_startup
+from flowdiag.analyses.startup.assemble.cluster import cluster_steps
 from flowdiag.analyses.startup.data import start_attempts
 
 JOB = JobKey(cluster="c", job_id="ab" * 16)
@@ -83,3 +84,26 @@ def test_tens_of_thousands_of_restarts_keep_the_last() -> None:
     shown = start_attempts(facts, 100)
     assert len(shown) == 100
     assert [shown[0].number, shown[-1].number] == [0, RESTARTS]
+
+
+def _mark(template: str, second: int, *, source: int = 0, role: str = "unknown") -> dict[str, Any]:
+    return {
+        "event": "known",
+        "template": template,
+        "role": role,
+        "source": source,
+        "offset": second,
+        "owner": None,
+        "cluster": "c",
+        "time_us": BEGIN + second * 1_000_000,
+    }
+
+
+def test_main_in_a_file_with_all_logs_is_not_a_clients() -> None:
+    """`cat *.log`: the JobManager runs main(), and what ends the file is no end of a client."""
+    started, later = _mark("client-program-started", 1), _mark("client-command", 60)
+    (step,) = cluster_steps([started, later])
+    assert (step.name, step.held_us) == ("client", later["time_us"])
+    assert [*cluster_steps([started, _mark("x", 60, role="jobmanager")])] == []
+    others = _mark("x", 60, role="jobmanager", source=1)
+    assert [each.name for each in cluster_steps([started, later, others])] == ["client"]

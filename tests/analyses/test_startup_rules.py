@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from flowdiag.analyses.finding import Severity, State
+from flowdiag.analyses.finding import Finding, Severity, State
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.flink.linkage import linkage
-from flowdiag.analyses.startup.facts import Collecting, Restore, Trouble
+from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.startup.facts import Collecting, JobStarts, Restore, Trouble
 from flowdiag.analyses.startup.rules.class_loading_failed import RULE as CLASSES
 from flowdiag.analyses.startup.rules.frame_too_large import RULE as FRAMES
 from flowdiag.analyses.startup.rules.missed_heartbeats import RULE as HEARTBEATS
@@ -103,6 +106,35 @@ def test_a_jobmanager_that_nobody_hears() -> None:
     )
     (finding,) = w.findings(HEARTBEATS, seen)
     assert (finding.cause, finding.subject.kind) == ("jobmanager-lost", "process")
+
+
+def _restarted(*jobs: JobStarts) -> Finding:
+    again = w.trouble("jobmanager-restarted", 100, role="jobmanager")
+    (finding,) = w.findings(HEARTBEATS, w.facts(*jobs, troubles=(again,)))
+    return finding
+
+
+def test_a_jobmanager_that_was_started_again() -> None:
+    """Who was cut off and came back under the same id was recovered, under another one submitted anew."""
+    cut = w.job(w.start(w.task(0)))
+    cut = replace(cut, job=replace(cut.job, first_us=w.BEGIN))
+    old = replace(cut, job=replace(cut.job, last_us=w.BEGIN + 95 * w.SECOND))
+    new = replace(
+        cut,
+        job=replace(
+            cut.job, key=JobKey(cluster="c", job_id="cd" * 16), first_us=w.BEGIN + 110 * w.SECOND
+        ),
+    )
+    for finding, anew in ((_restarted(cut), False), (_restarted(old, new), True)):
+        assert (finding.cause, finding.severity) == ("jobmanager-lost", Severity.WARNING)
+        assert finding.subject.kind == "process"
+        assert ("submitted anew" in finding.explain) is anew
+
+
+def test_a_jobmanager_that_was_started_again_between_jobs_is_worth_a_word() -> None:
+    over = replace(w.job(w.start(w.task(0))), ended="FINISHED")
+    over = replace(over, job=replace(over.job, first_us=w.BEGIN))
+    assert _restarted(over).severity is Severity.INFO
 
 
 # --- RPC -----------------------------------------------------------------------------------------

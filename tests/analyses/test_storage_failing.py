@@ -96,6 +96,16 @@ def test_the_jobmanager_alone_is_enough() -> None:
     assert culprits(job) == [("CP312", "storage", None, None)]
 
 
+def test_where_nobody_says_who_was_refused_it_is_a_hint() -> None:
+    """A log at WARN: `Failed to trigger or complete checkpoint`, and the deepest cause."""
+    job = Bench(interval_s=30, timeout_s=60)
+    job.completes(5)
+    job.fails(f"{FULL} (state of one key)", 5)
+    found = [x for o in outcomes_of(RULES, job.facts()) if o.code == "CP312" for x in o.findings]
+    assert [x.confidence for x in found] == [Confidence.LOW]
+    assert "The input does not say whether" in found[0].explain
+
+
 def test_it_is_over_once_checkpoints_complete() -> None:
     job = refused(FULL, [("enrich", 0), ("enrich", 1)])
     job.completes(6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from flowdiag.analyses.causes import CAUSES
 from flowdiag.analyses.finding import Finding, RuleOutcome, Severity, State, Subject
 from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.relations import RELATIONS, Relation, Shared
-from flowdiag.analyses.report.build import build_report
+from flowdiag.analyses.report.build import build_report, judge
 from flowdiag.analyses.report.wire import Data, Story
 from flowdiag.analyses.topics import all_rules
 
@@ -178,6 +179,49 @@ def test_a_setting_stands_behind_what_happened() -> None:
         ("CP302", found("taskmanager-lost", state=State.RECOVERED, taskmanager="tm-1")),
     )
     assert [known[story.findings[0]] for story in stories_] == ["CP302", "MM303"]
+
+
+def test_what_lasts_without_a_beginning_is_no_setting() -> None:
+    """Back pressure that still holds the source back stands before a backlog that was worked off."""
+    begun = found("throttled", kind="application", application="app-1")
+    option: dict[str, Any] = {"kind": "option", "option": "maxRate", "application": "app-1"}
+    stories_, known = told(
+        ("RT205", replace(found("max-rate", **option), first_us=None)),
+        ("RT101", found("overloaded", kind="application", state=State.RECOVERED)),
+        ("RT203", replace(begun, first_us=None)),
+    )
+    assert [known[story.findings[0]] for story in stories_] == ["RT203", "RT101", "RT205"]
+
+
+def test_a_driver_that_works_alone_explains_an_overload() -> None:
+    query: dict[str, Any] = {"kind": "query", "query": "orders"}
+    (story,), known = told(
+        ("RT401", found("overloaded", rank=40, **query)),
+        ("RT308", replace(found("driver-gaps", rank=20, **query), first_us=None)),
+    )
+    assert (codes(story, known), story.cause) == (["RT308", "RT401"], "driver-gaps")
+
+
+def test_of_two_at_once_who_costs_more_checkpoints_stands_first() -> None:
+    hot: dict[str, Any] = {"kind": "subtask", "task": "aggregate", "subtask_index": 1, "rank": 30}
+    failing: dict[str, Any] = {"kind": "subtask", "task": "enrich", "subtask_index": 0, "rank": 10}
+
+    def first(expired: int, declined: int) -> tuple[str | None, str | None]:
+        critical: dict[str, Any] = {"severity": Severity.CRITICAL}
+        said = (
+            ("CP301", found("snapshot-exception", **failing, **critical)),
+            ("CP103", replace(found(**critical), count=declined)),
+            ("CP201", replace(found("data-skew", **hot, **critical), count=expired)),
+        )
+        outcomes = [
+            RuleOutcome(code=code, name=code, title=code, core=False, findings=(each,))
+            for code, each in said
+        ]
+        judged = judge(outcomes, JOB)
+        return judged.cause, judged.culprits[0].subject.task
+
+    assert first(expired=9, declined=4) == ("data-skew", "aggregate")
+    assert first(expired=3, declined=8) == ("snapshot-exception", "enrich")
 
 
 def test_what_is_only_told_is_in_no_story() -> None:

@@ -33,7 +33,9 @@ of which two thirds of the subtasks are busy is slow as a whole.
 Failed checkpoints with at most three completed ones between are judged together, on the late messages,
 acknowledgements and metrics of their time. Where parts of such a series convict different subtasks or
 TaskManagers, with medium confidence at least, the culprit moved: each is named for its part, and all
-but the last are over.
+but the last are over. Where checkpoints complete, the latest numbers convict; where the whole time's
+say that a sibling was about as busy before, that is told, and not since when the present one is. Where
+another TaskManager was lost within a minute of each of the checkpoints, the confidence is low.
 
 What to do
 ----------
@@ -53,6 +55,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any, Final
 
 from flowdiag.analyses import say
@@ -75,7 +78,7 @@ from flowdiag.analyses.finding import (
     cite,
 )
 from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import Episode, concluded
+from flowdiag.analyses.flink.episodes import Episode, concluded, incidents
 from flowdiag.analyses.flink.job import JobFacts, Status
 from flowdiag.analyses.flink.kit import Job
 from flowdiag.analyses.flink.suspects import Conviction, numbers_of
@@ -83,6 +86,10 @@ from flowdiag.analyses.flink.suspects.causes import CONVICTS_OF
 from flowdiag.analyses.flink.suspects.remedies import cures, explanation
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
 from flowdiag.analyses.rule import Limits, Rule
+
+_NOT_ALWAYS: Final = 900.0  # ms of busy time a second: who is saturated all the time has more
+_UNHEARD_US: Final = 60_000_000  # heartbeat.timeout, 50 s, and its check
+_FEW: Final = 3  # samples: fewer tell of a moment, and not of a time
 
 
 def judge(job: Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
@@ -108,6 +115,7 @@ def _saturated(job: JobFacts, answer: Answer) -> Iterator[Finding | Inconclusive
     if not completed and found.confidence is Confidence.HIGH:
         # Who waits is seen; whether any checkpoint suffers is not.
         found = replace(found, confidence=Confidence.MEDIUM)
+    other = _moved_from(job, found)
     yield _said(
         job,
         found,
@@ -120,13 +128,40 @@ def _saturated(job: JobFacts, answer: Answer) -> Iterator[Finding | Inconclusive
             if completed
             else " The job cannot go faster than this; the JobManager's log would tell whether"
             " checkpoints fail for it."
-        ),
+        )
+        + (f" {other}" if other else ""),
         severity=Severity.WARNING,
         state=State.ONGOING,
-        first_us=job.first_us,
+        first_us=None if other else job.first_us,
         last_us=job.last_us,
         evidence=cited[:MAX_CITED],
         evidence_total=len(cited),
+    )
+
+
+def _moved_from(job: JobFacts, found: Conviction) -> str | None:
+    """Who of the same task was as busy before, in a sentence; None where the convicted was busy all the time.
+
+    The latest numbers convict; those of a whole window, which is longer, say how long that can have been so.
+    """
+    about, mine = found.subject, None
+    windows = {
+        load.subtask_index: load.busy
+        for load in job.loads
+        if load.task == about.task and load.samples >= _FEW and load.busy is not None
+    }
+    if about.subtask_index is not None:
+        mine = windows.pop(about.subtask_index, None)
+    if mine is None or mine > _NOT_ALWAYS or not windows:
+        return None
+    before, busy = max(windows.items(), key=itemgetter(1))
+    rest = [each for index, each in windows.items() if index != before]
+    if busy < mine / 2 or busy < 2 * max(rest, default=0.0):
+        return None
+    name = say.subtask_of(about.task, before, about.parallelism)
+    return (
+        f"It was not always so: over all samples it was busy {say.percent(mine / 1000)} of the time and {name} "
+        f"{say.percent(busy / 1000)}, the others {say.percent(max(rest, default=0.0) / 1000)} at most."
     )
 
 
@@ -156,6 +191,8 @@ def _severity(job: JobFacts, series: list[Episode]) -> Severity:
 def _of_a_culprit(job: JobFacts, group: list[tuple[Episode, Conviction]]) -> Finding:
     _, best = max(group, key=lambda pair: (pair[1].confidence.weight, len(pair[0].checkpoints)))
     series = [episode for episode, _ in group]
+    if _lost_meanwhile(job, series, best):
+        best = replace(best, confidence=Confidence.LOW)
     expired = sum(e.count(Status.EXPIRED) for e in series)
     after = _after(job, series[-1])
     cited = cite((ref, None) for _, conviction in group for ref in conviction.refs)
@@ -174,6 +211,20 @@ def _of_a_culprit(job: JobFacts, group: list[tuple[Episode, Conviction]]) -> Fin
         evidence=(*cited[:7], *ended[:3]) if cited else ended[:MAX_CITED],
         evidence_total=len(cited) + len(ended),
     )
+
+
+def _lost_meanwhile(job: JobFacts, series: Sequence[Episode], found: Conviction) -> bool:
+    """Whether a TaskManager that is not accused was lost soon after all of these checkpoints had begun.
+
+    Until its heartbeats are missed it acknowledges nothing, and those that wait for it look late.
+    """
+    lost = [
+        i.time_us
+        for i in incidents(job, "taskmanager-lost")
+        if i.time_us is not None and i.taskmanager != found.subject.taskmanager
+    ]
+    begun = [c.triggered_us for e in series for c in e.checkpoints if c.triggered_us is not None]
+    return bool(begun) and all(any(0 <= at - us <= _UNHEARD_US for at in lost) for us in begun)
 
 
 def _after(job: JobFacts, episode: Episode) -> Conviction | None:

@@ -15,8 +15,9 @@ How it decides
 The causes of declined and failed checkpoints, and of snapshots that TaskManagers tell of, are sorted by the
 class of their exception. It convicts the storage where one class of storage exceptions comes from two
 TaskManagers or more (two tasks, where no place is known), or from the JobManager, which writes the
-metadata. One TaskManager alone is its own disk or its own way there, and CP301 names the subtask. Critical
-when at least `at-the-end` checkpoints in a row failed at the end of the input.
+metadata; where it says no more than that a checkpoint failed, that is a hint. One TaskManager alone is its
+own disk or its own way there, and CP301 names the subtask. Critical when at least `at-the-end` checkpoints
+in a row failed at the end of the input.
 
 What to do
 ----------
@@ -101,20 +102,7 @@ def _finding(job: Job, found: Refused, limits: Failing) -> Finding:
         cause=cause,
         confidence=weigh(votes),
         rank=Rank.ROOT_CAUSE,
-        explain="Who was refused is a victim: "
-        + " and ".join(
-            [
-                *(
-                    [
-                        f"{say.plural(found.subtasks, 'subtask')} on {say.plural(len(found.taskmanagers), 'TaskManager')}"
-                    ]
-                    if found.taskmanagers
-                    else []
-                ),
-                *(["the JobManager"] if found.jobmanager else []),
-            ]
-        )
-        + f" got the same from it since checkpoint {min(found.checkpoints)[1]}.",
+        explain=_victims(found),
         measurements=(
             measured("refused-taskmanagers", len(found.taskmanagers), "taskmanagers"),
             measured("refused-subtasks", found.subtasks, "subtasks"),
@@ -124,6 +112,23 @@ def _finding(job: Job, found: Refused, limits: Failing) -> Finding:
         actions=remedies(cause, job, *names),
         votes=votes,
     )
+
+
+def _victims(found: Refused) -> str:
+    """Who was refused and since when, for people."""
+    since = f"since checkpoint {min(found.checkpoints)[1]}"
+    who = []
+    if found.taskmanagers:
+        managers = say.plural(len(found.taskmanagers), "TaskManager")
+        who.append(f"{say.plural(found.subtasks, 'subtask')} on {managers}")
+    if found.itself:
+        who.append("the JobManager")
+    if not who and found.jobmanager:
+        return (
+            f"So it goes {since}. The input does not say whether one task was refused, several or the "
+            "JobManager: where it is one, its own disk or data may be the reason."
+        )
+    return f"Who was refused is a victim: {' and '.join(who)} got the same from it {since}."
 
 
 def _says(found: Refused) -> dict[str, str | None]:
@@ -136,7 +141,7 @@ def _says(found: Refused) -> dict[str, str | None]:
         if not managers and found.subtasks > 1
         else None,
         "jobmanager": f"the JobManager itself was refused ({found.jobmanager}×)"
-        if found.jobmanager
+        if found.itself
         else None,
         "again": f"{len(found.checkpoints)} checkpoints in the same words"
         if len(found.checkpoints) > 1

@@ -114,12 +114,14 @@ MANAGER_RESTARTED: Final = "jobmanager-restarted"
 
 def _client_step(marks: Sequence[Row]) -> Iterator[Step]:
     """What the client does before anything reaches the cluster: main() of the job above all."""
+    # Where a cluster's processes write, too, it is the JobManager that runs main().
+    clusters = {row["source"] for row in marks if row["role"] in ("jobmanager", "taskmanager")}
     begin = next(
         (
             row
             for row in marks
             if row["template"] in ("client-command", "client-program-started")
-            and row["role"] not in ("jobmanager", "taskmanager")
+            and row["source"] not in clusters
         ),
         None,
     )
