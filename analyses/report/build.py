@@ -335,8 +335,12 @@ def build_report(
         warnings=list(warnings),
         errors=faults.found,
     )
-    report = without_credentials(report)
-    return redacted(report) if privacy.redact else report
+    return _private(report, privacy)
+
+
+def _private(report: Report, privacy: Privacy) -> Report:
+    clean_report = without_credentials(report)
+    return redacted(clean_report) if privacy.redact else clean_report
 
 
 def _narrated(
