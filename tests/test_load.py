@@ -22,6 +22,7 @@ from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
+from flowdiag.cli.settings import Format
 from flowdiag.parsers.sources.discover import discover
 from tests.analyses import rate_workbench as rate
 from tests.analyses import startup_workbench as startup
@@ -206,7 +207,12 @@ def report(name: str, facts: Facts, log: Path) -> Callable[[], object]:
 
     def made() -> object:
         told = judged(topics, looked, Measured(facts={name: facts}))
-        return [render(told, Page(width=100)) for render in RENDERERS.values()]
+        # A web page shows the sickest only, and others draw its pictures.
+        return [
+            render(told, Page(width=100))
+            for name, render in RENDERERS.items()
+            if name is not Format.HTML
+        ]
 
     return made
 

@@ -68,6 +68,8 @@ def test_every_subtask_is_found_where_it_ran(recording: Path) -> None:
     placed = archived(recording, "placed")
     if "job" not in truth or any(row.get("attempt") for row in placed):
         pytest.skip("several jobs, or restarted: the archive has the last places only")
+    if truth["scenario"] == "jobmanager-restarted":
+        pytest.skip("the archive has the second of two jobs of one name only")
     expected: dict[tuple[str, int], set[str]] = defaultdict(set)
     for row in placed:
         name = row["taskmanager"] or row["host"]
