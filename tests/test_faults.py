@@ -436,6 +436,8 @@ def test_a_part_of_the_report_fails(name: str, monkeypatch: pytest.MonkeyPatch) 
         (Format.MARKDOWN, "flowdiag.cli.render.markdown._finding"),
         (Format.GITHUB, "flowdiag.cli.render.github._finding"),
         (Format.JUNIT, "flowdiag.cli.render.junit._told"),
+        (Format.HTML, "flowdiag.cli.render.html.sections.findings._told"),
+        (Format.HTML, "flowdiag.cli.render.html._culprits"),
     ],
 )
 def test_a_section_that_fails_costs_no_other(

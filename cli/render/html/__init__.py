@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Report
 from flowdiag.cli import words
 from flowdiag.cli.embedded import fitted, script_of
-from flowdiag.cli.render.html.context import Context
+from flowdiag.cli.render.html.context import Context, Section
 from flowdiag.cli.render.html.figures import Easel
 from flowdiag.cli.render.html.sections import SECTIONS
 from flowdiag.cli.render.page import Page
@@ -40,27 +41,78 @@ def render(report: Report, page: Page) -> str:
         page=page,
         clock=clock,
         paths=words.paths_of(report, page),
-        easel=Easel(room=CHARTS),
+        easel=Easel(room=CHARTS, faults=page.faults),
     )
-    sections = [section for make in SECTIONS if (section := make(context))]
+    verdict = _apart(page, "verdict", lambda: _verdict(context))
+    sections = [one for name, make in SECTIONS.items() for one in _section(name, make, context)]
     embedded, left_out = fitted(report, EMBEDDED)
-    environment = _environment()
-    style = Markup(environment.get_template("style.css").render())
-    return environment.get_template("page.html").render(
+    footer = _apart(
+        page,
+        "footer",
+        lambda: _filled(
+            "footer.html",
+            report=report,
+            undrawn=context.easel.left_out,
+            unable=context.easel.unable,
+            left_out=left_out,
+        ),
+    )
+    style = _filled("style.css")
+    return _filled(
+        "page.html",
         report=report,
         style=style,
         policy=_policy(style),
         sentence=words.verdict_sentence(report),
-        span=words.span(report, clock),
-        several=words.several_jobs(report),
+        verdict=verdict,
+        sections=sections,
+        footer=footer,
+        embedded=Markup(script_of(embedded)),
+    )
+
+
+def _filled(template: str, **shown: Any) -> Markup:
+    return Markup(_environment().get_template(template).render(**shown))
+
+
+def _apart(page: Page, name: str, make: Callable[[], Markup]) -> Markup:
+    """A part of the page, or a sentence in its place: a fault in it costs no other part."""
+    return page.section(name, lambda: [make()], _sentence)[0]
+
+
+def _sentence(text: str) -> Markup:
+    return Markup("<p>{}</p>\n").format(printable(text))
+
+
+def _section(
+    name: str, make: Callable[[Context], Section | None], context: Context
+) -> list[Mapping[str, Any]]:
+    """A section as the page shows it; empty where the report has nothing for it."""
+
+    def shown() -> Iterator[Mapping[str, Any]]:
+        section = make(context)
+        if section:
+            body = _filled(f"{name}.html", section=section)
+            yield {"name": name, "title": section.title, "count": section.count, "body": body}
+
+    def instead(text: str) -> Mapping[str, Any]:
+        return {"name": name, "title": name.capitalize(), "count": "", "body": _sentence(text)}
+
+    return context.page.section(name, shown, instead)
+
+
+def _verdict(context: Context) -> Markup:
+    """What stands on top."""
+    report = context.report
+    return _filled(
+        "verdict.html",
+        report=report,
+        sentence=words.verdict_sentence(report),
+        span=words.span(report, context.clock),
         culprits=_culprits(context),
         steps=words.first_steps(report),
         known=words.known(report),
         lacking=None if report.summary.assessed else words.lacking(report),
-        sections=sections,
-        undrawn=context.easel.left_out,
-        left_out=left_out,
-        embedded=Markup(script_of(embedded)),
     )
 
 

@@ -65,17 +65,13 @@ class Section:
     """A part of the page under a heading.
 
     Args:
-        name: of its template, and of its place in the page.
         title: of the heading.
         count: behind the heading.
-        folded: whether it is closed until somebody opens it.
         shown: what the template shows, by name.
     """
 
-    name: str
     title: str
     count: str = ""
-    folded: bool = False
     shown: Mapping[str, Any]
 
 

@@ -15,6 +15,8 @@ from xml.etree import ElementTree as Xml
 
 from markupsafe import Markup
 
+from flowdiag.cli.render.html.converter import CONVERTER
+
 SVG: Final = "http://www.w3.org/2000/svg"
 Spec = dict[str, Any]
 """A Vega-Lite specification, or a part of one."""
@@ -59,7 +61,9 @@ FIT: Final[Spec] = {"autosize": {"type": "fit", "contains": "padding"}}
 """Lets the width of a chart be that of everything in it."""
 
 _DIGITS: Final = re.compile(r"-?\d+\.\d{2,}")
-_BEYOND: Final = re.compile("[\U00010000-\U0010ffff]")
+_UNDRAWABLE: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")
+"""What aborts Vega's process (its measuring of texts reads XML 1.0, and panics at what that forbids), and what
+lies beyond the first plane: Vega cuts long labels between its halves, and refuses a half."""
 _REFERENCE: Final = re.compile(r"url\(#([\w-]+)\)")
 _MEASURED: Final = ("d", "transform", "x", "y", "x2", "y2", "width", "height")
 _HOVERED: Final = "graphics-symbol"
@@ -71,23 +75,20 @@ def draw(spec: Mapping[str, Any], name: str, label: str) -> Markup:
     """A chart as an `<svg>` element.
 
     Args:
-        spec: Vega-Lite, with its data. Texts from logs must be printable already.
+        spec: Vega-Lite, with its data. Texts from logs must be printable already; what cannot be drawn of
+            them is replaced here.
         name: unlike that of all other charts of the page: letters, digits, dashes.
         label: what it shows, for those who do not see it.
 
     Raises:
-        ValueError: it is no valid specification.
+        RefusedError, SlowError, NoConverterError: as `Converter.svg`.
     """
-    import vl_convert
-
     whole = {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "config": _CONFIG,
         **spec,
     }
-    # It cuts long labels between the halves of what lies beyond the first plane, and fails on a half.
-    text = _BEYOND.sub("\ufffd", json.dumps(whole, ensure_ascii=False))
-    root = Xml.fromstring(vl_convert.vegalite_to_svg(text))
+    root = Xml.fromstring(CONVERTER.svg(json.dumps(_drawable(whole))))
     _tidy(root, name)
     width, height = float(root.get("width", "0")), float(root.get("height", "0"))
     root.attrib.clear()
@@ -102,6 +103,17 @@ def draw(spec: Mapping[str, Any], name: str, label: str) -> Markup:
         }
     )
     return Markup(Xml.tostring(root, encoding="unicode").replace(f' xmlns="{SVG}"', ""))
+
+
+def _drawable(value: Any) -> Any:
+    """A part of a specification with a mark in the place of each character that cannot be drawn."""
+    if isinstance(value, str):
+        return _UNDRAWABLE.sub("\ufffd", value)
+    if isinstance(value, Mapping):
+        return {_drawable(key): _drawable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_drawable(one) for one in value]
+    return value
 
 
 def _tidy(node: Xml.Element, name: str) -> None:

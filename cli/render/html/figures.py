@@ -9,14 +9,19 @@ from typing import Final, TypeVar
 
 from markupsafe import Markup
 
+from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.report.wire import Where
 from flowdiag.analyses.say import abbreviate
+from flowdiag.cli.render.html.converter import NoConverterError, SlowError
 from flowdiag.cli.render.html.drawing import Spec, draw
 
 T = TypeVar("T")
 
 WIDE: Final = 800  # pixels: what a window has room for
 NARROW: Final = 330  # what a telephone has, or half a sheet of paper
+_NOTHING: Final = Markup()
+_PATIENCE: Final = 2  # pictures that may take too long before no other is tried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,23 +53,25 @@ class Figure:
 
     Args:
         title: what is seen.
-        wide: the chart for windows and paper.
+        wide: the chart for windows and paper; empty where it could not be drawn.
         narrow: the same for telephones.
         legend: what its colours mean.
         note: what is left out, or aggregated.
         how: how to read it, at the first of its kind.
         whole: whether it takes the whole width of a sheet of paper; else two share it.
         numbers: behind it, folded.
+        undrawn: what stands in the place of a chart that could not be drawn.
     """
 
     title: str
-    wide: Markup
-    narrow: Markup
+    wide: Markup = _NOTHING
+    narrow: Markup = _NOTHING
     legend: Sequence[Key] = ()
     note: str = ""
     how: str = ""
     whole: bool = False
     numbers: Table | None = None
+    undrawn: str = ""
 
 
 @dataclass(slots=True)
@@ -73,10 +80,18 @@ class Easel:
 
     Args:
         room: bytes that all charts together may take.
+        faults: takes what goes wrong with a chart.
+
+    Attributes:
+        left_out: charts that there was no room for.
+        unable: why no more are drawn; empty while they are.
     """
 
     room: int
+    faults: Faults
     left_out: int = 0
+    unable: str = ""
+    _slow: int = field(default=0)
     _drawn: int = field(default=0)
     _told: set[str] = field(default_factory=set)
 
@@ -92,7 +107,9 @@ class Easel:
         whole: bool = False,
         numbers: Table | None = None,
     ) -> Figure | None:
-        """A figure in both widths; None where the page has no more room for it.
+        """A figure in both widths; None where the page has no more room for it, or nothing can be drawn.
+
+        A chart that cannot be drawn leaves a sentence, and the numbers behind it.
 
         Args:
             title: of the figure.
@@ -107,10 +124,13 @@ class Easel:
         if self.room <= 0:
             self.left_out += 1
             return None
-        self._drawn += 1
-        label = printable(label)
-        wide = draw(spec(WIDE), f"c{self._drawn}w", label)
-        narrow = draw(spec(NARROW), f"c{self._drawn}n", label)
+        drawn = self._charts(title, printable(label), spec)
+        if drawn is None:
+            if self.unable and numbers is None:
+                return None
+            told = "" if self.unable else "This picture could not be drawn."
+            return Figure(title=title, numbers=numbers, undrawn=told)
+        wide, narrow = drawn
         self.room -= len(wide) + len(narrow)
         first = how not in self._told
         self._told.add(how)
@@ -124,6 +144,29 @@ class Easel:
             whole=whole,
             numbers=numbers,
         )
+
+    def _charts(
+        self, title: str, label: str, spec: Callable[[int], Spec]
+    ) -> tuple[Markup, Markup] | None:
+        """The chart in both widths; None where it cannot be drawn."""
+        if self.unable:
+            return None
+        self._drawn += 1
+
+        def both() -> tuple[Markup, Markup]:
+            return (
+                draw(spec(WIDE), f"c{self._drawn}w", label),
+                draw(spec(NARROW), f"c{self._drawn}n", label),
+            )
+
+        try:
+            return self.faults.or_else(both, None, Where.RENDER, about=title)
+        except NoConverterError as error:
+            self.unable = str(error)
+        except SlowError as error:  # the machine's fault, if any: nothing to report
+            self._slow += 1
+            self.unable = str(error) if self._slow >= _PATIENCE else ""
+        return None
 
 
 def worst_of(items: Sequence[T], most: int, badness: Callable[[T], float]) -> tuple[list[T], int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from flowdiag.cli.render.html.context import Context, Section
@@ -18,14 +18,15 @@ from flowdiag.cli.render.html.sections import (
     stories,
 )
 
-SECTIONS: Final[tuple[Callable[[Context], Section | None], ...]] = (
-    stories.section,
-    checkpoints.section,
-    queues.section,
-    rate.section,
-    startup.section,
-    memory.section,
-    findings.section,
-    rules.section,
-    inputs.section,
-)
+SECTIONS: Final[Mapping[str, Callable[[Context], Section | None]]] = {
+    "stories": stories.section,
+    "jobs": checkpoints.section,
+    "queues": queues.section,
+    "applications": rate.section,
+    "startup": startup.section,
+    "memory": memory.section,
+    "findings": findings.section,
+    "rules": rules.section,
+    "inputs": inputs.section,
+}
+"""By the names of their places in the page and of their templates."""

@@ -21,7 +21,6 @@ def section(context: Context) -> Section | None:
         return None
     overview, shown = triage(jobs, patient, context.page)
     return Section(
-        name="jobs",
         title="Checkpoints",
         count=say.plural(len(jobs), "job"),
         shown={"overview": overview, "parts": [_part(job, context) for job in shown]},

@@ -36,7 +36,6 @@ def section(context: Context) -> Section | None:
         return None
     rest = findings[_IN_FULL:]
     return Section(
-        name="findings",
         title="Findings",
         count=str(len(findings)),
         shown={

@@ -38,7 +38,6 @@ def section(context: Context) -> Section | None:
     )
     heads = ("input", "kind", "version", ">size", ">records", "first", "last", "remark")
     return Section(
-        name="inputs",
         title="Inputs",
         count=count,
         shown={

@@ -36,7 +36,6 @@ def section(context: Context) -> Section | None:
     )
     hidden = len(groups) - _PICTURES
     return Section(
-        name="memory",
         title="Memory",
         count=say.plural(len(data.processes or ()), "process", "processes"),
         shown={

@@ -33,7 +33,6 @@ def section(context: Context) -> Section | None:
 
     overview, shown = triage(list(jobs.values()), patient, context.page)
     return Section(
-        name="queues",
         title="Back pressure and queues",
         count=say.plural(len(jobs), "job"),
         shown={"overview": overview, "parts": [_part(job, context) for job in shown]},

@@ -23,7 +23,6 @@ def section(context: Context) -> Section | None:
         return None
     overview, shown = triage(apps, patient, context.page)
     return Section(
-        name="applications",
         title="Rates and delays",
         count=say.plural(len(apps), "application"),
         shown={"overview": overview, "parts": [_part(app, context) for app in shown]},

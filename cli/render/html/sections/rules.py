@@ -25,7 +25,6 @@ def section(context: Context) -> Section | None:
     rows = [(rule.code, rule.name, rule.status, rule.reason or rule.title) for rule in rules]
     told = f"{clear} of {len(rules)} rules are clear"
     return Section(
-        name="rules",
         title="What could not be assessed" if alike or topics else "Rules",
         count=told + (f", {void} had nothing to judge" if void else ""),
         shown={

@@ -40,7 +40,6 @@ def section(context: Context) -> Section | None:
     workers = [one for one in data.workers or () if one.registered_at is None]
     tables = [("TaskManagers that never registered", _workers(workers, context))] if workers else []
     return Section(
-        name="startup",
         title="Start-up",
         count=say.plural(len(data.attempts or ()), "start") if jobs else "",
         shown={"overview": overview, "parts": [*cluster, *parts], "tables": tables},

@@ -34,7 +34,6 @@ def section(context: Context) -> Section | None:
         return None
     told = [_told(context, story) for story in context.stories[:_SHOWN]]
     return Section(
-        name="stories",
         title="What happened",
         count=str(len(context.stories)),
         shown={"stories": told, "more": len(context.stories) - len(told)},

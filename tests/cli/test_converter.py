@@ -1,0 +1,129 @@
+"""Pictures never take the page with them: whatever happens to the process that draws."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markupsafe import Markup
+
+from flowdiag.analyses.report.faults import Faults
+from flowdiag.cli.render import html
+from flowdiag.cli.render.html import converter, drawing
+from flowdiag.cli.render.html.converter import Converter, RefusedError
+from flowdiag.cli.render.html.drawing import draw
+from flowdiag.cli.render.html.figures import Easel, Figure, Table
+from flowdiag.cli.render.page import Page
+
+from . import reports
+
+pytestmark = pytest.mark.usefixtures("planted")
+
+# Each aborted the process, or was refused, when it stood in a label.
+UNDRAWABLE = ("\ufffe", "\uffff", "\x00", "\x01", "\ud800", "\U0001f469" * 60)
+NUMBERS = Table(heads=("a",), rows=(("1",),))
+HOSTILE_PROGRAM = """
+import json, os, sys, time
+print("ready", flush=True)
+for line in sys.stdin:
+    if "die" in line: os.abort()
+    if "hang" in line: time.sleep(60)
+    if "half" in line: print('{"svg"', end="", flush=True); os._exit(3)
+    if "refuse" in line: print(json.dumps({"error": "ValueError: no"}), flush=True); continue
+    print(json.dumps({"svg": "<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/>"}), flush=True)
+"""
+
+
+def spec_of(text: str) -> dict[str, Any]:
+    """The smallest chart with a label."""
+    return {
+        "data": {"values": [{"a": text}]},
+        "mark": "bar",
+        "encoding": {"y": {"field": "a", "type": "nominal", "axis": {"labelLimit": 60}}},
+    }
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Converter]:
+    """A process that does as its specification says."""
+    program = tmp_path / "program.py"
+    program.write_text(HOSTILE_PROGRAM)
+    monkeypatch.setattr(converter, "_PROGRAM", program)
+    made = Converter()
+    monkeypatch.setattr(drawing, "CONVERTER", made)
+    yield made
+    made.close()
+
+
+def drawn(easel: Easel, what: str) -> Figure | None:
+    return easel.figure(what, "label", lambda _: {"title": what}, how="", numbers=NUMBERS)
+
+
+def test_no_character_keeps_a_picture_from_being_drawn() -> None:
+    for number, text in enumerate(UNDRAWABLE):
+        shown = draw(spec_of(f"x{text}"), f"c{number}", "label")
+        assert isinstance(shown, Markup) and "\ufffd" in shown, ascii(text)
+
+
+def test_a_picture_that_ends_the_process_costs_no_other() -> None:
+    made = Converter()
+    with pytest.raises(RefusedError, match="ended with status"):
+        made.svg(json.dumps(spec_of("\ufffe")))
+    assert made.svg(json.dumps(spec_of("x"))).startswith("<svg")
+    with pytest.raises(RefusedError):
+        made.svg("{}")
+    made.close()
+
+
+@pytest.mark.parametrize("what", ["die", "half", "refuse"])
+def test_a_picture_that_cannot_be_drawn_leaves_a_sentence(what: str, stand_in: Converter) -> None:
+    faults = Faults()
+    easel = Easel(room=1000, faults=faults)
+    figures = [drawn(easel, title) for title in ("one", what, "two")]
+    assert [bool(one and one.wide) for one in figures] == [True, False, True]
+    bad = figures[1]
+    assert bad and bad.undrawn == "This picture could not be drawn." and bad.numbers == NUMBERS
+    assert [fault.message.split(":")[0] for fault in faults.found] == [what]
+    assert not easel.unable
+
+
+def test_pictures_that_take_too_long_are_not_waited_for_again_and_again(
+    stand_in: Converter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(converter, "TIMEOUT_S", 0.5)
+    stand_in.svg("x")  # started
+    faults = Faults()
+    easel = Easel(room=1000, faults=faults)
+    figures = [drawn(easel, title) for title in ("hang", "one", "hang", "two")]
+    assert [bool(one and one.wide) for one in figures] == [False, True, False, False]
+    assert "not drawn within" in easel.unable and not faults.found
+
+
+@pytest.mark.parametrize("program", ["raise ImportError", None])
+def test_a_page_without_pictures_is_whole_and_says_why(
+    program: str | None, stand_in: Converter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if program:
+        (tmp_path / "program.py").write_text(program)
+    else:
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
+    page = Page()
+    shown = html.render(reports.failing(), page)
+    assert shown.count("Pictures are missing: the process that draws") == 1
+    assert "<figcaption>" in shown and "<svg" not in shown and shown.endswith("</html>\n")
+    assert not page.faults.found
+
+
+def test_nothing_is_left_when_flowdiag_ends() -> None:
+    code = (
+        "from flowdiag.cli.render.html.converter import CONVERTER as c; import json\n"
+        f"c.svg({json.dumps(json.dumps(spec_of('x')))}); print(c._process.popen.pid)"
+    )
+    pid = int(subprocess.check_output([sys.executable, "-c", code]))
+    status = Path(f"/proc/{pid}")
+    assert not status.exists()
