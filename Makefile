@@ -44,6 +44,18 @@ reports: .venv ## every report of every recording into reports/: for comparing b
 ci: ## everything that CI checks, in a fresh environment
 	bash .ci/run
 
+.PHONY: lock
+lock: ## the versions that CI takes, made anew: the newest that pyproject.toml allows
+	bash .ci/supply lock
+
+.PHONY: audit
+audit: ## known vulnerabilities and licences of what is locked
+	bash .ci/supply check
+
+.PHONY: release
+release: ## wheel, source distribution, software bill of materials and their sums in dist/
+	bash .ci/supply release
+
 .PHONY: full
 full: .venv ## what takes hours: every combination of files, live clusters, oldest dependencies
 	bash .ci/full

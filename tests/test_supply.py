@@ -1,0 +1,153 @@
+"""What CI installs is what pyproject.toml asks for, and what is known of it is judged, not passed over."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from packaging.markers import Marker, default_environment
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+CI = ROOT / ".ci"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SYSTEMS = {
+    "linux": {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix"},
+    "darwin": {"sys_platform": "darwin", "platform_system": "Darwin", "os_name": "posix"},
+    "win32": {"sys_platform": "win32", "platform_system": "Windows", "os_name": "nt"},
+}
+
+
+def locked(name: str) -> list[tuple[Requirement, int]]:
+    """The requirements of a lock file, each with its number of hashes."""
+    text = (CI / name).read_text(encoding="utf-8")
+    lines = re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ").splitlines()
+    return [(Requirement(line.split(" --hash")[0]), line.count("--hash=sha256:")) for line in lines]
+
+
+def asked() -> Iterator[Requirement]:
+    """What an environment with `.[dev]` must have."""
+    yield from map(Requirement, PROJECT["dependencies"])
+    yield from map(Requirement, PROJECT["optional-dependencies"]["dev"])
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
+def test_the_lock_covers_what_is_asked_for(python: str, system: str) -> None:
+    here = {
+        **{key: str(value) for key, value in default_environment().items()},
+        **SYSTEMS[system],
+        "python_version": python,
+        "python_full_version": f"{python}.1",
+    }
+    versions: dict[str, str] = {}
+    for requirement, _hashes in locked("requirements.lock"):
+        if requirement.marker is None or Marker(str(requirement.marker)).evaluate(here):
+            name = canonicalize_name(requirement.name)
+            assert name not in versions, "two versions for one system"
+            (versions[name],) = (one.version for one in requirement.specifier)
+    for requirement in asked():
+        version = versions.get(canonicalize_name(requirement.name))
+        assert version is not None, f"{requirement.name} is not locked: `make lock`"
+        assert version in requirement.specifier, (
+            f"{requirement} is locked at {version}: `make lock`"
+        )
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "tools.lock"])
+def test_every_locked_package_has_one_version_and_its_hashes(name: str) -> None:
+    packages = locked(name)
+    assert len(packages) > 10
+    for requirement, hashes in packages:
+        assert [one.operator for one in requirement.specifier] == ["=="], requirement
+        assert hashes, requirement
+        assert requirement.url is None
+    text = (CI / name).read_text(encoding="utf-8")
+    assert "://" not in text and "find-links" not in text, (
+        "made on a machine with an index of its own"
+    )
+
+
+def test_the_tools_that_are_asked_for_are_locked() -> None:
+    versions = {canonicalize_name(one.name): one.specifier for one, _ in locked("tools.lock")}
+    for line in (CI / "tools.in").read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            wanted = Requirement(line)
+            (pinned,) = versions[canonicalize_name(wanted.name)]
+            assert pinned.version in wanted.specifier, "`make lock`"
+
+
+def judge() -> ModuleType:
+    """`.ci/judge.py`, which is no part of a package."""
+    spec = importlib.util.spec_from_file_location("judge", CI / "judge.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("licence", "allowed"),
+    [
+        ("MIT", True),
+        ("Mozilla Public License 2.0 (MPL 2.0)", True),
+        ("DFSG approved; MIT License", True),
+        ("MIT License; GNU General Public License (GPL)", False),
+        ("Apache-2.0 AND CNRI-Python", True),
+        ("MIT AND GPL-3.0-only", False),
+        ("MIT OR GPL-3.0-only", True),
+        ("(MIT OR Apache-2.0) AND BSD-3-Clause", True),
+        ("(MIT OR GPL-3.0-only) AND AGPL-3.0-only", False),
+        ("GPL-2.0-only OR AGPL-3.0-only", False),
+        ("UNKNOWN", False),
+        ("DFSG approved", False),
+        ("", False),
+    ],
+)
+def test_licences(licence: str, allowed: bool) -> None:
+    assert judge().is_allowed(licence) is allowed
+
+
+GOOD = {"Name": "a", "Version": "1", "License": "MIT"}
+CLEAN = {"name": "a", "version": "1", "vulns": []}
+KNOWN = {**CLEAN, "name": "b", "vulns": [{"id": "PYSEC-1", "fix_versions": ["2"]}]}
+UNANSWERED = {"name": "c", "skip_reason": "Dependency not found on PyPI"}
+
+
+@pytest.mark.parametrize(
+    ("packages", "log", "licences", "code", "said"),
+    [
+        ([CLEAN], "", [GOOD], 0, "1 of 1 packages checked, 0 known"),
+        ([CLEAN, KNOWN], "", [GOOD], 1, "b 1: PYSEC-1, fixed in 2"),
+        ([CLEAN, UNANSWERED], "", [GOOD], 0, "not checked: c"),
+        ([UNANSWERED], "", [GOOD], 0, "SKIPPED: the advisory database could not be reached"),
+        (None, "requests.exceptions.ConnectionError: x", [GOOD], 0, "SKIPPED: the advisory"),
+        (None, "ERROR:pip_audit._cli:invalid requirements input", [GOOD], 1, "pip-audit failed"),
+        (None, "", [GOOD], 1, "pip-audit failed"),
+        ([CLEAN], "", [{**GOOD, "License": "AGPL-3.0-only"}], 1, "licence of a 1: AGPL-3.0-only"),
+    ],
+)
+def test_what_is_wrong_or_was_not_checked_is_said(
+    packages: list[dict[str, Any]] | None,
+    log: str,
+    licences: list[dict[str, Any]],
+    code: int,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    audit, said_by_tool, licence_list = (tmp_path / name for name in ("a.json", "a.log", "l.json"))
+    if packages is not None:
+        audit.write_text(json.dumps({"dependencies": packages}))
+    said_by_tool.write_text(log)
+    licence_list.write_text(json.dumps(licences))
+    assert judge().judge(audit, said_by_tool, licence_list) == code
+    assert said in capsys.readouterr().out
