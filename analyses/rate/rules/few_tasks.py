@@ -17,6 +17,8 @@ In at least `share` of the present batches the stage with the longest task has a
 many tasks, and its longest task takes at least `longest` of the batch. With `few` of the cores or
 less, this alone is the cause. Only where batches queue, or take `use` of the interval or more.
 
+Of DStreams with an event log alone it is of low confidence: neither records nor delays are in it.
+
 What to do
 ----------
 Receivers: a shorter `spark.streaming.blockInterval` (50 ms at least), or `repartition`. Topics: more
@@ -37,6 +39,7 @@ from flowdiag.analyses.rate.kit import (
     Action,
     ApplicationFacts,
     Assessed,
+    Confidence,
     Finding,
     Flow,
     Inconclusive,
@@ -121,6 +124,10 @@ def _finding(flow: Flow, few: list[Unit], count: int, cores: int, limits: Few) -
             ),
         ),
         actions=_actions(flow, cores),
+        # An event log holds no records and delays of DStreams: what else was short is not seen.
+        confidence=Confidence.LOW
+        if flow.query is None and flow.assessed.app.origins == {"event-log"}
+        else Confidence.HIGH,
     )
 
 
