@@ -135,7 +135,7 @@ def _sniff_text(sample: Sample) -> Sniffed:
 
 
 _EXPOSED: Final = re.compile(
-    rb"# (?:HELP|TYPE|UNIT) [\w:]+|# EOF|[a-zA-Z_:][\w:]*\s*(?:\{.*\})?\s+[-+]?[\d.INin]|\{\s*\"[\w.:]+\""
+    rb"# (?:HELP|TYPE|UNIT) [\w:]+|# EOF|[a-zA-Z_:][\w:]*+(?:\s*+\{.*\})?\s++[-+]?[\d.INin]|\{\s*\"[\w.:]+\""
 )
 
 
