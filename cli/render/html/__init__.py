@@ -58,7 +58,7 @@ def render(report: Report, page: Page) -> str:
         ),
     )
     style = _filled("style.css")
-    return _filled(
+    whole = _filled(
         "page.html",
         report=report,
         style=style,
@@ -69,6 +69,7 @@ def render(report: Report, page: Page) -> str:
         footer=footer,
         embedded=Markup(script_of(embedded)),
     )
+    return str(whole)  # no markup any more: whoever changes it must not have his text escaped
 
 
 def _filled(template: str, **shown: Any) -> Markup:
