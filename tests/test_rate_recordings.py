@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[1] / "fixtures" / "recordings" / "spark"
 ALL = sorted(path.parent for path in ROOT.glob("*/*/truth.json"))
 # The same scenarios at versions between those of every run: for .ci/full.
-BETWEEN = ("3.4.4", "4.0.1", "4.1.0")
+BETWEEN = ("3.4.4", "3.5.7", "4.0.1", "4.1.0")
 of_each = pytest.mark.parametrize(
     "folder",
     [

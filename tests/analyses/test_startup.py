@@ -42,7 +42,7 @@ def _truth(folder: Path) -> dict[str, Any]:
 
 
 # The same scenarios at versions between those of every run: for .ci/full.
-BETWEEN = ("1.9.3", "1.12.5", "1.17.2")
+BETWEEN = ("1.9.3", "1.12.5", "1.14.6", "1.17.2")
 
 
 @pytest.mark.parametrize(

@@ -516,6 +516,7 @@ def test_a_command_runs_when_something_changed(
     canned: Says, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FLOWDIAG_COLLECT_TOKEN", "hunter2")
+    monkeypatch.delenv("FLOWDIAG_CACHE_DIR", raising=False)  # a path of whoever runs the tests
     canned(reports.healthy(), reports.hostile(), reports.hostile(), reports.healthy())
     script = tmp_path / "notify"
     script.write_text(
