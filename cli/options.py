@@ -291,8 +291,8 @@ StayOption = Annotated[
     typer.Option(
         "--stay",
         metavar="TIME",
-        help="Leave Java running for so long after its last use, for the next command, which answers in a"
-        " third of the time or less: 15m, 1h (default: 0; never where CI is set). `flowdiag warm --stop`"
+        help="Leave Java running for so long after its last use, for the next command, which answers in"
+        " less than half of the time: 15m, 1h (default: 0; never where CI is set). `flowdiag warm --stop`"
         " ends it.",
         rich_help_panel=_GENERAL,
     ),
