@@ -312,6 +312,7 @@ def test_it_does_not_matter_who_parses(
         "this process, many rows": Resources(table_rows=0, folder=tmp_path / "one"),
         "executors": Resources(here_bytes=0, executors=True),
         "processes, few rows": in_files,
+        "processes, rows in one file": replace(in_files, table_rows=0, folder=tmp_path / "some"),
         "processes, many rows": replace(
             in_files, few_rows=0, table_rows=0, folder=tmp_path / "many"
         ),
