@@ -108,7 +108,7 @@ def _await_orphans() -> None:
             os.wait()
 
 
-def _unpacked(target: Path) -> Path:
+def unpacked(target: Path) -> Path:
     """Two recordings without compression, as logs lie on a machine."""
     for name in ("hot-key", "healthy"):
         with (
@@ -133,7 +133,7 @@ def main() -> None:
         _staying(flowdiag, Path(folder)) as joining,  # before its keeper is an orphan of ours
     ):
         _adopt_orphans()
-        logs = str(options.logs or _unpacked(Path(folder) / "logs"))
+        logs = str(options.logs or unpacked(Path(folder) / "logs"))
         ours = [flowdiag, "checkpoints", logs, "--format", "json"]
         contenders = [Contender(name="bare script", command=[sys.executable, "-c", BARE, logs])]
         for home in [None, *options.java]:

@@ -139,7 +139,9 @@ TOLD_VARIABLES: Final = frozenset(
 )
 # Variables that other parts of flowdiag read; kept here so that a typo is told from them.
 OTHER_VARIABLES: Final = (
-    frozenset({"FLOWDIAG_CONFIG", "FLOWDIAG_CACHE_DIR"}) | COLLECTING_VARIABLES | TOLD_VARIABLES
+    frozenset({"FLOWDIAG_CONFIG", "FLOWDIAG_CACHE_DIR", "FLOWDIAG_WITHOUT"})
+    | COLLECTING_VARIABLES
+    | TOLD_VARIABLES
 )
 
 _LISTS: Final = frozenset({"select", "ignore"})  # words, or one text with commas between them

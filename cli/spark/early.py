@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from flowdiag.cli.settings import Settings, load_settings, parse_heap, parse_stay
+from flowdiag.cli.spark import tricks
 from flowdiag.cli.spark.lean import without_unused
+from flowdiag.cli.spark.tricks import Trick, used
 from flowdiag.parsers.errors import FlowdiagError
 
 if TYPE_CHECKING:
@@ -82,9 +84,11 @@ def _foreseen(arguments: Sequence[str]) -> Settings | None:
         or arguments[0] not in _COMMANDS
         or any(each.startswith(_DECIDING) for each in arguments)
         or "PYSPARK_GATEWAY_PORT" in os.environ
+        or not used(Trick.AHEAD)
     ):
         return None
     try:
+        tricks.check()
         settings = load_settings({})
     except FlowdiagError:
         return None  # told when the command line is understood
@@ -100,8 +104,9 @@ def spark_for(settings: Settings, paths: Sequence[str]) -> Iterator[SparkStarter
         paths: as given: a cluster cannot read every one.
 
     Raises:
-        FlowdiagError: the master or a path is refused.
+        FlowdiagError: the master or a path is refused, or what shall be left out is unknown.
     """
+    tricks.check()
     if settings.master is None and _ahead.starter is not None:
         yield _ahead.starter
         return
@@ -119,9 +124,10 @@ def _begin(stack: ExitStack, settings: Settings) -> SparkStarter:
 
     master, heap = settings.master, settings.java_heap
 
-    stack.enter_context(in_a_hurry())
+    if used(Trick.HURRY):
+        stack.enter_context(in_a_hurry())
     # Before the first import of pyarrow or pyspark; to write tables takes Python tasks, and these pandas.
-    if runs_here(master) and settings.data_dir is None:
+    if runs_here(master) and settings.data_dir is None and used(Trick.LEAN_IMPORTS):
         stack.enter_context(without_unused())
     heap_bytes = parse_heap(heap) if heap else None
     stay_s = parse_stay(settings.stay) if settings.stay else 0

@@ -22,6 +22,7 @@ from typing import IO, Final
 
 from flowdiag.cli.spark.archive import Archive, archive_for
 from flowdiag.cli.spark.java import Java
+from flowdiag.cli.spark.tricks import Trick, used
 from flowdiag.parsers.cleanup import at_end, kill_now, undivided
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.machine import memory_bytes
@@ -78,6 +79,12 @@ FLAGS: Final = (
     "-Dlog4j2.disableJmx=true",
     "-Dlog4j.shutdownHookEnabled=false",
 )
+
+_OF_TRICKS: Final[Mapping[str, Trick]] = {
+    "-XX:+UseSerialGC": Trick.SERIAL_COLLECTOR,
+    "-XX:TieredStopAtLevel=1": Trick.FIRST_COMPILER,
+    "-XX:ReservedCodeCacheSize=200m": Trick.CODE_ROOM,
+}
 
 _UNUSED_JARS: Final = (
     # other parts of Spark, and what only they depend on
@@ -203,7 +210,7 @@ class Jvm:
         }
         command = [
             str(java.executable),
-            *FLAGS,
+            *flags_used(),
             f"-Xmx{self.heap_bytes}",
             *flags,
             *(f"-D{name}={value}" for name, value in told.items()),
@@ -379,7 +386,12 @@ def usable_archive(java: Java) -> Archive | None:
 def wanted_archive(java: Java) -> Archive | None:
     """The archive that this set-up would profit from, whether it exists or not."""
     home = spark_home()
-    return archive_for(java, [*FLAGS, class_path(home)], home / "jars")
+    return archive_for(java, [*flags_used(), class_path(home)], home / "jars")
+
+
+def flags_used() -> Sequence[str]:
+    """The fixed flags, but for those of tricks that are left out."""
+    return [flag for flag in FLAGS if flag not in _OF_TRICKS or used(_OF_TRICKS[flag])]
 
 
 def class_path(home: Path) -> str:
@@ -389,7 +401,8 @@ def class_path(home: Path) -> str:
     functions whenever a session starts, which took a tenth of the JVM's work in a small diagnosis.
     Spark and Scala come first, since a class is looked for in one jar after the other.
     """
-    jars = [jar for jar in (home / "jars").glob("*.jar") if not jar.name.startswith(_UNUSED_JARS)]
+    unused = _UNUSED_JARS if used(Trick.FEWER_JARS) else ()
+    jars = [jar for jar in (home / "jars").glob("*.jar") if not jar.name.startswith(unused)]
     jars.sort(key=lambda jar: (not jar.name.startswith(("spark-", "scala-")), jar.name))
     return os.pathsep.join(map(str, jars))
 

@@ -20,6 +20,7 @@ from flowdiag.cli.spark.folder import PrivateFolder
 from flowdiag.cli.spark.java import java_in
 from flowdiag.cli.spark.jvm import Jvm, usable_archive
 from flowdiag.cli.spark.kept import BUSY, WORN, Kept, Place, hold, runtime_folder
+from flowdiag.cli.spark.tricks import Trick, used
 from flowdiag.parsers.machine import free_memory
 
 _LOOK_S: Final = 0.5
@@ -48,7 +49,7 @@ def keep(wanted: dict[str, Any]) -> int:
     folder = PrivateFolder.made()
     jvm = Jvm(folder.path, heap_bytes=wanted["heap_bytes"])
     try:
-        archive = usable_archive(java)
+        archive = usable_archive(java) if used(Trick.ARCHIVE) else None
         properties = {**wanted["properties"], **settings.folders(folder.path)}
         jvm.start(java, properties, archive.flags_to_use() if archive is not None else ())
         port, secret = jvm.answer()

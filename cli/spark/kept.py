@@ -28,7 +28,7 @@ import msgspec
 
 from flowdiag.cli.spark.archive import cache_folder
 from flowdiag.cli.spark.java import Java
-from flowdiag.cli.spark.jvm import FLAGS, START_TIMEOUT_S, class_path, spark_home
+from flowdiag.cli.spark.jvm import START_TIMEOUT_S, class_path, flags_used, spark_home
 
 _PREFIX: Final = "session-"
 _LARGEST: Final = 4096  # bytes of the private file; ours has some two hundred
@@ -191,7 +191,7 @@ def place_for(java: Java, properties: Mapping[str, str], heap_bytes: int) -> Pla
 
     home = spark_home()
     identity = [__version__, sys.executable, sys.version, str(java.executable), java.release]
-    identity += [*FLAGS, class_path(home), str((home / "jars").stat().st_mtime_ns)]
+    identity += [*flags_used(), class_path(home), str((home / "jars").stat().st_mtime_ns)]
     identity += [str(heap_bytes), *(f"{key}={properties[key]}" for key in sorted(properties))]
     key = hashlib.sha256("\0".join(identity).encode()).hexdigest()[:16]
     return Place(folder, key)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from flowdiag.cli.spark.tricks import Trick, used
+
 LOCAL: Final[Mapping[str, str]] = {
     "spark.app.name": "flowdiag",
     "spark.driver.host": "127.0.0.1",
@@ -96,6 +98,14 @@ SMALL: Final[Mapping[str, str]] = {
     ),
 }
 
+_OF_TRICKS: Final[Mapping[str, Trick]] = {
+    "spark.sql.codegen.wholeStage": Trick.INTERPRETED,
+    "spark.sql.codegen.factoryMode": Trick.INTERPRETED,
+    "spark.sql.subexpressionElimination.enabled": Trick.INTERPRETED,
+    "spark.sql.adaptive.enabled": Trick.FIXED_PLANS,
+    "spark.sql.optimizer.excludedRules": Trick.FEWER_RULES,
+}
+
 CLUSTER: Final[Mapping[str, str]] = {
     key: LOCAL[key]
     for key in (
@@ -118,7 +128,7 @@ def folders(folder: Path) -> dict[str, str]:
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    if os.name == "posix" and len(os.fsencode(folder)) < 60:
+    if os.name == "posix" and len(os.fsencode(folder)) < 60 and used(Trick.SOCKETS):
         found["spark.python.unix.domain.socket.enabled"] = "true"
         found["spark.python.unix.domain.socket.dir"] = str(folder)
     return found
@@ -134,7 +144,9 @@ def by_size(rows: int | None, cores: int) -> Mapping[str, str | None]:
     if rows is None or rows > MANY_ROWS:
         shuffled = {"spark.sql.shuffle.partitions": str(max(2, cores * 3 // 2))}
         return {**dict.fromkeys(SMALL), **shuffled}
+    small = dict(SMALL)
     if rows > FEW_ROWS:
         # Expressions are compiled, whole stages are not: that takes longer than it saves.
-        return {**SMALL, "spark.sql.codegen.factoryMode": "FALLBACK"}
-    return SMALL
+        small["spark.sql.codegen.factoryMode"] = "FALLBACK"
+    off = (key for key, trick in _OF_TRICKS.items() if not used(trick))
+    return {**small, **dict.fromkeys(off)}

@@ -32,6 +32,7 @@ from flowdiag.cli.spark.archive import Archive
 from flowdiag.cli.spark.folder import PrivateFolder
 from flowdiag.cli.spark.java import Java, find_java
 from flowdiag.cli.spark.jvm import FOREIGN, OUT_OF_MEMORY, Jvm, heap_here, usable_archive
+from flowdiag.cli.spark.tricks import Trick, used
 from flowdiag.parsers.errors import FlowdiagError, is_no_room, no_temporary_room, text_of
 from flowdiag.parsers.machine import processors
 
@@ -114,7 +115,7 @@ class SparkStarter:
         starter._set_environment()
         try:
             starter.java = find_java()
-            if use_archive:
+            if use_archive and used(Trick.ARCHIVE):
                 starter.archive = usable_archive(starter.java)
             if not (join and starter._joins(stay_s)):
                 starter._start(jvm_flags)
