@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import logs
+from benchmarks.measuring import KINDS as EACH
 from benchmarks.measuring import Contender, Run, in_turn, machine, median, run
 
 PEERS: Final = Path(__file__).parent / "peers"
@@ -137,8 +138,8 @@ def scaling(bench: Bench) -> Iterator[str]:
 
 
 def memory(bench: Bench) -> Iterator[str]:
-    """The peak of all processes together."""
-    yield "\n| input | peak of all processes | wall |\n|---|---|---|\n"
+    """The peak of all processes together, and of the largest of each kind at any time."""
+    yield f"\n| input | peak of all processes | {' | '.join(EACH)} | wall |\n|---|---|---|---|---|---|\n"
     for megabytes in bench.memory:
         for kind, words in KINDS.items():
             if megabytes > 10 * GIGABYTE and kind == "plain":
@@ -146,7 +147,9 @@ def memory(bench: Bench) -> Iterator[str]:
             path = bench.logs(megabytes, kind)
             done = run(bench.flowdiag(path), memory=True)
             print(f"  {done}", file=sys.stderr)
-            yield f"| {size_of(path)}, {words} | {(done.peak or 0) / 1e6:.0f} MB | {done.wall:.1f} s |\n"
+            sizes = (done.peak or 0, *(done.peaks.get(kind, 0) for kind in EACH))
+            told = " | ".join(f"{size / 1e6:.0f} MB" for size in sizes)
+            yield f"| {size_of(path)}, {words} | {told} | {done.wall:.1f} s |\n"
             if megabytes > 10 * GIGABYTE:
                 shutil.rmtree(path)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 SAMPLED_EVERY_S: Final = 0.25
+KINDS: Final = ("the command", "Java", "a parsing process")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +34,19 @@ class Contender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What one run took: seconds, and bytes at the peak (None where they were not sampled)."""
+    """What one run took: seconds, and bytes at the peak (None where they were not sampled).
+
+    Args:
+        wall: seconds on the clock.
+        processor: seconds of all processes.
+        peak: bytes of all processes together, when they were most.
+        peaks: by kind of process (`KINDS`): the largest that one of them was at any time.
+    """
 
     wall: float
     processor: float
     peak: int | None = None
+    peaks: Mapping[str, int] = field(default_factory=dict)
 
 
 def run(contender: Contender, *, memory: bool = False) -> Run:
@@ -59,7 +68,7 @@ def run(contender: Contender, *, memory: bool = False) -> Run:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     ) as process:
-        sampler = _Sampler(memory=memory)
+        sampler = _Sampler(process.pid, memory=memory)
         sampler.start()
         _, complaints = process.communicate()
         wall = time.perf_counter() - started
@@ -74,7 +83,12 @@ def run(contender: Contender, *, memory: bool = False) -> Run:
     waited = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     # Python workers that Spark kills are waited for by nobody: of them only the samples tell.
     processor = max(waited, sampler.processor)
-    return Run(wall=wall, processor=processor, peak=sampler.peak if memory else None)
+    return Run(
+        wall=wall,
+        processor=processor,
+        peak=sampler.peak if memory else None,
+        peaks=sampler.peaks,
+    )
 
 
 def in_turn(
@@ -133,9 +147,11 @@ def _adopt_orphans() -> None:
 class _Sampler(threading.Thread):
     """Samples all processes below this one: the largest sum of their memory, and their processor time."""
 
-    def __init__(self, *, memory: bool) -> None:
+    def __init__(self, command: int, *, memory: bool) -> None:
         super().__init__(daemon=True)
         self.peak = 0
+        self.peaks: dict[str, int] = {}
+        self._command = command
         self._memory = memory
         self._seconds: dict[int, float] = {}
         self._stopped = threading.Event()
@@ -149,12 +165,24 @@ class _Sampler(threading.Thread):
         while not self._stopped.wait(SAMPLED_EVERY_S):
             below = _below(os.getpid())
             if self._memory:
-                self.peak = max(self.peak, sum(map(_proportional_bytes, below)))
+                sizes = {process: _proportional_bytes(process) for process in below}
+                self.peak = max(self.peak, sum(sizes.values()))
+                for process, size in sizes.items():
+                    kind = self._kind(process)
+                    self.peaks[kind] = max(self.peaks.get(kind, 0), size)
             for process in below:
                 with contextlib.suppress(OSError, ValueError, IndexError):
                     text = (Path("/proc") / str(process) / "stat").read_text()
                     user, system = text.rpartition(")")[2].split()[11:13]
                     self._seconds[process] = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+    def _kind(self, process: int) -> str:
+        if process == self._command:
+            return KINDS[0]
+        with contextlib.suppress(OSError):
+            if (Path("/proc") / str(process) / "comm").read_text().startswith("java"):
+                return KINDS[1]
+        return KINDS[2]
 
     def stop(self) -> None:
         self._stopped.set()

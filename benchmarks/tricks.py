@@ -42,7 +42,7 @@ def contenders(logs: Path, folder: Path) -> Iterator[Contender]:
         environ = {"FLOWDIAG_CACHE_DIR": str(cache), VARIABLE: trick.value if trick else ""}
         flowdiag = [sys.executable, "-m", "flowdiag.cli"]
         if not cache.exists():
-            subprocess.run([*flowdiag, "warm", "-q"], env={**os.environ, **environ}, check=True)
+            subprocess.run([*flowdiag, "warm"], env={**os.environ, **environ}, check=True)
         name = f"without {trick.value}" if trick else WITH_ALL
         command = [*flowdiag, "checkpoints", str(logs), "-q", "--format", "json"]
         yield Contender(name=name, command=command, environ=environ)
