@@ -60,6 +60,7 @@ def run(contender: Contender, *, memory: bool = False) -> Run:
         SystemExit: the command failed.
     """
     _adopt_orphans()
+    others = set(_below(os.getpid()))  # a cluster's, which go on
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     with subprocess.Popen(
@@ -73,9 +74,7 @@ def run(contender: Contender, *, memory: bool = False) -> Run:
         _, complaints = process.communicate()
         wall = time.perf_counter() - started
         sampler.stop()
-    with contextlib.suppress(ChildProcessError):
-        while True:
-            os.wait()
+    _await_orphans(others)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if process.returncode not in contender.succeeds:
         told = complaints.decode(errors="replace")[-2000:]
@@ -142,6 +141,14 @@ def _adopt_orphans() -> None:
     if sys.platform == "linux":
         set_child_subreaper = 36  # prctl(2)
         ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
+
+
+def _await_orphans(others: set[int]) -> None:
+    """Wait for what the command left behind, but not for others."""
+    while set(_below(os.getpid())) - others:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
+        time.sleep(0.01)
 
 
 class _Sampler(threading.Thread):

