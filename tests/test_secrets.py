@@ -20,7 +20,6 @@ from flowdiag.analyses.report.privacy import Privacy
 from flowdiag.analyses.report.redact import clean, mask_secrets
 from flowdiag.analyses.report.wire import Report
 from flowdiag.cli import app
-from flowdiag.cli.app import main
 from flowdiag.cli.console import say
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
@@ -230,27 +229,6 @@ def test_a_folder_collected_from_spark_holds_no_secret(tmp_path: Path) -> None:
     stored = left_in(tmp_path / "c")
     assert "planted" in stored
     none_shown(stored, 17)
-
-
-@pytest.mark.parametrize("form", [form for form in Format if form is not Format.HTML])
-def test_what_memory_shows_of_a_configuration_is_no_secret(
-    form: Format, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # As values, as keys that stand twice, as lines that Flink skips, as a size that is none.
-    wrong = secret_of("jdbc-mysql", 19)[0]
-    lines = ["taskmanager.memory.process.size: 4g", f"taskmanager.memory.managed.size: {wrong}"]
-    for number, kind in enumerate(KINDS):
-        text, secret = secret_of(kind, 19)
-        lines += [f"env.java.opts.x{number}: {text}", f"fs.s3a.secret-key.{number}: {secret}"]
-        lines += [text, f"twice.{number}: {text}", f"twice.{number}: again {text}"]
-    (tmp_path / "flink-conf.yaml").write_text("\n".join(lines) + "\n")
-    pod = "Name: orders-1\nLast State: Terminated\n  Reason: OOMKilled\n  Exit Code: 137\n"
-    (tmp_path / "pod.txt").write_text(pod + "Environment:\n  " + "\n  ".join(lines) + "\n")
-    defined = [f"-Dx.{kind}={secret_of(kind, 19)[0]}" for kind in KINDS]
-    assert main(["memory", str(tmp_path), *defined, "-f", form.value, "-v"]) == 1
-    shown = capsys.readouterr()
-    assert "taskmanager.memory.managed.size" in shown.out.replace("\\", "")
-    none_shown(shown.out + shown.err, 19)
 
 
 def test_the_kinds_are_many_and_their_values_differ() -> None:
