@@ -286,6 +286,11 @@ def look(topics: Sequence[Topic], discovery: Discovery, options: Options) -> Loo
         notes=(
             *discovery.errors,
             *discovery.warnings,
+            *(
+                Remark(Kind.NOT_READ, f"none of its {len(indexes)} files is read", folder)
+                for folder, indexes in discovery.unread
+                if not any(index in kinds for index in indexes)
+            ),
             *(Remark(Kind.PLUG_IN, text) for text in plugins_left_out()),
         ),
         faults=faults.found,

@@ -158,10 +158,13 @@ def kill_now(process: subprocess.Popen[bytes], *, asked_s: float = 0) -> None:
             os.kill(process.pid, signal.SIGTERM)
             until = time.monotonic() + asked_s
             while time.monotonic() < until:
-                if os.waitpid(process.pid, os.WNOHANG)[0]:
+                gone, status = os.waitpid(process.pid, os.WNOHANG)
+                if gone:
+                    process.returncode = os.waitstatus_to_exitcode(status)
                     return
                 time.sleep(0.02)
         # Java that writes an archive starts another one, in its group.
         leads = os.getpgid(process.pid) == process.pid
         (os.killpg if leads else os.kill)(process.pid, signal.SIGKILL)
-        os.waitpid(process.pid, 0)
+        # Popen is told, since it would go on to say of it that it is running.
+        process.returncode = os.waitstatus_to_exitcode(os.waitpid(process.pid, 0)[1])

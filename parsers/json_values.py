@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from flowdiag.parsers.errors import Unreadable
+from flowdiag.parsers.messages import MOMENT_MAX
 
 FIELD_CHARACTERS: Final = 2000
 """A longer text is cut: the columns hold values, not documents."""
@@ -68,8 +69,8 @@ def as_amount(value: object) -> int | None:
 
 
 def as_moment(value: object) -> int | None:
-    """Epoch milliseconds; -1 and 0 are no time. Bounded, so that microseconds fit too."""
-    number = as_integer(value, 2**52)
+    """Epoch milliseconds; -1 and 0 are no time."""
+    number = as_integer(value, MOMENT_MAX)
     return number if number is not None and number > 0 else None
 
 

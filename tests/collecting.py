@@ -1,4 +1,4 @@
-"""Collecting from a Spark driver and a Prometheus as they were recorded, for tests of more than one file."""
+"""Collecting from a Flink cluster, a Spark driver and a Prometheus, as recorded, for tests of more than one file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from flowdiag.parsers.live.client import Client
+from flowdiag.parsers.live.client import Access, Client
+from flowdiag.parsers.live.flink import FlinkOptions, collect_flink
 from flowdiag.parsers.live.folder import Folder
 from flowdiag.parsers.live.prometheus import HistoryOptions, collect_prometheus
 from flowdiag.parsers.live.spark import SparkOptions, collect_spark
@@ -46,6 +47,25 @@ def collect_from_spark(url: str, folder: Path, ticks: int = 2, **wishes: Any) ->
             async with Client(url, backoff_s=0.01) as client:
                 wanted = SparkOptions(every_s=0.02, for_s=60.0, most_ticks=ticks, **wishes)
                 return await collect_spark(client, opened, wanted, tool="0", say=lambda _: None)
+        finally:
+            opened.close()
+
+    return asyncio.run(run())
+
+
+def collect_from_flink(
+    url: str, folder: Path, access: Access | None = None, ticks: int = 2, **wishes: Any
+) -> Outcome:
+    """Collect some ticks as fast as it goes."""
+
+    async def run() -> Outcome:
+        opened = Folder(folder, "flink", url)
+        try:
+            async with Client(url, access, backoff_s=0.01) as client:
+                wanted = FlinkOptions(
+                    every_s=0.02, for_s=60.0, most_ticks=ticks, settle_s=0.0, **wishes
+                )
+                return await collect_flink(client, opened, wanted, tool="0", say=lambda _: None)
         finally:
             opened.close()
 

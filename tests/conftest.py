@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from tests.measured import Recorded
 
 
-# A change is judged by the same examples whoever runs CI; at a desk every run tries others.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+# A change is judged by the same examples whoever runs CI; at a desk every run tries others. How long one takes
+# says how busy the machine is, and nothing of flowdiag.
+settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("desk"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
 # Where a script runs the tests in its background, SIGINT is ignored, and every process started here
 # would inherit that.

@@ -6,6 +6,8 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +28,8 @@ from flowdiag.parsers.live.watching import redacted
 from flowdiag.parsers.secrets import is_secret_key, mask_credentials
 
 from .cli import reports
+from .collecting import collect_from_flink, collect_from_spark, recorded_spark
+from .fake_server import NOT_FOUND, RecordedFlink, Reply, as_json, serving
 from .kinds_of_secrets import KINDS, ORDINARY, encodings, secret_of
 
 SEEDS = range(5)
@@ -170,6 +174,61 @@ def test_collected_answers_hold_no_secret() -> None:
             "user-config": {"api.key": secret},
         }
         assert not shown_of(secret, json.dumps(redacted(answer))), (kind, text)
+
+
+def left_in(folder: Path) -> str:
+    """All files below a folder, with their names, as one text."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return "\n".join(f"{path}\n{path.read_bytes().decode('utf-8', 'replace')}" for path in files)
+
+
+def none_shown(text: str, seed: int) -> None:
+    """No kind of secret of a seed is in a text."""
+    for kind in KINDS:
+        assert not shown_of(secret_of(kind, seed)[1], text), kind
+
+
+def test_a_folder_collected_from_flink_holds_no_secret(tmp_path: Path) -> None:
+    texts = [secret_of(kind, 13)[0] for kind in KINDS]
+    flink = RecordedFlink()
+    flink.answers["/jobmanager/config"] = [
+        {"key": f"env.java.opts.{number}", "value": text} for number, text in enumerate(texts)
+    ]
+    flink.answers[f"/jobs/{flink.job_id}/config"]["execution-config"]["user-config"] = {
+        f"argument.{number}": text for number, text in enumerate(texts)
+    }
+    flink.answers[f"/jobs/{flink.job_id}/exceptions"] = {
+        "root-exception": f"java.lang.Exception: planted\nCaused by: {texts[0]}",
+        "all-exceptions": [{"exception": text, "task": "enrich (1/4)"} for text in texts],
+        "exceptionHistory": {"entries": [{"stacktrace": text} for text in texts]},
+    }
+    with serving(flink) as server:
+        collect_from_flink(server.url, tmp_path / "c", ticks=1)
+    stored = left_in(tmp_path / "c")
+    assert "java.lang.Exception: planted" in stored and "env.java.opts.0" in stored
+    none_shown(stored, 13)
+
+
+def test_a_folder_collected_from_spark_holds_no_secret(tmp_path: Path) -> None:
+    texts = [secret_of(kind, 17)[0] for kind in KINDS]
+    answers = recorded_spark()
+    for path, body in answers.items():
+        if path.endswith("/environment"):
+            body["sparkProperties"] += [[f"spark.x{n}", text] for n, text in enumerate(texts)]
+        if path.endswith("/batches"):
+            for batch, text in zip(body, cycle(texts), strict=False):
+                batch["firstFailureReason"] = f"planted {text}"
+        if path.endswith("/receivers"):
+            body[0]["lastErrorMessage"] = "planted\n" + "\n".join(texts)
+
+    def respond(path: str, query: dict[str, list[str]]) -> Reply:
+        return as_json(answers[path]) if path in answers else NOT_FOUND
+
+    with serving(respond) as server:
+        collect_from_spark(server.url, tmp_path / "c", ticks=1)
+    stored = left_in(tmp_path / "c")
+    assert "planted" in stored
+    none_shown(stored, 17)
 
 
 def test_the_kinds_are_many_and_their_values_differ() -> None:

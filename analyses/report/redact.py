@@ -22,10 +22,14 @@ __all__ = ["clean", "mask_secrets", "printable", "pseudonymise", "visible_json"]
 _TERMINAL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]"
 )
+# The last two of every plane, and 32 more: XML 1.0 has no room for some of them, and HTML calls all an error.
+_NONCHARACTERS: Final = "\ufdd0-\ufdef" + "".join(
+    chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF)
+)
 # DEL, C1; zero-width and bidirectional marks, line separators, byte order mark, surrogates, tags
 _INVISIBLE: Final = (
     "\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f"
+    f"\ud800-\udfff\U000e0000-\U000e007f{_NONCHARACTERS}"
 )
 _CONTROL = re.compile(f"[\x00-\x08\x0a-\x1f{_INVISIBLE}]")
 _IN_JSON = re.compile(f"[{_INVISIBLE}]")

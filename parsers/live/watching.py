@@ -326,6 +326,10 @@ _FREE_TEXT: Final = frozenset(
 )
 
 
+_OPTIONS: Final = frozenset({"user-config"})
+"""Objects of options: the arguments that a program was started with, by whatever names."""
+
+
 def redacted(value: Any, key: str = "", depth: int = 40) -> Any:
     """An answer without secrets: of options by their names, of texts by what they look like.
 
@@ -340,8 +344,8 @@ def redacted(value: Any, key: str = "", depth: int = 40) -> Any:
         if isinstance(option := value.get("key"), str) and "value" in value:
             return value | {"value": _option(option, value["value"])}
         return {
-            name: MASK
-            if is_secret_key(name) and isinstance(item, str) and item
+            name: _option(name, item)
+            if isinstance(item, str) and (key in _OPTIONS or is_secret_key(name))
             else redacted(item, name, depth - 1)
             for name, item in value.items()
         }

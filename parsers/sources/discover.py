@@ -64,6 +64,8 @@ class Discovery:
         warnings: what could not be looked at or looks wrong.
         errors: each argument of the user that gives nothing to read at all: it does not exist,
             matches nothing, or cannot be read.
+        unread: folders of the user with no file that anybody reads line by line, as they are shown, and the
+            indexes of their sources: what a topic reads as a whole (a configuration) may be among them.
         hidden: files and folders that were passed over since their names begin with a dot.
         faults: of flowdiag's own, with the index of the source that is not read for it.
     """
@@ -71,6 +73,7 @@ class Discovery:
     sources: tuple[Source, ...]
     warnings: tuple[Remark, ...]
     errors: tuple[Remark, ...]
+    unread: tuple[tuple[str, range], ...] = ()
     hidden: int = 0
     faults: tuple[Caught, ...] = ()
 
@@ -127,6 +130,7 @@ class _Search:
     found: list[Source] = field(default_factory=list)
     warnings: list[Remark] = field(default_factory=list)
     errors: list[Remark] = field(default_factory=list)
+    unread: list[tuple[str, range]] = field(default_factory=list)
     hidden: int = 0
     faults: list[Caught] = field(default_factory=list)
     files: set[tuple[int, int] | str] = field(default_factory=set)
@@ -212,8 +216,7 @@ class _Search:
         if not visited:
             self.warnings.append(Remark(Kind.NOT_READ, "no files in it", _shown(path)))
         elif new and all(source.kind == "not-read" for source in new):
-            told = f"none of its {len(new)} files is read"
-            self.warnings.append(Remark(Kind.NOT_READ, told, _shown(path)))
+            self.unread.append((_shown(path), range(before, len(self.found))))
 
     def _walk(self, top: str) -> int:
         """Visit the files below a folder, sorted; each real folder once, whatever links say."""
@@ -477,6 +480,7 @@ class _Search:
             ),
             warnings=tuple(self.warnings),
             errors=tuple(self.errors),
+            unread=tuple(self.unread),
             hidden=self.hidden,
             faults=tuple(self.faults),
         )

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from flowdiag.parsers.lines.scan import Line, LineScanner, make_matcher
+from flowdiag.parsers.messages import MOMENT_MAX
 from flowdiag.parsers.rows import Event, Row, Tally
 from flowdiag.parsers.spark.causes import shortened
 from flowdiag.parsers.spark.lines import FIRST_KEY, EventScanner
@@ -369,14 +370,14 @@ def _dict(data: bytes) -> dict[str, Any]:
 
 def _us(milliseconds: object) -> int | None:
     if isinstance(milliseconds, int) and not isinstance(milliseconds, bool):
-        return milliseconds * 1000 if 0 < milliseconds < 2**52 else None
+        return milliseconds * 1000 if 0 < milliseconds <= MOMENT_MAX else None
     return None
 
 
 def _moment(value: object) -> int | None:
-    """Epoch milliseconds whose microseconds fit into a column."""
+    """Epoch milliseconds."""
     time = _whole(value)
-    return time if time is not None and time < 2**52 else None
+    return time if time is not None and time <= MOMENT_MAX else None
 
 
 def _whole(value: object) -> int | None:

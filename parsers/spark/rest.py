@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from flowdiag.parsers.errors import Unreadable
+from flowdiag.parsers.messages import MOMENT_MAX
 from flowdiag.parsers.rows import Event, Row
 from flowdiag.parsers.sources.collected import collected_of
 from flowdiag.parsers.sources.printed import Printed, json_printed
@@ -226,7 +227,7 @@ def _environment(item: Row) -> list[Row]:
 
 def _batch(item: Row) -> list[Row]:
     time = _whole(item.get("batchId"))
-    if time is None or time >= 2**52:  # microseconds of it would fit into no column
+    if time is None or time > MOMENT_MAX:
         return []
     status = str(item.get("status") or "")
     state = {"COMPLETED": "completed", "PROCESSING": "started", "QUEUED": "submitted"}.get(status)

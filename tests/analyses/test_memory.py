@@ -104,6 +104,21 @@ def test_files_alone_need_no_spark(tmp_path: Path) -> None:
     assert kill.actions[0].option == "taskmanager.memory.jvm-overhead.min"
 
 
+@pytest.mark.parametrize("name", ["flink-conf.yaml", "config.yaml"])
+def test_a_folder_with_a_configuration_alone_is_read(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("taskmanager.memory.process.size: 4g\n")
+    report = _diagnose([tmp_path])
+    assert [one.kind for one in report.inputs] == ["configuration"]
+    assert report.warnings == []
+
+
+def test_a_folder_without_anything_to_read_says_so(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("call Ann about the pods\n")
+    (tmp_path / "x.class").write_bytes(b"\xca\xfe\xba\xbe\0\0\0\x34" * 10)
+    (told,) = _diagnose([tmp_path]).warnings
+    assert (told.kind, told.text) == ("not-read", "none of its 2 files is read")
+
+
 def test_what_flink_refuses(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(
         "taskmanager:\n  memory:\n    process:\n      size: 400m\n"

@@ -9,7 +9,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flowdiag.analyses.report import redact
-from flowdiag.analyses.report.redact import clean, mask_secrets, printable, pseudonymise
+from flowdiag.analyses.report.redact import (
+    clean,
+    mask_secrets,
+    printable,
+    pseudonymise,
+    visible_json,
+)
 from flowdiag.analyses.say import shorten
 from flowdiag.parsers import secrets
 
@@ -128,6 +134,20 @@ def test_nothing_invisible_passes(text: str) -> None:
         character == " " or character.isprintable() or ord(character) >= 0xA0 for character in shown
     )
     assert not set(shown) & set("\x1b\u202e\u2066\ufeff\n\r")
+
+
+def test_what_no_text_may_hold_is_shown_as_an_escape() -> None:
+    lone = [0xD800, 0xDFFF]
+    noncharacters = [
+        *range(0xFDD0, 0xFDF0),
+        *(plane << 16 | last for plane in range(17) for last in (0xFFFE, 0xFFFF)),
+    ]
+    for code in (*lone, *noncharacters):
+        shown = printable(f"a{chr(code)}b")
+        assert shown == clean(f"a{chr(code)}b") and shown.isascii()
+        assert int(shown[3:-1], 16) == code
+        document = visible_json(f'{{"a":"{chr(code)}"}}')
+        assert document.isascii() and json.loads(document) == {"a": chr(code)}
 
 
 def test_names_go_everywhere_alike() -> None:

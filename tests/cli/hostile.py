@@ -19,7 +19,7 @@ INJECTIONS: Final = (
     "zero\u200bwidth\u2060\ufeff\xad\U000e0041",
     "a\rb\nc\x0bd\x0ce\x85f\u2028g\u2029h",
     "\x00\x07\x08\x7f",
-    "\ue000private\ufffe\uffff",
+    "\ue000private\ufffe\uffff\ufdd0\ufdef\U0001fffe\U0010ffff",
     "\n::error file=x,line=1::evil%0A::warning::x\n::set-output name=a::b",
     "%0A%0D%25::add-mask::x ##[error]evil",
     "]]><x/>&evil;<!--<![CDATA[<!DOCTYPE x>",

@@ -120,10 +120,12 @@ def test_a_page_without_pictures_is_whole_and_says_why(
 
 
 def test_nothing_is_left_when_flowdiag_ends() -> None:
+    # What is registered before flowdiag runs behind its clean-up.
     code = (
-        "from flowdiag.cli.render.html.converter import CONVERTER as c; import json\n"
-        f"c.svg({json.dumps(json.dumps(spec_of('x')))}); print(c._process.popen.pid)"
+        "import atexit; atexit.register(lambda: print(p.pid, p.returncode, p.stdin.closed, p.stdout.closed))\n"
+        "from flowdiag.cli.render.html.converter import CONVERTER as c\n"
+        f"c.svg({json.dumps(json.dumps(spec_of('x')))}); p = c._process.popen"
     )
-    pid = int(subprocess.check_output([sys.executable, "-c", code]))
-    status = Path(f"/proc/{pid}")
-    assert not status.exists()
+    pid, *left = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    assert left == ["-9", "True", "True"]
+    assert not Path(f"/proc/{pid}").exists()

@@ -32,10 +32,11 @@ from .test_screen import kept
 
 PAGE = Page(width=100)
 FORMS = list(Format)
-# Controls but the line feed, DEL and C1, marks of direction and of no width, separators, surrogates, tags.
+# Controls but the line feed, DEL and C1, marks of direction and of no width, separators, surrogates, tags,
+# noncharacters.
 FORBIDDEN = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
+    "\ud800-\udfff\U000e0000-\U000e007f\ufdd0-\ufdef\ufffe\uffff\U0001fffe\U0001ffff\U0010fffe\U0010ffff]"
 )
 _SGR = re.compile(r"\x1b\[[\d;]*m")
 _LINK = re.compile(r"\x1b\]8;[\w=]*;([^\x1b\x07]*)\x1b\\")

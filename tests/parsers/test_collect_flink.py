@@ -23,31 +23,12 @@ from flowdiag.parsers.live.flink import (
     requests_per_tick,
 )
 from flowdiag.parsers.live.folder import Folder
-from flowdiag.parsers.live.watching import Outcome
 from flowdiag.parsers.sources.discover import discover
 from flowdiag.parsers.split import parse_on_driver, parse_split, plan_splits
+from tests.collecting import collect_from_flink as collect
 from tests.fake_server import FakeServer, RecordedFlink, Reply, as_json, serving
 
 Row = dict[str, Any]
-
-
-def collect(
-    url: str, folder: Path, access: Access | None = None, ticks: int = 2, **wishes: Any
-) -> Outcome:
-    """Collect some ticks as fast as it goes."""
-
-    async def run() -> Outcome:
-        opened = Folder(folder, "flink", url)
-        try:
-            async with Client(url, access, backoff_s=0.01) as client:
-                wanted = FlinkOptions(
-                    every_s=0.02, for_s=60.0, most_ticks=ticks, settle_s=0.0, **wishes
-                )
-                return await collect_flink(client, opened, wanted, tool="0", say=lambda _: None)
-        finally:
-            opened.close()
-
-    return asyncio.run(run())
 
 
 def files(folder: Path) -> list[Row]:

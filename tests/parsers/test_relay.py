@@ -144,6 +144,7 @@ def sample_records() -> tuple[list[relay.Record], list[tuple[str, dict[str, Any]
     return found, expected
 
 
+@cache
 def padded() -> set[str]:
     """The messages that are found by a literal with more than one blank in a row."""
     templates = (entry for name in FILES for entry in read_format(name)["message"])

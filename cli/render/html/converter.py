@@ -63,7 +63,7 @@ class _Process:
                     env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                     process_group=0 if os.name == "posix" else None,  # Ctrl-C is for us to handle
                 )
-                process = cls(popen, at_end(partial(kill_now, popen)))
+                process = cls(popen, at_end(partial(_kill, popen)))
         except (OSError, ValueError) as error:
             raise NoConverterError(f"the process that draws does not start: {error}") from error
         if process.answer() != b"ready\n":
@@ -109,6 +109,17 @@ class _Process:
         status = self.popen.wait()
         self.forget()
         return status
+
+
+def _kill(popen: subprocess.Popen[bytes]) -> None:
+    """End it at once: what reads from it, or writes to it, gets an end of file and lets the pipes go."""
+    kill_now(popen)
+    for pipe in (popen.stdin, popen.stdout):
+        with contextlib.suppress(
+            OSError, RuntimeError
+        ):  # a signal came while this thread was at the pipe
+            if pipe is not None:
+                pipe.close()
 
 
 @dataclass(slots=True)
