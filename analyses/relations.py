@@ -246,8 +246,8 @@ RELATIONS: Final = (
     Relation(
         name="jobmanager-unheard",
         causes=("jobmanager-stalled", "leadership-lost", "jobmanager-lost"),
-        rules=("CP305", "ST304", "ST305"),
-        explain=("CP301", "ST304", "ST305", "ST306", *_RESTARTS),
+        rules=("CP305", "ST304", "ST305", "CP313"),
+        explain=("CP301", "CP313", "ST304", "ST305", "ST306", *_RESTARTS),
         says="who waits for the JobManager gives up",
         source="heartbeat.timeout, akka.ask.timeout; flink.md 3.6",
     ),
