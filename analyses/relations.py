@@ -154,7 +154,7 @@ RELATIONS: Final = (
         name="storage-fails",
         causes=("storage-failure",),
         rules=("CP312",),
-        explain=("CP101", "CP103", "CP106", "CP301", "CP304", *_RESTARTS),
+        explain=("CP101", "CP103", "CP106", "CP107", "CP301", "CP304", *_RESTARTS),
         says="checkpoints fail for it",
         source="an exception of the storage declines the checkpoint; flink.md 1.3, 1.4",
     ),
