@@ -606,7 +606,7 @@ def hot_by_metrics_alone(missing: str | None = None) -> Bench:
     """Metrics say that enrich (3/4) is busy, and those of one TaskManager are not there."""
     job, expired = sick()
     for checkpoint in expired if missing is not None else ():
-        job.acknowledgements(checkpoint, missing=job.on(missing))
+        job.acknowledgements(checkpoint, missing=job.on(missing or ""))
     job.loaded(
         {
             ("Source: orders", None): {"busy": 50.0, "back_pressured": 900.0},
