@@ -166,6 +166,7 @@ def test_who_cannot_finalize_tells_of_the_storage_without_an_exception_below() -
         Severity.CRITICAL,
         3,
     )
+    assert finding.confidence is Confidence.MEDIUM
     assert "could not write the metadata, since checkpoint 6" in finding.explain
 
 

@@ -39,6 +39,7 @@ from flowdiag.analyses.causes import cause_of_class
 from flowdiag.analyses.checkpoints.storage import Refused, refused
 from flowdiag.analyses.flink.kit import (
     AT_THE_END,
+    Confidence,
     Finding,
     Iterator,
     Job,
@@ -109,7 +110,8 @@ def _finding(job: Job, found: Refused, limits: Failing) -> Finding:
         "failed for it",
         why=f"the checkpoint storage{place} {word}: {exception_text(found.text)}",
         cause=cause,
-        confidence=weigh(votes),
+        # Without an exception something else may have kept the JobManager from writing.
+        confidence=Confidence.MEDIUM if found.said is None else weigh(votes),
         rank=Rank.ROOT_CAUSE,
         explain=_victims(found),
         measurements=(
