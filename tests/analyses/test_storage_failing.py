@@ -193,3 +193,16 @@ def test_what_is_not_triggered_for_another_reason_is_no_storage() -> None:
         job.happens("not-triggered", 300 + 60 * minute, cause="Trigger checkpoint failure.")
     outcomes = outcomes_of(RULES, job.facts())
     assert not [f for o in outcomes if o.code == "CP312" for f in o.findings]
+
+
+def test_what_fails_before_any_task_is_asked_is_no_matter_of_finished_tasks() -> None:
+    job = Bench()
+    job.completes(5)
+    for minute in range(6):
+        job.happens("not-triggered", 300 + 60 * minute, cause="Trigger checkpoint failure.")
+    (finding,) = [
+        f for o in outcomes_of(RULES, job.facts()) if o.code == "CP107" for f in o.findings
+    ]
+    assert finding.cause is None
+    assert "before any task is asked" in finding.explain
+    assert [action.option for action in finding.actions] == [None]
