@@ -67,6 +67,11 @@ _ELECTION_US: Final = (
     60_000_000  # dispatcher, resource manager and REST are elected one after the other
 )
 _ENDS: Final = frozenset({"cancelled", "finished", "job-failure"})
+_GRANTED: Final = ("leadership-granted", "leadership-session")
+_OF_A_JOB: Final = (
+    "JobMaster",
+    "JobManager",
+)  # the leader of one job, in a process that leads already
 # Who begins to lead writes so whether the job begins or not.
 _BEGINS: Final = frozenset({"submitted", "started", "restored", "job-running", "job-restarting"})
 
@@ -118,7 +123,8 @@ def _elections(facts: ClusterFacts) -> tuple[Incident, ...]:
         for incident in records
         if incident.kind == "leadership"
         and incident.time_us is not None
-        and incident.text.get("template") == "leadership-granted"
+        and incident.text.get("template") in _GRANTED
+        and not incident.text.get("component", "").startswith(_OF_A_JOB)
     }
     elected: list[Incident] = []
     last: dict[int, int] = {}  # by log
@@ -174,9 +180,8 @@ def _namesakes(facts: ClusterFacts) -> Mapping[str | None, list[JobFacts]]:
 
 def _follows(before: JobFacts, after: JobFacts, at_us: int) -> bool:
     """Whether a job of the same name and on the same TaskManagers began when another one was not heard of any more."""
-    if before.last_us is None or after.first_us is None:
-        return False
-    if not before.last_us < at_us <= after.first_us:
+    told = _told(before)
+    if not told or after.first_us is None or not told[-1] < at_us <= after.first_us:
         return False
     theirs, mine = _managers(before), _managers(after)
     return not theirs or not mine or bool(theirs & mine)
@@ -202,9 +207,19 @@ def _cut(job: JobFacts, at_us: int) -> int | None:
     begun = max((us for us in _begun(job) if us < at_us), default=0)
     if any(i.kind in _ENDS and begun <= (i.time_us or 0) < at_us for i in job.incidents):
         return None
+    return max(us for us in _told(job) if us < at_us)
+
+
+@once
+def _told(job: JobFacts) -> tuple[int, ...]:
+    """When a JobManager tells of the job; TaskManagers go on for a while after it is gone."""
     moments = [us for c in job.checkpoints for us in (c.triggered_us, c.ended_us) if us is not None]
-    moments += [i.time_us for i in job.incidents if i.time_us is not None]
-    return max(us for us in moments if us < at_us)
+    moments += [
+        i.time_us
+        for i in job.incidents
+        if i.time_us is not None and i.text.get("role") != "taskmanager"
+    ]
+    return tuple(sorted(moments))
 
 
 def _runs_on(job: JobFacts, at_us: int) -> bool:
