@@ -18,7 +18,7 @@ from flowdiag.analyses.flink.episodes import Episode, all_spells
 from flowdiag.analyses.flink.job import JobFacts, Status
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.flink.pressure import during, overall, unseen_end
-from flowdiag.analyses.flink.suspects import Conviction, convict, convict_all, goes_with
+from flowdiag.analyses.flink.suspects import Conviction, convict, goes_with
 from flowdiag.analyses.flink.suspects.case import Case
 
 MOST_SPELLS: Final = 40
@@ -31,13 +31,11 @@ _LEAST: Final = 2  # expired checkpoints in a piece: one alone is an accident
 class Answer:
     """Who held up one spell of failed checkpoints.
 
-    Without a `conviction` it is inconclusive: `missing` says why, `remedy` what would tell. `beside` are
-    those of other tasks that are sick by themselves at the same time.
+    Without a `conviction` it is inconclusive: `missing` says why, `remedy` what would tell.
     """
 
     episode: Episode
     conviction: Conviction | None = None
-    beside: tuple[Conviction, ...] = ()
     missing: str | None = None
     remedy: str | None = None
 
@@ -45,9 +43,9 @@ class Answer:
 def held_up(job: JobFacts, episode: Episode) -> Answer:
     """Who held up one spell of failed checkpoints, by the signals of its time."""
     case = Case(job, episode, during(job, episode.first_us, episode.last_us))
-    found = convict_all(case)
-    if found:
-        return Answer(episode=episode, conviction=found[0], beside=found[1:])
+    found = convict(case)
+    if found is not None:
+        return Answer(episode=episode, conviction=found)
     missing, remedy = _what_would_tell(case)
     return Answer(episode=episode, missing=missing, remedy=remedy)
 

@@ -173,8 +173,7 @@ def _held_up(job: JobFacts, told: Sequence[Answer]) -> Iterator[Finding | Inconc
         if found is None:
             unnamed.append(answer)
         else:
-            for one in (found, *answer.beside):
-                named.setdefault((one.suspect, one.cause), []).append((answer.episode, one))
+            named.setdefault((found.suspect, found.cause), []).append((answer.episode, found))
     for group in named.values():
         yield _of_a_culprit(job, group)
     # What was over before long, or stands among named ones, needs no answer of its own.

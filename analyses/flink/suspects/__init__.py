@@ -19,9 +19,8 @@ each cause means and what to do about it.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from flowdiag.analyses import say
@@ -43,10 +42,6 @@ from flowdiag.analyses.flink.suspects.signals import (
 _MEASURED: Final = frozenset(
     {"snapshot-duration", "end-of-back-pressure", "time-per-record", "stuck-stack"}
 )
-_BY_ITSELF: Final = frozenset(
-    {"data-skew", "task-hangs", "slow-sync-snapshot", "slow-async-snapshot"}
-)
-_TASKS: Final = 2  # with slow snapshots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,67 +98,7 @@ def convict(case: Case) -> Conviction | None:
     if len(accused) > 1 and case.end is None and found.cause is None:
         return None  # alike, and nothing tells what ails them
     others = (*others, *_companions(case, accusations, (suspect, *others), found))
-    return _conviction(case, suspect, others, found, accusations)
-
-
-def convict_all(case: Case) -> tuple[Conviction, ...]:
-    """Who `convict` names, and subtasks of other tasks that are sick by themselves at the same time.
-
-    Two hot keys in two operators, or a hot key and a slow snapshot: none explains the other, and what
-    accuses the one says nothing for the other or against it. Only what is proven by its own numbers counts
-    beside the first: a snapshot that took half of the time-out, or an end of back pressure that gets more than
-    its share of the data, or none at all. Medium confidence at most.
-    """
-    first = convict(case)
-    if first is None or first.suspect.kind != "subtask":  # a machine, a whole task explain others
-        return () if first is None else (first,)
-    sick = {
-        suspect: diagnosis
-        for suspect in _by_themselves(case)
-        if suspect.task != first.suspect.task
-        and (diagnosis := diagnose(case, suspect)).cause in _BY_ITSELF
-    }
-    if not sick:
-        return (first,)
-    accusations = [item for signal in SPEAKERS for item in signal(case)]
-    beside = []
-    for suspect, diagnosis in sick.items():
-        mine = [item for item in accusations if suspect in item.suspects]
-        found = _conviction(case, suspect, (), diagnosis, mine)
-        if found is not None and found.confidence is not Confidence.LOW:
-            beside.append(replace(found, confidence=Confidence.MEDIUM))
-    named = {found.suspect for found in beside}
-    left = [item for item in accusations if not item.suspects <= named]
-    again = _conviction(case, first.suspect, first.others, diagnose(case, first.suspect), left)
-    return (again or first, *beside)
-
-
-def _by_themselves(case: Case) -> Iterator[Suspect]:
-    """Subtasks with a sickness that is their own by what was measured: a minority of their siblings."""
-    slow = Counter(key.task for key in case.slow_parts)
-    if len(slow) <= _TASKS:  # where snapshots are slow everywhere, it is the storage
-        yield from (
-            Suspect.of(key)
-            for key in sorted(case.slow_parts)
-            if slow[key.task] * 2 <= case.size(key.task)
-        )
-    for root in case.roots:
-        few = len(root.subtasks) * 2 <= root.siblings
-        if root.measured and root.awaited and few:  # siblings may wait for the other one
-            yield from (
-                Suspect.of(load.key) for load in root.subtasks if load.key not in case.slow_parts
-            )
-
-
-def _conviction(
-    case: Case,
-    suspect: Suspect,
-    others: tuple[Suspect, ...],
-    found: Diagnosis,
-    accusations: list[Accusation],
-) -> Conviction | None:
-    """Count the votes for and against a suspect; None where what they rest on was not measured where it matters."""
-    accusations = [*accusations, *seconded(case, suspect)]
+    accusations += seconded(case, suspect)
     votes = [_vote(case, suspect, item) for item in accusations]
     pairs = sorted(zip(accusations, votes, strict=True), key=lambda pair: -pair[1].weight)
     pro = [item for item, vote in pairs if vote.weight > 0]
@@ -290,9 +225,6 @@ def _most_accused(case: Case, accusations: Sequence[Accusation]) -> tuple[Suspec
         _goes_with(case, suspect, machines[0]) for suspect in tied if suspect is not machines[0]
     ):
         return (machines[0],)  # its own subtasks are all that rivals it
-    if len(tied) > 1 and case.end is None and {one.task for one in tied} > {best.task}:
-        proven = set(_by_themselves(case))
-        return (best,) if proven.issuperset(tied) else ()
     if len(tied) > 1 and case.end is None and not _at_once(case, accusations, tied):
         # Nobody stands out: nobody is named. What several have in common (a task, a machine) takes a
         # signal of its own.
