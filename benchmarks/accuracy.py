@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -152,7 +152,8 @@ def page(kept: Kept) -> str:
     lines += _left_out(kept)
     for each, title in TITLES.items():
         lines += [f"## {title}", "", *_summary(kept.get(each, {})), ""]
-    lines += ["## Each recording", "", *_each(kept)]
+        lines += [*_shapes(kept.get(each, {})), ""]
+    lines += ["## Each recording", "", *_folded("every recording, part by part", _each(kept))]
     return "\n".join(lines) + "\n"
 
 
@@ -184,6 +185,83 @@ def _summary(said: Mapping[str, str]) -> Iterator[str]:
         if name in counts:
             numbers = (str(counts[name][word]) for word in ORDER)
             yield f"| {name} | " + " | ".join(numbers) + " |"
+
+
+Shape = tuple[str, str]  # the scenario, and the fault of its truth
+
+_WELL: Final = "none"  # the fault of a healthy job
+
+
+def _shapes(said: Mapping[str, str]) -> Iterator[str]:
+    """What is said by the shape of the trouble, the version and what is there; what is right throughout is folded.
+
+    Parts of the files count; windows, which hold little of a recording, where they are wrong or there is nothing else.
+    """
+    whole = {
+        key: word
+        for key, word in said.items()
+        if _place(key)[1] not in WINDOWS or word.startswith("wrong")
+    }
+    cells: dict[tuple[Shape, str], dict[str, list[str]]] = {}
+    shapes = {run.name: _shape_of(run) for run in runs()}
+    for key, word in (whole or said).items():
+        recording, name = _place(key)
+        version = recording.split("/")[1]
+        files = cells.setdefault((shapes[recording], version), {})
+        names = files.setdefault(word, [])
+        if _column(name) not in names:
+            names.append(_column(name))
+    alike: dict[tuple[Shape, tuple[tuple[str, tuple[str, ...]], ...]], list[str]] = {}
+    for (shape, version), files in cells.items():
+        told = tuple((word, tuple(files[word])) for word in ORDER if word in files)
+        alike.setdefault((shape, told), []).append(version)
+    rows = sorted(
+        ((fault, scenario, ", ".join(_in_order(versions)), dict(told)))
+        for ((scenario, fault), told), versions in alike.items()
+    )
+    doubtful = [row for row in rows if set(row[3]) != {"right"}]
+    right = [row for row in rows if set(row[3]) == {"right"}]
+    if doubtful:
+        yield "By the fault, the scenario and the version: how many parts of the files tell, and which do not:"
+        yield ""
+        yield from _table_of_shapes(doubtful)
+        yield ""
+    if right:
+        yield from _folded("right with whatever files are there", _table_of_shapes(right))
+
+
+def _shape_of(run: Run) -> Shape:
+    """The scenario of a recording, and the faults of its jobs."""
+    causes = dict.fromkeys(job["expected"].get("cause") or _WELL for job in run.jobs)
+    return run.name.split("/")[2], " and ".join(causes)
+
+
+def _in_order(versions: Iterable[str]) -> list[str]:
+    return sorted(versions, key=lambda version: tuple(map(int, version.split("."))))
+
+
+def _table_of_shapes(
+    rows: Iterable[tuple[str, str, str, Mapping[str, Sequence[str]]]],
+) -> Iterator[str]:
+    """A row per fault, scenario and versions that are told alike: with which files the answer is what."""
+    yield "| fault | scenario | version | right | fair: inconclusive | silent | wrong |"
+    yield "|---|---|---|---|---|---|---|"
+    for fault, scenario, versions, told in rows:
+        wrong = [
+            f"{name} {word.removeprefix('wrong ')}"
+            for word in ORDER
+            if word.startswith("wrong")
+            for name in told.get(word, ())
+        ]
+        right = f"{len(told.get('right', ()))} of {sum(map(len, told.values()))}"
+        others = [", ".join(told.get(word, ())) or "–" for word in ("inconclusive", "silent")]
+        cells = (right, *others, ", ".join(wrong) or "–")
+        yield f"| {fault} | {scenario} | {versions} | {' | '.join(cells)} |"
+
+
+def _folded(title: str, lines: Iterable[str]) -> Iterator[str]:
+    """Lines that open with a click."""
+    yield from (f"<details><summary>{title}</summary>", "", *lines, "", "</details>")
 
 
 def _each(kept: Kept) -> Iterator[str]:

@@ -48,8 +48,6 @@ USUAL = "/hot-key"
 # What other commands tell, and `diagnose` with them (test_diagnose_recordings), with the reason.
 TOLD_ELSEWHERE = {
     "1.14.6/garbage": "no checkpoint failed: `queues` convicts the TaskManager",
-    "1.14.6/jobmanager-restarted": "all checkpoints completed: `startup` tells the restart",
-    "1.20.5/jobmanager-restarted": "all checkpoints completed: `startup` tells the restart",
 }
 # Bursts that make checkpoints long: worth a word, and no sickness.
 ROUGH = "/bursts"

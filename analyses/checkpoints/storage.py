@@ -18,6 +18,8 @@ from flowdiag.parsers.exceptions import Classified, classify
 DIRECTORY_KEYS: Final = ("execution.checkpointing.dir", "state.checkpoints.dir")
 _STORAGE: Final = "storage"
 _ITS_OWN: Final = ("finalize", "trigger_io")  # kinds of reasons: what the JobManager writes itself
+# What it cannot do then is write the metadata; that it cannot *complete* one is the store of handles.
+_UNFINISHED: Final = "Could not finalize the pending checkpoint"
 _PATH: Final = re.compile(
     r"(?:\b(?:file|hdfs|viewfs|s3[an]?|gs|abfss?|wasbs?|oss|cosn?|swift):/{1,3}[^\s'\",;)\]]{3,200})"
     r"|(?<![\w:/.])/(?:[\w.+=@-]{1,80}/){2,}[\w.+=@-]{1,80}"
@@ -27,12 +29,18 @@ _JOBS_OWN: Final = re.compile(r"/[0-9a-f]{32}(?=/|$).*|/(?:chk-\d+|shared|taskow
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One refusal of the storage; `who` is None where it was the JobManager that was refused."""
+    """One refusal of the storage.
 
-    checkpoint: tuple[int, int]
+    Args:
+        checkpoint: run and number; None where it was refused before it got a number.
+        who: task and subtask; None where it was the JobManager that was refused.
+        said: the class of the exception; None where it only says what failed.
+    """
+
+    checkpoint: tuple[int, int] | None
     who: tuple[str, int | None] | None
     taskmanager: str | None
-    said: Classified
+    said: Classified | None
     text: str
     time_us: int | None
     ref: Ref | None
@@ -43,7 +51,8 @@ class Refused:
     """The refusals that the storage itself is to blame for.
 
     Args:
-        said: the class that most of them are of.
+        said: the class that most of them are of; None where no exception tells of the storage, but that the
+            JobManager could not write what it writes there.
         path: of the checkpoints, where a setting or a refusal names it.
         taskmanagers: that were refused.
         jobmanager: how many checkpoints failed by what the JobManager says without naming a task.
@@ -51,7 +60,7 @@ class Refused:
         series: the episodes of failed checkpoints that they are in.
     """
 
-    said: Classified
+    said: Classified | None
     text: str
     path: str | None
     refusals: tuple[Refusal, ...]
@@ -63,8 +72,13 @@ class Refused:
 
     @property
     def checkpoints(self) -> frozenset[tuple[int, int]]:
-        """Run and number of those that failed for it."""
-        return frozenset(refusal.checkpoint for refusal in self.refusals)
+        """Run and number of those that failed for it, as far as they have one."""
+        return frozenset(r.checkpoint for r in self.refusals if r.checkpoint is not None)
+
+    @property
+    def attempts(self) -> int:
+        """How many checkpoints failed for it, those without a number too."""
+        return len(self.checkpoints) + sum(r.checkpoint is None for r in self.refusals)
 
 
 @once
@@ -79,14 +93,17 @@ def refused(job: JobFacts) -> Refused | None:
         for c in e.checkpoints
         if c.status in (Status.DECLINED, Status.FAILED, Status.EXPIRED)
     }
-    found = list(_refusals(job, sick))
+    found = [*_refusals(job, sick), *_before_the_number(job)]
+    found = found or list(_unfinished(job, sick))
     if not found:
         return None
-    name = Counter(item.said.name for item in found).most_common(1)[0][0]
-    alike = tuple(item for item in found if item.said.name == name)
+    name = Counter(_class_of(item) for item in found).most_common(1)[0][0]
+    alike = tuple(item for item in found if _class_of(item) == name)
     managers = sorted({item.taskmanager for item in alike if item.taskmanager})
     subtasks = {item.who for item in alike if item.who is not None}
-    jobmanager = len({item.checkpoint for item in alike if item.who is None})
+    of_itself = [item for item in alike if item.who is None]
+    unnumbered = sum(item.checkpoint is None for item in of_itself)
+    jobmanager = unnumbered + len({i.checkpoint for i in of_itself if i.checkpoint is not None})
     several = len(managers) > 1 or (not managers and len({who[0] for who in subtasks}) > 1)
     if not several and not jobmanager:
         return None
@@ -101,7 +118,8 @@ def refused(job: JobFacts) -> Refused | None:
         subtasks=len(subtasks),
         jobmanager=jobmanager,
         itself=any(
-            item.who is None and reason_word(sick[item.checkpoint]) in _ITS_OWN for item in alike
+            item.checkpoint is None or reason_word(sick[item.checkpoint]) in _ITS_OWN
+            for item in of_itself
         ),
         series=tuple(
             e for e in episodes(job) if any((c.run, c.id) in numbers for c in e.checkpoints)
@@ -123,8 +141,30 @@ def _refusals(job: JobFacts, sick: Mapping[tuple[int, int], Checkpoint]) -> Iter
             )
     for identity, checkpoint in sick.items():
         # Who declined gave its reason to the coordinator, which prints it as its own.
-        if checkpoint.status is Status.FAILED and identity not in declined:
+        if checkpoint.status is not Status.EXPIRED and identity not in declined:
             yield from _of(checkpoint.reason, identity, sick, checkpoint)
+
+
+def _class_of(refusal: Refusal) -> str | None:
+    return None if refusal.said is None else refusal.said.name
+
+
+def _before_the_number(job: JobFacts) -> Iterator[Refusal]:
+    """Checkpoints that failed when the JobManager made a place for them."""
+    for incident in incidents(job, "not-triggered"):
+        said = classify([incident.cause], "flink") if incident.cause else None
+        if said is not None and said.kind == _STORAGE:
+            yield Refusal(
+                None, None, None, said, incident.cause or "", incident.time_us, incident.ref
+            )
+
+
+def _unfinished(job: JobFacts, sick: Mapping[tuple[int, int], Checkpoint]) -> Iterator[Refusal]:
+    """Checkpoints that every task acknowledged and the JobManager could not finish, it does not say why."""
+    for identity, checkpoint in sick.items():
+        text = checkpoint.reason or ""
+        if _UNFINISHED in text and classify([text], "flink") is None:
+            yield Refusal(identity, None, None, None, text, checkpoint.ended_us, checkpoint.end_ref)
 
 
 def _of(

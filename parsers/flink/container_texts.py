@@ -30,7 +30,11 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """One stop of the JVM: sizes in bytes, as printed (whole megabytes)."""
+    """One stop of the JVM: sizes in bytes, as printed (whole megabytes).
+
+    `full`: nobody gets memory before it is over: a full or a degenerated collection, or a cycle that threads stall
+    for; then `ms` is the longest stall.
+    """
 
     full: bool
     before: int
@@ -49,7 +53,7 @@ _EVENT: Final = re.compile(
     r"\b(OOMKilling|OOMKilled|Evicted|FailedScheduling|SystemOOM)\b(?:[^\n]{0,200}?\bpod/(\S{1,253}))?"
 )
 _PAUSE: Final = re.compile(
-    r"Pause (Full|Young|Initial Mark|Mixed)\b.{0,120}? ([0-9]{1,9})M->([0-9]{1,9})M"
+    r"Pause (Full|Degenerated GC|Young|Initial Mark|Mixed)\b.{0,120}? ([0-9]{1,9})M->([0-9]{1,9})M"
     r"\(([0-9]{1,9})M\) ([0-9]{1,9}[.,][0-9]{1,6})ms"
 )
 # Up to Java 8 (-XX:+PrintGCDetails): the sizes of the whole heap stand last in front of the time; G1 has
@@ -69,6 +73,10 @@ _OLD_HEAP: Final = re.compile(
 _CYCLE: Final = re.compile(
     r"\bGC\([0-9]{1,9}\) (?:[YO]: )?(?:Garbage Collection|Major Collection|Minor Collection)\b[^\n]{0,120}? "
     r"([0-9]{1,9})M\(([0-9]{1,3})%\)->([0-9]{1,9})M\([0-9]{1,3}%\)"
+)
+# Threads of a collector that hardly stops wait for the end of its cycle where there is no memory left (ZGC).
+_STALL: Final = re.compile(
+    r"\bgc\b[^\n]{0,40}\] Allocation Stall \([^\n]{1,200}\) ([0-9]{1,9}[.,][0-9]{1,6})ms"
 )
 # The line of names above a list of events or of pods.
 _LISTED: Final = re.compile(
@@ -149,15 +157,18 @@ def pauses(text: str) -> Iterator[Pause]:
     """The collections that a log of the garbage collector tells of: `-Xlog:gc`, and what Java 8 prints."""
     offset = 0
     open_g1: tuple[bool, float, int] | None = None
+    stalled = 0.0  # ms: all that wait for the same cycle wait at once
     for line in text[:MAX_TEXT].split("\n"):
         start, offset = offset, offset + len(line.encode("utf-8", "replace")) + 1
         line = line[:1000]
+        if hit := _STALL.search(line):
+            stalled = max(stalled, float(hit[1].replace(",", ".")))
         if "->" not in line and " secs]" not in line:
             continue
         if hit := _PAUSE.search(line):
             before, after, heap = (int(hit[i]) * 1024**2 for i in (2, 3, 4))
             yield Pause(
-                full=hit[1] == "Full",
+                full=hit[1] in ("Full", "Degenerated GC"),
                 before=before,
                 after=after,
                 heap=heap,
@@ -167,13 +178,14 @@ def pauses(text: str) -> Iterator[Pause]:
         elif hit := _CYCLE.search(line):
             share = max(1, int(hit[2]))
             yield Pause(
-                full=False,
+                full=stalled > 0,
                 before=int(hit[1]) * 1024**2,
                 after=int(hit[3]) * 1024**2,
                 heap=int(hit[1]) * 1024**2 * 100 // share,
-                ms=0.0,
+                ms=stalled,
                 offset=start,
             )
+            stalled = 0.0
         elif hit := _OLD.search(line):
             yield Pause(
                 full=hit[1] == "Full GC",

@@ -597,3 +597,45 @@ def test_without_metrics_a_late_source_may_wait_for_others() -> None:
 
 def test_one_late_message_of_a_source_is_an_accident() -> None:
     assert nobody(late_source(count=1))
+
+
+# --- TaskManagers of which there are no metrics ---------------------------------------------------
+
+
+def hot_by_metrics_alone(missing: str | None = None) -> Bench:
+    """Metrics say that enrich (3/4) is busy, and those of one TaskManager are not there."""
+    job, expired = sick()
+    for checkpoint in expired if missing is not None else ():
+        job.acknowledgements(checkpoint, missing=job.on(missing or ""))
+    job.loaded(
+        {
+            ("Source: orders", None): {"busy": 50.0, "back_pressured": 900.0},
+            ("enrich", 2): {"busy": 990.0},
+        }
+    )
+    return job
+
+
+def unseen(job: Bench, manager: str) -> Bench:
+    job.loads[:] = [load for load in job.loads if load.taskmanager != manager]
+    return job
+
+
+def test_metrics_of_some_taskmanagers_are_less_sure() -> None:
+    whole = judged(hot_by_metrics_alone())
+    other = next(
+        name for name in ("tm-1", "tm-2", "tm-3") if name != Bench().manager_of("enrich", 2)
+    )
+    part = judged(unseen(hot_by_metrics_alone(), other))
+    assert whole.suspect == part.suspect == HOT
+    assert "unseen-taskmanagers" not in signals(whole)
+    assert signals(part)["unseen-taskmanagers"] == -1
+    assert sum(signals(part).values()) < sum(signals(whole).values())
+
+
+def test_who_is_measured_is_not_convicted_for_who_is_not() -> None:
+    """All that lack acknowledgements run where there are no metrics: whoever is busy elsewhere was in time."""
+    other = next(
+        name for name in ("tm-1", "tm-2", "tm-3") if name != Bench().manager_of("enrich", 2)
+    )
+    assert nobody(unseen(hot_by_metrics_alone(missing=other), other))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flowdiag.analyses.checkpoints.rules import RULES
-from flowdiag.analyses.finding import Confidence, State, Verdict
+from flowdiag.analyses.finding import Confidence, Finding, Severity, State, Verdict
 from flowdiag.analyses.report.build import judge
 
 from .judged import outcomes_of
@@ -135,3 +137,72 @@ def test_a_hot_key_beside_it_is_named_as_well() -> None:
         ("storage", None, None),
         ("subtask", "aggregate", 3),
     }
+
+
+BARE = (
+    "org.apache.flink.runtime.checkpoint.CheckpointException: Could not finalize the pending checkpoint {}. "
+    "Failure reason: Failure to finalize checkpoint."
+)
+
+
+def found_by(job: Bench) -> Finding:
+    outcomes = outcomes_of(RULES, job.facts())
+    (finding,) = [f for o in outcomes if o.code == "CP312" for f in o.findings]
+    assert judge(outcomes).cause == "storage-failure"
+    assert [c for c in culprits(job) if c[1] != "storage"] == []
+    return finding
+
+
+def test_who_cannot_finalize_tells_of_the_storage_without_an_exception_below() -> None:
+    job = Bench()
+    job.completes(5)
+    for number in (6, 7, 8):
+        job.fails(BARE.format(number))
+    failed = [replace(c, reason_kind="finalize") for c in job.checkpoints if c.reason]
+    job.checkpoints[-len(failed) :] = failed
+    finding = found_by(job)
+    assert (finding.state, finding.severity, finding.count) == (
+        State.ONGOING,
+        Severity.CRITICAL,
+        3,
+    )
+    assert finding.confidence is Confidence.MEDIUM
+    assert "could not write the metadata, since checkpoint 6" in finding.explain
+
+
+@pytest.mark.parametrize(("cause", "word"), WORDS)
+def test_what_fails_before_it_has_a_number_counts(cause: str, word: str) -> None:
+    job = Bench()
+    job.completes(5)
+    for minute in range(4):
+        job.happens("not-triggered", 300 + 60 * minute, cause=cause)
+    finding = found_by(job)
+    assert word in finding.title
+    assert "4 checkpoints failed" in finding.title
+    assert (finding.state, finding.severity) == (State.ONGOING, Severity.CRITICAL)
+    assert finding.first_us == job.at(300)
+    job.now_s = 600
+    job.completes(2)
+    assert found_by(job).state is State.RECOVERED
+
+
+def test_what_is_not_triggered_for_another_reason_is_no_storage() -> None:
+    job = Bench()
+    job.completes(5)
+    for minute in range(4):
+        job.happens("not-triggered", 300 + 60 * minute, cause="Trigger checkpoint failure.")
+    outcomes = outcomes_of(RULES, job.facts())
+    assert not [f for o in outcomes if o.code == "CP312" for f in o.findings]
+
+
+def test_what_fails_before_any_task_is_asked_is_no_matter_of_finished_tasks() -> None:
+    job = Bench()
+    job.completes(5)
+    for minute in range(6):
+        job.happens("not-triggered", 300 + 60 * minute, cause="Trigger checkpoint failure.")
+    (finding,) = [
+        f for o in outcomes_of(RULES, job.facts()) if o.code == "CP107" for f in o.findings
+    ]
+    assert finding.cause is None
+    assert "before any task is asked" in finding.explain
+    assert [action.option for action in finding.actions] == [None]

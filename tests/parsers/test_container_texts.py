@@ -53,6 +53,34 @@ def test_pauses_of_the_collector() -> None:
     assert (full.full, full.before, full.heap, full.ms) == (True, 254 << 20, 256 << 20, 903.4)
 
 
+def test_threads_that_wait_for_the_same_cycle_wait_at_once() -> None:
+    """ZGC hardly stops; what hurts is who finds no memory and stalls until the cycle ends."""
+    text = (
+        "[2.100s][info][gc          ] GC(7) Garbage Collection (Allocation Rate) 40M(62%)->22M(34%)\n"
+        "[2.301s][info][gc          ] Allocation Stall (enrich (1/2)#0) 21.093ms\n"
+        "[2.302s][info][gc          ] Allocation Stall (main) 48,5ms\n"
+        "[2.310s][info][gc          ] GC(8) Garbage Collection (Allocation Stall) 64M(100%)->60M(94%)\n"
+        "[2.400s][info][gc          ] GC(9) Garbage Collection (Allocation Rate) 62M(97%)->58M(91%)\n"
+    )
+    assert [(pause.full, pause.ms) for pause in pauses(text)] == [
+        (False, 0.0),
+        (True, 48.5),
+        (False, 0.0),
+    ]
+
+
+def test_a_concurrent_collector_that_degenerates_stops_everybody() -> None:
+    text = (
+        "[1.5s][info][gc] GC(3) Pause Init Mark (unload classes) 0.145ms\n"
+        "[1.9s][info][gc] GC(3) Pause Degenerated GC (Mark) 62M->50M(64M) 35.210ms\n"
+        "[2.2s][info][gc] GC(4) Pause Full 63M->51M(64M) 80.112ms\n"
+    )
+    assert [(p.full, p.after >> 20, p.ms) for p in pauses(text)] == [
+        (True, 50, 35.21),
+        (True, 51, 80.112),
+    ]
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=400))
 def test_no_text_raises(text: str) -> None:

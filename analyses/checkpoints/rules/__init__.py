@@ -13,6 +13,7 @@ from flowdiag.analyses.checkpoints.rules import (
     checkpoint_storage_failing,
     checkpoint_threshold_exceeded,
     growing_checkpoint,
+    jobmanager_restarted,
     jobmanager_stalled,
     late_acknowledgement,
     lost_transactions,
@@ -56,4 +57,5 @@ RULES: Final[tuple[Rule, ...]] = (
     stuck_task.RULE,
     restart_loop.RULE,
     checkpoint_storage_failing.RULE,
+    jobmanager_restarted.RULE,
 )

@@ -138,11 +138,23 @@ def _silence_ms(job: Job) -> float | None:
     return (until - last) / 1000
 
 
+_BROKEN: Final = (
+    "The JobManager fails before any task is asked: at the storage of the checkpoints, their counter or a coordinator "
+    "of a source. No checkpoint has been taken since."
+)
+_READ_ON: Final = Action(
+    text="Read the exceptions below these records in the JobManager's log: the deepest says why",
+    verify="'Triggering checkpoint' follows",
+)
+
+
 def _given_up(job: Job, refused: list[Incident], limits: NotTriggered) -> Finding:
     kinds = Counter(reason_kind(i.cause or "") or "unknown" for i in refused)
     span = ((refused[-1].time_us or 0) - (refused[0].time_us or 0)) / 1000
     reason = " ".join((refused[-1].cause or "").split())
-    finished = kinds.most_common(1)[0][0] == "finished" or "finished" in reason
+    usual = kinds.most_common(1)[0][0]
+    finished = usual == "finished" or "finished" in reason
+    broken = not finished and usual == "trigger_io"
     many = len(refused) >= limits.critical * limits.attempts
     ending = finished and span < limits.finishing
     return of_incidents(
@@ -152,7 +164,7 @@ def _given_up(job: Job, refused: list[Incident], limits: NotTriggered) -> Findin
         severity=Severity.INFO if ending else Severity.CRITICAL if many else Severity.WARNING,
         title=f"{len(refused)} triggers in a row were given up within {say.duration(span)}: "
         f"{say.shorten(reason, 120) or 'no reason printed'}",
-        explain=explained("finished-tasks"),
+        explain=_BROKEN if broken else explained("finished-tasks"),
         rank=Rank.SYMPTOM,
         cause="finished-tasks" if finished else None,
         measurements=(
@@ -164,7 +176,9 @@ def _given_up(job: Job, refused: list[Incident], limits: NotTriggered) -> Findin
                 over="since the last checkpoint that was triggered",
             ),
         ),
-        actions=remedies("finished-tasks", job, "let-them-finish")
+        actions=(_READ_ON,)
+        if broken
+        else remedies("finished-tasks", job, "let-them-finish")
         or remedies("finished-tasks", job, "keep-running"),
     )
 

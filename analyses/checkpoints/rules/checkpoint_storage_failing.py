@@ -15,7 +15,9 @@ How it decides
 The causes of declined and failed checkpoints, and of snapshots that TaskManagers tell of, are sorted by the
 class of their exception. It convicts the storage where one class of storage exceptions comes from two
 TaskManagers or more (two tasks, where no place is known), or from the JobManager, which writes the
-metadata; where it says no more than that a checkpoint failed, that is a hint. One TaskManager alone is its
+metadata, or makes a place for a checkpoint before it has a number; where it says no more than that a checkpoint
+failed, that is a hint. One that every task acknowledged and that could not be finalized is the storage, too, where
+no exception below says why. One TaskManager alone is its
 own disk or its own way there, and CP301 names the subtask. Critical when at least `at-the-end` checkpoints
 in a row failed at the end of the input.
 
@@ -31,19 +33,22 @@ A local disk that is full on several machines at once (logs, spilled data) says 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from flowdiag.analyses.causes import cause_of_class
 from flowdiag.analyses.checkpoints.storage import Refused, refused
 from flowdiag.analyses.flink.kit import (
     AT_THE_END,
+    Confidence,
     Finding,
     Iterator,
     Job,
     Limits,
     Rank,
     Rule,
+    Severity,
     Signal,
+    State,
     Subject,
     cite,
     exception_text,
@@ -62,6 +67,7 @@ _WORDS: Final = {
     "storage-denied": "denies access",
     "storage-throttled": "throttles",
     "file-missing": "lacks what is written to or read",
+    "service-unreachable": "cannot be reached",
 }
 
 
@@ -84,11 +90,15 @@ def judge(job: Job, limits: Failing) -> Iterator[Finding]:
 
 
 def _finding(job: Job, found: Refused, limits: Failing) -> Finding:
-    cause, names = cause_of_class(found.said.name, "storage-failure")
-    word = _WORDS.get(found.said.name, "fails")
+    name = None if found.said is None else found.said.name
+    # A service that cannot be reached is the storage here: nothing else is asked for a checkpoint.
+    cause, names = cause_of_class(
+        "storage-failure" if name in (None, "service-unreachable") else name, "storage-failure"
+    )
+    word = _WORDS.get(name or "", "fails")
     place = f" ({say.shorten(found.path, 80)})" if found.path else ""
     votes = votes_for(_says(found), RULE.signals)
-    number = len(found.checkpoints)
+    number = found.attempts
     series = list(found.series)
     return of_episodes(
         job,
@@ -100,7 +110,8 @@ def _finding(job: Job, found: Refused, limits: Failing) -> Finding:
         "failed for it",
         why=f"the checkpoint storage{place} {word}: {exception_text(found.text)}",
         cause=cause,
-        confidence=weigh(votes),
+        # Without an exception something else may have kept the JobManager from writing.
+        confidence=Confidence.MEDIUM if found.said is None else weigh(votes),
         rank=Rank.ROOT_CAUSE,
         explain=_victims(found),
         measurements=(
@@ -111,12 +122,40 @@ def _finding(job: Job, found: Refused, limits: Failing) -> Finding:
         evidence=cite((item.ref, item.time_us) for item in found.refusals),
         actions=remedies(cause, job, *names),
         votes=votes,
+        **_unnumbered(job, found, limits),
     )
+
+
+def _unnumbered(job: Job, found: Refused, limits: Failing) -> dict[str, Any]:
+    """State, severity and times where some failed before they had a number: these are in no episode."""
+    times = [item.time_us for item in found.refusals if item.time_us is not None]
+    if not times or all(item.checkpoint is not None for item in found.refusals):
+        return {}
+    ongoing = not job.completed_after(max(times))
+    critical = ongoing and found.attempts >= limits.at_the_end
+    return {
+        "state": State.ONGOING if ongoing else State.RECOVERED,
+        "severity": Severity.CRITICAL if critical else Severity.WARNING,
+        "first_us": min(times),
+        "last_us": max(times),
+    }
 
 
 def _victims(found: Refused) -> str:
     """Who was refused and since when, for people."""
-    since = f"since checkpoint {min(found.checkpoints)[1]}"
+    begun = min((r.time_us for r in found.refusals if r.time_us is not None), default=None)
+    since = (
+        f"since checkpoint {min(found.checkpoints)[1]}"
+        if found.checkpoints
+        else f"since {say.clock(begun)} UTC"
+        if begun is not None
+        else "in the whole input"
+    )
+    if found.said is None:
+        return (
+            f"Every task acknowledged, and the JobManager could not write the metadata, {since}. The exception "
+            "below it, which says why, is not in the input."
+        )
     who = []
     if found.taskmanagers:
         managers = say.plural(len(found.taskmanagers), "TaskManager")
@@ -143,9 +182,7 @@ def _says(found: Refused) -> dict[str, str | None]:
         "jobmanager": f"the JobManager itself was refused ({found.jobmanager}×)"
         if found.itself
         else None,
-        "again": f"{len(found.checkpoints)} checkpoints in the same words"
-        if len(found.checkpoints) > 1
-        else None,
+        "again": f"{found.attempts} checkpoints in the same words" if found.attempts > 1 else None,
     }
 
 

@@ -87,7 +87,9 @@ class Slow(Limits):
         0.5,
         "share",
         "where most are fast, the job gets over each burst by itself; healthy runs with bursts every half "
-        "minute (flink/1.14.6/bursts, flink/1.20.5/bursts) have a quarter of slow ones",
+        "minute (flink/1.14.6/bursts, flink/1.20.5/bursts) have a quarter of slow ones, no other healthy run any; "
+        "of sick runs half (flink/1.14.6/garbage) to nearly all (flink/1.14.6/moving-hot-key-completing), and "
+        "those with fewer reach half of the time-out (flink/2.3.0/unaligned-hot-key)",
     )
 
 

@@ -112,6 +112,9 @@ def _end(row: Row) -> tuple[Status, str | None, str | None, Row | None]:
         if record is None:
             continue
         kind = reason_kind(reason or "") if reason else None
+        if kind is None and record is row["failed"]:
+            # The deepest exception says why, the outermost what Flink was doing.
+            kind = reason_kind(row["failed_exception"] or "")
         # An answer that says FAILED means it, also where it does not say why.
         said = bool(reason) or record == row["status_record"]
         return (

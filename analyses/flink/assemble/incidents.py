@@ -26,6 +26,7 @@ _INCIDENT_KINDS: Final = {
     Event.SAVEPOINT_REQUESTED: "savepoint",
     Event.COORDINATOR_STOPPED: "coordinator-stopped",
     Event.CHECKPOINT_NOT_TRIGGERED: "not-triggered",
+    Event.CHECKPOINT_FAILED: "not-triggered",
     Event.CHECKPOINT_COUNTS: "checkpoint-counts",
     Event.SCHEDULER_SWITCHED: "scheduler-switched",
     Event.REQUEST_IN_QUEUE: "request-in-queue",
@@ -198,6 +199,8 @@ def _incident_kind(event: Event, row: Row) -> str | None:
         }.get(row["to_state"] or "")
     if event is Event.JOB_FINISHED and row["to_state"] not in (None, "FINISHED"):
         return None  # its transition says how it ended
+    if event is Event.CHECKPOINT_FAILED and row["checkpoint"] is not None:
+        return None  # one of the checkpoints; without a number it failed before it was one
     if event is Event.RESOURCE_FAILURE:
         kind = failure_kind(row["cause"] or (row["fields"] or {}).get("text", ""))
         return kind or "resource-failure"

@@ -28,6 +28,7 @@ SELECT 'checkpoint' AS what, job_cluster, job_id, run, checkpoint,
   max(CAST(fields['num_subtasks'] AS INT)) FILTER (WHERE event = 'checkpoint_status') AS subtasks,
   -- the cause that each kind of end names
   max(cause) FILTER (WHERE event = 'checkpoint_failed') AS failed_cause,
+  max(fields['exception']) FILTER (WHERE event = 'checkpoint_failed') AS failed_exception,
   max(cause) FILTER (WHERE event = 'checkpoint_discarded') AS discarded_cause,
   min_by(cause, struct(time_us, source, offset))
     FILTER (WHERE event = 'checkpoint_declined') AS declined_cause,

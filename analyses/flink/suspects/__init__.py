@@ -36,6 +36,7 @@ from flowdiag.analyses.flink.suspects.signals import (
     caveats,
     evenly_loaded,
     seconded,
+    sits_unseen,
 )
 
 _MEASURED: Final = frozenset(
@@ -101,6 +102,8 @@ def convict(case: Case) -> Conviction | None:
     votes = [_vote(case, suspect, item) for item in accusations]
     pairs = sorted(zip(accusations, votes, strict=True), key=lambda pair: -pair[1].weight)
     pro = [item for item, vote in pairs if vote.weight > 0]
+    if sits_unseen(case, {item.signal for item in pro}):
+        return None
     votes += caveats(case, suspect, {item.signal for item in pro})
     return Conviction(
         suspect=suspect,

@@ -105,6 +105,7 @@ class Case:
         self.cut_off = _cut_off(job, episode, unaligned=self.unaligned)
         self.slow_parts = _slow_parts(self)
         self.collecting = _collecting(job, episode)
+        self.unseen = self._unseen()
 
     def manager_of(self, key: SubtaskKey) -> str | None:
         """Where a subtask ran."""
@@ -115,6 +116,17 @@ class Case:
         if load is not None and load.taskmanager:
             return load.taskmanager
         return _reported_places(self.job).get(key)
+
+    def _unseen(self) -> frozenset[str]:
+        """TaskManagers that run tasks of the job and of which there are no metrics, though there are of others."""
+        measured: defaultdict[str, bool] = defaultdict(bool)
+        for key in self.where:
+            manager = self.manager_of(key)
+            if manager is not None:
+                measured[manager] |= key in self.loads
+        if not any(measured.values()):
+            return frozenset()
+        return frozenset(manager for manager, known in measured.items() if not known)
 
     def members(self, task: str) -> list[Load]:
         """Loads of the subtasks of a task."""

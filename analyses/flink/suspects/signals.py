@@ -212,6 +212,14 @@ SIGNALS: Final[tuple[Signal, ...]] = (
         -1,
         ("nothing but metrics accuses, and no input tells what comes before what"),
     ),
+    Signal(
+        "unseen-taskmanagers",
+        -1,
+        (
+            "nothing but metrics accuses, and TaskManagers of the job gave none; nobody is named where "
+            "per-subtask acknowledgements lack nobody but subtasks on these"
+        ),
+    ),
 )
 MEASURED_BY_METRICS: Final = frozenset(
     {
@@ -891,6 +899,19 @@ def _of_the_load(case: Case, suspect: Suspect, load: Load) -> Iterator[Accusatio
         yield _second("no-records", suspect, load, f"{name} takes in no records", "no records in")
 
 
+def sits_unseen(case: Case, pro: Collection[str]) -> bool:
+    """Whether what held the checkpoints up runs where nothing was measured, while metrics accuse somebody else.
+
+    Args:
+        case: the case.
+        pro: the signals that accuse the suspect.
+    """
+    lag = {key for reading in case.reported for key in reading.overdue}
+    if not lag or not pro or not MEASURED_BY_METRICS.issuperset(pro):
+        return False
+    return all(case.manager_of(key) in case.unseen for key in lag)
+
+
 def caveats(case: Case, suspect: Suspect, pro: Collection[str]) -> list[Vote]:
     """What speaks against an answer that rests on metrics alone.
 
@@ -911,4 +932,8 @@ def caveats(case: Case, suspect: Suspect, pro: Collection[str]) -> list[Vote]:
         found.append(("few-samples", f"{say.plural(fewest, 'sample')} only"))
     if case.topology.known_from in (None, "metrics"):
         found.append(("no-graph", "the order of the tasks is not known"))
+    if case.expired and (unseen := case.unseen):
+        found.append(
+            ("unseen-taskmanagers", f"no metrics of {say.listed(sorted(unseen)[:_FIRST])}")
+        )
     return [Vote(signal=name, says=says, weight=_WEIGHTS[name]) for name, says in found]

@@ -1,0 +1,122 @@
+"""CP313: a JobManager that is started again, or taken over from, while a job runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flowdiag.analyses.checkpoints.rules import RULES
+from flowdiag.analyses.finding import Finding, Severity, State, Verdict
+from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
+from flowdiag.analyses.keys import JobKey, Ref
+from flowdiag.analyses.report.build import judge
+
+from .judged import outcomes_of
+from .workbench import SECOND, T0, Bench
+
+DOWN = 330.0  # seconds: after five checkpoints, one a minute
+
+
+def elected(second: float, source: int = 0, template: str = "leadership-granted") -> Incident:
+    return Incident(
+        kind="leadership",
+        time_us=T0 + round(second * SECOND),
+        text={"template": template, "component": "DefaultDispatcherRunner"},
+        ref=Ref(source, round(second)),
+    )
+
+
+def told(facts: ClusterFacts) -> list[Finding]:
+    outcomes = outcomes_of(RULES, facts)
+    assert all(culprit.subject.kind == "process" for culprit in judge(outcomes).culprits)
+    return [f for outcome in outcomes if outcome.code == "CP313" for f in outcome.findings]
+
+
+def recovered(**restored: int) -> Bench:
+    """A job that ran, and begins again under its id some seconds after another election."""
+    job = Bench()
+    job.completes(5)
+    job.now_s = DOWN + 20
+    job.happens("restored", **restored)
+    job.happens("job-running")
+    job.completes(3)
+    return job
+
+
+def test_a_job_that_is_recovered_goes_on_under_its_id() -> None:
+    job = recovered(checkpoint=5)
+    (finding,) = told(job.facts(incidents=(elected(-30), elected(DOWN), elected(DOWN + 1))))
+    assert (finding.cause, finding.state) == ("jobmanager-lost", State.RECOVERED)
+    assert (finding.severity, finding.subject.kind) == (Severity.WARNING, "process")
+    assert (finding.first_us, finding.count) == (job.at(241), 1)
+    assert finding.last_us == job.checkpoints[5].ended_us
+    assert "recovered from checkpoint 5 under the same id" in finding.explain
+    assert (
+        judge(outcomes_of(RULES, job.facts(incidents=(elected(DOWN),)))).verdict is Verdict.DEGRADED
+    )
+    assert "1 min 29 s after the last word" in finding.title
+
+
+def test_a_jobmanager_that_was_told_to_stop_is_worth_a_word() -> None:
+    job = recovered(checkpoint=5)
+    job.happens("suspended", DOWN - 20)
+    (finding,) = told(job.facts(incidents=(elected(DOWN),)))
+    assert finding.severity is Severity.INFO
+
+
+def _anew(second: float) -> tuple[JobFacts, JobFacts]:
+    """A job that ends without a word, and one of the same name that begins later."""
+    old, new = Bench(), Bench(key=JobKey("", "b" * 32), now_s=second)
+    old.completes(5)
+    new.happens("submitted")
+    new.completes(3)
+    return old.job(), new.job(first_us=new.at(second))
+
+
+def test_a_job_that_is_submitted_anew_has_another_id() -> None:
+    old, new = _anew(DOWN + 10)
+    # Tasks fail when their heartbeats lapse, which may be after the election.
+    lapsed = Incident(
+        kind="task-failure", time_us=T0 + round((DOWN + 5) * SECOND), text={"role": "taskmanager"}
+    )
+    old = replace(old, incidents=(*old.incidents, lapsed), last_us=lapsed.time_us)
+    facts = Bench().facts(jobs=(old, new), incidents=(elected(-30), elected(DOWN, source=1)))
+    (finding,) = told(facts)
+    assert (finding.job, finding.state) == (new.key, State.RECOVERED)
+    assert f"submitted anew, not recovered; before it was {'a' * 32}" in finding.explain
+
+
+@pytest.mark.parametrize(
+    ("name", "later_s", "elsewhere"),
+    [("another", 10.0, False), ("orders", 9000.0, False), ("orders", 10.0, True)],
+)
+def test_logs_of_two_clusters_are_no_restart(name: str, later_s: float, elsewhere: bool) -> None:
+    old, new = _anew(DOWN + later_s)
+    attempts = [replace(a, taskmanager=f"far-{a.taskmanager}") for a in new.attempts]
+    new = replace(new, name=name, attempts=tuple(attempts) if elsewhere else new.attempts)
+    at = elected(DOWN + later_s - 5, source=1)
+    assert told(Bench().facts(jobs=(old, new), incidents=(elected(-30), at))) == []
+
+
+def test_a_job_that_is_not_heard_of_again_in_the_log_of_the_new_start() -> None:
+    job = Bench()
+    job.completes(5)
+    (finding,) = told(job.facts(incidents=(elected(-30), elected(DOWN))))
+    assert (finding.state, finding.severity) == (State.ONGOING, Severity.WARNING)
+    assert "does not say whether the job came back" in finding.explain
+
+
+def test_a_job_that_ended_before_is_not_concerned() -> None:
+    job = Bench()
+    job.completes(5)
+    job.happens("cancelled", DOWN - 10)
+    assert told(job.facts(incidents=(elected(-30), elected(DOWN)))) == []
+
+
+def test_an_election_beside_a_job_that_goes_on_is_none_of_its_business() -> None:
+    job = Bench()
+    job.completes(10)
+    assert told(job.facts(incidents=(elected(-30), elected(DOWN)))) == []
+    revoked = elected(DOWN, template="leadership-revoked")
+    assert told(recovered().facts(incidents=(elected(-30), revoked))) == []
