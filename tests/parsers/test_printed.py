@@ -19,7 +19,7 @@ from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 JOB = "7c7769847d333438dd9ce845d5a2d980"
 PATH = f"/jobs/{JOB}/checkpoints"
-CHECKPOINTS = {
+CHECKPOINTS: dict[str, Any] = {
     "counts": {"restored": 0, "total": 3, "in_progress": 0, "completed": 1, "failed": 2},
     "summary": {},
     "latest": {},
