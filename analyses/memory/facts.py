@@ -6,8 +6,10 @@ and absent keys mean "the input does not say".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from flowdiag.analyses.flink.buffers import TaskNeed
 from flowdiag.analyses.flink.job import JobFacts
@@ -94,6 +96,17 @@ class Kill:
     limit: int | None
     text: str
     ref: Ref
+
+    @property
+    def for_memory(self) -> bool:
+        """Whether its memory was the reason: nodes also evict for their disk, and pods wait for a node."""
+        return self.reason in _FOR_MEMORY and _OTHER_RESOURCE.search(self.text) is None
+
+
+_FOR_MEMORY: Final = ("OOMKilled", "OOMKilling", "SystemOOM", "Evicted")
+_OTHER_RESOURCE: Final = re.compile(
+    r"ephemeral-storage|nodefs|imagefs|inodes|DiskPressure|PIDPressure|\bpids?\b"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

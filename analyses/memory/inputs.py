@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.memory.facts import ConfigFile, Kill, Usage
-from flowdiag.parsers.flink.container_texts import ended_containers, looks_like_kubectl, pauses
+from flowdiag.parsers.flink.container_texts import (
+    ended_containers,
+    looks_like_kubectl,
+    pauses,
+    tells_of_a_killed_process,
+)
 from flowdiag.parsers.flink.options import MAX_BYTES, looks_like_options, read_options
 
 if TYPE_CHECKING:
@@ -75,7 +80,7 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
             read = read_options(text[:MAX_BYTES], name=source.name, version=version)
             files.append(ConfigFile(source=source.index, name=source.name, read=read))
             kinds[source.index] = "configuration"
-        elif looks_like_kubectl(text):
+        elif looks_like_kubectl(text) or tells_of_a_killed_process(text):
             kills += [
                 Kill(
                     reason=ended.reason,

@@ -119,7 +119,8 @@ class Memory(FlinkTopic):
 
     def assessed(self, facts: MemoryFacts) -> bool:
         """Whether anything is known of any process or buffer."""
-        return bool(facts.processes or facts.buffers or facts.kills or facts.files)
+        killed = any(kill.for_memory for kill in facts.kills)
+        return bool(facts.processes or facts.buffers or killed or facts.files)
 
     def calculated(self, facts: MemoryFacts) -> bool:
         """Whether nothing is known but what somebody wants to configure: options, and files of them."""

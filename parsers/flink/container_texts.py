@@ -1,6 +1,7 @@
 """Inputs that are no logs of Flink but tell why a process is gone or short of memory.
 
-`kubectl describe pod`, `get pods` and `get events` as text, and the garbage collector's log of the JVM
+`kubectl describe pod`, `get pods`, `get pod -o yaml|json` and `get events` as text, what the kernel (`dmesg`) and
+YARN's NodeManager say of a process that they killed for its memory, and the garbage collector's log of the JVM
 (`-Xlog:gc`). Read whole, since they are small; hostile text costs one pass over its lines.
 """
 
@@ -88,6 +89,24 @@ _POD: Final = re.compile(
 )
 _SIZES: Final = {"B": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 _DESCRIBED: Final = re.compile(r"^(?:Name|Namespace|Containers|Last State|Events):", re.MULTILINE)
+# A row of `get events` without the line of names above it.
+_EVENT_ROW: Final = re.compile(
+    r"^(?:\S{1,253} +)?\S{1,20} +(?:Warning|Normal) +[A-Z]\w{1,60} +pod/\S", re.MULTILINE
+)
+# `get pod -o yaml|json`: the status of its containers.
+_PRINTED: Final = re.compile(r"^\s{0,40}\"?containerStatuses\"?:", re.MULTILINE)
+_METADATA: Final = re.compile(r"^[\s-]{0,40}\"?metadata\"?:")
+_PRINTED_NAME: Final = re.compile(r"^[\s-]{0,40}\"?name\"?: \"?([a-z0-9][a-z0-9.-]{0,252})\"?,?$")
+_PRINTED_REASON: Final = re.compile(r"^[\s-]{0,40}\"?reason\"?: \"?(OOMKilled|Evicted)\"?,?$")
+_PRINTED_EXIT: Final = re.compile(r"^[\s-]{0,40}\"?exitCode\"?: ([0-9]{1,3}),?$")
+# The kernel's out-of-memory killer, and YARN's monitor of containers.
+_KERNEL: Final = re.compile(
+    r"out of memory: Kill(?:ed)? process [0-9]{1,9} \(java\)", re.IGNORECASE
+)
+_YARN: Final = re.compile(
+    r"containerID=(container_[0-9A-Za-z_]{10,80})\][^\n]{0,200}? beyond (?:the )?'?(?i:physical|virtual)'? memory limit"
+)
+_MESSAGE: Final = re.compile(r"^ {0,16}Message: {1,20}(\S.*)$")
 
 
 def looks_like_kubectl(text: str) -> bool:
@@ -99,13 +118,25 @@ def looks_like_kubectl(text: str) -> bool:
     True
     """
     head = text[:65536]
-    return (
-        _LISTED.search(head) is not None or len({hit[0] for hit in _DESCRIBED.finditer(head)}) >= 2
-    )
+    if len({hit[0] for hit in _DESCRIBED.finditer(head)}) >= 2:
+        return True
+    return any(pattern.search(head) is not None for pattern in (_LISTED, _EVENT_ROW, _PRINTED))
+
+
+def tells_of_a_killed_process(text: str) -> bool:
+    """Whether the kernel or YARN says in a text that it killed a process for its memory.
+
+    >>> tells_of_a_killed_process("[12.3] Memory cgroup out of memory: Killed process 47 (java) total-vm:9kB")
+    True
+    """
+    return any(pattern.search(text[:65536]) is not None for pattern in (_KERNEL, _YARN))
 
 
 def ended_containers(text: str) -> Iterator[Ended]:
     """The containers that were ended, in the order of the text."""
+    if _PRINTED.search(text[:MAX_TEXT]) is not None:
+        yield from _printed_pods(text)
+        return
     pod = limit = None
     pending: tuple[str, int, str] | None = None
     code: int | None = None
@@ -128,6 +159,12 @@ def ended_containers(text: str) -> Iterator[Ended]:
             found = []
         elif hit := _REASON.match(line) or _STATUS.match(line):
             pending, code = (hit[1], start, line.strip()), None
+        elif pending and (hit := _MESSAGE.match(line)):
+            pending = (pending[0], pending[1], f"{pending[2]}, {line.strip()[:300]}")
+        elif hit := _KERNEL.search(line):
+            found.append(("OOMKilled", None, None, start, line.strip()[:300]))
+        elif hit := _YARN.search(line):
+            found.append(("OOMKilled", None, hit[1], start, line[hit.start() :].strip()[:300]))
         elif pending and (hit := _EXIT.match(line)):
             code = int(hit[1])
             found.append((pending[0], code, pod, pending[1], f"{pending[2]}, {line.strip()}"))
@@ -137,6 +174,31 @@ def ended_containers(text: str) -> Iterator[Ended]:
     if pending:
         found.append((pending[0], code, pod, pending[1], pending[2]))
     yield from _flush(found, limit)
+
+
+def _printed_pods(text: str) -> Iterator[Ended]:
+    """The ended containers of pods as YAML or JSON: what a container ended with stands by the reason."""
+    pod: str | None = None
+    exit_code: int | None = None
+    named, offset = True, 0
+    for line in text[:MAX_TEXT].split("\n"):
+        start, offset = offset, offset + len(line.encode("utf-8", "replace")) + 1
+        line = line.rstrip("\r")[:2000]
+        if _METADATA.match(line):
+            named = False
+        elif not named and (hit := _PRINTED_NAME.match(line)):
+            pod, named = hit[1], True
+        elif hit := _PRINTED_EXIT.match(line):
+            exit_code = int(hit[1])
+        elif hit := _PRINTED_REASON.match(line):
+            yield Ended(
+                reason=hit[1],
+                exit_code=exit_code,
+                pod=pod,
+                memory_limit=None,
+                offset=start,
+                text=line.strip(" ,\t"),
+            )
 
 
 def _flush(

@@ -54,13 +54,20 @@ from flowdiag.parsers.flink.rest_shapes import (
     kind_of,
     route_of,
 )
-from flowdiag.parsers.json_values import as_integer, as_string, decode_json, object_at, objects_at
+from flowdiag.parsers.json_values import (
+    as_integer,
+    as_string,
+    completed,
+    decode_json,
+    object_at,
+    objects_at,
+)
 from flowdiag.parsers.rows import METRIC_ROWS, Row, RowBuilder, Tally
 from flowdiag.parsers.sources.codecs import open_file
 from flowdiag.parsers.sources.collected import Collected, TaskPlaces, collected_kind, collected_of
 from flowdiag.parsers.sources.file_times import NO_MOMENT, Moment, moment_of_name
 from flowdiag.parsers.sources.open import Source, stream_error
-from flowdiag.parsers.sources.printed import json_printed
+from flowdiag.parsers.sources.printed import begins_as_json, json_printed
 from flowdiag.parsers.sources.remote import find, is_url
 
 MAX_FILE_BYTES: Final = 512 * 1024 * 1024
@@ -134,7 +141,7 @@ def read_document(
     trouble = stream_error(stream)
     tally.bytes = len(data)
     try:
-        if data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"{", b"["):
+        if not begins_as_json(data):
             # What `curl -v`, a prompt or a page printed around it is blanked.
             data = printed.data if (printed := json_printed(data)) is not None else data
         wanted = None if metrics is None else frozenset(metrics)
@@ -200,7 +207,7 @@ def _rows(
     wanted: frozenset[str] | None = None,
 ) -> Iterator[tuple[int, Row]]:
     collected = _collected(data)
-    answers = list(_answers(data) if collected is None else _of_collection(collected, data))
+    answers, cut = _all_of(_answers(data) if collected is None else _of_collection(collected, data))
     tally.candidates = len(answers)
     archived = bool(answers) and all(answer.path is not None for answer in answers)
     routes = [route_of(answer.path) if answer.path else None for answer in answers]
@@ -224,6 +231,18 @@ def _rows(
             context.tasks = neighbours.tasks(ids.job_id)
         for row in READERS[kind](told.body, context):
             yield answer.offset, row
+    if cut is not None:
+        raise cut
+
+
+def _all_of(answers: Iterable[_Answer]) -> tuple[list[_Answer], Unreadable | None]:
+    """The answers of a document up to where it is damaged, and what is wrong there."""
+    whole: list[_Answer] = []
+    try:
+        whole.extend(answers)
+    except Unreadable as trouble:
+        return whole, trouble
+    return whole, None
 
 
 def _shared_context(
@@ -446,6 +465,9 @@ def _concatenated(data: bytes, start: int) -> Iterator[_Answer]:
             raise Unreadable("the JSON is nested too deeply") from None
         except json.JSONDecodeError as error:
             cut = error.pos >= len(text.rstrip()) or "Unterminated" in error.msg
+            if cut:  # who copies out of a terminal gets its beginning
+                beginning = completed(text[position:].encode("utf-8", "surrogatepass"))
+                yield _Answer(start + position, None, decode_json(beginning))
             raise Unreadable(
                 "the JSON is cut off" if cut else f"the JSON is damaged near byte {error.pos}"
             ) from None

@@ -33,6 +33,8 @@ from flowdiag.parsers.rows import Event, Row
 
 PASTE_BYTES: Final = 256 * 1024
 """Texts up to this size are looked through as a whole, of larger ones only what precedes the first header."""
+PROSE_BYTES: Final = 4 * 1024
+"""In longer texts a sentence that quotes an exception explains it: a runbook, a page of documentation."""
 HEAD_BYTES: Final = 64 * 1024
 _LINE: Final = 8192  # characters of a line
 _MESSAGE: Final = 3000
@@ -121,8 +123,11 @@ class Pasted:
         text = "\n".join((*self.chain, *self.lines))
         flink, spark = text.count("org.apache.flink."), text.count("org.apache.spark.")
         if not flink and not spark:
-            return "spark" if "py4j" in text.lower() or "pyspark" in text else None
+            return "spark" if _OF_SPARK.search(text) is not None else None
         return "flink" if flink >= spark else "spark"
+
+
+_OF_SPARK: Final = re.compile(r"(?i:py4j)|pyspark|StreamingQuery|\[STREAM_FAILED\]")
 
 
 # --- dresses --------------------------------------------------------------------------------------
@@ -347,8 +352,8 @@ _NAME = r"(?:[A-Za-z_][\w$]{0,80}\.){1,20}[A-Z][\w$]{0,120}"
 _ENDS = r"(?:Exception|Error|Throwable|Failure|Abort|Interrupt|Died)(?:\$\w{1,80})?"
 _ELEMENT = re.compile(
     r"\s{0,40}(?:Exception in thread \"[^\"\n]{0,200}\" |: ?|Root exception:? |Exception: |\[)?"
-    rf"(?=[\w$.]{{3,400}}{_ENDS}(?:[:;\])]|\s|\Z))"
-    rf"(?P<text>(?:{_NAME}|[A-Z][a-z0-9]\w{{2,100}}{_ENDS})(?:\Z|[:;] ?.*|\s*\Z|\s\(.*))"
+    rf"(?=[\w$.]{{3,400}}{_ENDS}(?:[:;\])(]|\s|\Z))"
+    rf"(?P<text>(?:{_NAME}|[A-Z][a-z0-9]\w{{2,100}}{_ENDS})(?:\Z|[:;] ?.*|\s*\Z|\s\(.*|\([\w.$]{{3,300}}\):? .*))"
 )
 # Exception, name of the task, location: as the web UI's table of exceptions is copied.
 _TABLE_ROW = re.compile(
@@ -362,6 +367,12 @@ _FRAMEISH = re.compile(
 )
 _IN_MESSAGE = re.compile(
     rf"(?:: |\s)(?P<text>(?:[a-z][\w$]{{0,80}}\.){{2,20}}[A-Z][\w$]{{0,120}}{_ENDS}(?::.*|\s*)\Z)"
+)
+# In a sentence, between quotes or behind a mark of emphasis: only with its package and a message, or as the
+# error condition of Spark's that mails and pages quote without a class.
+_IN_PROSE = re.compile(
+    rf"(?:^|[\s\"'`“‘«(*{{])(?P<text>(?:[a-z][\w$]{{0,80}}\.){{2,20}}[A-Z][\w$]{{0,120}}{_ENDS}: [^\n]{{3,3000}}"
+    r"|\[[A-Z]{2,20}_[A-Z_.]{3,60}\] [^\n]{3,3000})"
 )
 _PYTHON_BEGIN: Final = "Traceback (most recent call last)"
 _PYTHON = re.compile(
@@ -381,12 +392,28 @@ def exceptions_in(data: bytes, *, whole: bool = True) -> Iterator[Pasted]:
         whole: look behind the first header, too; those below a record then have its level.
     """
     count = 0
-    for found in _Segments(data, whole).blocks():
+    segments = _Segments(data, whole)
+    for found in segments.blocks():
         if found.chain and (found.frames or found.python or found.classified() is not None):
             yield found
             count += 1
             if count == _MOST:
                 return
+    if count == 0 and not segments.headed and len(data) <= PROSE_BYTES:
+        yield from _told_in_prose(data)
+
+
+def _told_in_prose(data: bytes) -> Iterator[Pasted]:
+    """The first exception of known words that a sentence quotes."""
+    offset = 0
+    for raw in data.split(b"\n"):
+        for said in _IN_PROSE.finditer(raw[: 4 * _LINE].decode("utf-8", "replace")):
+            one = Pasted(offset)
+            one.add(offset, said["text"].strip()[:_MESSAGE])
+            if one.classified() is not None:
+                yield one
+                return
+        offset += len(raw) + 1
 
 
 def classify_text(text: str | None, engine: str) -> Classified | None:
@@ -427,6 +454,7 @@ class _Segments:
         self._like: prefix.Prefix | None = None  # the last record with carriers in front of it
         self._python = False
         self._again = False  # frames stood behind the last exception of the chain
+        self.headed = False  # whether any line was a record of a log
 
     def blocks(self) -> Iterator[Pasted]:
         offset = 0
@@ -449,6 +477,7 @@ class _Segments:
         before = self._block
         if record is not None and _owns(record):
             self._end()
+            self.headed = True
             self._level, self._stamp = record.head.level or "INFO", None
         elif record is None and head.complete and not self._goes_on(head):
             self._header(offset, head)
@@ -479,6 +508,7 @@ class _Segments:
     def _header(self, offset: int, head: prefix.Prefix) -> None:
         """A record: it owns what stands below it."""
         self._end()
+        self.headed = True
         self._like = head if head.carriers else None
         self._level, self._stamp = head.level or "INFO", None
         if self._level not in _GRAVE:

@@ -39,6 +39,7 @@ SPARK_WORDS: Final = (
     b"TaskSetManager", b"MicroBatchExecution", b"JobGenerator", b"ReceiverTracker",
     b"CoarseGrainedExecutorBackend", b"BlockManager", b"SparkListener", b"JobScheduler: ",
     b"PIDRateEstimator", b"ProcessingTimeExecutor", b"ReceiverSupervisorImpl", b"ProgressReporter",
+    b"TaskSchedulerImpl", b"YarnScheduler", b"YarnClusterScheduler", b"YarnAllocator",
 )  # fmt: skip
 # SeaTunnel's own engine has a CheckpointCoordinator, too; run on Flink it leaves Flink's logs.
 _SEATUNNEL: Final = (b"org.apache.seatunnel.engine.", b"o.a.s.e.s.", b"hz.main.seaTunnel")

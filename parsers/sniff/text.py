@@ -12,10 +12,10 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from flowdiag.parsers.flink.container_texts import looks_like_kubectl
+from flowdiag.parsers.flink.container_texts import looks_like_kubectl, tells_of_a_killed_process
 from flowdiag.parsers.flink.prometheus import FLINK_METRIC
 from flowdiag.parsers.flink.web_ui import holds_table
-from flowdiag.parsers.lines.pastes import PASTE_BYTES, exceptions_in
+from flowdiag.parsers.lines.pastes import PASTE_BYTES, exceptions_in, whose
 from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, to_utf8
 from flowdiag.parsers.sniff.documents import sniff_export, sniff_json, sniff_printed
 from flowdiag.parsers.sniff.signs import (
@@ -100,14 +100,13 @@ def _sniff_text(sample: Sample) -> Sniffed:
     is_json = re.match(rb'\{\s*["}]|\[\s*[\[{"\]]', start)
     verdict = sniff_json(sample, start) if is_json else sniff_export(sample, start)
     if verdict is not None:
-        return verdict
+        of_pods = is_json and verdict.kind == "not-read" and b'"containerStatuses"' in start
+        return (_of_containers(start) if of_pods else None) or verdict
     if _is_exposition(sample, start):
         return Sniffed(kind="prometheus", engine="flink")
     signs = Signs(data)
-    if signs.engine == "unknown" and looks_like_kubectl(start[:65536].decode("utf-8", "replace")):
-        return not_read(
-            "what kubectl prints: `flowdiag memory` reads which containers ended and why"
-        )
+    if signs.engine == "unknown" and (ended := _of_containers(start)) is not None:
+        return ended
     if signs.is_seatunnel:
         return not_read(BORROWED)
     says = signs.says_something
@@ -132,6 +131,18 @@ def _sniff_text(sample: Sample) -> Sniffed:
     if like_a_log:
         return (_printed(sample) if signs.engine == "unknown" else None) or log_of(signs)
     return _doubtful(sample, "damaged JSON" if is_json else "text, but it does not look like a log")
+
+
+def _of_containers(start: bytes) -> Sniffed | None:
+    """What says which containers ended, and is no log of Flink's or Spark's."""
+    text = start[:65536].decode("utf-8", "replace")
+    if looks_like_kubectl(text):
+        return not_read(
+            "what kubectl prints: `flowdiag memory` reads which containers ended and why"
+        )
+    if tells_of_a_killed_process(text):
+        return not_read("what the system killed for its memory: `flowdiag memory` reads it")
+    return None
 
 
 _EXPOSED: Final = re.compile(
@@ -187,7 +198,7 @@ def _exceptions(sample: Sample) -> Sniffed | None:
         return None
     verdict = log_of(Signs(sample.head))
     return (
-        verdict if verdict.engine != "unknown" else replace(verdict, engine=found.engine or "flink")
+        verdict if verdict.engine != "unknown" else replace(verdict, engine=whose(found, None)[0])
     )
 
 

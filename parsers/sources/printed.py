@@ -1,4 +1,5 @@
-"""JSON as a terminal or a page shows it: between what `curl -v` prints, below a prompt, in a fence, quoted.
+"""JSON as a terminal or a page shows it: between what `curl -v` prints, below a prompt, in a fence, quoted,
+in the colours of `jq`, or as Python shows the object (`print(response.json())`, `pprint`).
 
 Everything around the JSON is blanked and nothing is moved, so that offsets stay those of the file.
 """
@@ -16,9 +17,18 @@ MOST_IN_VAIN: Final = 32 * 1024 * 1024
 
 # At the begin of a line; and a report of a streaming query wherever it stands, since listeners print it.
 _BEGIN: Final = re.compile(
-    r'^[ \t]*+([{\[])(?=\s*[\[{"\]}])|(\{)(?=\s{0,20}"id"\s?:\s?"[0-9a-f]{8}-[0-9a-f-]{27}"\s{0,20},)',
+    r'^[ \t]*+([{\[])(?=\s*[\[{"\'\]}])|(\{)(?=\s{0,20}"id"\s?:\s?"[0-9a-f]{8}-[0-9a-f-]{27}"\s{0,20},)',
     re.MULTILINE,
 )
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]{0,12}m")
+_OF_PYTHON: Final = re.compile(r"[{\[][\s{\[]*'")
+# A word in either quotes, a constant, a bracket.
+_TOKEN: Final = re.compile(
+    r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|\b(?:True|False|None)\b|[{}\[\]]", re.DOTALL
+)
+_PYTHON_CHARACTERS: Final = 4 * 1024 * 1024  # of one object
+_REWRITTEN: Final = 20  # what a character that is rewritten costs, in characters that are read
+_CONSTANTS: Final = {"True": "true", "False": "false", "None": "null"}
 _QUOTED: Final = re.compile(r"^[ \t]?(?:>[ ]?)+|^[ ]\*(?=[ ])", re.MULTILINE)
 _ASKED: Final = re.compile(
     r"(?:\bGET[ ]|\bcurl\b[^\n]{0,300}?https?://[^/\s\"']{1,255})(/[\w./:?=&,%~+-]{1,1000})"
@@ -53,21 +63,28 @@ def json_printed(data: bytes) -> Printed | None:
     text = data.decode("latin-1")  # a character is a byte
     if text.count("\n>") * 2 > text.count("\n") or text.count("\n * ") * 2 > text.count("\n"):
         text = _QUOTED.sub(lambda found: " " * len(found[0]), text)
+    text = _COLOUR.sub(lambda found: " " * len(found[0]), text)
     decoder = json.JSONDecoder(strict=False)
-    values: list[tuple[int, int]] = []
+    values: list[tuple[int, str]] = []
     at = vain = 0
     while (found := _BEGIN.search(text, at)) is not None:
         begin = found.end() - 1
+        shown = _as_json(text, begin) if _OF_PYTHON.match(text, begin) else None
         try:
-            _, end = decoder.raw_decode(text, begin)
+            end = (
+                decoder.raw_decode(text, begin)[1]
+                if shown is None
+                else begin + decoder.raw_decode(shown)[1]
+            )
         except (ValueError, RecursionError) as problem:
             reached = problem.pos if isinstance(problem, json.JSONDecodeError) else len(text)
+            reached = begin + _REWRITTEN * len(shown) if shown else reached
             # The error counts the lines in front of it, too.
             at, vain = begin + 1, vain + 100 + max(0, reached - begin) + reached // 50
             if vain > MOST_IN_VAIN:
                 break
             continue
-        values.append((begin, end))
+        values.append((begin, shown or text[begin:end]))
         at = end
         if len(values) == MOST_VALUES:
             break
@@ -75,9 +92,10 @@ def json_printed(data: bytes) -> Printed | None:
         return None
     around = bytearray(text.encode("latin-1"))
     blank = bytearray(around.translate(_BLANKS))
-    for begin, end in values:
-        blank[begin:end] = around[begin:end]
-        around[begin:end] = b" " * (end - begin)
+    for begin, value in values:
+        end = begin + len(value)
+        blank[begin:end] = value.encode("latin-1")
+        around[begin:end] = b" " * len(value)
     asked = {path.partition("?")[0] for path in _ASKED.findall(text)}
     return Printed(
         data=bytes(blank),
@@ -85,6 +103,46 @@ def json_printed(data: bytes) -> Printed | None:
         values=tuple(begin for begin, _ in values),
         path=asked.pop() if len(asked) == 1 else None,
     )
+
+
+def begins_as_json(data: bytes) -> bool:
+    """Whether a text is JSON from its first character on, as far as that tells.
+
+    >>> begins_as_json(b' [{"a": 1}]'), begins_as_json(b"[{'a': 1}]"), begins_as_json(b"< HTTP/1.1 200 OK")
+    (True, False, False)
+    """
+    start = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:200]
+    if start[:1] not in (b"{", b"[") or b"\x1b[" in start:
+        return False
+    return _OF_PYTHON.match(start.decode("latin-1")) is None
+
+
+def _as_json(text: str, begin: int) -> str:
+    """The object that Python shows at a place, written as JSON of the same length.
+
+    Quotes inside a word are single ones afterwards, and characters by their number are question marks.
+    """
+    pieces: list[str] = []
+    at, depth = begin, 0
+    for token in _TOKEN.finditer(text, begin, begin + _PYTHON_CHARACTERS):
+        said = token[0]
+        depth += (said in "{[") - (said in "}]")
+        if said[0] in "\"'":
+            inner = re.sub(r"\\x[0-9a-f]{2}", "????", said[1:-1]).replace("\\'", " '")
+            said = f'"{inner if said[0] == chr(34) else _INNER.sub(_single, inner)}"'
+        pieces += (text[at : token.start()], _CONSTANTS.get(said, said))
+        at = token.end()
+        if depth == 0:
+            break
+    return "".join(pieces)
+
+
+_INNER: Final = re.compile(r"(\\?)\"")
+
+
+def _single(quote: re.Match[str]) -> str:
+    """A double quote inside a word, as long as it was."""
+    return " '" if quote[1] else "'"
 
 
 _BLANKS: Final = bytes(byte if byte == ord("\n") else ord(" ") for byte in range(256))

@@ -119,6 +119,21 @@ def test_a_folder_without_anything_to_read_says_so(tmp_path: Path) -> None:
     assert (told.kind, told.text) == ("not-read", "none of its 2 files is read")
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        "FailedScheduling   pod/orders-taskmanager-1-4    0/12 nodes are available: 12 Insufficient memory.",
+        "Evicted   pod/orders-taskmanager-1-4    The node was low on resource: ephemeral-storage.",
+    ],
+)
+def test_events_of_pods_that_no_rule_judges_are_no_health(event: str, tmp_path: Path) -> None:
+    (tmp_path / "events").write_text(
+        f"LAST SEEN   TYPE      REASON             OBJECT     MESSAGE\n2m          Warning   {event}\n"
+    )
+    report = _diagnose([tmp_path])
+    assert (report.summary.verdict, report.findings) == ("inconclusive", [])
+
+
 def test_what_flink_refuses(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(
         "taskmanager:\n  memory:\n    process:\n      size: 400m\n"

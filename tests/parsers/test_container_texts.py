@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.parsers.flink.container_texts import ended_containers, looks_like_kubectl, pauses
+from flowdiag.parsers.flink.container_texts import (
+    ended_containers,
+    looks_like_kubectl,
+    pauses,
+    tells_of_a_killed_process,
+)
 from flowdiag.parsers.sources.discover import discover
 
 POD = """\
@@ -40,6 +45,86 @@ def test_a_described_pod() -> None:
 def test_a_state_without_limits() -> None:
     (ended,) = ended_containers(POD.split("    Limits")[0])
     assert (ended.reason, ended.memory_limit) == ("OOMKilled", None)
+
+
+PRINTED_YAML = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  labels:
+    app: orders
+  name: orders-taskmanager-1-3
+status:
+  containerStatuses:
+  - lastState:
+      terminated:
+        exitCode: 137
+        reason: OOMKilled
+    name: flink-main-container
+"""
+PRINTED_JSON = """\
+{
+  "kind": "Pod",
+  "metadata": {"uid": "4f"},
+  "metadata": {
+    "name": "orders-taskmanager-1-3"
+  },
+  "status": {
+    "containerStatuses": [
+      {
+        "name": "flink-main-container",
+        "lastState": {
+          "terminated": {
+            "exitCode": 137,
+            "reason": "OOMKilled"
+          }
+        }
+      }
+    ]
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("text", [PRINTED_YAML, PRINTED_JSON], ids=["yaml", "json"])
+def test_a_pod_as_kubectl_prints_the_object(text: str, tmp_path: Path) -> None:
+    (tmp_path / "pod").write_text(text)
+    assert str(discover([str(tmp_path)]).sources[0].reason).startswith("what kubectl prints")
+    (ended,) = ended_containers(text)
+    assert (ended.reason, ended.exit_code, ended.pod) == (
+        "OOMKilled",
+        137,
+        "orders-taskmanager-1-3",
+    )
+
+
+KILLED = {
+    "kernel": (
+        "[Fri Nov 20 14:02:11 2026] Memory cgroup out of memory: Killed process 4711 (java) total-vm:9kB\n",
+        None,
+    ),
+    "NodeManager": (
+        (
+            "2026-11-20 14:02:11,871 WARN ContainersMonitorImpl: Container [pid=1,containerID=container_e05_1_01_12]"
+            " is running beyond physical memory limits. Current usage: 4.1 GB of 4 GB\n"
+        ),
+        "container_e05_1_01_12",
+    ),
+    "diagnostics": (
+        (
+            "Diagnostics: [x]Container [pid=1,containerID=container_e05_1_01_12] is running 12288B beyond the"
+            " 'PHYSICAL' memory limit. Killing container.\n"
+        ),
+        "container_e05_1_01_12",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "name"), KILLED.values(), ids=KILLED)
+def test_what_the_system_killed(text: str, name: str | None) -> None:
+    assert tells_of_a_killed_process(text)
+    (ended,) = ended_containers(text)
+    assert (ended.reason, ended.pod) == ("OOMKilled", name)
 
 
 def test_pauses_of_the_collector() -> None:

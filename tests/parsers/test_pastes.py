@@ -14,7 +14,7 @@ from flowdiag.analyses.causes import CAUSE_OF_CLASS, CAUSES
 from flowdiag.parsers.exceptions import classes, classify, options_named
 from flowdiag.parsers.lines.pastes import PASTE_BYTES, exceptions_in
 from flowdiag.parsers.sources.discover import discover
-from flowdiag.parsers.split import Split, parse_split
+from flowdiag.parsers.split import Split, parse_on_driver, parse_split, plan_splits
 
 from .traces import DATED, DRESSES, joined
 
@@ -295,6 +295,47 @@ def test_options_that_a_text_names() -> None:
         " see org.apache.spark.sql.Dataset and s3.example.com, task.java"
     )
     assert options_named(text) == ("taskmanager.memory.network.fraction", "spark.rpc.askTimeout")
+
+
+QUOTED_IN_A_SENTENCE = {
+    'It dies with "org.apache.kafka.common.errors.ProducerFencedException: There is a newer producer with the'
+    ' same transactionalId which fences the current one." since the upgrade.': (
+        "flink",
+        "fenced-transaction",
+    ),
+    "bq. java.io.IOException: Insufficient number of network buffers: required 65, but only 41 available.": (
+        "flink",
+        "network-buffers",
+    ),
+    "[14:05] Mia: org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException: Could not acquire"
+    " the minimum required resources.": ("flink", "not-enough-slots"),
+    "Message: [STREAM_FAILED] Query [id = 6a4b3fcd-1d8f-4f39-8f6c-0c8a13d9a111, runId ="
+    " 0ef5d5a4-7d5e-4c37-92a4-42f87f1f2a22] terminated with exception: Job aborted due to stage failure:"
+    " ExecutorLostFailure (executor 4 exited) Reason: Command exited with code 137": (
+        "spark",
+        "executor-lost",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "known"), QUOTED_IN_A_SENTENCE.items(), ids=range(len(QUOTED_IN_A_SENTENCE))
+)
+def test_an_exception_that_a_sentence_quotes(
+    text: str, known: tuple[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "mail"
+    path.write_text(f"Hello,\n\n{text}\n\nWhat can I do?\n")
+    (source,) = discover([str(path)]).sources
+    (row,) = (
+        r for r in parse_on_driver(plan_splits([source])).to_pylist() if r["event"] != "split"
+    )
+    assert (source.engine, dict(row["fields"])["class"]) == known
+
+
+def test_a_long_text_explains_exceptions() -> None:
+    text = "".join(f"{line}\n" for line in QUOTED_IN_A_SENTENCE)
+    assert list(exceptions_in((text + "As the manual says. " * 300).encode())) == []
 
 
 # --- what is no exception -------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pprint
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +19,7 @@ from flowdiag.parsers.split import parse_on_driver, plan_splits
 
 JOB = "7c7769847d333438dd9ce845d5a2d980"
 PATH = f"/jobs/{JOB}/checkpoints"
-CHECKPOINTS = {
+CHECKPOINTS: dict[str, Any] = {
     "counts": {"restored": 0, "total": 3, "in_progress": 0, "completed": 1, "failed": 2},
     "summary": {},
     "latest": {},
@@ -76,6 +78,17 @@ DRESSES: dict[str, Dress] = {
         f"$ curl -s http://jm:8081{path} | jq .\n{json.dumps(body, indent=2)}\n$\n"
     ),
     "fence": lambda path, body: f"`GET {path}` says\n```json\n{json.dumps(body, indent=2)}\n```\n",
+    "colours of jq": lambda path, body: re.sub(
+        r'^( *)("\w+")(:)',
+        "\\1\x1b[34;1m\\2\x1b[0m\\3",
+        json.dumps(body, indent=2),
+        flags=re.MULTILINE,
+    ),
+    "print(response.json())": lambda path, body: f"{body!r}\n",
+    "pprint": lambda path, body: pprint.pformat(body, sort_dicts=False) + "\n",
+    "Python's prompt": lambda path, body: (
+        f">>> requests.get(url).json()\n{body!r}\n>>> # what's wrong?\n"
+    ),
     "quoted mail": lambda path, body: "".join(
         f"> {line}\n" for line in (f"GET {path}", *json.dumps(body, indent=2).split("\n"))
     ),
@@ -168,6 +181,32 @@ def test_an_answer_is_read_in_every_dress(path: str, body: Any, dress: str, tmp_
     for row in known:  # what was asked for names the job
         row["job_id"] = JOB if told and path == PATH else None
     assert rows == known
+
+
+def test_words_that_python_shows_keep_their_length() -> None:
+    text = b"""{'a': [True, None, 'x "y" z', "it's"], 'b': 'c\\'d', 'c': '\\x1b'}"""
+    printed = json_printed(text)
+    assert printed is not None
+    assert json.loads(printed.data) == {
+        "a": [True, None, "x 'y' z", "it's"],
+        "b": "c 'd",
+        "c": "????",
+    }
+    assert len(printed.data) == len(text)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_the_beginning_of_a_cut_answer_counts(indent: int | None, tmp_path: Path) -> None:
+    answer = json.dumps(
+        {**CHECKPOINTS, "history": [*CHECKPOINTS["history"], {"id": 8}]}, indent=indent
+    )
+    (tmp_path / "cut").write_text(answer[: answer.index('"id": 8') + 3])
+    found = discover([str(tmp_path)])
+    table = parse_on_driver(plan_splits(found.sources)).to_pylist()
+    events = [(row["event"], row["checkpoint"]) for row in table if row["event"] != "split"]
+    assert events == [("checkpoint_counts", None), ("checkpoint_status", 7)]
+    (split,) = (row for row in table if row["event"] == "split")
+    assert "the JSON is cut off" in str(split)
 
 
 @pytest.mark.parametrize("dress", REPORTS)

@@ -91,7 +91,6 @@ _HINTS: Final = {
     "threads": "Raise the limit of threads (ulimit -u, the container's pids limit), and take a thread dump: "
     "clients that are opened and never closed leave threads behind",
 }
-_KILLED: Final = ("OOMKilled", "OOMKilling", "SystemOOM", "Evicted")
 
 _Member = tuple[JobFacts, Incident]
 
@@ -117,7 +116,7 @@ def judge(facts: MemoryFacts, limits: RanOut) -> Iterator[Finding]:
         yield _finding(facts, place, kind, members, (), limits)
     by_pod: dict[str | None, list[Kill]] = {}
     for kill in facts.kills:
-        if kill.reason in _KILLED:
+        if kill.for_memory:
             by_pod.setdefault(kill.pod, []).append(kill)
     for pod, kills in by_pod.items():
         if (pod, "container") not in groups:
