@@ -1011,6 +1011,30 @@ CAUSES: Final[dict[str, Cause]] = {
                 text="Find what every batch does once, and do it less often",
                 verify="the stages of a batch without records",
             ),
+            "fewer-tasks": Remedy(
+                text="As many shuffle partitions as cores, or twice as many: {cores} to start with; a query with "
+                "state keeps the number that it began with: it needs a new checkpoint location",
+                option="spark.sql.shuffle.partitions",
+                measure="cores: as many partitions, or twice as many",
+                restart_needed=True,
+                verify="tasks of the longest stage",
+            ),
+        },
+    ),
+    "no-core-left": Cause(
+        meaning="no core is left for batches, or no executor takes a job",
+        explanation="Nothing runs, however little comes in: it is no matter of the rate.",
+        remedies={
+            "more": Remedy(
+                text="Give the application {least} cores at least: one for each receiver, and others for the batches",
+                restart_needed=True,
+                verify="batches end",
+            ),
+            "less": Remedy(
+                text="See in the cluster's page what workers have left, and ask for no more per executor: "
+                "spark.executor.cores, spark.executor.memory; end what holds the cores",
+                verify="no 'Initial job has not accepted any resources'",
+            ),
         },
     ),
     "max-rate": Cause(
@@ -1175,7 +1199,7 @@ CAUSES: Final[dict[str, Cause]] = {
         remedies={
             "reason": Remedy(
                 text="See why it was taken away: the end of its log, the cluster's events; exit code 137 is a "
-                "kill, mostly for memory, 143 a request to end",
+                "SIGKILL, whoever sent it, 143 a request to end",
                 verify="no executor removed",
             ),
         },

@@ -296,6 +296,13 @@ RELATIONS: Final = (
         source="JobScheduler runs one batch after the other; MicroBatchExecution; spark.md 2.1, 4.3",
     ),
     Relation(
+        name="nothing-runs",
+        causes=("no-core-left",),
+        explain=("RT101", "RT104", "RT106", "RT305", "RT306", "RT401"),
+        says="no batch can run, and all wait",
+        source="a receiver is a task that never ends; TaskSchedulerImpl; spark.md 2.1",
+    ),
+    Relation(
         name="rate-held-back",
         causes=("unstable-gains", "skewed-receiver"),
         explain=("RT101", "RT203"),

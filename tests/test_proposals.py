@@ -122,7 +122,8 @@ def test_every_remedy_of_spark_can_be_followed() -> None:
         if word == "shared":
             continue
         fill: dict[str, Any] = {
-            each: "…" for each in ("model", "now", "cores", "part", "place", "task", "than")
+            each: "…"
+            for each in ("model", "now", "cores", "least", "part", "place", "task", "than")
         }
         fill |= {each: "…" for each in ("key", "old", "why", "change", "note", "gain", "method")}
         for action in spark_remedies(word, app, name, **fill):

@@ -21,7 +21,9 @@ def cores_of(app: ApplicationFacts) -> int | None:
     settings = app.settings
     if not total:
         master = settings.get("spark.master", "")
-        if found := _LOCAL.fullmatch(master):
+        if master == "local":
+            total = 1
+        elif found := _LOCAL.fullmatch(master):
             total = int(found[1])
         elif found := _CLUSTER.fullmatch(master):
             total = int(found[1]) * int(found[2])

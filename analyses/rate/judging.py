@@ -105,6 +105,11 @@ def _when_us(one: Batch | Trigger | Record) -> int | None:
     return (one.end_ms or one.time_ms) * 1000 if isinstance(one, Batch) else one.time_us
 
 
+def held_by_unit(one: Batch | Trigger) -> int | None:
+    """How many records a batch, or rows a trigger, holds; None where nothing counts them."""
+    return one.records if isinstance(one, Batch) else one.rows
+
+
 def slowest(batches: Iterable[Batch]) -> list[Batch]:
     """The same batches, those that took longest first."""
     return sorted(batches, key=lambda b: (-(b.processing_ms or 0), b.time_ms))

@@ -10,10 +10,10 @@ from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import gcd
 from statistics import median
-from typing import Final
+from typing import Final, TypeVar
 
 from flowdiag.analyses import say
 from flowdiag.analyses.keys import JobKey
@@ -49,12 +49,18 @@ PERIODIC: Final = 1.5  # times the usual length, for a batch that is long at reg
 LONGER_MS: Final = 200.0  # and so much longer at least
 TIMES: Final = 3  # so often at least: two are at some distance in any case
 REAL_TIME_MS: Final = 5000  # spark.sql.streaming.realTimeMode.minBatchDuration
+START: Final = (
+    1.5  # intervals that the first triggers of a run may take: they load classes and compile
+)
 PAUSE_MS: Final = 100.0  # what lies between two triggers that follow each other at once
 LONG_MS: Final = 1000.0  # of a trigger: less is what one costs that has next to nothing to do
 FAILED_SHARE: Final = 0.05
 FAILED_LAST: Final = 3  # failed batches at the end: it does not work any more
 WORKED: Final = 3  # triggers behind an exception: it works again
 FAILING_DELAY: Final = 10.0  # intervals of delay at which "overloaded" becomes "failing"
+
+
+Told = TypeVar("Told", Batch, Trigger)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,9 +173,37 @@ def failed_batches(app: ApplicationFacts) -> tuple[Batch, ...]:
     return tuple(b for b in app.completed if b.failed_outputs and not harmless_failure(b.reason))
 
 
+def stretches(batches: Sequence[Batch]) -> tuple[tuple[Batch, ...], ...]:
+    """The batches in parts without a hole between them.
+
+    There is a batch time with every interval, whatever the driver does: where there is none for many of
+    them, lines are missing, or the application was not there. Nothing that lasts from one part to the next
+    was measured. (An event log tells of batches with jobs only: what was empty is a hole there, too.) A batch
+    that ended behind it bridges it: it waited for so long.
+    """
+    times = [batch.time_ms for batch in batches]
+    if len(times) < 2:
+        return (tuple(batches),)
+    heard = accumulate((b.end_ms or b.start_ms or b.time_ms for b in batches), max)
+    gaps = [after - until for until, after in zip(heard, times[1:], strict=False)]
+    return _parted(batches, gaps, SILENT * median(b - a for a, b in pairwise(times)))
+
+
+def _parted(
+    told: Sequence[Told], gaps: Sequence[float], longest: float
+) -> tuple[tuple[Told, ...], ...]:
+    """Cut wherever the distance to the next one is longer than that; one part at least."""
+    bounds = [0, *(n for n, gap in enumerate(gaps, 1) if gap > longest), len(told)]
+    return tuple(tuple(told[a:b]) for a, b in pairwise(bounds))
+
+
 def late_window(batches: Sequence[Batch]) -> tuple[Batch, ...]:
-    """The present: the last third of the completed batches, at least `LATE` if there are, warm ones."""
-    warm = batches[COLD:] if len(batches) > COLD + FEW else batches
+    """The present: the last third of the completed batches, at least `LATE` if there are, warm ones.
+
+    It begins behind the last hole: what was before it is not the present.
+    """
+    *before, last = stretches(batches)
+    warm = last[COLD:] if not before and len(last) > COLD + FEW else last
     return tuple(warm[-max(LATE, len(warm) // 3) :])
 
 
@@ -198,7 +232,7 @@ def unfinished(app: ApplicationFacts) -> tuple[Batch, ...]:
     run at once, never gets one. A restart, or lost events, leave such batches behind.
     """
     slots, behind, found = at_once(app.settings), 0, []
-    for batch in reversed(app.batches):
+    for batch in reversed(stretches(app.batches)[-1]):
         if batch.state == "completed":
             behind += 1
         elif behind <= slots:
@@ -209,7 +243,7 @@ def unfinished(app: ApplicationFacts) -> tuple[Batch, ...]:
 
 
 def abandoned(app: ApplicationFacts) -> tuple[Batch, ...]:
-    """The batches without an end behind which others ended."""
+    """The batches without an end behind which others ended, or behind which the input has a hole."""
     waiting = {batch.time_ms for batch in unfinished(app)}
     return tuple(b for b in app.batches if b.state != "completed" and b.time_ms not in waiting)
 
@@ -236,6 +270,24 @@ def heard_until_ms(app: ApplicationFacts, since_ms: int) -> int:
     return heard
 
 
+_STOPS: Final = ("stop-receivers", "stop-generator", "stop-context", "stop-executors")
+_AFTER_US: Final = 10_000_000  # batches may begin so long after a stop did, not later
+
+
+def stop_us(app: ApplicationFacts) -> int | None:
+    """When the stop of an application began, as far as it is told: executors go with it, and tasks fail.
+
+    A context may be stopped and another one begun: what runs on was not stopped.
+    """
+    begun = [batch.time_ms * 1000 for batch in app.batches]
+    begun += [trigger.time_us for query in app.queries for trigger in query.triggers]
+    told = [record.time_us for record in app.incidents if record.template in _STOPS]
+    told += [r.time_us for r in app.receivers if (r.cause or "").startswith("Stopped by driver")]
+    told.append(app.ended_us)
+    least = max(begun, default=0) - _AFTER_US
+    return min((us for us in told if us is not None and us >= least), default=None)
+
+
 def dstream_state(
     app: ApplicationFacts, estimators: Sequence[Replay], retention_ms: int | None = None
 ) -> StreamState:
@@ -244,14 +296,18 @@ def dstream_state(
     slots = at_once(app.settings)
     done = app.completed
     waiting = unfinished(app)
-    if interval is None or (len(done) < FEW and len(waiting) < 3):
+    late = late_window(done)
+    *before, present = stretches(app.batches)
+    ended = done if not before else tuple(b for b in present if b.state == "completed")
+    if interval is None or (len(ended) < FEW and len(waiting) < 3):
         return StreamState(
             stability=Stability.INCONCLUSIVE,
-            because=_too_few(len(done), "completed batch", "completed batches"),
+            because=_too_few(
+                len(ended), "completed batch", "completed batches", behind=bool(before)
+            ),
             interval_ms=interval,
             queued=len(waiting),
         )
-    late = late_window(done)
     processing = [float(b.processing_ms) for b in late if b.processing_ms is not None]
     waits = [(b.time_ms, b.waited_ms) for b in late if b.waited_ms is not None]
     slope = trend([float(t) for t, _ in waits], [float(w) for _, w in waits])
@@ -284,7 +340,7 @@ def dstream_state(
         failed=len(failed),
     )
     word, because = _word(state, app, done, failed, counted)
-    turned = _turned(app.batches, interval) if word is Stability.OVERLOADED else None
+    turned = _turned(present, interval) if word is Stability.OVERLOADED else None
     return _with(state, word, because, turned)
 
 
@@ -522,14 +578,27 @@ def _kafka_caps(
 # -- Structured Streaming ------------------------------------------------------------------------
 
 
+def trigger_stretches(triggers: Sequence[Trigger]) -> tuple[tuple[Trigger, ...], ...]:
+    """The triggers in parts without a hole, or a long pause, between them."""
+    gaps = [(b.time_us - a.time_us) / 1000 - (a.duration_ms or 0) for a, b in pairwise(triggers)]
+    starts = [(b.time_us - a.time_us) / 1000 for a, b in pairwise(triggers)]
+    if not gaps:
+        return (tuple(triggers),)
+    return _parted(triggers, gaps, max(SILENCE_MS, SILENT * median(starts)))
+
+
 def late_triggers(triggers: Sequence[Trigger]) -> tuple[Trigger, ...]:
-    """The present of a query: the last third of its triggers, without the first of each run."""
+    """The present of a query: the last third of its triggers, without the first of each run.
+
+    It begins behind the last hole: what was before it is not the present.
+    """
+    last = trigger_stretches(triggers)[-1]
     warm = [
         b
-        for a, b in pairwise((None, *triggers))
+        for a, b in pairwise((None, *last))
         if b is not None and a is not None and a.run_id == b.run_id
     ]
-    return tuple(warm[-max(LATE, len(warm) // 3) :]) if len(warm) >= FEW else tuple(triggers)
+    return tuple(warm[-max(LATE, len(warm) // 3) :]) if len(warm) >= FEW else last
 
 
 def timed(query: QueryFacts) -> tuple[Trigger, ...]:
@@ -561,7 +630,8 @@ def query_state(query: QueryFacts) -> StreamState:
     """Judge the triggers of a query."""
     failed = failures(query)
     interval = query.trigger_interval_ms
-    busy = [t for t in query.triggers if t.duration_ms is not None]
+    *before, last = trigger_stretches(query.triggers)
+    busy = [t for t in last if t.duration_ms is not None]
     late = timed(query)
     durations = [float(t.duration_ms or 0) for t in late]
     if failed and not recovered(query):
@@ -577,7 +647,7 @@ def query_state(query: QueryFacts) -> StreamState:
     if len(busy) < 3:
         return StreamState(
             stability=Stability.INCONCLUSIVE,
-            because=_too_few(len(busy), "trigger", "triggers"),
+            because=_too_few(len(busy), "trigger", "triggers", behind=bool(before)),
             interval_ms=interval,
         )
     void = rows_void(query)
@@ -607,7 +677,7 @@ def query_state(query: QueryFacts) -> StreamState:
         caps=() if query.real_time else query_caps(query, late, void=void),
         backlog=backlog,
         failed=failed,
-        periodic=None if query.real_time else periodic(busy),
+        periodic=None if query.real_time else periodic(query.triggers),
         rows_void=void,
     )
     word, because = _query_word(state, query, late)
@@ -634,6 +704,9 @@ def _query_word(
             Stability.INCONCLUSIVE,
             f"every trigger lasts {middle / 1000:.0f} s whatever it reads, as in real-time mode",
         )
+    if because is not None and _starts(state, late):
+        because = f"its first triggers take {say.percent(state.use or 0.0)} of the interval and do not become"
+        return Stability.INCONCLUSIVE, f"{because} longer, as those of a start"
     if because is not None:
         return Stability.OVERLOADED, because
     if _piling(state):
@@ -642,15 +715,25 @@ def _query_word(
         return Stability.THROTTLED, _capped(state.caps[0])
     if state.use is not None and state.use >= NARROW:
         return Stability.BORDERLINE, f"triggers take {say.percent(state.use)} of the interval"
-    unknown = state.interval_ms is None and state.backlog is None
+    # A source without a limit is read to its end each time: that nothing is left then tells nothing.
+    unknown = state.interval_ms is None and not any(t.backlog for t in query.triggers)
     if unknown and breathless(late) and not drained(query):
         because = (
             f"triggers take {(state.processing_ms or 0.0) / 1000:.1f} s and follow each other "
         )
-        because += "without a pause, and no input tells the trigger interval or the backlog"
+        because += "without a pause, and no input tells the trigger interval"
         return Stability.INCONCLUSIVE, because
     part = f"{say.percent(state.use)} of the interval" if state.use is not None else "their time"
     return Stability.STABLE, f"triggers take {part}"
+
+
+def _starts(state: StreamState, late: Sequence[Trigger]) -> bool:
+    """Whether triggers that overrun may be those of a start: few, little too long, the last not the longest."""
+    lasted = [t.duration_ms or 0 for t in late]
+    near = (
+        state.interval_ms is not None and (state.processing_ms or 0.0) < START * state.interval_ms
+    )
+    return near and len(late) < LATE and not _piling(state) and lasted[-1] < max(lasted)
 
 
 def drained(query: QueryFacts) -> bool:
@@ -902,8 +985,12 @@ class Assessed:
         return () if self.state is None else (self.state,)
 
 
-def _too_few(count: int, one: str, several: str) -> str:
-    return f"{say.plural(count, one, several)} {'is' if count == 1 else 'are'} too few"
+def _too_few(count: int, one: str, several: str, *, behind: bool) -> str:
+    """That so many tell nothing; `behind`: as many as there are since the last hole."""
+    told = (
+        f"{say.plural(count, one, several)}{' since the last hole in the input' if behind else ''}"
+    )
+    return f"{told} {'is' if count == 1 else 'are'} too few"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

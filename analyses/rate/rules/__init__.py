@@ -21,6 +21,8 @@ from flowdiag.analyses.rate.rules import (
     hanging_batch,
     late_rows,
     little_headroom,
+    many_tasks,
+    no_core_left,
     overloaded_batches,
     overloaded_query,
     periodic_triggers,
@@ -71,6 +73,8 @@ RULES: Final[tuple[Rule, ...]] = (
     slow_output.RULE,
     skewed_partition.RULE,
     driver_killed.RULE,
+    many_tasks.RULE,
+    no_core_left.RULE,
     # RT4xx: Structured Streaming
     overloaded_query.RULE,
     failing_query.RULE,

@@ -55,8 +55,8 @@ def judge(assessed: Assessed, limits: Limits) -> Iterator[Finding | Inconclusive
         left,
         severity=Severity.INFO,
         state=State.RECOVERED,
-        title=f"{say.plural(len(left), 'batch', 'batches')} of {len(app.batches)} never ended, and "
-        "later ones did",
+        title=f"{say.plural(len(left), 'batch', 'batches')} of {len(app.batches)} "
+        f"{'have' if len(left) > 1 else 'has'} no end in the input, and later ones do",
         explain="Listener events were lost, which may be all there is to it."
         if app.lost
         else "The driver was restarted, or the input has a gap.",

@@ -14,8 +14,8 @@ How it decides
 --------------
 Slow: over at least `stages` stages, the mean task on this executor takes `ratio` times the mean of
 the same stages on the others, in the median. Lost: removed with a reason other than an idle or
-requested removal (dynamic allocation, the end of the application), and not within `at-end` of the
-application's own end. `Could not compute split, block input-... not found` (logs, or the reason of a
+requested removal (dynamic allocation, the end of the application), not after the
+application began to stop, and not within `at-end` of its end. `Could not compute split, block input-... not found` (logs, or the reason of a
 failed batch) says that records are gone: with the executor that was lost before, if one was, and
 without it where nothing tells of one. It is over when `quiet` has passed since.
 
@@ -58,6 +58,7 @@ from flowdiag.analyses.rate.kit import (
     remedies,
     say,
 )
+from flowdiag.analyses.rate.state import stop_us
 from flowdiag.analyses.rate.troubles import BLOCK, Trouble, troubles
 
 _BENIGN: Final = (
@@ -104,11 +105,13 @@ def judge(assessed: Assessed, limits: Lost) -> Iterator[Finding | Inconclusive]:
 
 
 def _removed(assessed: Assessed, executor: Executor, limits: Lost) -> bool:
-    """Whether it was removed before the end of the application."""
-    removed, ended = executor.removed_us, assessed.app.ended_us
-    if removed is None or ended is None:
-        return removed is not None
-    return removed <= ended - limits.at_end * 1000
+    """Whether it was removed before the application began to stop."""
+    removed, ended, stopped = executor.removed_us, assessed.app.ended_us, stop_us(assessed.app)
+    if removed is None:
+        return False
+    if stopped is not None and removed >= stopped:
+        return False
+    return ended is None or removed <= ended - limits.at_end * 1000
 
 
 def _failed(executor: Executor) -> bool:

@@ -17,7 +17,8 @@ In at least `share` of the present batches the stage with the longest task has a
 many tasks, and its longest task takes at least `longest` of the batch. With `few` of the cores or
 less, this alone is the cause. Only where batches queue, or take `use` of the interval or more.
 
-Of DStreams with an event log alone it is of low confidence: neither records nor delays are in it.
+Where the input does not count what these batches hold, or they hold fewer records than there are cores,
+it is a remark beside the cause: one record takes one task, however many cores are free.
 
 What to do
 ----------
@@ -35,11 +36,11 @@ from statistics import median
 from typing import Final
 
 from flowdiag.analyses.rate.cores import cores_of, free_cores
+from flowdiag.analyses.rate.judging import held_by_unit
 from flowdiag.analyses.rate.kit import (
     Action,
     ApplicationFacts,
     Assessed,
-    Confidence,
     Finding,
     Flow,
     Inconclusive,
@@ -102,7 +103,7 @@ def _finding(flow: Flow, few: list[Unit], count: int, cores: int, limits: Few) -
     tasks = median(stage.tasks for stage in stages)
     longest = say.duration(median(stage.longest_ms for stage in stages))
     told = f"{tasks:.0f} task{'s' if tasks > 1 else ''}"
-    alone = tasks <= limits.few * cores
+    alone = tasks <= limits.few * cores and _to_spread(few, cores)
     return of_flow(
         flow,
         few,
@@ -124,11 +125,12 @@ def _finding(flow: Flow, few: list[Unit], count: int, cores: int, limits: Few) -
             ),
         ),
         actions=_actions(flow, cores),
-        # An event log holds no records and delays of DStreams: what else was short is not seen.
-        confidence=Confidence.LOW
-        if flow.query is None and flow.assessed.app.origins == {"event-log"}
-        else Confidence.HIGH,
     )
+
+
+def _to_spread(few: list[Unit], cores: int) -> bool:
+    """Whether the batches hold more than that many tasks could have shared: unknown is no."""
+    return median(held_by_unit(unit.record) or 0 for unit in few) >= cores
 
 
 def _actions(flow: Flow, cores: int) -> tuple[Action, ...]:

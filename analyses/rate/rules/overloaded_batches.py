@@ -19,7 +19,8 @@ by `rise` intervals within the present at least, and has reached `delay` of them
 `lost` intervals, does not fall, and processing takes longer than the interval or as many batches
 wait. From `failing` intervals on it is critical. The confidence is low with fewer than `few` batches,
 unless the last one waited longest. What was above `failing` intervals, after `before` batches on time, and is
-back below one is told as over, with its worst delay. (The word `stability` in the report's data goes
+back below one is told as over, with its worst delay; with back pressure on, before `settled` batches
+on time it is how the estimator finds its rate, a remark and no sickness. (The word `stability` in the report's data goes
 by the defaults, whatever limits are set.)
 
 What to do
@@ -35,6 +36,8 @@ rule says at most that it is over.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.cores import free_cores
@@ -83,6 +86,9 @@ class Late(Limits):
     before: float = limit(
         3, "batches", "on time before an overload that is over: the first ones are a start"
     )
+    settled: float = limit(
+        present.LATE, "batches", "on time, with back pressure: it finds its rate by being late"
+    )
     failing: float = limit(
         present.FAILING_DELAY,
         "intervals",
@@ -101,20 +107,27 @@ def judge(assessed: Assessed, limits: Late) -> Iterator[Finding | Inconclusive]:
             )
         elif present.overloaded(state, delay=limits.delay, rise=limits.rise, lost=limits.lost):
             yield _finding(assessed, state, limits)
-        elif (series := _drained(assessed, state, limits)) is not None:
-            yield _over(assessed, state, series)
+        elif (drained := _drained(assessed, state, limits)) is not None:
+            series, on_time = drained
+            if pid.enabled(assessed.app) and on_time < limits.settled:
+                yield _settled(assessed, state, series)
+            else:
+                yield _over(assessed, state, series)
 
 
-def _drained(assessed: Assessed, state: StreamState, limits: Late) -> list[Batch] | None:
-    """The batches of the last overload that is over: from the first that waited to the last; None without one.
+def _drained(
+    assessed: Assessed, state: StreamState, limits: Late
+) -> tuple[list[Batch], int] | None:
+    """The batches of the last overload that is over, and how many were on time before; None without one.
 
-    A start that catches up is none: a batch before it must have been on time.
+    They are those from the first that waited to the last. A start that catches up is none: a batch before it
+    must have been on time.
     """
     interval = state.interval_ms
     batches = [b for b in assessed.app.completed if b.waited_ms is not None]
     if not interval or not batches or (batches[-1].waited_ms or 0) >= interval:
         return None
-    found: list[Batch] | None = None
+    found: tuple[list[Batch], int] | None = None
     series: list[Batch] = []
     on_time = 0
     for batch in batches:
@@ -123,7 +136,7 @@ def _drained(assessed: Assessed, state: StreamState, limits: Late) -> list[Batch
             continue
         worst = max((b.waited_ms or 0 for b in series), default=0)
         if worst >= limits.failing * interval and on_time >= limits.before:
-            found = series
+            found = series, on_time
         on_time += 1
         series = []
     return found
@@ -131,32 +144,69 @@ def _drained(assessed: Assessed, state: StreamState, limits: Late) -> list[Batch
 
 def _over(assessed: Assessed, state: StreamState, series: list[Batch]) -> Finding:
     """It was overloaded, and has drained what had piled up."""
-    interval = state.interval_ms or 1
-    worst = max(series, key=lambda batch: batch.waited_ms or 0)
-    late = (worst.waited_ms or 0) / interval
     lasted = series[-1].time_ms - series[0].time_ms + (series[-1].waited_ms or 0)
     longest = max((b.processing_ms or 0 for b in series), default=0)
+    interval = say.duration(state.interval_ms)
+    return _of_series(
+        assessed,
+        state,
+        series,
+        severity=Severity.WARNING,
+        title=f"Batches were up to {_worst(state, series):.1f} intervals late for {say.duration(lasted)}, "
+        "and caught up",
+        explain="For a while more came in than was processed; what had piled up is drained.",
+        why=f"needed up to {say.duration(longest)} for what came in within {interval}",
+        cause="overloaded",
+        actions=remedies("overloaded", assessed.app, "cores", now=""),
+    )
+
+
+def _settled(assessed: Assessed, state: StreamState, series: list[Batch]) -> Finding:
+    """Back pressure found its rate, and what had piled up until then is drained: no sickness."""
+    return _of_series(
+        assessed,
+        state,
+        series,
+        severity=Severity.INFO,
+        title=f"Batches were up to {_worst(state, series):.1f} intervals late at the start, until back "
+        "pressure had found its rate",
+        explain="The estimator lowers the rate once batches are late: what piled up before is drained.",
+        cause=None,
+        actions=(
+            Action(
+                text="Nothing to do while starts may be late; an initial rate limits the first batches",
+                verify="waits of the first batches",
+            ),
+        ),
+    )
+
+
+def _worst(state: StreamState, series: list[Batch]) -> float:
+    """The longest wait, in intervals."""
+    return max(batch.waited_ms or 0 for batch in series) / (state.interval_ms or 1)
+
+
+def _of_series(assessed: Assessed, state: StreamState, series: list[Batch], **said: Any) -> Finding:
+    """A finding about batches that were late, and are no more."""
     return of_application(
         assessed,
-        severity=Severity.WARNING,
         state=State.RECOVERED,
-        title=f"Batches were up to {late:.1f} intervals late for {say.duration(lasted)}, and caught up",
-        explain="For a while more came in than was processed; what had piled up is drained.",
-        why=f"needed up to {say.duration(longest)} for what came in within {say.duration(interval)}",
-        cause="overloaded",
         rank=Rank.SYMPTOM,
         first_us=series[0].time_ms * 1000,
         last_us=series[-1].time_ms * 1000,
         count=len(series),
         measurements=(
             measured(
-                "worst-delay", round(late, 1), "intervals", over=f"of {say.duration(interval)}"
+                "worst-delay",
+                round(_worst(state, series), 1),
+                "intervals",
+                over=f"of {say.duration(state.interval_ms)}",
             ),
             measured("late-batches", len(series), "batches"),
         ),
         evidence=records_of(slowest(series)),
         ranked=True,
-        actions=remedies("overloaded", assessed.app, "cores", now=""),
+        **said,
     )
 
 

@@ -20,7 +20,8 @@ configuration, the driver's log) only the backlog counts: there a trigger lasts 
 to. Where triggers look like that and nothing says so, the rule is inconclusive. `Once` and
 `AvailableNow` read what is there and end: their rates are equal, so that they are never reported.
 The confidence is low with fewer than `few` triggers,
-unless the last one is the longest.
+unless the last one is the longest; where these take less than one and a half intervals, they may be those of
+a start, and the rule is inconclusive.
 Critical from `failing` intervals per trigger on. (The word `stability` in the report's data goes by the
 defaults, whatever limits are set.)
 
@@ -116,8 +117,10 @@ def judge(assessed: Assessed, limits: Late) -> Iterator[Finding | Inconclusive]:
 def _cannot_tell(assessed: Assessed, query: QueryFacts, state: StreamState) -> Inconclusive:
     if query.real_time is None and "real-time" in state.because:
         reason, remedy = f"{query.called}: {state.because}", "--real-time or --no-real-time"
-    elif state.interval_ms is None and len(query.triggers) >= present.FEW:
-        reason, remedy = f"{query.called}: {state.because}", "--trigger-interval"
+    elif len(query.triggers) >= present.FEW:
+        reason = f"{query.called}: {state.because}"
+        longer = "a longer event log or driver log"
+        remedy = longer if state.interval_ms is not None else "--trigger-interval"
     else:
         reason, remedy = f"{state.because} of {query.called}", "a longer event log or driver log"
     return Inconclusive(reason=reason, remedy=remedy, job=assessed.key)

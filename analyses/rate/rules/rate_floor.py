@@ -15,7 +15,8 @@ How it decides
 --------------
 The estimators are replayed from the batches, to the last bit. In `share` of the late updates or more
 (the last third, at least six) the unclamped rate lies below `minRate`, what is processed (records
-over processing time) too, and the delay grows. Where even batches with few records take the whole
+over processing time) too, the batches hold `full` of what the floor lets in, and the delay grows. Where
+the source brings less than the floor permits, a lower one would change nothing. Where even batches with few records take the whole
 interval, lower rates would not help either: that is RT202.
 
 What to do
@@ -62,6 +63,9 @@ class Floor(Limits):
     """What RT201 compares with."""
 
     share: float = limit(present.MOSTLY, "share", "of the late updates, held at the floor")
+    full: float = limit(
+        present.AT_LIMIT, "share", "of what the floor lets in: with less, it is not what binds"
+    )
 
 
 def judge(assessed: Assessed, limits: Floor) -> Iterator[Finding | Inconclusive]:
@@ -70,7 +74,9 @@ def judge(assessed: Assessed, limits: Floor) -> Iterator[Finding | Inconclusive]
         if state.stability is not Stability.OVERLOADED or fixed_cost(assessed, state):
             continue
         held = [
-            one for one in assessed.estimators if floor_share(one) >= limits.share and too_high(one)
+            one
+            for one in assessed.estimators
+            if floor_share(one) >= limits.share and too_high(one) and _binds(one, state, limits)
         ]
         if held:
             yield _finding(assessed, state, held)
@@ -80,6 +86,12 @@ def too_high(estimator: Replay) -> bool:
     """Whether the floor lies above what is processed: a low floor alone does no harm."""
     rates = [s.processing_rate for s in estimator.updates[-6:] if s.processing_rate]
     return bool(rates) and median(rates) < estimator.gains.min_rate
+
+
+def _binds(estimator: Replay, state: StreamState, limits: Floor) -> bool:
+    """Whether the late batches are as large as the floor permits."""
+    permitted = estimator.gains.min_rate * (state.interval_ms or 0) / 1000
+    return median(s.observation.elements for s in estimator.updates[-6:]) >= limits.full * permitted
 
 
 def _finding(assessed: Assessed, state: StreamState, held: list[Replay]) -> Finding:

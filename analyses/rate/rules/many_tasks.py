@@ -1,0 +1,121 @@
+"""Batches run more tasks than they hold records.
+
+What it reports
+---------------
+An application or query that is short of time while the longest stage of its batches has many more tasks
+than there are cores, and fewer records than tasks.
+
+Why it matters
+--------------
+To schedule a task, to start it and to commit its part of the state takes tens of milliseconds, whether it has
+records or not: with hundreds of them a batch takes seconds that no lower rate saves.
+
+How it decides
+--------------
+In at least `share` of the present batches with records, `fewest` or more: the longest stage has `more` times as
+many tasks as there are cores, or more, and more tasks than the batch has records; all of its tasks together,
+spread over the cores, take `part` of the batch or more, and none of them takes `longest` of it. Only where
+batches queue, or take `use` of the interval or more, and where the event log tells of tasks.
+
+What to do
+----------
+Fewer shuffle partitions: as many as cores, or twice as many. A query with state keeps the number that it began
+with in its checkpoint.
+
+False alarms
+------------
+A handful of records that cost much each: one task then takes most of the batch, and the rule is silent.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+from flowdiag.analyses.rate.cores import cores_of
+from flowdiag.analyses.rate.judging import held_by_unit
+from flowdiag.analyses.rate.kit import (
+    Assessed,
+    Confidence,
+    Finding,
+    Flow,
+    Iterator,
+    Limits,
+    Rank,
+    Rule,
+    Unit,
+    flows_of,
+    limit,
+    measured,
+    of_flow,
+    present,
+    remedies,
+    say,
+    short_of_time,
+)
+
+
+class Many(Limits):
+    """What RT312 compares with."""
+
+    more: float = limit(4.0, "ratio", "of tasks to cores: up to three times as many is recommended")
+    part: float = limit(0.5, "share", "of the batch, for its tasks: other things matter more")
+    longest: float = limit(0.2, "share", "of the batch, for one task: it has something to do")
+    share: float = limit(present.MOSTLY, "share", "of the present batches")
+    fewest: float = limit(2, "batches", "a single one is chance")
+    use: float = limit(present.NARROW, "share", "of the interval: with less, nothing is short")
+
+
+def judge(assessed: Assessed, limits: Many) -> Iterator[Finding]:
+    """One finding per application or query whose tasks have next to nothing to do."""
+    cores = cores_of(assessed.app)
+    for flow in flows_of(assessed):
+        if cores is None or not short_of_time(flow.state, use=limits.use):
+            continue
+        units = [unit for unit in flow.units if held_by_unit(unit.record)]
+        many = [unit for unit in units if _idle_tasks(unit, cores, limits)]
+        if len(many) >= max(1.0, limits.fewest, limits.share * len(units)):
+            yield _finding(flow, many, len(units), cores, limits)
+
+
+def _idle_tasks(unit: Unit, cores: int, limits: Many) -> bool:
+    """Whether the time of a batch is that of tasks with next to nothing to do."""
+    stage = unit.stage
+    return (
+        stage is not None
+        and stage.tasks >= limits.more * cores
+        and stage.tasks > (held_by_unit(unit.record) or 0)
+        and stage.longest_ms <= limits.longest * unit.lasted_ms
+        and stage.total_ms / cores >= limits.part * unit.lasted_ms
+    )
+
+
+def _finding(flow: Flow, many: list[Unit], count: int, cores: int, limits: Many) -> Finding:
+    stages = [unit.stage for unit in many if unit.stage is not None]
+    tasks = round(median(stage.tasks for stage in stages))
+    held = round(median(held_by_unit(unit.record) or 0 for unit in many))
+    took = say.duration(median(unit.lasted_ms for unit in many))
+    told = f"{say.plural(tasks, 'task')} for {say.plural(held, 'record')}"
+    return of_flow(
+        flow,
+        many,
+        title=f"{len(many)} of {flow.counted(count)} take {took} for {told}: what costs the time is the tasks",
+        why=f"each runs {told}",
+        cause="fixed-cost",
+        confidence=Confidence.HIGH if len(many) >= present.FEW else Confidence.MEDIUM,
+        rank=Rank.ROOT_CAUSE,
+        count=len(many),
+        measurements=(
+            measured(
+                "tasks",
+                tasks,
+                "tasks",
+                round(limits.more * cores, 1),
+                over=f"median of the longest stage; {say.plural(cores, 'core')}",
+            ),
+            measured("records", held, "records", over=f"median of {flow.counted(len(many))}"),
+        ),
+        actions=remedies("fixed-cost", flow.assessed.app, "fewer-tasks", cores=str(cores)),
+    )
+
+
+RULE = Rule("RT312", judge, Many, causes=("fixed-cost",))

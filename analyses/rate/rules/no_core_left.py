@@ -1,0 +1,160 @@
+"""No core is there for the batches.
+
+What it reports
+---------------
+Receivers that hold every core, so that no batch with records can run; or Spark's own word that no executor
+takes a job.
+
+Why it matters
+--------------
+Nothing is processed, however little comes in, and what receivers store fills the memory.
+
+How it decides
+--------------
+A receiver is a task that never ends: each holds one core. As many streams with a receiver as there are cores,
+and `waiting` batches without an end, are the proof (executors of the event log or of the driver's log, else
+`local[N]`), where no more than `ran` batches ended before the application was stopped: empty ones need no core. Otherwise `Initial job has not accepted any resources`, which Spark repeats every fifteen seconds:
+it is ongoing where no batch or trigger ended after the last of these lines, and a remark on a slow start where
+one did.
+
+What to do
+----------
+More cores than receivers, `local[2]` at least; or ask for no more than workers have: cores and memory of an
+executor, and what other applications hold.
+
+False alarms
+------------
+Executors that came later, where the input does not tell of them.
+"""
+
+from __future__ import annotations
+
+from flowdiag.analyses.rate.cores import cores_of
+from flowdiag.analyses.rate.kit import (
+    ApplicationFacts,
+    Assessed,
+    Batch,
+    Finding,
+    Iterator,
+    Limits,
+    Rank,
+    Record,
+    Rule,
+    Sequence,
+    Severity,
+    State,
+    explained,
+    limit,
+    measured,
+    of_application,
+    present,
+    records_of,
+    remedies,
+    say,
+)
+
+
+class Starved(Limits):
+    """What RT313 compares with."""
+
+    waiting: float = limit(3, "batches", "without an end: one or two wait at any start")
+    ran: float = limit(
+        present.COLD, "batches", "with an end: the first ones are empty, and run nothing"
+    )
+
+
+def judge(assessed: Assessed, limits: Starved) -> Iterator[Finding]:
+    """At most one finding per application."""
+    app = assessed.app
+    cores = cores_of(app)
+    holding = _holding(app)
+    refused = [record for record in app.incidents if record.template == "no-resources"]
+    waiting = present.unfinished(app)
+    held = cores is not None and len(holding) >= cores and len(waiting) >= limits.waiting
+    if held and len(_ran(app)) <= limits.ran:
+        yield _held(assessed, [*holding.values()], waiting)
+    elif refused:
+        yield _refused(assessed, refused)
+
+
+def _holding(app: ApplicationFacts) -> dict[str, Record]:
+    """Where each receiver was started, by stream."""
+    return {
+        stream: record
+        for record in reversed(app.receivers)
+        if record.what == "started" and (stream := record.fields.get("stream"))
+    }
+
+
+def _ran(app: ApplicationFacts) -> list[Batch]:
+    """The batches that ended while nobody stopped the application."""
+    stopped = present.stop_us(app)
+    return [b for b in app.completed if stopped is None or (b.end_ms or 0) * 1000 < stopped]
+
+
+def _held(assessed: Assessed, holding: list[Record], waiting: Sequence[Batch]) -> Finding:
+    cores = cores_of(assessed.app) or 0
+    receivers, there = say.plural(len(holding), "receiver"), say.plural(cores, "core")
+    takes = "takes" if len(holding) == 1 else "take"
+    told: list[Record | Batch] = [*holding, *waiting]
+    return of_application(
+        assessed,
+        severity=Severity.CRITICAL,
+        title=f"{receivers} {takes} all there is, {there}: none is left for the batches, and {len(waiting)} wait",
+        why=f"{receivers} {takes} {there}, and none is left for batches",
+        cause="no-core-left",
+        rank=Rank.FATAL,
+        first_us=min((r.time_us for r in holding if r.time_us), default=None),
+        count=len(waiting),
+        measurements=(
+            measured("receivers", len(holding), "receivers"),
+            measured("cores", cores, "cores"),
+            measured("waiting-batches", len(waiting), "batches"),
+        ),
+        evidence=records_of(told),
+        actions=remedies("no-core-left", assessed.app, "more", least=str(len(holding) + 1)),
+    )
+
+
+def _refused(assessed: Assessed, refused: list[Record]) -> Finding:
+    app = assessed.app
+    last = max(record.time_us or 0 for record in refused)
+    ends = [b.end_ms * 1000 for b in app.completed if b.end_ms is not None]
+    ends += [
+        trigger.time_us + (trigger.duration_ms or 0) * 1000
+        for query in app.queries
+        for trigger in query.triggers
+    ]
+    over = any(end > last for end in ends)
+    known = [one for one in app.executors if one.removed_us is None]
+    there = f"{say.plural(len(known), 'executor')} with {say.plural(cores_of(app) or 0, 'core')}"
+    told = f"; {there} {'are' if len(known) > 1 else 'is'} there" if known else ""
+    return of_application(
+        assessed,
+        severity=Severity.INFO if over else Severity.CRITICAL,
+        state=State.RECOVERED if over else State.ONGOING,
+        title=f"{say.plural(len(refused), 'time')} no executor took a job"
+        + (", until one did" if over else f"{told}{_wanted(app)}"),
+        why=f"no executor takes its jobs{told}{_wanted(app)}",
+        explain="The cluster had nothing to give yet." if over else explained("no-core-left"),
+        cause=None if over else "no-core-left",
+        rank=Rank.CONSEQUENCE if over else Rank.FATAL,
+        first_us=min((r.time_us for r in refused if r.time_us), default=None),
+        last_us=last or None,
+        count=len(refused),
+        measurements=(measured("refused", len(refused), "times"),),
+        evidence=records_of(refused),
+        actions=remedies("no-core-left", app, "less"),
+    )
+
+
+def _wanted(app: ApplicationFacts) -> str:
+    """What an executor is to have, as far as the configuration says."""
+    cores = app.settings.get("spark.executor.cores")
+    memory = app.settings.get("spark.executor.memory")
+    asked = [f"{cores} cores" if cores else None, f"{memory} of memory" if memory else None]
+    told = " and ".join(one for one in asked if one)
+    return f"; each is to have {told}" if told else ""
+
+
+RULE = Rule("RT313", judge, Starved, causes=("no-core-left",))

@@ -1,0 +1,224 @@
+"""What is over, what a hole hides, what a stop takes along, and who has no core: judged without a JVM."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flowdiag.analyses.finding import Finding, Severity, State
+from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, Executor, StageLoad, Trigger
+from flowdiag.analyses.rate.stability import Stability
+from flowdiag.analyses.rate.state import StreamState, late_triggers, late_window, stop_us
+
+from . import rate_workbench as w
+
+DAY = 86_400  # intervals of a second
+
+
+def found(app: ApplicationFacts, code: str) -> list[Finding]:
+    return [x for o in w.outcomes(app) if o.code == code for x in o.findings]
+
+
+def state_of(app: ApplicationFacts) -> StreamState:
+    (one,) = w.assessed(app).applications
+    return one.state if one.state is not None else one.queries[0][1]
+
+
+def drained(before: int, *, late: int = 30, after: int = 30, took: int = 2000) -> list[Batch]:
+    """So many batches on time, then some of two intervals each, then short ones until all have caught up."""
+    batches, free = [], 0
+    for n in range(before + late + after + late):
+        lasts = took if before <= n < before + late else 100
+        ready = 1000 * n + 3
+        start = max(ready, free)
+        free = start + lasts
+        batches.append(w.batch(n, scheduling_ms=start - ready, processing_ms=lasts))
+    return batches
+
+
+# -- what is over --------------------------------------------------------------------------------
+
+
+def test_an_overload_that_drained_is_told_as_over_with_its_worst_delay() -> None:
+    app = w.application(drained(20))
+    assert w.cause(app) == "overloaded" and state_of(app).stability is Stability.STABLE
+    (finding,) = found(app, "RT101")
+    assert (finding.state, finding.severity) == (State.RECOVERED, Severity.WARNING)
+    (worst,) = [m.value for m in finding.measurements if m.name == "worst-delay"]
+    waits = [(b.waited_ms or 0) / 1000 for b in app.batches]
+    assert worst == pytest.approx(max(waits), abs=0.1) and max(waits) > 25
+
+
+def test_back_pressure_that_finds_its_rate_at_the_start_is_no_sickness() -> None:
+    started = w.application(drained(4), settings=w.BACK_PRESSURE)
+    (finding,) = found(started, "RT101")
+    assert (finding.severity, finding.cause) == (Severity.INFO, None)
+    assert w.verdict(started) == "healthy"
+    # Without back pressure, or long after the start, it was an overload.
+    assert w.cause(w.application(drained(4))) == "overloaded"
+    assert w.cause(w.application(drained(20), settings=w.BACK_PRESSURE)) == "overloaded"
+
+
+def test_a_query_that_failed_once_and_works_again_is_told_as_over() -> None:
+    before = [w.trigger(n, 2500, run_id="a") for n in range(5)]
+    # Started again on a busy machine: a little too long, and not longer each time.
+    after = [w.trigger(n, ms, run_id="b") for n, ms in enumerate((3900, 2500, 2300, 2400, 2200), 6)]
+    ended = w.record(
+        kind="spark_query", at=11_000, what="terminated", run_id="a", cause="ValueError: order 7"
+    )
+    app = w.application(queries=(w.query([*before, *after], events=(ended,)),))
+    (failed,) = found(app, "RT402")
+    assert failed.state is State.RECOVERED and w.cause(app) == failed.cause == "failing-batches"
+    assert found(app, "RT401") == [] and state_of(app).stability is Stability.INCONCLUSIVE
+
+
+def test_triggers_that_become_longer_are_no_start() -> None:
+    after = [w.trigger(n, 2100 + 100 * n, run_id="b") for n in range(8)]
+    app = w.application(queries=(w.query(after),))
+    assert state_of(app).stability is Stability.OVERLOADED and w.codes(app) == ["RT401"]
+
+
+# -- holes ---------------------------------------------------------------------------------------
+
+
+def test_a_hole_between_batches_is_no_growing_delay() -> None:
+    """Six batches before it on time, eight behind it three intervals late, all alike."""
+    before = [w.batch(n) for n in range(6)]
+    after = [w.batch(DAY + n, scheduling_ms=3000) for n in range(8)]
+    app = w.application([*before, *after])
+    assert late_window(app.completed) == tuple(app.batches[6:])
+    assert state_of(app).stability is not Stability.OVERLOADED
+    # The same without the hole: the delay grew.
+    whole = w.application([*before, *(w.batch(6 + n, scheduling_ms=3000) for n in range(8))])
+    assert late_window(whole.completed)[0].time_ms == whole.batches[2].time_ms
+
+
+def test_batches_that_wait_before_a_hole_have_not_waited_through_it() -> None:
+    before = [w.batch(n) for n in range(10)] + [w.batch(n, state="queued") for n in (10, 11, 12)]
+    after = [w.batch(DAY + n) for n in range(1)]
+    app = w.application([*before, *after])
+    state = state_of(app)
+    assert state.stability is Stability.INCONCLUSIVE and "since the last hole" in state.because
+    assert state.queued == 0 and w.verdict(app) != "failing"
+
+
+def test_a_batch_that_ends_behind_the_hole_bridges_it() -> None:
+    """A log that begins late: what is processed is an hour older than what is added."""
+    old = [w.batch(n, scheduling_ms=3_600_000) for n in range(10)]
+    new = [w.batch(3600 + n, state="queued") for n in range(10)]
+    app = w.application([*old, *new])
+    assert state_of(app).queued == 10
+    assert state_of(app).stability is Stability.OVERLOADED
+
+
+def test_a_hole_between_triggers_is_no_growing_backlog() -> None:
+    def told(first: int, backlog: int) -> list[Trigger]:
+        sources = ({"backlog": backlog},)
+        return [w.trigger(first + n, 500, sources=sources) for n in range(8)]
+
+    app = w.application(queries=(w.query([*told(0, 10), *told(DAY, 900)]),))
+    (query,) = app.queries
+    assert late_triggers(query.triggers)[0].time_us > query.triggers[8].time_us - 1
+    assert found(app, "RT401") == []
+
+
+# -- the end is not the fault --------------------------------------------------------------------
+
+LOST = Executor(executor="0", host="h", reason="Command exited with code 50", removed_us=0)
+
+
+def test_an_executor_that_goes_after_a_stop_began_is_not_lost() -> None:
+    batches = [w.batch(n) for n in range(20)]
+    lost = replace(LOST, removed_us=(w.T0 + 22_000) * 1000)
+    cut = w.application(batches, executors=(lost,))
+    assert found(cut, "RT304") != []
+    for template in ("stop-receivers", "stop-generator", "stop-context", "stop-executors"):
+        stopping = w.application(
+            batches, executors=(lost,), incidents=(w.record(template, at=21_000),)
+        )
+        assert found(stopping, "RT304") == []
+
+
+def test_a_context_that_was_stopped_before_another_began_is_not_the_end() -> None:
+    batches = [w.batch(n) for n in range(60)]
+    app = w.application(batches, incidents=(w.record("stop-receivers", at=10_000),))
+    assert stop_us(app) is None
+    lost = replace(LOST, removed_us=(w.T0 + 40_000) * 1000)
+    assert found(replace(app, executors=(lost,)), "RT304") != []
+
+
+# -- cores ---------------------------------------------------------------------------------------
+
+
+def starved(*, streams: int, cores: int, ended: int = 2) -> ApplicationFacts:
+    batches: list[Any] = [w.batch(n) for n in range(ended)]
+    batches += [w.batch(n, state="queued") for n in range(ended, ended + 20)]
+    receivers = [
+        w.record(kind="spark_receiver", at=n, what="started", stream=str(n)) for n in range(streams)
+    ]
+    executor = Executor(executor="0", host="h", cores=cores)
+    return w.application(batches, receivers=tuple(receivers), executors=(executor,))
+
+
+def test_receivers_that_hold_every_core_are_why_nothing_runs() -> None:
+    (finding,) = found(starved(streams=2, cores=2), "RT313")
+    assert finding.severity is Severity.CRITICAL and "2 receivers take" in finding.title
+    assert w.cause(starved(streams=2, cores=2)) == "no-core-left"
+    assert found(starved(streams=1, cores=2), "RT313") == []
+    # Batches do run: the rest of the executors is not in the input.
+    assert found(starved(streams=2, cores=2, ended=9), "RT313") == []
+
+
+def test_jobs_that_nobody_takes() -> None:
+    told = tuple(w.record("no-resources", at=15_000 * n) for n in range(1, 5))
+    settings = {"spark.executor.cores": "8", "spark.executor.memory": "64g"}
+    (finding,) = found(w.application(incidents=told, settings=settings), "RT313")
+    assert "8 cores and 64g of memory" in finding.title and finding.cause == "no-core-left"
+    # Executors came: a slow start.
+    slow = w.application([w.batch(n) for n in range(80)], incidents=told)
+    (remark,) = found(slow, "RT313")
+    assert (remark.severity, remark.state) == (Severity.INFO, State.RECOVERED)
+    assert w.verdict(slow) == "healthy"
+
+
+# -- what tasks cost -----------------------------------------------------------------------------
+
+
+def with_tasks(tasks: int, rows: int, *, longest_ms: int = 300) -> ApplicationFacts:
+    stage = StageLoad(
+        stage=1,
+        name=None,
+        tasks=tasks,
+        total_ms=40_000,
+        longest_ms=longest_ms,
+        index=0,
+        executor="1",
+        host="h",
+        slowest_records=0,
+        records=rows,
+    )
+    triggers = [
+        w.trigger(n, 10_000, rows=rows, stage=stage, time_us=(w.T0 + n * 10_010) * 1000)
+        for n in range(14)
+    ]
+    return w.application(
+        queries=(w.query(triggers),), executors=(Executor(executor="1", host="h", cores=4),)
+    )
+
+
+def test_hundreds_of_tasks_for_a_handful_of_rows() -> None:
+    app = with_tasks(200, 20)
+    (finding,) = found(app, "RT312")
+    assert "200 tasks for 20 records" in finding.title and w.cause(app) == "fixed-cost"
+    assert found(with_tasks(200, 5000), "RT312") == []
+    assert found(with_tasks(12, 2), "RT312") == []
+    assert found(with_tasks(200, 20, longest_ms=8000), "RT312") == []
+
+
+def test_few_tasks_convict_only_where_there_is_more_to_share() -> None:
+    (finding,) = found(with_tasks(1, 1, longest_ms=9000), "RT306")
+    assert finding.cause is None
+    (finding,) = found(with_tasks(1, 4000, longest_ms=9000), "RT306")
+    assert finding.cause == "few-tasks"
