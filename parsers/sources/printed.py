@@ -21,7 +21,8 @@ _BEGIN: Final = re.compile(
     re.MULTILINE,
 )
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]{0,12}m")
-_OF_PYTHON: Final = re.compile(r"[{\[][\s{\[]*'")
+# Bounded, since it is asked at each bracket: so much lies between brackets and a first word.
+_OF_PYTHON: Final = re.compile(r"[{\[][\s{\[]{0,200}+'")
 # A word in either quotes, a constant, a bracket.
 _TOKEN: Final = re.compile(
     r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|\b(?:True|False|None)\b|[{}\[\]]", re.DOTALL
