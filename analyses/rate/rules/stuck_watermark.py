@@ -81,7 +81,7 @@ def _still(
         assessed,
         query,
         late,
-        title=f"The watermark of {query.called} has not moved for {plural(len(late), 'trigger')} "
+        title=f"The watermark of {query.called} has not moved for {say.plural(len(late), 'trigger')} "
         f"({span:.0f} s)",
         why=f"its watermark stands still for {span:.0f} s",
         cause="stuck-watermark",
