@@ -50,7 +50,7 @@ def test_what_is_left_out_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "spark.python.unix.domain.socket.dir" not in settings.folders(Path("/tmp/x"))
 
 
-@pytest.mark.command
+@pytest.mark.application
 def test_a_report_is_the_same_without_any() -> None:
     logs = unpacked(ROOT / "fixtures" / "recordings" / "flink" / "1.20.5" / "hot-key") / "logs"
     told = []
