@@ -120,6 +120,8 @@ class Memory(FlinkTopic):
     def assessed(self, facts: MemoryFacts) -> bool:
         """Whether anything is known of any process or buffer."""
         killed = any(kill.for_memory for kill in facts.kills)
+        if self.calculated(facts) and any(file.read.trouble for file in facts.files):
+            return False  # something is wrong that options do not tell
         return bool(facts.processes or facts.buffers or killed or facts.files)
 
     def calculated(self, facts: MemoryFacts) -> bool:
@@ -131,7 +133,14 @@ class Memory(FlinkTopic):
     def notes(
         self, measured: MemoryFacts, facts: MemoryFacts, options: Options
     ) -> Iterable[Remark]:
-        """Versions and options that Flink does not know, with the nearest one that it does."""
+        """Versions and options that Flink does not know, and resources whose status says that something is wrong."""
+        for file in facts.files:
+            if file.read.trouble is not None:
+                yield Remark(
+                    Kind.OTHER,
+                    f"its status says {file.read.trouble}; the log of the operator, and the JobManager's, tell more",
+                    source=file.name,
+                )
         versions = dict.fromkeys(p.version for p in facts.processes if p.version)
         if options.memory.version is not None:
             versions.setdefault(options.memory.version)

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 MAX_BYTES: Final = 2 * 1024 * 1024
 MAX_OPTIONS: Final = 20_000
 MAX_DEPTH: Final = 40
@@ -88,6 +90,7 @@ class OptionFile:
         skipped: lines that Flink ignores (flat).
         error: why Flink refuses the whole file (YAML), else None.
         carrier: `ConfigMap` or `FlinkDeployment` where the options stand inside one.
+        trouble: what the status of a resource says went wrong; None where nothing did, or it has no status.
     """
 
     dialect: str
@@ -97,6 +100,7 @@ class OptionFile:
     skipped: tuple[SkippedLine, ...] = ()
     error: str | None = None
     carrier: str | None = None
+    trouble: str | None = None
 
 
 def looks_like_options(text: str) -> bool:
@@ -340,7 +344,46 @@ def _carried(text: str, kind: str) -> OptionFile:
         duplicates=read.duplicates,
         error=read.error,
         carrier=kind,
+        trouble=_trouble(_child(root, "status")),
     )
+
+
+# Of a FlinkDeployment's and a FlinkSessionJob's status, in the order in which they tell more (Flink Kubernetes
+# operator 1.x, CommonStatus, FlinkDeploymentStatus).
+_STATES: Final = (
+    (("lifecycleState",), {"FAILED"}),
+    (("jobStatus", "state"), {"FAILED", "FAILING", "SUSPENDED"}),
+    (("jobManagerDeploymentStatus",), {"ERROR", "MISSING"}),
+)
+
+
+def _trouble(status: Any) -> str | None:
+    """What a status says went wrong: its error by the deepest exception, else a state."""
+    error = _child(status, "error")
+    if (
+        error is not None
+        and isinstance(error.value, str)
+        and error.value.strip() not in ("", "null")
+    ):
+        return f"error: {_deepest(error.value)}"
+    for path, bad in _STATES:
+        node = status
+        for key in path:
+            node = _child(node, key)
+        if node is not None and node.value in bad:
+            return f"{'.'.join(path)}: {node.value}"
+    return None
+
+
+def _deepest(error: str) -> str:
+    """The message of the last exception that the operator lists, with its class; else the text."""
+    try:
+        said = msgspec.json.decode(error)
+        last = (said.get("throwableList") or [said])[-1]
+        kind = str(last.get("type") or said["type"]).rpartition(".")[2]
+        return f"{kind}: {last['message']}"
+    except (msgspec.DecodeError, AttributeError, KeyError, TypeError, RecursionError):
+        return error.strip()
 
 
 def _child(node: Any, key: str) -> Any:

@@ -142,3 +142,34 @@ def test_what_flink_refuses(tmp_path: Path) -> None:
     assert finding.code == "MM101"
     assert "exceed configured Total Process Memory" in finding.explain
     assert finding.actions[0].proposed == "1g"
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (
+            """  error: '{"type":"a.ReconciliationException","message":"b.ClusterDeploymentException: no cluster",
+    "throwableList":[{"type":"io.fabric8.kubernetes.client.KubernetesClientException","message":"Forbidden!"}]}'
+""",
+            "error: KubernetesClientException: Forbidden!",
+        ),
+        ("  error: Pod has no room\n", "error: Pod has no room"),
+        ("  lifecycleState: FAILED\n", "lifecycleState: FAILED"),
+        ("  jobStatus:\n    state: FAILED\n", "jobStatus.state: FAILED"),
+        ("  jobManagerDeploymentStatus: MISSING\n", "jobManagerDeploymentStatus: MISSING"),
+    ],
+)
+def test_a_resource_whose_status_tells_of_trouble_is_no_calculation(
+    status: str, told: str, tmp_path: Path
+) -> None:
+    head = (
+        "apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nmetadata:\n  name: orders\n"
+    )
+    resource = f"{head}spec:\n  flinkVersion: v1_20\nstatus:\n"
+    (tmp_path / "orders.yaml").write_text(resource + status)
+    report = _diagnose([tmp_path])
+    assert report.summary.verdict == "inconclusive"
+    assert any(f"its status says {told};" in warning.text for warning in report.warnings)
+    (tmp_path / "orders.yaml").write_text(resource + "  error: ''\n  lifecycleState: STABLE\n")
+    well = _diagnose([tmp_path])
+    assert (well.summary.verdict, well.warnings) == ("calculated", [])
