@@ -1,8 +1,8 @@
 """What makes a local session start fast beyond Spark's own way, by name; each can be left out.
 
 `FLOWDIAG_WITHOUT=archive,fewer-rules flowdiag checkpoints logs/` does without two of them: to tell which one is to
-blame where a start fails, and to measure what each brings (`python -m benchmarks.tricks` writes that into
-`benchmarks/README.md`). Reports are the same with and without. What brings less than 3 % has no place here.
+blame where a start fails, and to measure what each brings (`python -m benchmarks.tricks`). Reports are the same with
+and without. What brings less than 3 % has no place here.
 """
 
 from __future__ import annotations
