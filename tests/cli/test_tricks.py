@@ -51,7 +51,6 @@ def test_what_is_left_out_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.command
 def test_a_report_is_the_same_without_any() -> None:
     logs = unpacked(ROOT / "fixtures" / "recordings" / "flink" / "1.20.5" / "healthy") / "logs"
     told = []
