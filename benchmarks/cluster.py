@@ -4,7 +4,7 @@
 
 The cluster's processes (a master, two workers of one core each, their executors) are of the installed pyspark, on
 loopback, anew for each run. What a gigabyte takes is what a large input takes more than a small one, so that nothing
-of the start is in it. `docs/scaling.md` quotes the figures.
+of the start is in it.
 """
 
 from __future__ import annotations
