@@ -27,6 +27,8 @@ _OF_PYTHON: Final = re.compile(r"[{\[][\s{\[]{0,200}+'")
 _TOKEN: Final = re.compile(
     r"\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|\b(?:True|False|None)\b|[{}\[\]]", re.DOTALL
 )
+_INNER: Final = re.compile(r"(\\?)\"")  # a double quote inside a word of single ones
+_BY_NUMBER: Final = re.compile(r"\\x[0-9a-f]{2}")
 _PYTHON_CHARACTERS: Final = 4 * 1024 * 1024  # of one object
 _REWRITTEN: Final = 20  # what a character that is rewritten costs, in characters that are read
 _CONSTANTS: Final = {"True": "true", "False": "false", "None": "null"}
@@ -129,16 +131,13 @@ def _as_json(text: str, begin: int) -> str:
         said = token[0]
         depth += (said in "{[") - (said in "}]")
         if said[0] in "\"'":
-            inner = re.sub(r"\\x[0-9a-f]{2}", "????", said[1:-1]).replace("\\'", " '")
+            inner = _BY_NUMBER.sub("????", said[1:-1]).replace("\\'", " '")
             said = f'"{inner if said[0] == chr(34) else _INNER.sub(_single, inner)}"'
         pieces += (text[at : token.start()], _CONSTANTS.get(said, said))
         at = token.end()
         if depth == 0:
             break
     return "".join(pieces)
-
-
-_INNER: Final = re.compile(r"(\\?)\"")
 
 
 def _single(quote: re.Match[str]) -> str:
