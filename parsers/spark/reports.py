@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import chain, pairwise
 from typing import Any, Final
 
 from flowdiag.parsers.json_values import decode_json
@@ -39,22 +40,24 @@ def printed_reports(data: bytes) -> Iterator[tuple[int, Row]]:
     Args:
         data: the text.
     """
-    at = number = 0
-    while number < _MOST and (found := _BEGIN.search(data, at)) is not None:
-        begin, at = found.start(), found.end()
+    number = 0
+    begins = chain((found.start() for found in _BEGIN.finditer(data)), (len(data),))
+    for begin, following in pairwise(begins):
         if data.endswith(_LOGGED, max(0, begin - 200), begin):
             continue
-        end = _end(data, begin)
+        end = _end(data, begin, following)
         row = progress_row(_decoded(data[begin:end])) if end is not None else None
-        if row is not None and end is not None:
-            at, number = end, number + 1
+        if row is not None:
+            number += 1
             yield begin, row
+            if number == _MOST:
+                return
 
 
-def _end(data: bytes, begin: int) -> int | None:
-    """Behind the brace that closes the one at `begin`; None if none does."""
+def _end(data: bytes, begin: int, following: int) -> int | None:
+    """Behind the brace that closes the one at `begin`; None if none does before the next report, which none holds."""
     depth = 0
-    for token in _TOKEN.finditer(data, begin, begin + PROGRESS_BYTES):
+    for token in _TOKEN.finditer(data, begin, min(following, begin + PROGRESS_BYTES)):
         if token[0] == b"{":
             depth += 1
         elif token[0] == b"}":
