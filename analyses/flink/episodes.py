@@ -12,6 +12,7 @@ from bisect import bisect, bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from operator import attrgetter
 from typing import Final
 
@@ -327,17 +328,40 @@ def settled(job: JobFacts, warm_up: int) -> list[list[Checkpoint]]:
     """Completed checkpoints that tell how the job usually does, in one list per stretch.
 
     Savepoints are left out (a person asked for them, they are always full), and so are the first
-    `warm_up` completed checkpoints after each start, restore or rescaling. A stretch ends there:
-    what follows may have another version, parallelism or state backend.
+    `warm_up` completed checkpoints after each start, restore or rescaling, as far as they are there: REST
+    keeps only the last ten. A stretch ends there: what follows may have another version, parallelism or
+    state backend.
     """
     found = []
     for begun, stretch in _stretches(job):
-        from_start = begun > 0 or stretch[0].id == 1
-        usual = stretch[warm_up:] if from_start else stretch
-        usual = [checkpoint for checkpoint in usual if not checkpoint.is_savepoint]
+        warming = max(0, warm_up - _unseen(job, begun, stretch))
+        usual = [checkpoint for checkpoint in stretch[warming:] if not checkpoint.is_savepoint]
         if usual:
             found.append(usual)
     return found
+
+
+def _unseen(job: JobFacts, begun: int, stretch: Sequence[Checkpoint]) -> int:
+    """How many checkpoints between the start and the first known one of a stretch the inputs do not hold.
+
+    Told by the ids, and where the start is known by the time as well: ids alone go on after a restore from a
+    checkpoint that nothing names, and time alone passes while a large state is restored.
+    """
+    first = stretch[0]
+    if not begun or first.triggered_us is None:
+        return first.id - 1
+    start = beginnings(job)[begun - 1]
+    before = [
+        c.id
+        for c in job.checkpoints
+        if c.run == first.run and c.id < first.id and (c.triggered_us or start) <= start
+    ]
+    missing = first.id - 1 - max(before, default=0)
+    times = sorted(c.triggered_us for c in stretch if c.triggered_us is not None)
+    apart = sorted(later - earlier for earlier, later in pairwise(times))
+    if not missing or not apart:
+        return 0
+    return min(missing, (first.triggered_us - start) // max(1, apart[len(apart) // 2]))
 
 
 @once

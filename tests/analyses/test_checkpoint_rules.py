@@ -196,6 +196,20 @@ def test_slow_savepoint_and_warm_up_are_not_slow_checkpoints() -> None:
     assert said(slow_checkpoint.RULE, job.facts()) == []
 
 
+@pytest.mark.parametrize(("since_start_s", "of"), [(35.0, "8"), (2.0, "3")])
+def test_a_warm_up_that_rest_has_forgotten_is_not_counted_again(
+    since_start_s: float, of: str
+) -> None:
+    """REST keeps ten: the first of them are a warm-up only where the start is that near."""
+    job = Bench(interval_s=3.0, timeout_s=60)
+    job.next_id, job.now_s = 36, since_start_s
+    job.happens("restored", 0.0)
+    job.completes(5)
+    job.completes(3, lasted_s=4)
+    found = finding(slow_checkpoint.RULE, job.facts())
+    assert f"3 of {of} completed checkpoints" in found.title
+
+
 def test_short_intervals_are_no_finding() -> None:
     job = Bench(interval_s=1.0, timeout_s=60)
     job.completes(100, lasted_s=0.9)
