@@ -209,10 +209,7 @@ def hot_spot(job: JobFacts) -> Answer | None:
         None when there is no back pressure, or where it ends is nothing to worry about; without a
         conviction when it ends where the input does not look.
     """
-    view = overall(job)
-    episode = Episode(
-        job=job.key, checkpoints=(), recovered=None, warm_up=False, since_us=job.first_us
-    )
+    view, episode = overall(job), _whole(job)
     if not any(root.measured for root in view.ends):
         task = unseen_end(view.loads, view.topology)
         if task is None or view.ends:
@@ -224,6 +221,27 @@ def hot_spot(job: JobFacts) -> Answer | None:
         )
     found = convict(Case(job, episode, view, end=view.ends[0]))
     return None if found is None else Answer(episode=episode, conviction=found)
+
+
+def slowed_by(job: JobFacts) -> Answer | None:
+    """A TaskManager that is slow itself, in a job whose checkpoints are slow and complete all the same.
+
+    A subtask that nobody waits for is nobody's trouble, however busy it is: it needs an end of back pressure
+    (`hot_spot`). None where nobody is accused with medium confidence at least.
+    """
+    episode = _whole(job)
+    found = convict(Case(job, episode, overall(job)))
+    if found is None or found.suspect.kind != "taskmanager" or found.cause is None:
+        return None
+    answer = Answer(episode=episode, conviction=found)
+    return answer if _sure(answer) else None
+
+
+def _whole(job: JobFacts) -> Episode:
+    """The whole time of a job of which no checkpoint fails."""
+    return Episode(
+        job=job.key, checkpoints=(), recovered=None, warm_up=False, since_us=job.first_us
+    )
 
 
 @once

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses import say
 from flowdiag.analyses.checkpoints.rules import RULES
-from flowdiag.analyses.diagnosis import Named
+from flowdiag.analyses.diagnosis import Aside, Named
 from flowdiag.analyses.finding import Inconclusive, RuleOutcome, Severity
 from flowdiag.analyses.flink.assemble import assemble
+from flowdiag.analyses.flink.collectors import CollectorLogs, read_collectors, with_collectors
 from flowdiag.analyses.flink.episodes import in_order
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.kit import Job, jobs_of
@@ -62,6 +63,11 @@ class Checkpoints(FlinkTopic):
 
         return lifecycle.METRICS
 
+    def aside(self, sources: Sequence[Source], options: Options) -> Aside:
+        """Logs of the garbage collector."""
+        read = read_collectors(sources)
+        return Aside(said=read, kinds=dict.fromkeys((log.source for log in read.logs), "gc-log"))
+
     def more(self, common: ClusterFacts, settled: Settled, say: Say) -> list[Row]:
         """What each subtask's metrics say while checkpoints failed."""
         from flowdiag.analyses.flink import lifecycle
@@ -81,11 +87,12 @@ class Checkpoints(FlinkTopic):
         more: Sequence[Row],
         common: ClusterFacts,
         writers: Sequence[Writer],
-        aside: Any,
+        aside: CollectorLogs | None,
         options: Options,
     ) -> ClusterFacts:
-        """The common facts, with loads."""
-        return assemble(rows, more, writers) if more else common
+        """The common facts, with loads, and with what collectors print."""
+        facts = assemble(rows, more, writers) if more else common
+        return with_collectors(facts, aside, writers)
 
     def jobs(self, facts: ClusterFacts) -> Iterable[Named]:
         """The jobs."""

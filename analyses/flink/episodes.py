@@ -333,47 +333,55 @@ def settled(job: JobFacts, warm_up: int) -> list[list[Checkpoint]]:
     state backend.
     """
     found = []
-    for begun, stretch in _stretches(job):
-        warming = max(0, warm_up - _unseen(job, begun, stretch))
-        usual = [checkpoint for checkpoint in stretch[warming:] if not checkpoint.is_savepoint]
+    for stretch in _stretches(job):
+        warming = max(0, warm_up - _unseen(stretch))
+        usual = [c for c in stretch.checkpoints[warming:] if not c.is_savepoint]
         if usual:
             found.append(usual)
     return found
 
 
-def _unseen(job: JobFacts, begun: int, stretch: Sequence[Checkpoint]) -> int:
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Completed checkpoints between two starts: when it began, if known, and the id in front of them, or 0."""
+
+    begun_us: int | None
+    before: int
+    checkpoints: list[Checkpoint]
+
+
+def _unseen(stretch: _Stretch) -> int:
     """How many checkpoints between the start and the first known one of a stretch the inputs do not hold.
 
     Told by the ids, and where the start is known by the time as well: ids alone go on after a restore from a
     checkpoint that nothing names, and time alone passes while a large state is restored.
     """
-    first = stretch[0]
-    if not begun or first.triggered_us is None:
-        return first.id - 1
-    start = beginnings(job)[begun - 1]
-    before = [
-        c.id
-        for c in job.checkpoints
-        if c.run == first.run and c.id < first.id and (c.triggered_us or start) <= start
-    ]
-    missing = first.id - 1 - max(before, default=0)
-    times = sorted(c.triggered_us for c in stretch if c.triggered_us is not None)
+    first = stretch.checkpoints[0]
+    missing = first.id - 1 - stretch.before
+    if stretch.begun_us is None or first.triggered_us is None:
+        return missing
+    times = sorted(c.triggered_us for c in stretch.checkpoints if c.triggered_us is not None)
     apart = sorted(later - earlier for earlier, later in pairwise(times))
     if not missing or not apart:
         return 0
-    return min(missing, (first.triggered_us - start) // max(1, apart[len(apart) // 2]))
+    return min(missing, (first.triggered_us - stretch.begun_us) // max(1, apart[len(apart) // 2]))
 
 
 @once
-def _stretches(job: JobFacts) -> tuple[tuple[int, list[Checkpoint]], ...]:
-    """Completed checkpoints by run and start, each list with the number of the start it follows."""
+def _stretches(job: JobFacts) -> tuple[_Stretch, ...]:
+    """Completed checkpoints by run and start."""
     starts = beginnings(job)
-    stretches: defaultdict[tuple[int, int], list[Checkpoint]] = defaultdict(list)
+    stretches: dict[tuple[int, int], _Stretch] = {}
+    run, before = None, 0
     for checkpoint in in_order(job.checkpoints):
-        if checkpoint.status is not Status.COMPLETED:
-            continue
-        begun = 0
-        if checkpoint.triggered_us is not None:
-            begun = bisect(starts, checkpoint.triggered_us)
-        stretches[checkpoint.run, begun].append(checkpoint)
-    return tuple((begun, stretch) for (_, begun), stretch in stretches.items())
+        before = before if checkpoint.run == run else 0
+        if checkpoint.status is Status.COMPLETED:
+            begun = 0
+            if checkpoint.triggered_us is not None:
+                begun = bisect(starts, checkpoint.triggered_us)
+            stretch = stretches.setdefault(
+                (checkpoint.run, begun), _Stretch(starts[begun - 1] if begun else None, before, [])
+            )
+            stretch.checkpoints.append(checkpoint)
+        run, before = checkpoint.run, checkpoint.id
+    return tuple(stretches.values())

@@ -32,6 +32,7 @@ BUSY: Final = (
 PRESSED: Final = 0.5  # Flink's own limit between low and high back pressure
 FULL: Final = 0.85  # buffers in use, where they stand in for time: half full is their usual state
 IDLE: Final = 0.25  # what is busy for less of the time has nothing to do
+AT_REST: Final = 3.0  # times less busy: beside somebody who works all the time that is rest as well
 CALM: Final = 0.3  # back-pressured less than this: what it is busy with is its own work
 SKEWED: Final = 2.0  # times the records of its siblings; key groups alone give up to 1.5
 WORKING: Final = 0.1  # less is no work worth comparing
@@ -384,7 +385,7 @@ def unseen_end(loads: Loads, topology: Topology) -> str | None:
 
 
 def busiest(loads: Loads, topology: Topology) -> list[Load]:
-    """Subtasks that work while all their siblings are idle, without a word about back pressure."""
+    """Subtasks that work while all their siblings are at rest, without a word about back pressure."""
     found = []
     for task, members in by_task(loads).items():
         if task in topology.sources or len(members) < max(
@@ -392,8 +393,11 @@ def busiest(loads: Loads, topology: Topology) -> list[Load]:
         ):
             continue
         working = [load for load in members if load.measured and load.works]
-        idle = [load for load in members if load.busy is not None and load.busy <= IDLE]
-        if len(working) == 1 and len(idle) == len(members) - 1:
+        if len(working) != 1:
+            continue
+        least = max(IDLE, (working[0].busy or 0.0) / AT_REST)
+        idle = [load for load in members if load.busy is not None and load.busy <= least]
+        if len(idle) == len(members) - 1:
             found.append(working[0])
     return found
 

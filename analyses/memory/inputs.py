@@ -55,6 +55,8 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
         sources: what was found.
         version: of Flink, where the user says it: it decides how a configuration is read.
     """
+    from flowdiag.parsers.sources.open import text_of
+
     files: list[ConfigFile] = []
     kills: list[Kill] = []
     usages: list[Usage] = []
@@ -66,7 +68,7 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
             continue
         if source.kind not in ("not-read", "log") or source.role in ("jobmanager", "taskmanager"):
             continue
-        text = _text(source)
+        text = text_of(source, _MOST)
         if not text:
             continue
         # What tells of Flink may be a log, or a pod that runs an image of that name.
@@ -106,17 +108,6 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
         version=said,
         names={source.index: source.name for source in sources} if usages else {},
     )
-
-
-def _text(source: Source) -> str:
-    from flowdiag.parsers.sources.open import open_source
-
-    try:
-        with open_source(source) as stream:
-            content: bytes = stream.read(_MOST)
-    except (OSError, ValueError, EOFError):
-        return ""
-    return "" if b"\0" in content[:4096] else content.decode("utf-8", "replace")
 
 
 def _usage(index: int, text: str) -> Usage | None:

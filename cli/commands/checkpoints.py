@@ -19,7 +19,8 @@ def checkpoints(given: Mapping[str, Any]) -> Mapping[str, Any]:
       kubectl logs my-jobmanager | flowdiag checkpoints -
       flowdiag checkpoints logs/ --job 'orders-*' --format json | jq .summary
 
-    Give it whatever there is: logs of the JobManager and of the TaskManagers, rolled and compressed,
-    History Server archives, saved answers of /jobs/:id/checkpoints. Nothing is changed or sent.
+    Give it whatever there is: logs of the JobManager and of the TaskManagers, rolled and compressed, logs
+    of their garbage collectors, History Server archives, saved answers of /jobs/:id/checkpoints. Nothing is
+    changed or sent.
     """
     return {}

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
 from flowdiag.parsers.units import KUBERNETES_UNITS, size_bytes
@@ -34,7 +35,8 @@ class Pause:
     """One stop of the JVM: sizes in bytes, as printed (whole megabytes).
 
     `full`: nobody gets memory before it is over: a full or a degenerated collection, or a cycle that threads stall
-    for; then `ms` is the longest stall.
+    for; then `ms` is the longest stall. `uptime_s`, `time_us`: when it ended, since the JVM began and by its clock,
+    as far as the log prints either.
     """
 
     full: bool
@@ -43,6 +45,8 @@ class Pause:
     heap: int
     ms: float
     offset: int
+    uptime_s: float | None = None
+    time_us: int | None = None
 
 
 _NAME: Final = re.compile(r"^Name: {2,40}(\S{1,253})$")
@@ -52,6 +56,11 @@ _STATUS: Final = re.compile(r"^(?:Status|Reason): {1,20}(Evicted|Failed)\b")
 _EXIT: Final = re.compile(r"^ {2,16}Exit Code: {1,20}([0-9]{1,3})$")
 _EVENT: Final = re.compile(
     r"\b(OOMKilling|OOMKilled|Evicted|FailedScheduling|SystemOOM)\b(?:[^\n]{0,200}?\bpod/(\S{1,253}))?"
+)
+# `[2026-11-22T18:49:19.123+0000][12.345s][info][gc]`, either or both; up to Java 8 `DATE: 12.345: [GC`.
+_DECORATED: Final = re.compile(
+    r"(?:\[?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{3}[+-]\d{4})(?:\]|: ?))?"
+    r"(?:\[([0-9]{1,12}[.,][0-9]{3})s\]|([0-9]{1,12}[.,][0-9]{3}): )?"
 )
 _PAUSE: Final = re.compile(
     r"Pause (Full|Degenerated GC|Young|Initial Mark|Mixed)\b.{0,120}? ([0-9]{1,9})M->([0-9]{1,9})M"
@@ -217,8 +226,29 @@ def _flush(
 
 def pauses(text: str) -> Iterator[Pause]:
     """The collections that a log of the garbage collector tells of: `-Xlog:gc`, and what Java 8 prints."""
+    for pause, line in _stops(text):
+        uptime_s, time_us = _moment(line)
+        yield replace(pause, uptime_s=uptime_s, time_us=time_us)
+
+
+def _moment(line: str) -> tuple[float | None, int | None]:
+    """When a line was written: seconds since the JVM began, and its clock in microseconds."""
+    found = _DECORATED.match(line)
+    date, *seconds = found.groups() if found else (None, None, None)
+    uptime = next((float(each.replace(",", ".")) for each in seconds if each), None)
+    if date is None:
+        return uptime, None
+    try:
+        moment = datetime.strptime(date.replace(",", "."), "%Y-%m-%dT%H:%M:%S.%f%z")
+        return uptime, round(moment.timestamp() * 1_000_000)
+    except (ValueError, OverflowError):
+        return uptime, None
+
+
+def _stops(text: str) -> Iterator[tuple[Pause, str]]:
+    """Each stop, and the line that its time stands in."""
     offset = 0
-    open_g1: tuple[bool, float, int] | None = None
+    open_g1: tuple[bool, float, int, str] | None = None
     stalled = 0.0  # ms: all that wait for the same cycle wait at once
     for line in text[:MAX_TEXT].split("\n"):
         start, offset = offset, offset + len(line.encode("utf-8", "replace")) + 1
@@ -229,7 +259,7 @@ def pauses(text: str) -> Iterator[Pause]:
             continue
         if hit := _PAUSE.search(line):
             before, after, heap = (int(hit[i]) * 1024**2 for i in (2, 3, 4))
-            yield Pause(
+            pause = Pause(
                 full=hit[1] in ("Full", "Degenerated GC"),
                 before=before,
                 after=after,
@@ -237,9 +267,10 @@ def pauses(text: str) -> Iterator[Pause]:
                 ms=float(hit[5].replace(",", ".")),
                 offset=start,
             )
+            yield pause, line
         elif hit := _CYCLE.search(line):
             share = max(1, int(hit[2]))
-            yield Pause(
+            pause = Pause(
                 full=stalled > 0,
                 before=int(hit[1]) * 1024**2,
                 after=int(hit[3]) * 1024**2,
@@ -247,9 +278,10 @@ def pauses(text: str) -> Iterator[Pause]:
                 ms=stalled,
                 offset=start,
             )
+            yield pause, line
             stalled = 0.0
         elif hit := _OLD.search(line):
-            yield Pause(
+            pause = Pause(
                 full=hit[1] == "Full GC",
                 before=int(hit[2]) * _SIZES[hit[3]],
                 after=int(hit[4]) * _SIZES[hit[5]],
@@ -257,11 +289,12 @@ def pauses(text: str) -> Iterator[Pause]:
                 ms=float(hit[8].replace(",", ".")) * 1000,
                 offset=start,
             )
+            yield pause, line
         elif hit := _OLD_G1.search(line):
-            open_g1 = (hit[1] == "Full GC", float(hit[2].replace(",", ".")) * 1000, start)
+            open_g1 = (hit[1] == "Full GC", float(hit[2].replace(",", ".")) * 1000, start, line)
         elif open_g1 is not None and (hit := _OLD_HEAP.search(line)):
             sizes = [float(hit[i].replace(",", ".")) * _SIZES[hit[i + 1]] for i in (1, 3, 5)]
-            yield Pause(
+            pause = Pause(
                 full=open_g1[0],
                 before=int(sizes[0]),
                 after=int(sizes[1]),
@@ -269,4 +302,5 @@ def pauses(text: str) -> Iterator[Pause]:
                 ms=open_g1[1],
                 offset=open_g1[2],
             )
+            yield pause, open_g1[3]
             open_g1 = None

@@ -28,7 +28,7 @@ from flowdiag.parsers.sniff.signs import (
     says_something,
     telling_lines,
 )
-from flowdiag.parsers.sniff.verdict import Sample, Sniffed, not_read
+from flowdiag.parsers.sniff.verdict import GC_LOG, Sample, Sniffed, not_read
 from flowdiag.parsers.sources.printed import json_printed
 from flowdiag.parsers.spark.reports import holds_report
 
@@ -72,7 +72,7 @@ _TEXTS: Final = tuple(
                 rb"^\[[^\]\n]{1,60}\]\[[^\n]{0,60}\bgc\b|: \[(?:Full )?GC[ (]|\[GC pause"
                 rb"|^(?:Java HotSpot|OpenJDK)[^\n]{0,80} for \w+-\w+ JRE"
             ),
-            "looks like a GC log",
+            GC_LOG,
         ),
     )
 )

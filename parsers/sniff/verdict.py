@@ -10,6 +10,10 @@ HEAD_BYTES: Final = 256 * 1024
 """So many first bytes are looked at."""
 
 
+GC_LOG: Final = "looks like a GC log"
+"""Why a log of the garbage collector is not scanned; topics that ask for it read it by themselves."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sniffed:
     """The verdict on one file; the fields are those of `sources.Source`."""

@@ -77,6 +77,21 @@ def open_source(source: Source) -> BinaryIO:
     return cast(BinaryIO, stream)
 
 
+def text_of(source: Source, most: int) -> str:
+    """The first bytes of a source as text; empty where it cannot be read, or holds binary data.
+
+    Args:
+        source: what was found.
+        most: bytes, decompressed.
+    """
+    try:
+        with open_source(source) as stream:
+            content: bytes = stream.read(most)
+    except (OSError, ValueError, EOFError):
+        return ""
+    return "" if b"\0" in content[:4096] else content.decode("utf-8", "replace")
+
+
 def stream_error(stream: BinaryIO) -> str | None:
     """What went wrong while a stream of `open_source` was read: one clause, or None."""
     return cast("str | None", getattr(stream, "error", None))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flowdiag.analyses.checkpoints.culprit import answers
-from flowdiag.analyses.finding import Confidence
+from flowdiag.analyses.checkpoints.rules import checkpoint_culprit
+from flowdiag.analyses.finding import Confidence, Finding, Severity
 from flowdiag.analyses.flink.job import Garbage
 from flowdiag.analyses.flink.suspects import Conviction
 from flowdiag.analyses.flink.suspects.case import Suspect
 
+from .judged import said_by
 from .queues_workbench import MINUTE, Queues, judged
 from .workbench import SECOND, Bench
 
@@ -87,6 +89,24 @@ def test_what_it_collected_at_another_time_does_not_count() -> None:
         for item in collecting(job, tm_1=0.02, tm_2=0.7)
     )
     assert convicted(job, before) is None
+
+
+def test_checkpoints_that_are_slow_and_complete_have_a_culprit() -> None:
+    job = Bench(interval_s=3, timeout_s=60)
+    job.completes(5)
+    job.completes(20, lasted_s=5)
+    spent = collecting(job, tm_1=0.02, tm_2=0.7, tm_3=0.03)
+    (found,) = said_by(checkpoint_culprit.RULE, job.facts(jobs=(job.job(garbage=spent),)))
+    assert isinstance(found, Finding)
+    assert (found.subject.taskmanager, found.cause) == ("tm-2", "garbage-collection")
+    assert (found.severity, found.confidence) == (Severity.WARNING, Confidence.MEDIUM)
+
+
+def test_nobody_is_accused_of_checkpoints_that_are_fast() -> None:
+    job = Bench(interval_s=3, timeout_s=60)
+    job.completes(25)
+    spent = collecting(job, tm_1=0.02, tm_2=0.7, tm_3=0.03)
+    assert said_by(checkpoint_culprit.RULE, job.facts(jobs=(job.job(garbage=spent),))) == []
 
 
 def test_a_hot_key_on_it_stays_a_hot_key() -> None:

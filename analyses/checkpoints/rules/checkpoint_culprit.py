@@ -6,7 +6,7 @@ The subtask, the task or the TaskManager that made checkpoints expire, what ails
 `task-hangs`, `slow-operator`, `slow-taskmanager`, `slow-sync-snapshot`, `slow-async-snapshot`,
 `slow-subtask`), every signal's vote, and how sure that is. A saturated subtask whose upstream waits is
 reported too when all checkpoints complete, as unaligned ones do, and with less confidence where no input
-tells of a checkpoint.
+tells of a checkpoint; so is a TaskManager that is slow itself where checkpoints are slow (CP104) and complete.
 
 Why it matters
 --------------
@@ -65,7 +65,9 @@ from flowdiag.analyses.checkpoints.culprit import (
     followed,
     hot_spot,
     lasted,
+    slowed_by,
 )
+from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow
 from flowdiag.analyses.finding import (
     MAX_CITED,
     Confidence,
@@ -99,6 +101,27 @@ def judge(job: Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
         yield from _held_up(job, told)
     elif (answer := hot_spot(job)) is not None:
         yield from _saturated(job, answer)
+    elif (late := slow(job)) is not None and late.severity is not Severity.INFO:
+        yield from _slowed(job, late)
+
+
+def _slowed(job: JobFacts, late: Finding) -> Iterator[Finding]:
+    answer = slowed_by(job)
+    if answer is None or answer.conviction is None:
+        return
+    found, cited = answer.conviction, cite((ref, None) for ref in answer.conviction.refs)
+    yield _said(
+        job,
+        found,
+        "slows checkpoints down; they complete all the same",
+        explain=f"{explanation(found)} How slow they are is told by CP104.",
+        severity=late.severity,
+        state=late.state,
+        first_us=late.first_us,
+        last_us=late.last_us,
+        evidence=cited[:MAX_CITED],
+        evidence_total=len(cited),
+    )
 
 
 def _saturated(job: JobFacts, answer: Answer) -> Iterator[Finding | Inconclusive]:

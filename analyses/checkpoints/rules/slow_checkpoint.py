@@ -189,3 +189,9 @@ def _actions(job: Job, interval: float | None) -> tuple[Action, ...]:
 
 
 RULE: Final = Rule("CP104", judge, Slow)
+
+
+def slow(job: Job) -> Finding | None:
+    """What this rule says of a job, for those that explain it."""
+    said = RULE.judge(job, RULE.limits())
+    return next((finding for finding in said if isinstance(finding, Finding)), None)

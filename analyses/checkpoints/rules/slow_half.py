@@ -38,7 +38,7 @@ from collections import defaultdict
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.checkpoints.culprit import answers, names_somebody
-from flowdiag.analyses.checkpoints.rules.slow_checkpoint import RULE as SLOW
+from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow
 from flowdiag.analyses.flink.kit import (
     WARM_UP,
     Action,
@@ -129,21 +129,15 @@ def judge(job: Job, limits: SlowHalf) -> Iterator[Finding | Inconclusive]:
         when = {"first_us": sick[0].triggered_us, "last_us": sick[-1].ended_us}
         yield of_episodes(job, series, len(sick), fatal=False, **when, **said)
     else:
-        slow = _slow(job)
-        more = {} if slow is None else {"severity": slow.severity}
-        ongoing = slow is None or slow.state is State.ONGOING
+        found = slow(job)
+        more = {} if found is None else {"severity": found.severity}
+        ongoing = found is None or found.state is State.ONGOING
         yield of_checkpoints(job, sick, among=job.concluded, ongoing=ongoing, **more, **said)
-
-
-def _slow(job: Job) -> Finding | None:
-    """What CP104 says of the job."""
-    said = SLOW.judge(job, SLOW.limits())
-    return next((finding for finding in said if isinstance(finding, Finding)), None)
 
 
 def _slowest(job: Job) -> list[Checkpoint]:
     """The ten slowest of a job that CP104 finds slow, in order."""
-    if _slow(job) is None:
+    if slow(job) is None:
         return []
     usual = [c for stretch in settled(job, WARM_UP) for c in stretch]
     slowest = sorted(usual, key=lambda c: -(c.duration_ms or 0))[:10]

@@ -22,6 +22,7 @@ from flowdiag.analyses.flink.pressure import (
     COSTLY,
     ENOUGH_SAMPLES,
     FULL,
+    IDLE,
     PRESSED,
     QUEUE_TIMES,
     SKEWED,
@@ -103,7 +104,8 @@ SIGNALS: Final[tuple[Signal, ...]] = (
         "busiest-subtask",
         1,
         (
-            "the subtask works most of the time while all its siblings are idle (1.13+); a hint only, "
+            "the subtask works most of the time while all its siblings are idle, or work a third of that "
+            "at most (1.13+); a hint only, "
             "since a busy subtask that nobody waits for is harmless"
         ),
     ),
@@ -179,7 +181,7 @@ SIGNALS: Final[tuple[Signal, ...]] = (
         2,
         (
             "the TaskManager's collectors take 40 % of its time or more, and twice those of the others "
-            "(their times in metric reports)"
+            "(their times in metric reports, else their pauses in the JVM's own log, `-Xlog:gc`)"
         ),
     ),
     Signal(
@@ -532,17 +534,25 @@ def skew(case: Case, load: Load) -> float | None:
 
 
 def busiest_subtask(case: Case) -> Iterator[Accusation]:
-    """Busy among idle siblings."""
+    """Busy among siblings that are idle, or nearly so."""
     found = busiest(case.loads, case.topology)
     if found and len(found) <= 3:
         suspects, text = _as_suspects(case, frozenset(load.key for load in found))
         share = say.percent(found[0].busy or 0)
+        others = max(
+            other.busy or 0.0
+            for other in case.members(found[0].key.task)
+            if other.key != found[0].key
+        )
+        among = "among idle siblings"
+        if others > IDLE:
+            among = f"while its siblings are for {say.percent(others)} at most"
         yield Accusation(
             signal="busiest-subtask",
             weight=_WEIGHTS["busiest-subtask"],
             suspects=suspects,
-            says=f"{text}: busy {share} of the time among idle siblings",
-            about=f"busy {share} among idle siblings",
+            says=f"{text}: busy {share} of the time {among}",
+            about=f"busy {share} {among}",
             refs=cited_work(found),
         )
 

@@ -1,0 +1,207 @@
+"""What logs of the JVM's garbage collector tell: how much of its time a TaskManager stood still.
+
+They name no process and mostly no date: whose one is, is told by its name and its folder, and when it was, by
+the log of that process.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from flowdiag.analyses.flink.job import ClusterFacts, Garbage, JobFacts
+from flowdiag.analyses.keys import Ref
+from flowdiag.parsers.flink.container_texts import MAX_TEXT, Pause, pauses
+from flowdiag.parsers.sniff.verdict import GC_LOG
+
+if TYPE_CHECKING:
+    from flowdiag.analyses.flink.clocks.settle import Writer
+    from flowdiag.parsers.sources.open import Source
+
+_ENDING: Final = re.compile(r"\.(?:log|txt|out|current)(?:\.\w{1,12})*\Z", re.IGNORECASE)
+_NOBODY: Final = re.compile(r"(?:gc|gclog|verbose|jvm|java|log|pid\d*|\d+)", re.IGNORECASE)
+_SHORTEST: Final = 3  # letters of a name
+_MINUTE_US: Final = 60_000_000
+_MOST_WINDOWS: Final = 120
+
+
+# --- whose log it is ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A process that a log of a collector may belong to: the name of its own log, and what it is called."""
+
+    log: str | None
+    names: tuple[str | None, ...] = ()
+
+
+def owner(name: str, candidates: Sequence[Candidate]) -> int | None:
+    """The one process that shares its name with a file, else the only one whose log lies beside it.
+
+    Args:
+        name: of the collector's log, with its folder.
+        candidates: the processes.
+
+    >>> tms = [Candidate("a/taskexecutor-worker-1.log"), Candidate("a/taskexecutor-worker-2.log")]
+    >>> owner("gc-worker-2.log", tms), owner("a/gc.log", tms), owner("a/gc.log", tms[:1])
+    (1, None, 0)
+    """
+    word, fits = name_in(name), []
+    if word is not None:
+        whole = re.compile(rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])", re.IGNORECASE)
+        fits = [
+            place
+            for place, each in enumerate(candidates)
+            if any(
+                whole.search(called) for called in (_base(each.log or ""), *each.names) if called
+            )
+        ]
+    if not fits:
+        beside = _folder(name)
+        fits = [i for i, each in enumerate(candidates) if each.log and _folder(each.log) == beside]
+    return fits[0] if len(fits) == 1 else None
+
+
+def _base(path: str) -> str:
+    return re.split(r"[/\\!]", path)[-1]
+
+
+def _folder(path: str) -> str:
+    return "/".join(re.split(r"[/\\!]", path)[:-1])
+
+
+def name_in(path: str) -> str | None:
+    """The name of a process in that of a collector's log; None where it says nothing.
+
+    >>> [name_in(path) for path in ("logs/gc-worker-3.log", "tm-1/gc.log.0", "worker-3_gc.log", "gc_pid7.log")]
+    ['worker-3', None, 'worker-3', None]
+    """
+    parts = re.split(r"([-_.])", _ENDING.sub("", _base(path)))
+    while parts and ((_NOBODY.fullmatch(parts[0]) and len(parts) > 1) or parts[0] in "-_."):
+        parts.pop(0)
+    while parts and (parts[-1].lower() in ("gc", "gclog", "log") or parts[-1] in "-_."):
+        parts.pop()
+    word = "".join(parts)
+    nobody = len(word) < _SHORTEST or _NOBODY.fullmatch(word) is not None
+    return None if nobody else word
+
+
+# --- what it tells --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectorLog:
+    """A log of a garbage collector: its pauses, in order."""
+
+    source: int
+    pauses: tuple[Pause, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectorLogs:
+    """All of an input, and the names of all its files, by index."""
+
+    logs: tuple[CollectorLog, ...] = ()
+    names: Mapping[int, str]
+
+
+def read_collectors(sources: Iterable[Source]) -> CollectorLogs:
+    """Read the logs of garbage collectors among the sources; one without a pause is none."""
+    from flowdiag.parsers.sources.open import text_of
+
+    sources, found = tuple(sources), []
+    for source in sources:
+        if source.kind == "not-read" and source.reason == GC_LOG:
+            stops = tuple(pauses(text_of(source, MAX_TEXT)))
+            if stops:
+                found.append(CollectorLog(source=source.index, pauses=stops))
+    return CollectorLogs(logs=tuple(found), names={s.index: s.name for s in sources})
+
+
+def with_collectors(
+    facts: ClusterFacts, read: CollectorLogs | None, writers: Sequence[Writer]
+) -> ClusterFacts:
+    """The facts, with what logs of collectors tell of TaskManagers whose metrics do not.
+
+    Args:
+        facts: of a cluster.
+        read: the collectors' logs, None where they could not be read.
+        writers: who wrote the other logs.
+    """
+    if read is None or not read.logs:
+        return facts
+    found = [item for log in read.logs for item in _garbage(log, read.names, writers)]
+    return replace(facts, jobs=tuple(_with(job, found) for job in facts.jobs))
+
+
+def _with(job: JobFacts, found: Sequence[Garbage]) -> JobFacts:
+    measured = {item.taskmanager for item in job.garbage}
+    ran = {a.taskmanager for a in job.attempts} | {load.taskmanager for load in job.loads}
+    more = tuple(item for item in found if item.taskmanager in ran - measured)
+    return replace(job, garbage=(*job.garbage, *more)) if more else job
+
+
+def _garbage(
+    log: CollectorLog, names: Mapping[int, str], writers: Sequence[Writer]
+) -> list[Garbage]:
+    """What one log tells of the TaskManager that it belongs to, in windows; nothing of anybody else."""
+    candidates = [
+        Candidate(names.get(writer.stream.source), (writer.taskmanager, writer.host))
+        for writer in writers
+    ]
+    place = owner(names.get(log.source, ""), candidates)
+    writer = writers[place] if place is not None else None
+    if writer is None or writer.role != "taskmanager" or writer.taskmanager is None:
+        return []
+    begun_us = _begun_us(log.pauses, writer)
+    moments = [_when(pause, begun_us) for pause in log.pauses]
+    timed = [(us, pause) for us, pause in zip(moments, log.pauses, strict=True) if us is not None]
+    if not timed:
+        return []
+    first, last = min(us for us, _ in timed), max(us for us, _ in timed)
+    first = first if begun_us is None else min(first, begun_us)
+    width = max(_MINUTE_US, -(-(last - first) // _MOST_WINDOWS))
+    windows: list[list[Pause]] = [[] for _ in range((last - first) // width + 1)]
+    for us, pause in timed:
+        windows[(us - first) // width].append(pause)
+    found = []
+    for number, window in enumerate(windows):
+        begin = first + number * width
+        end = min(begin + width, last)
+        longest = max(window, key=lambda pause: pause.ms, default=None)
+        found.append(
+            Garbage(
+                taskmanager=writer.taskmanager,
+                host=writer.host,
+                gc_ms=sum(pause.ms for pause in window),
+                span_ms=max(end - begin, 1) / 1000,
+                samples=len(window),
+                first_us=begin,
+                last_us=end,
+                ref=Ref(log.source, longest.offset) if longest is not None else None,
+            )
+        )
+    return found
+
+
+def _begun_us(stops: Sequence[Pause], writer: Writer) -> int | None:
+    """When a JVM began that prints only its uptime: with its process' log, or before it where that was cut.
+
+    A log of Flink's begins within seconds of its JVM, and where both end together but the JVM is older, its first
+    files are not there.
+    """
+    up_us = [round(pause.uptime_s * 1_000_000) for pause in stops if pause.uptime_s is not None]
+    if writer.first_us is None or writer.last_us is None or not up_us:
+        return None
+    return min(writer.first_us, writer.last_us - max(up_us))
+
+
+def _when(pause: Pause, begun_us: int | None) -> int | None:
+    if pause.time_us is not None:
+        return pause.time_us
+    if pause.uptime_s is None or begun_us is None:
+        return None
+    return begun_us + round(pause.uptime_s * 1_000_000)
