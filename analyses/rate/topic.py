@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from flowdiag.analyses import say
 from flowdiag.analyses.diagnosis import Measured, Named, Session, Topic
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import Resources, Say
@@ -20,15 +22,20 @@ from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
 from flowdiag.analyses.rate.owned import owned_events
 from flowdiag.analyses.rate.rules import RULES
-from flowdiag.analyses.rate.state import Assessed, Assessment, assess
+from flowdiag.analyses.rate.state import Assessed, Assessment, assess, stretches
 from flowdiag.analyses.report.faults import Faults
-from flowdiag.analyses.report.wire import Data, Where
+from flowdiag.analyses.report.wire import Data, Where, iso
 from flowdiag.analyses.span import Span
+from flowdiag.parsers.remarks import Kind, Remark
 
 if TYPE_CHECKING:
     from flowdiag.analyses.columns import Rows
     from flowdiag.analyses.rate.measure import Owner
     from flowdiag.parsers.sources.open import Source
+
+
+# Event logs know batches with jobs only, and so may a driver's log beside one.
+_TELL_OF_EMPTY: Final = frozenset({"listener", "rest"})
 
 
 class Spark:
@@ -177,6 +184,12 @@ class Rate(Topic):
             for outcome in outcomes
         )
 
+    def notes(self, measured: RateFacts, facts: RateFacts, options: Options) -> Iterable[Remark]:
+        """Warnings about times without a batch, where every batch time would be told."""
+        for app in facts.applications:
+            if app.interval_ms and app.origins & _TELL_OF_EMPTY:
+                yield from hole_notes(app)
+
     def data(
         self,
         facts: Assessment | None,
@@ -209,6 +222,21 @@ class Rate(Topic):
 
 
 RATE: Final = Rate()
+
+
+def hole_notes(app: ApplicationFacts) -> Iterator[Remark]:
+    """A warning for each time in which batches were due and there is none."""
+    for before, after in pairwise(stretches(app.batches)):
+        last = before[-1]
+        begun, ended = (last.end_ms or last.time_ms) * 1000, after[0].time_ms * 1000
+        yield Remark(
+            Kind.GAP,
+            f"no batch of {app.name or app.application or 'the application'} from {iso(begun)} to {iso(ended)}"
+            f" ({say.duration((ended - begun) / 1000)}), with batches before and after: lines are missing, or the"
+            " driver stood still or was not there; nothing counts as waiting for that time",
+            first_us=begun,
+            last_us=ended,
+        )
 
 
 def understood(facts: RateFacts) -> tuple[Understood, ...]:

@@ -8,9 +8,19 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.finding import Finding, Severity, State
-from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, Executor, StageLoad, Trigger
+from flowdiag.analyses.options import Options
+from flowdiag.analyses.rate.facts import (
+    ApplicationFacts,
+    Batch,
+    Executor,
+    RateFacts,
+    StageLoad,
+    Trigger,
+)
 from flowdiag.analyses.rate.stability import Stability
 from flowdiag.analyses.rate.state import StreamState, late_triggers, late_window, stop_us
+from flowdiag.analyses.rate.topic import RATE, hole_notes
+from flowdiag.parsers.remarks import Kind
 
 from . import rate_workbench as w
 
@@ -222,3 +232,14 @@ def test_few_tasks_convict_only_where_there_is_more_to_share() -> None:
     assert finding.cause is None
     (finding,) = found(with_tasks(1, 4000, longest_ms=9000), "RT306")
     assert finding.cause == "few-tasks"
+
+
+def test_a_hole_is_named_where_every_batch_would_be_told() -> None:
+    batches = [*(w.batch(n) for n in range(20)), *(w.batch(n) for n in range(3620, 3640))]
+    app = replace(w.application(batches), origins=frozenset({"listener"}), name="orders")
+    (note,) = hole_notes(app)
+    assert note.kind is Kind.GAP and "no batch of orders from" in note.text
+    assert "(1 h)" in note.text
+    facts = RateFacts(applications=(app, replace(app, origins=frozenset({"event-log"}))))
+    assert list(RATE.notes(facts, facts, Options())) == [note]
+    assert list(hole_notes(replace(app, batches=tuple(batches[:20])))) == []
