@@ -324,13 +324,55 @@ def sick_time(run: Run) -> Window:
         return around_trouble(run, MOST_LINES)
     form = "%Y-%m-%d %H:%M:%S" if "-" in at[0] else "%y/%m/%d %H:%M:%S"
     moment = datetime.strptime(at[0], form)
-    low, high = ((moment + timedelta(seconds=s)).strftime(form) for s in (-_SICK_S[0], _SICK_S[1]))
+    low, high = (moment + timedelta(seconds=s) for s in (-_SICK_S[0], _SICK_S[1]))
+    return _between(run, run.logs, low, high, form)
+
+
+def part_of_the_time(run: Run, first: float, last: float) -> Window:
+    """What every log says, metrics too, from one share of the recording's time to another, 0 to 1."""
+    return _part_of_the_time(run, run.logs, first, last)
+
+
+def part_of_some_logs(run: Run, number: int) -> Window:
+    """Some of the logs, for a half or a third of the time: which, is drawn by the number."""
+    dice = random.Random(f"part {run.name} {number}")
+    logs = dice.sample(run.logs, dice.randint(1, max(1, len(run.logs) - 1)))
+    parts = dice.choice((2, 3))
+    place = dice.randrange(parts)
+    return _part_of_the_time(run, sorted(logs), place / parts, (place + 1) / parts)
+
+
+def _part_of_the_time(run: Run, logs: list[Path], first: float, last: float) -> Window:
+    form, moments = _spans(run.name)
+    if not moments:  # each line is JSON
+        return Window(run, ())
+    begin, end = min(moments), max(moments)
+    low, high = (begin + (end - begin) * share for share in (first, last))
+    return _between(run, logs, low, high, form)
+
+
+@cache
+def _spans(name: str) -> tuple[str, tuple[datetime, ...]]:
+    """How a recording's logs write times, and the first and the last of each of them."""
+    form, moments = "%Y-%m-%d %H:%M:%S", []
+    for path in _logs(name):
+        lines = lines_of(path)
+        for among in (lines, reversed(lines)):
+            if found := next(filter(None, map(_TIME.match, among)), None):
+                form = "%Y-%m-%d %H:%M:%S" if "-" in found[0] else "%y/%m/%d %H:%M:%S"
+                moments.append(datetime.strptime(found[0], form))
+    return form, tuple(moments)
+
+
+def _between(run: Run, logs: list[Path], low: datetime, high: datetime, form: str) -> Window:
+    """What some logs say from one time to another."""
+    first, last = low.strftime(form), high.strftime(form)
     parts = []
-    for path in run.logs:
+    for path in logs:
         inside = [
             number
             for number, line in enumerate(lines_of(path))
-            if (time := _TIME.match(line)) and low <= time[0] <= high
+            if (time := _TIME.match(line)) and first <= time[0] <= last
         ]
         if inside:
             parts.append(Part(path, inside[0], inside[-1] - inside[0] + 1))
