@@ -223,14 +223,18 @@ def hot_spot(job: JobFacts) -> Answer | None:
     return None if found is None else Answer(episode=episode, conviction=found)
 
 
-def slowed_by(job: JobFacts) -> Answer | None:
+def slowed_by(job: JobFacts, first_us: int | None, last_us: int | None) -> Answer | None:
     """A TaskManager that is slow itself, in a job whose checkpoints are slow and complete all the same.
 
     A subtask that nobody waits for is nobody's trouble, however busy it is: it needs an end of back pressure
     (`hot_spot`). None where nobody is accused with medium confidence at least.
+
+    Args:
+        job: the facts.
+        first_us, last_us: from when until when checkpoints were slow.
     """
-    episode = _whole(job)
-    found = convict(Case(job, episode, overall(job)))
+    episode = replace(_whole(job), since_us=first_us if first_us is not None else job.first_us)
+    found = convict(Case(job, episode, during(job, first_us, last_us)))
     if found is None or found.suspect.kind != "taskmanager" or found.cause is None:
         return None
     answer = Answer(episode=episode, conviction=found)

@@ -102,6 +102,14 @@ def test_checkpoints_that_are_slow_and_complete_have_a_culprit() -> None:
     assert (found.severity, found.confidence) == (Severity.WARNING, Confidence.MEDIUM)
 
 
+def test_what_it_collected_before_they_were_slow_does_not_count() -> None:
+    job = Bench(interval_s=3, timeout_s=60)
+    job.completes(200)
+    job.completes(20, lasted_s=5)
+    spent = collecting(job, tm_1=0.02, tm_2=0.7, tm_3=0.03)
+    assert said_by(checkpoint_culprit.RULE, job.facts(jobs=(job.job(garbage=spent),))) == []
+
+
 def test_nobody_is_accused_of_checkpoints_that_are_fast() -> None:
     job = Bench(interval_s=3, timeout_s=60)
     job.completes(25)

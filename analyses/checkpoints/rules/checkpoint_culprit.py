@@ -106,7 +106,7 @@ def judge(job: Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
 
 
 def _slowed(job: JobFacts, late: Finding) -> Iterator[Finding]:
-    answer = slowed_by(job)
+    answer = slowed_by(job, late.first_us, late.last_us)
     if answer is None or answer.conviction is None:
         return
     found, cited = answer.conviction, cite((ref, None) for ref in answer.conviction.refs)
