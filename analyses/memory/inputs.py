@@ -20,7 +20,6 @@ from flowdiag.parsers.flink.options import MAX_BYTES, looks_like_options, read_o
 if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
 
-_MOST: Final = 16 * 1024 * 1024
 _QUARTERS: Final = 4
 _DEPLOYED: Final = re.compile(
     r"^[ \t]{0,40}flinkVersion:[ \t]{0,10}[\"']?v?(\d{1,2})[._](\d{1,3})\b", re.MULTILINE
@@ -55,6 +54,8 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
         sources: what was found.
         version: of Flink, where the user says it: it decides how a configuration is read.
     """
+    from flowdiag.parsers.sources.open import WHOLE_BYTES
+
     files: list[ConfigFile] = []
     kills: list[Kill] = []
     usages: list[Usage] = []
@@ -62,7 +63,7 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
     said: str | None = None
     sources = tuple(sources)
     for source in sources:
-        if source.size > _MOST:
+        if source.size > WHOLE_BYTES:
             continue
         if source.kind not in ("not-read", "log") or source.role in ("jobmanager", "taskmanager"):
             continue
@@ -109,11 +110,11 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
 
 
 def _text(source: Source) -> str:
-    from flowdiag.parsers.sources.open import open_source
+    from flowdiag.parsers.sources.open import WHOLE_BYTES, open_source
 
     try:
         with open_source(source) as stream:
-            content: bytes = stream.read(_MOST)
+            content: bytes = stream.read(WHOLE_BYTES)
     except (OSError, ValueError, EOFError):
         return ""
     return "" if b"\0" in content[:4096] else content.decode("utf-8", "replace")

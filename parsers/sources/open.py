@@ -16,6 +16,9 @@ from flowdiag.parsers.sources import codecs
 from flowdiag.parsers.sources.codecs import read_first
 from flowdiag.parsers.sources.containers import open_member
 
+WHOLE_BYTES: Final = 16 * 1024 * 1024
+"""Up to here a source that is read as a whole is read at all: configurations, texts of kubectl, GC logs."""
+
 LINES: Final = ("log", "json-lines", "spark-events")
 """Kinds that are read line by line, and can be cut between any two."""
 
