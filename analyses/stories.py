@@ -144,6 +144,7 @@ def tell(
     for number, root in roots.items():
         if number != root:
             members[root].append(number)
+    competing = _competing(explained, roots)
     stories = [
         Story(
             root=ranked[root],
@@ -153,9 +154,7 @@ def tell(
                 )
                 for n in members[root]
             ),
-            competing=tuple(
-                ranked[other] for other in _competing(root, members[root], explained, roots)
-            ),
+            competing=tuple(ranked[other] for other in sorted(competing[root])),
         )
         for root in sorted(set(roots.values()))
     ]
@@ -302,15 +301,14 @@ def _root(number: int, parents: Mapping[int, int]) -> int:
     return number
 
 
-def _competing(
-    root: int, members: Iterable[int], explained: Explained, roots: Mapping[int, int]
-) -> list[int]:
-    """Roots of other stories that could explain a consequence of this one, or whose own this one could."""
-    mine = {root, *members}
-    others = {roots[other] for n in members for other in explained[n] if roots[other] != root}
-    others |= {
-        roots[n]
-        for n, by in explained.items()
-        if roots[n] != root and n != roots[n] and any(other in mine for other in by)
-    }
-    return sorted(others)
+def _competing(explained: Explained, roots: Mapping[int, int]) -> Mapping[int, set[int]]:
+    """By root, those of other stories that could explain a consequence of its own, or whose own it could."""
+    found: defaultdict[int, set[int]] = defaultdict(set)
+    for number, by in explained.items():
+        root = roots[number]
+        if root == number:
+            continue
+        for other in {roots[other] for other in by} - {root}:
+            found[root].add(other)
+            found[other].add(root)
+    return found

@@ -21,9 +21,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 Forget = Callable[[], object]
+
+LOCK: Final = "in-use"
+"""Name of the file in a private folder whose lock says that a process still uses it."""
 
 
 @dataclass(slots=True)
@@ -118,6 +121,20 @@ def private_folder(prefix: str) -> tuple[Path, Forget]:
     with undivided():
         folder = Path(tempfile.mkdtemp(prefix=prefix))
         return folder, at_end(partial(remove_folder, folder))
+
+
+def in_use(folder: Path) -> IO[bytes]:
+    """Say of a private folder that it is in use, until the file is closed or the process killed: then others may remove it.
+
+    Raises:
+        OSError: there is no room.
+    """
+    lock = (folder / LOCK).open("wb")
+    if os.name == "posix":
+        import fcntl
+
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
 
 
 @contextmanager

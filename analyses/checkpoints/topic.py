@@ -193,10 +193,11 @@ class Checkpoints(FlinkTopic):
         """A warning where the inputs hold checkpoints, but none in the time that was asked for; holes; logs that lack."""
         yield from silence_notes(facts)
         yield from missing_inputs(measured)
+        wanted = {job.key for job in facts.jobs}
         times = [
             checkpoint.triggered_us or checkpoint.ended_us
             for job in measured.jobs
-            if any(job.key == wanted.key for wanted in facts.jobs)
+            if job.key in wanted
             for checkpoint in job.checkpoints
         ]
         known = [time_us for time_us in times if time_us is not None]

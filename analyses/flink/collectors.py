@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.flink.job import ClusterFacts, Garbage, JobFacts
 from flowdiag.analyses.keys import Ref
-from flowdiag.parsers.flink.container_texts import MAX_TEXT, Pause, pauses
+from flowdiag.parsers.flink.container_texts import Pause, pauses
 from flowdiag.parsers.sniff.verdict import GC_LOG
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def read_collectors(sources: Iterable[Source]) -> CollectorLogs:
     sources, found = tuple(sources), []
     for source in sources:
         if source.kind == "not-read" and source.reason == GC_LOG:
-            stops = tuple(pauses(text_of(source, MAX_TEXT)))
+            stops = tuple(pauses(text_of(source)))
             if stops:
                 found.append(CollectorLog(source=source.index, pauses=stops))
     return CollectorLogs(logs=tuple(found), names={s.index: s.name for s in sources})

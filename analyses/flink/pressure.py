@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from operator import itemgetter
 from typing import Any, Final
 
 from flowdiag.analyses.derived import once
@@ -560,24 +561,27 @@ def slow_place(task: str, members: Sequence[Load]) -> SlowMachine | None:
 
     Two subtasks and more there, as many elsewhere, and those elsewhere alike.
     """
-    places: dict[str, list[Load]] = defaultdict(list)
+    costs: list[tuple[float, Load]] = []
     for load in members:
         if load.cost is None or load.taskmanager is None or (load.records or 0.0) < MANY_RECORDS:
             return None
-        places[load.taskmanager].append(load)
-    found = []
-    usual = median(load.cost or 0.0 for load in members) or 0.0
-    for spot, here in places.items():
-        mine = [load.cost or 0.0 for load in here]
-        elsewhere = [load.cost or 0.0 for load in members if load.taskmanager != spot]
-        middle = median(elsewhere)
-        if len(mine) < 2 or min(mine) < usual or len(elsewhere) < len(mine) or not middle:
-            continue
-        alike = max(elsewhere) <= ALIKE * middle and min(elsewhere) * ALIKE >= middle
-        busy = all(not load.waits and (load.busy or 0.0) >= HALF_BUSY for load in here)
-        if alike and busy and min(mine) >= DEAR * middle:
-            found.append(SlowMachine(spot, (task,), min(mine) / middle))
-    return found[0] if len(found) == 1 else None
+        costs.append((load.cost, load))
+    # Where all others are alike and half as dear, the dearest record is on the one that is slow.
+    _, dearest = max(costs, key=itemgetter(0), default=(0.0, None))
+    if dearest is None or dearest.taskmanager is None:
+        return None
+    spot = dearest.taskmanager
+    mine = [cost for cost, load in costs if load.taskmanager == spot]
+    elsewhere = [cost for cost, load in costs if load.taskmanager != spot]
+    middle = median(elsewhere)
+    if len(mine) < 2 or len(elsewhere) < len(mine) or not middle:
+        return None
+    here = [load for load in members if load.taskmanager == spot]
+    alike = max(elsewhere) <= ALIKE * middle and min(elsewhere) * ALIKE >= middle
+    busy = all(not load.waits and (load.busy or 0.0) >= HALF_BUSY for load in here)
+    if alike and busy and min(mine) >= DEAR * middle:
+        return SlowMachine(spot, (task,), min(mine) / middle)
+    return None
 
 
 def stalled(load: Load) -> bool:

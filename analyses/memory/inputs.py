@@ -20,7 +20,6 @@ from flowdiag.parsers.flink.options import MAX_BYTES, looks_like_options, read_o
 if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
 
-_MOST: Final = 16 * 1024 * 1024
 _QUARTERS: Final = 4
 _DEPLOYED: Final = re.compile(
     r"^[ \t]{0,40}flinkVersion:[ \t]{0,10}[\"']?v?(\d{1,2})[._](\d{1,3})\b", re.MULTILINE
@@ -55,7 +54,7 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
         sources: what was found.
         version: of Flink, where the user says it: it decides how a configuration is read.
     """
-    from flowdiag.parsers.sources.open import text_of
+    from flowdiag.parsers.sources.open import WHOLE_BYTES, text_of
 
     files: list[ConfigFile] = []
     kills: list[Kill] = []
@@ -64,11 +63,11 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
     said: str | None = None
     sources = tuple(sources)
     for source in sources:
-        if source.size > _MOST:
+        if source.size > WHOLE_BYTES:
             continue
         if source.kind not in ("not-read", "log") or source.role in ("jobmanager", "taskmanager"):
             continue
-        text = text_of(source, _MOST)
+        text = text_of(source)
         if not text:
             continue
         # What tells of Flink may be a log, or a pod that runs an image of that name.

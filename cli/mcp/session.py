@@ -147,15 +147,18 @@ class Session:
 
     async def _started(self) -> tuple[ByteSendStream, BufferedByteReceiveStream]:
         if self._process is None:
-            self._process = await anyio.open_process(
-                [
-                    *(sys.executable, "-P", "-m", "flowdiag.cli.mcp.worker"),
-                    msgspec.json.encode(self._settings).decode(),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=None,
-            )
+            # Cancelled in the middle, nobody would end what has begun.
+            with anyio.CancelScope(shield=True):
+                self._process = await anyio.open_process(
+                    [
+                        *(sys.executable, "-P", "-m", "flowdiag.cli.mcp.worker"),
+                        msgspec.json.encode(self._settings).decode(),
+                    ],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=None,
+                )
+        assert self._process is not None
         asking, answers = self._process.stdin, self._process.stdout
         assert asking is not None and answers is not None
         if self._answers is None:

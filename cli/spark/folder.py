@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Self
 
-from flowdiag.parsers.cleanup import private_folder, remove_folder
+from flowdiag.parsers.cleanup import LOCK, in_use, private_folder, remove_folder
 from flowdiag.parsers.errors import no_temporary_room
 
 _PREFIX: Final = "flowdiag-"
-_LOCK: Final = "in-use"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +34,9 @@ class PrivateFolder:
         try:
             remove_left_overs(Path(tempfile.gettempdir()))
             path, forget = private_folder(_PREFIX)
-            lock = (path / _LOCK).open("wb")
+            lock = in_use(path)
         except OSError as error:
             raise no_temporary_room(error) from error
-        if os.name == "posix":
-            import fcntl
-
-            fcntl.flock(lock, fcntl.LOCK_EX)
         return cls(path=path, lock=lock, forget=forget)
 
     def remove(self) -> None:
@@ -61,7 +56,7 @@ def remove_left_overs(parent: Path) -> None:
         try:
             if folder.is_symlink() or folder.stat().st_uid != os.getuid():
                 continue
-            with (folder / _LOCK).open("r+b") as lock:
+            with (folder / LOCK).open("r+b") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)
         except OSError:

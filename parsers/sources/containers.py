@@ -19,7 +19,6 @@ import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from flowdiag.parsers import cleanup
@@ -187,25 +186,33 @@ def _descriptor_length(data: bytes) -> int:
 
 
 _private: list[str] = []
-_forget: list[cleanup.Forget] = []
+_remove: list[Callable[[], None]] = []
 
 
 def _private_directory() -> str:
-    """A directory that only this user can enter, removed when the process ends."""
+    """A directory that only this user can enter, removed when the process ends; where it is killed, by the next one."""
     if not _private:
         folder, forget = cleanup.private_folder("flowdiag-")
+        lock = cleanup.in_use(folder)
+        forget_lock = cleanup.at_end(lock.close)
+
+        def remove() -> None:
+            lock.close()
+            cleanup.remove_folder(folder)
+            forget()
+            forget_lock()
+
         _private.append(str(folder))
-        _forget.append(forget)
+        _remove.append(remove)
     return _private[0]
 
 
 def remove_copies() -> None:
     """Remove what was unpacked so far; nothing that was found before can be read after it."""
-    for folder, forget in zip(_private, _forget, strict=True):
-        cleanup.remove_folder(Path(folder))
-        forget()
+    for remove in _remove:
+        remove()
     _private.clear()
-    _forget.clear()
+    _remove.clear()
 
 
 def is_private(path: str) -> bool:

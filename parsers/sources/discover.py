@@ -40,7 +40,7 @@ from flowdiag.parsers.sources.containers import (
     place_of,
     spool,
 )
-from flowdiag.parsers.sources.open import LINES, Source
+from flowdiag.parsers.sources.open import LINES, WHOLE_BYTES, Source
 from flowdiag.parsers.sources.rolling import group_of
 
 STDIN: Final = "-"
@@ -459,7 +459,9 @@ class _Search:
                 self._look_into(shown, copy, depth - 1 if depth else 0)
             else:
                 self._put(_refused(shown, copy, "a container within too many others"))
-            if all(source.kind == "not-read" for source in self.found[at:]):
+            # What nobody reads line by line, a topic may read as a whole: a configuration.
+            unread = all(source.kind == "not-read" for source in self.found[at:])
+            if unread and os.path.getsize(copy) > WHOLE_BYTES:
                 os.unlink(copy)
 
     def _is_hidden(self, member: str) -> bool:

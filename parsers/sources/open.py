@@ -16,6 +16,9 @@ from flowdiag.parsers.sources import codecs
 from flowdiag.parsers.sources.codecs import read_first
 from flowdiag.parsers.sources.containers import open_member
 
+WHOLE_BYTES: Final = 16 * 1024 * 1024
+"""Up to here a source that is read as a whole is read at all: configurations, texts of kubectl, GC logs."""
+
 LINES: Final = ("log", "json-lines", "spark-events")
 """Kinds that are read line by line, and can be cut between any two."""
 
@@ -77,16 +80,11 @@ def open_source(source: Source) -> BinaryIO:
     return cast(BinaryIO, stream)
 
 
-def text_of(source: Source, most: int) -> str:
-    """The first bytes of a source as text; empty where it cannot be read, or holds binary data.
-
-    Args:
-        source: what was found.
-        most: bytes, decompressed.
-    """
+def text_of(source: Source) -> str:
+    """The first `WHOLE_BYTES` of a source as text; empty where it cannot be read, or holds binary data."""
     try:
         with open_source(source) as stream:
-            content: bytes = stream.read(most)
+            content: bytes = stream.read(WHOLE_BYTES)
     except (OSError, ValueError, EOFError):
         return ""
     return "" if b"\0" in content[:4096] else content.decode("utf-8", "replace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from flowdiag.analyses.memory.topic import MEMORY
 from flowdiag.parsers.sources.discover import discover
 from tests.archives import unpacked
 from tests.measured import Recorded
+from tests.parsers.test_sources import make_tar, make_zip
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -173,3 +175,26 @@ def test_a_resource_whose_status_tells_of_trouble_is_no_calculation(
     (tmp_path / "orders.yaml").write_text(resource + "  error: ''\n  lifecycleState: STABLE\n")
     well = _diagnose([tmp_path])
     assert (well.summary.verdict, well.warnings) == ("calculated", [])
+
+
+@pytest.mark.parametrize("form", ["tar", "tar.gz", "zip", "tar in tar", "zip in tar", "gz in tar"])
+def test_a_configuration_in_an_archive_is_read(tmp_path: Path, form: str) -> None:
+    conf = b"taskmanager.memory.process.size: 1728m\ntaskmanager.numberOfTaskSlots: 2\n"
+    members = {"conf/flink-conf.yaml": conf}
+    path = tmp_path / "x"
+    inner = tmp_path / "inner"
+    match form:
+        case "tar" | "tar.gz":
+            make_tar(path, members, "w:gz" if form == "tar.gz" else "w")
+        case "zip":
+            make_zip(path, members)
+        case "tar in tar":
+            make_tar(path, {"i.tar": make_tar(inner, members).read_bytes()})
+        case "zip in tar":
+            make_tar(path, {"i.zip": make_zip(inner, members).read_bytes()})
+        case _:
+            make_tar(path, {"conf/flink-conf.yaml.gz": gzip.compress(conf)})
+    plain = tmp_path / "flink-conf.yaml"
+    plain.write_bytes(conf)
+    (of_archive,), (of_file,) = (_diagnose([each]).data.processes or [] for each in (path, plain))
+    assert of_archive.derived and of_archive.derived == of_file.derived

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import Process
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
@@ -144,11 +145,14 @@ def test_a_cancelled_call_ends_its_process(root: Path, monkeypatch: pytest.Monke
     """What was begun for it goes, and the next call starts another one."""
 
     async def talk() -> None:
-        session = Session(Settings(quiet=True), 30)
+        session = Session(Settings(quiet=True), 120)
         server = server_of(Roots([str(root)]), session, quotes=True)
         async with Client(server) as client:
-            with anyio.move_on_after(0.2):
-                await session.diagnose(request(str(root)), nobody)
+            async with anyio.create_task_group() as asked:
+                asked.start_soon(session.diagnose, request(str(root)), nobody)
+                begun = await process_of(session)
+                asked.cancel_scope.cancel()
+            assert begun.returncode is not None
             assert session._process is None
             made = await client.call_tool("diagnose", {"paths": ["."], "topic": "memory"})
             assert told(made)["report"] == "r1"
@@ -157,6 +161,40 @@ def test_a_cancelled_call_ends_its_process(root: Path, monkeypatch: pytest.Monke
         assert process.returncode is not None
 
     anyio.run(talk)
+
+
+@pytest.mark.command
+def test_a_call_that_is_cancelled_while_its_process_starts_leaves_none(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Process] = []
+    opened = anyio.open_process
+
+    async def slowly(*arguments: Any, **options: Any) -> Process:
+        started.append(await opened(*arguments, **options))
+        await anyio.sleep(0.2)  # a busy machine
+        return started[0]
+
+    monkeypatch.setattr(anyio, "open_process", slowly)
+
+    async def talk() -> None:
+        session = Session(Settings(quiet=True), 120)
+        async with anyio.create_task_group() as asked:
+            asked.start_soon(session.diagnose, request(str(root)), nobody)
+            while not started:
+                await anyio.sleep(0.01)
+            asked.cancel_scope.cancel()
+        assert started[0].returncode is not None
+        assert session._process is None
+
+    anyio.run(talk)
+
+
+async def process_of(session: Session) -> Process:
+    """The one that a call has begun, as soon as there is one."""
+    while session._process is None:
+        await anyio.sleep(0.01)
+    return session._process
 
 
 def request(path: str) -> dict[str, Any]:

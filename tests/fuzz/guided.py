@@ -1,6 +1,7 @@
 """The search that is led by coverage: Atheris (libFuzzer) keeps what reaches code that nothing reached before.
 
-It starts from the same seeds, changes inputs in the same ways besides its own, and checks the same. Atheris has
+It starts from the same seeds, changes inputs in the same ways besides its own, and checks the same. What libFuzzer
+itself stops at, or finds slow (ten seconds), lies with what is found otherwise: `slow-unit-*`, `timeout-*`. Atheris has
 wheels for Linux only: `pip install 'flowdiag[fuzz]'`.
 """
 
@@ -12,9 +13,17 @@ import tempfile
 import time
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from tests.fuzz.found import Found
+
+TIMEOUT_S: Final = 120
+SLOW_S: Final = 10
+
+
+def by_libfuzzer(folder: Path) -> list[Path]:
+    """The inputs that libFuzzer keeps in a folder."""
+    return [path for kind in ("slow-unit", "timeout", "crash") for path in folder.glob(f"{kind}-*")]
 
 
 def search(folder: Path, seconds: float, seed: int) -> int:
@@ -36,6 +45,8 @@ def search(folder: Path, seconds: float, seed: int) -> int:
     from tests.fuzz.mutations import MOST, mutated
     from tests.fuzz.seeds import seeds
 
+    folder.mkdir(parents=True, exist_ok=True)
+    known = set(by_libfuzzer(folder))
     found, began = Found(folder), time.monotonic()
     others = [each.data for each in seeds()]
     with tempfile.TemporaryDirectory(dir=plain.quick_place()) as place:
@@ -51,6 +62,9 @@ def search(folder: Path, seconds: float, seed: int) -> int:
             if time.monotonic() > began + seconds:
                 # libFuzzer ends the process when it ends.
                 status = found.tell(time.monotonic() - began)
+                for path in sorted(set(by_libfuzzer(folder)) - known):
+                    print(f"slow, or never done: {path}", file=sys.stderr)
+                    status = 1
                 sys.stdout.flush()
                 sys.stderr.flush()
                 _remove(Path(place))
@@ -66,7 +80,9 @@ def search(folder: Path, seconds: float, seed: int) -> int:
             f"-seed={seed}",
             f"-max_len={MOST}",
             "-verbosity=0",
-            "-timeout=120",
+            f"-timeout={TIMEOUT_S}",
+            f"-report_slow_units={SLOW_S}",
+            f"-artifact_prefix={folder}/",
             "-rss_limit_mb=0",
         ]
         atheris.Setup([sys.argv[0], *options, str(corpus)], try_one, custom_mutator=change)

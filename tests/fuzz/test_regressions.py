@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from random import Random
@@ -168,3 +171,35 @@ def test_a_fault_of_a_command_is_seen(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(RENDERERS, Format.MARKDOWN, raising)
     what, _, _ = commands.fault(CONFIGURED, ["memory"], tmp_path, None)
     assert what is not None and what.startswith("not rendered as markdown")
+
+
+SLOW = """
+import sys, time
+from pathlib import Path
+from tests.fuzz import guided, plain
+plain.one = lambda *_: time.sleep(1.1) or "slow"
+guided.SLOW_S = 1
+guided.search(Path(sys.argv[1]), 8, 1)
+"""
+
+
+@pytest.mark.full
+def test_what_the_guided_search_finds_slow_is_kept_with_what_it_finds(tmp_path: Path) -> None:
+    pytest.importorskip("atheris")
+    found, here = tmp_path / "found", tmp_path / "here"
+    here.mkdir()
+    root = Path(__file__).parents[2]
+    run = subprocess.run(
+        [sys.executable, "-c", SLOW, str(found)],
+        cwd=here,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert run.returncode == 1, run.stderr
+    kept = list(found.iterdir())
+    assert kept and all(path.name.startswith("slow-unit-") for path in kept)
+    assert str(kept[0]) in run.stderr
+    assert not list(here.iterdir())

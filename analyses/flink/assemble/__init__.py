@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from operator import itemgetter
 from typing import Protocol, TypeVar
 
 from flowdiag.analyses.engine.collector import paused
@@ -88,7 +90,7 @@ def assemble(
         incidents=_by_job(incidents),
         parts=_by_job(parts),
         loads=_by_job(loads),
-        garbage=garbage,
+        garbage=_by_taskmanager(garbage),
         settings=_by_job(settings),
         order={id(setting): number for number, setting in enumerate(settings)},
     )
@@ -114,7 +116,7 @@ class _Sorted:
     incidents: Mapping[JobKey | None, list[Incident]]
     parts: Mapping[JobKey | None, list[SubtaskCheckpoint]]
     loads: Mapping[JobKey | None, list[SubtaskLoad]]
-    garbage: Sequence[Garbage]
+    garbage: Mapping[str | None, list[tuple[int, Garbage]]]  # by TaskManager, with their places
     settings: Mapping[JobKey | None, list[Setting]]
     order: Mapping[int, int]  # of settings, by their identity
 
@@ -138,7 +140,15 @@ def _garbage(facts: _Sorted, key: JobKey) -> tuple[Garbage, ...]:
         return ()
     ran = {attempt.taskmanager for attempt in facts.attempts.get(key, ())}
     ran |= {load.taskmanager for load in facts.loads.get(key, ())}
-    return tuple(item for item in facts.garbage if item.taskmanager in ran)
+    found = chain.from_iterable(facts.garbage.get(taskmanager, ()) for taskmanager in ran)
+    return tuple(item for _, item in sorted(found, key=itemgetter(0)))
+
+
+def _by_taskmanager(garbage: Iterable[Garbage]) -> dict[str | None, list[tuple[int, Garbage]]]:
+    grouped: defaultdict[str | None, list[tuple[int, Garbage]]] = defaultdict(list)
+    for number, item in enumerate(garbage):
+        grouped[item.taskmanager].append((number, item))
+    return dict(grouped)
 
 
 def _by_job(found: Iterable[Fact]) -> Mapping[JobKey | None, list[Fact]]:

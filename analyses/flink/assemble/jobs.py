@@ -84,8 +84,10 @@ class Jobs:
         if not keys:
             keys = dict.fromkeys(_unnamed(by_what, records))
         self.keys = tuple(keys)
+        self._known = frozenset(keys)
         for started in self._starts.values():
             started.sort(key=itemgetter(0))
+        self._others = {stream: _others(started) for stream, started in self._starts.items()}
         self._lives = {key: (min(found), max(found)) for key, found in times.items()}
         self.versions = self._versions(writers)
         self._by_name: dict[str, set[JobKey]] = defaultdict(set)
@@ -113,11 +115,9 @@ class Jobs:
         said: dict[JobKey, str] = {}
         worded: dict[JobKey, str] = {}
         for writer in writers:
-            known = {key_of(writer.cluster, job_id) for job_id in writer.job_ids}.intersection(
-                self.keys
-            )
+            known = {key_of(writer.cluster, job_id) for job_id in writer.job_ids} & self._known
             if not known:
-                known = {JobKey(writer.cluster, "")}.intersection(self.keys)
+                known = {JobKey(writer.cluster, "")} & self._known
             if len(known) == 1:
                 self._by_stream[(writer.stream.source, writer.stream.owner)] = next(iter(known))
             if writer.role not in ("jobmanager", "mixed"):
@@ -158,8 +158,9 @@ class Jobs:
         starts = self._starts.get((source, owner), [])
         first = bisect_left(starts, time_us - SCHEDULED_WITHIN_US, key=itemgetter(0))
         last = bisect_right(starts, time_us, key=itemgetter(0))
-        found = {key for _, key in starts[first:last]}
-        return next(iter(found)) if len(found) == 1 else None
+        if first == last or self._others[source, owner][first] < last:
+            return None
+        return starts[first][1]
 
     def of_load(self, row: Row) -> JobKey | None:
         """The job of a row of metrics, which name the job: by cluster and time if several have the name."""
@@ -181,6 +182,15 @@ class Jobs:
     def only(self) -> JobKey | None:
         """The job, if there is but one."""
         return self.keys[0] if len(self.keys) == 1 else None
+
+
+def _others(starts: Sequence[tuple[int, JobKey]]) -> list[int]:
+    """For each start the index of the next one of another job, so that a burst of them is not looked through each time."""
+    found = [len(starts)] * len(starts)
+    for index in range(len(starts) - 2, -1, -1):
+        same = starts[index][1] == starts[index + 1][1]
+        found[index] = found[index + 1] if same else index + 1
+    return found
 
 
 def _unnamed(by_what: Mapping[str, Sequence[Row]], records: Sequence[Row]) -> Iterable[JobKey]:
