@@ -370,7 +370,7 @@ class Reader:
                 extra["exception"] = trace.second or trace.exception
         if trace.user_frame is not None:
             extra["user_frame"] = trace.user_frame
-        if row["event"] == Event.JOB_STATE and len(trace.chain) > 2:
+        if row["event"] in _NAMING and len(trace.chain) > 2:
             extra |= _who(trace.chain)
         if extra:
             row["fields"] = {**(row.get("fields") or {}), **extra}
@@ -476,6 +476,8 @@ class Reader:
             yield found
 
 
+# Records of a job or of a checkpoint whose exception names the subtask that it came from.
+_NAMING: Final = (Event.JOB_STATE, Event.CHECKPOINT_FAILED)
 _STRUCTURE_LINE = re.compile(
     r"(?:Container: (?P<container>container_\S+) on (?P<node>\S+)"
     r"|End of LogType: ?(?P<ended>[^\s.][^\s]*?)\.?(?:\s.*)?$"
