@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
 
 from flowdiag.parsers.catalogue import Recognised
-from flowdiag.parsers.exceptions import named_task
+from flowdiag.parsers.exceptions import classify, named_task
 from flowdiag.parsers.flink.metric_reports import MetricFolder
 from flowdiag.parsers.flink.statistics_dump import explode
 from flowdiag.parsers.lines import prefix
@@ -24,7 +25,12 @@ from flowdiag.parsers.lines.records import (
     open_record,
 )
 from flowdiag.parsers.lines.scan import Line, LineScanner
-from flowdiag.parsers.lines.traces import is_exception_line, is_trace_line, read_trace
+from flowdiag.parsers.lines.traces import (
+    CAUSE_CHARACTERS,
+    is_exception_line,
+    is_trace_line,
+    read_trace,
+)
 from flowdiag.parsers.rows import SAMPLE_CHARACTERS, Event, Tally
 from flowdiag.parsers.spark.log import finish
 from flowdiag.parsers.spark.rest import application_of_container
@@ -34,6 +40,7 @@ TRACE_BYTES: Final = 64 * 1024
 REPORT_BYTES: Final = 16 * 1024 * 1024
 PARTIAL_BYTES: Final = 1024 * 1024
 WRAPPED_LINES: Final = 3
+_DIAGNOSTICS: Final = 12  # lines of YARN's, below that of a worker
 INNER_LINES: Final = 4000
 
 _REPORT_BEGIN: Final = "Starting metrics report"
@@ -144,6 +151,8 @@ class Reader:
         row = self._row(offset, head, found)
         if found.template.trace:
             self._add_trace(record, row)
+        if row["event"] == Event.TASKMANAGER_LOST:
+            self._add_diagnostics(record, row)
         return row
 
     def _below_header(
@@ -356,6 +365,14 @@ class Reader:
         if head.local_us is not None or head.utc_us is not None:
             return text
         return text if is_exception_line(text) or is_trace_line(text) else None
+
+    def _add_diagnostics(self, record: Record, row: dict[str, Any]) -> None:
+        """What YARN says of a container that ended stands below the line, that its memory was exceeded too."""
+        below = (text.strip() for text in islice(self._continuation(record), _DIAGNOSTICS))
+        said = " ".join(filter(None, [row.get("cause"), *below]))[:CAUSE_CHARACTERS]
+        found = classify([said], "flink")
+        if found is not None and found.kind == "out-of-memory":
+            row["event"], row["cause"] = Event.RESOURCE_FAILURE.value, said
 
     def _add_trace(self, record: Record, row: dict[str, Any]) -> None:
         given = row.get("cause")
