@@ -131,6 +131,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "invalid-options": ("invalid-options", ()),
     "not-serializable": ("not-serializable", ()),
     "submission-failed": ("submission-failed", ("reason",)),
+    "deployment-failed": ("deployment-failed", ("events",)),
     "task-stuck": ("task-hangs", ("time-out", "kill-sooner")),
     "rpc-timeout": ("rpc-trouble", ("other-side",)),
     "coordinator-failed": ("coordinator-failed", ()),
@@ -1453,8 +1454,8 @@ CAUSES: Final[dict[str, Cause]] = {
         },
     ),
     "deployment-failed": Cause(
-        meaning="the Kubernetes Operator could not bring a deployment up",
-        explanation="These are the operator's own audit lines.",
+        meaning="a deployment on Kubernetes could not be brought up",
+        explanation="Its pods may never run, so that there may be no other log.",
         remedies={
             "memory": SHARED["size-memory"],
             "image": Remedy(text="Look at the image's name and at the secret that pulls it"),

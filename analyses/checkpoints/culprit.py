@@ -6,6 +6,7 @@ over the same time cancel out.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,11 +16,12 @@ from flowdiag.analyses import say
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.finding import Confidence
 from flowdiag.analyses.flink.episodes import Episode, all_spells
-from flowdiag.analyses.flink.job import JobFacts, Status
+from flowdiag.analyses.flink.job import Attempt, JobFacts, LateAcknowledgement, Status
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.flink.pressure import during, overall, unseen_end
 from flowdiag.analyses.flink.suspects import Conviction, convict, goes_with
 from flowdiag.analyses.flink.suspects.case import Case
+from flowdiag.analyses.rule import Signal
 
 MOST_SPELLS: Final = 40
 """Spells are judged one by one up to here; of more, the last ones tell what is the matter now."""
@@ -184,6 +186,69 @@ def _bound(job: JobFacts, spell: Episode, before: _Run, after: _Run) -> int:
             if alone.conviction and _agree(other.answer, alone) and not _agree(rest.answer, alone):
                 return bound + step
     return bound
+
+
+_SOLE: Final = 3  # checkpoints: two in a row may be chance
+_SOLE_SHARE: Final = 0.5
+"""Of the checkpoints with late messages. Recorded without INFO lines: who slowed a snapshot down was alone in four
+of seven of them or more; of declined checkpoints, where everybody else is late, one was alone in three of 18."""
+
+
+LATE_ALONE: Final = Signal(
+    "late-alone",
+    1,
+    "it alone was late for three checkpoints or more, where no line tells when they were triggered",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateAlone:
+    """Who alone was late for several checkpoints, where no line tells when they were triggered.
+
+    Args:
+        attempt: who.
+        records: its messages of those checkpoints.
+        among: how many checkpoints have late messages.
+    """
+
+    attempt: Attempt
+    records: tuple[LateAcknowledgement, ...]
+    among: int
+
+
+def late_alone(job: JobFacts) -> LateAlone | None:
+    """Who alone was late for most checkpoints of which only late messages tell: a console without INFO lines.
+
+    Whoever takes a snapshot slowly has passed the barrier on before, so that nobody else is late. Sources are
+    left out where their names tell: they are late alone when they wait for the checkpoint lock.
+    """
+    if any(item.after_trigger_ms is not None for item in job.late):
+        return None  # then the shape along the graph says more
+    senders: dict[tuple[int, int], dict[str, LateAcknowledgement]] = {}
+    for item in job.late:
+        senders.setdefault((item.run, item.checkpoint), {})[item.attempt.attempt_id] = item
+    alone = [next(iter(each.values())) for each in senders.values() if len(each) == 1]
+    times = Counter(item.attempt.attempt_id for item in alone)
+    who, count = max(times.items(), key=lambda pair: (pair[1], pair[0]), default=("", 0))
+    if count < _SOLE or count < _SOLE_SHARE * len(senders):
+        return None
+    records = tuple(item for item in alone if item.attempt.attempt_id == who)
+    attempt = records[0].attempt
+    if (attempt.task or "").startswith("Source"):
+        return None
+    return LateAlone(attempt=attempt, records=records, among=len(senders))
+
+
+def sender_name(attempt: Attempt) -> str:
+    """A subtask as people know it; without its name by what the id of its attempt tells, and by its place."""
+    if attempt.task is not None:
+        return say.subtask_of(attempt.task, attempt.subtask_index, attempt.parallelism)
+    name = f"attempt {attempt.attempt_id[:8]}"
+    if attempt.vertex_id is not None and attempt.subtask_index is not None:
+        name = f"subtask {attempt.subtask_index + 1} of vertex {attempt.vertex_id[:8]}"
+    if not attempt.taskmanager and not attempt.host:
+        return name
+    return f"{name} on {say.place(attempt.taskmanager, attempt.host)}"
 
 
 def followed(job: JobFacts) -> Iterator[tuple[Answer, Answer]]:

@@ -88,7 +88,7 @@ class ConfigFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """A container that Kubernetes ended, as `kubectl` shows it."""
+    """A container that Kubernetes ended or does not start, as `kubectl` shows it."""
 
     reason: str
     exit_code: int | None
@@ -102,7 +102,22 @@ class Kill:
         """Whether its memory was the reason: nodes also evict for their disk, and pods wait for a node."""
         return self.reason in _FOR_MEMORY and _OTHER_RESOURCE.search(self.text) is None
 
+    @property
+    def waits(self) -> bool:
+        """Whether the pod is not there for another reason than its memory."""
+        return self.reason in WAITING and not self.for_memory
 
+
+WAITING: Final = frozenset(
+    {
+        "FailedScheduling",
+        "ImagePullBackOff",
+        "ErrImagePull",
+        "InvalidImageName",
+        "CrashLoopBackOff",
+        "Evicted",
+    }
+)
 _FOR_MEMORY: Final = ("OOMKilled", "OOMKilling", "SystemOOM", "Evicted")
 _OTHER_RESOURCE: Final = re.compile(
     r"ephemeral-storage|nodefs|imagefs|inodes|DiskPressure|PIDPressure|\bpids?\b"

@@ -76,6 +76,7 @@ _OF_STARTS: Final = frozenset(
     {
         "not-enough-slots",
         "submission-failed",
+        "deployment-failed",
         "frame-too-large",
         "invalid-options",
         "invalid-sql",

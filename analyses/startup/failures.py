@@ -17,6 +17,7 @@ KEEPS: Final = frozenset(
         "network-buffers",
         "class-loading",
         "submission-failed",
+        "deployment-failed",
         "frame-too-large",
         "invalid-options",
         "invalid-sql",

@@ -20,7 +20,7 @@ MAX_TEXT: Final = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """A container that was ended: OOMKilled, Evicted, or an exit code that means a signal."""
+    """A container that was ended or is not started: OOMKilled, Evicted, ImagePullBackOff, or an exit code of a signal."""
 
     reason: str
     exit_code: int | None
@@ -94,8 +94,20 @@ _LISTED: Final = re.compile(
 )
 _POD: Final = re.compile(
     r"^(?:[a-z0-9.-]{1,253} +)?(?P<pod>[a-z0-9][a-z0-9.-]{0,252}) +[0-9]{1,3}/[0-9]{1,3} +"
-    r"(?P<status>(?:Init:)?(?:OOMKilled|Evicted|Error|ContainerCannotRun|ExitCode:[0-9]{1,3}))(?= )"
+    r"(?P<status>(?:Init:)?(?:OOMKilled|Evicted|Error|ContainerCannotRun|ExitCode:[0-9]{1,3}"
+    r"|ImagePullBackOff|ErrImagePull|InvalidImageName|CrashLoopBackOff))(?= )"
 )
+# Why a container is not started. The first word of an event is its reason, "Failed" for an image.
+_WAITS: Final = re.compile(r"\b(ImagePullBackOff|ErrImagePull|InvalidImageName|CrashLoopBackOff)\b")
+_NO_IMAGE: Final = re.compile(r"\bFailed to pull image\b")
+_CRASHES: Final = re.compile(r"\bBack-off restarting failed container\b")
+_OF_POD: Final = re.compile(r"\bpod/(\S{1,253})")
+# What is over: the pod has got its node, or its image.
+_OVER: Final = {
+    "Scheduled": ("FailedScheduling",),
+    "Pulled": ("ImagePullBackOff", "ErrImagePull"),
+}
+_GOES_ON: Final = re.compile(r"\bNormal {1,20}(Scheduled|Pulled)\b")
 _SIZES: Final = {"B": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 _DESCRIBED: Final = re.compile(r"^(?:Name|Namespace|Containers|Last State|Events):", re.MULTILINE)
 # A row of `get events` without the line of names above it.
@@ -106,7 +118,10 @@ _EVENT_ROW: Final = re.compile(
 _PRINTED: Final = re.compile(r"^\s{0,40}\"?containerStatuses\"?:", re.MULTILINE)
 _METADATA: Final = re.compile(r"^[\s-]{0,40}\"?metadata\"?:")
 _PRINTED_NAME: Final = re.compile(r"^[\s-]{0,40}\"?name\"?: \"?([a-z0-9][a-z0-9.-]{0,252})\"?,?$")
-_PRINTED_REASON: Final = re.compile(r"^[\s-]{0,40}\"?reason\"?: \"?(OOMKilled|Evicted)\"?,?$")
+_PRINTED_REASON: Final = re.compile(
+    r"^[\s-]{0,40}\"?reason\"?: \"?(OOMKilled|Evicted|ImagePullBackOff|ErrImagePull|InvalidImageName"
+    r"|CrashLoopBackOff)\"?,?$"
+)
 _PRINTED_EXIT: Final = re.compile(r"^[\s-]{0,40}\"?exitCode\"?: ([0-9]{1,3}),?$")
 # The kernel's out-of-memory killer, and YARN's monitor of containers.
 _KERNEL: Final = re.compile(
@@ -180,9 +195,28 @@ def ended_containers(text: str) -> Iterator[Ended]:
             pending = None
         elif hit := _EVENT.search(line):
             found.append((hit[1], None, hit[2] or pod, start, line.strip()[:300]))
+        elif reason := _waiting(line):
+            found.append((reason, None, _named(line) or pod, start, line.strip()[:300]))
+        elif hit := _GOES_ON.search(line):
+            over, whose = _OVER[hit[1]], _named(line) or pod
+            found = [one for one in found if one[0] not in over or one[2] != whose]
     if pending:
         found.append((pending[0], code, pod, pending[1], pending[2]))
     yield from _flush(found, limit)
+
+
+def _waiting(line: str) -> str | None:
+    """Why a container is not started, by Kubernetes' word for it."""
+    if hit := _WAITS.search(line):
+        return hit[1]
+    if _NO_IMAGE.search(line):
+        return "ErrImagePull"
+    return "CrashLoopBackOff" if _CRASHES.search(line) else None
+
+
+def _named(line: str) -> str | None:
+    found = _OF_POD.search(line)
+    return None if found is None else found[1]
 
 
 def _printed_pods(text: str) -> Iterator[Ended]:

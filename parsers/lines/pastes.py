@@ -27,7 +27,12 @@ from flowdiag.parsers.exceptions import (
 from flowdiag.parsers.flink.failures import lost_peer
 from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.records import Record, open_record
-from flowdiag.parsers.lines.traces import CAUSE_CHARACTERS, is_trace_line, read_trace
+from flowdiag.parsers.lines.traces import (
+    CAUSE_CHARACTERS,
+    is_trace_line,
+    python_root,
+    read_trace,
+)
 from flowdiag.parsers.messages import parse_task
 from flowdiag.parsers.rows import Event, Row
 
@@ -100,7 +105,7 @@ class Pasted:
         lost = _LOST_TASK.search(text[:_MESSAGE])
         if lost is not None and text[lost.end() :].strip():
             text = text[lost.end() :]
-        return text, self.at[link]
+        return python_root(text), self.at[link]
 
     @property
     def user_frame(self) -> str | None:

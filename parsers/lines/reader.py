@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
 
 from flowdiag.parsers.catalogue import Recognised
-from flowdiag.parsers.exceptions import named_task
+from flowdiag.parsers.exceptions import classify, named_task
 from flowdiag.parsers.flink.metric_reports import MetricFolder
 from flowdiag.parsers.flink.statistics_dump import explode
 from flowdiag.parsers.lines import prefix
@@ -24,7 +25,12 @@ from flowdiag.parsers.lines.records import (
     open_record,
 )
 from flowdiag.parsers.lines.scan import Line, LineScanner
-from flowdiag.parsers.lines.traces import is_exception_line, is_trace_line, read_trace
+from flowdiag.parsers.lines.traces import (
+    CAUSE_CHARACTERS,
+    is_exception_line,
+    is_trace_line,
+    read_trace,
+)
 from flowdiag.parsers.rows import SAMPLE_CHARACTERS, Event, Tally
 from flowdiag.parsers.spark.log import finish
 from flowdiag.parsers.spark.rest import application_of_container
@@ -34,6 +40,7 @@ TRACE_BYTES: Final = 64 * 1024
 REPORT_BYTES: Final = 16 * 1024 * 1024
 PARTIAL_BYTES: Final = 1024 * 1024
 WRAPPED_LINES: Final = 3
+_DIAGNOSTICS: Final = 12  # lines of YARN's, below that of a worker
 INNER_LINES: Final = 4000
 
 _REPORT_BEGIN: Final = "Starting metrics report"
@@ -144,6 +151,8 @@ class Reader:
         row = self._row(offset, head, found)
         if found.template.trace:
             self._add_trace(record, row)
+        if row["event"] == Event.TASKMANAGER_LOST:
+            self._add_diagnostics(record, row)
         return row
 
     def _below_header(
@@ -357,6 +366,14 @@ class Reader:
             return text
         return text if is_exception_line(text) or is_trace_line(text) else None
 
+    def _add_diagnostics(self, record: Record, row: dict[str, Any]) -> None:
+        """What YARN says of a container that ended stands below the line, that its memory was exceeded too."""
+        below = (text.strip() for text in islice(self._continuation(record), _DIAGNOSTICS))
+        said = " ".join(filter(None, [row.get("cause"), *below]))[:CAUSE_CHARACTERS]
+        found = classify([said], "flink")
+        if found is not None and found.kind == "out-of-memory":
+            row["event"], row["cause"] = Event.RESOURCE_FAILURE.value, said
+
     def _add_trace(self, record: Record, row: dict[str, Any]) -> None:
         given = row.get("cause")
         trace = read_trace(self._continuation(record), given)
@@ -370,7 +387,7 @@ class Reader:
                 extra["exception"] = trace.second or trace.exception
         if trace.user_frame is not None:
             extra["user_frame"] = trace.user_frame
-        if row["event"] == Event.JOB_STATE and len(trace.chain) > 2:
+        if row["event"] in _NAMING and len(trace.chain) > 2:
             extra |= _who(trace.chain)
         if extra:
             row["fields"] = {**(row.get("fields") or {}), **extra}
@@ -476,6 +493,8 @@ class Reader:
             yield found
 
 
+# Records of a job or of a checkpoint whose exception names the subtask that it came from.
+_NAMING: Final = (Event.JOB_STATE, Event.CHECKPOINT_FAILED)
 _STRUCTURE_LINE = re.compile(
     r"(?:Container: (?P<container>container_\S+) on (?P<node>\S+)"
     r"|End of LogType: ?(?P<ended>[^\s.][^\s]*?)\.?(?:\s.*)?$"

@@ -9,7 +9,7 @@ begins with the class that was wrapped.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +30,12 @@ _EXCEPTION_LINE = re.compile(
 _SERIALIZED = re.compile(
     r"(?:(?:[\w$]+\.)*SerializedThrowable(?:: |\s*$)|\(?Serialized Throwable: ?)+"
 )
+# PyFlink quotes the traceback of its Python worker in the message of a Java exception.
+_PYTHON_BEGINS: Final = "Traceback (most recent call last):"
+_PYTHON_NAME: Final = r"(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit)"
+_PYTHON_ERROR: Final = re.compile(rf"{_PYTHON_NAME}(?:: |$)")
+_PYTHON_ENDS: Final = re.compile(rf"(?<=\s){_PYTHON_NAME}(?:: |\s*\Z)")
+_TRACEBACK: Final = 8000  # characters
 _ORDINARY: Final = (
     "org.apache.flink.",
     "java.",
@@ -87,7 +93,7 @@ def read_trace(lines: Iterable[str], given: str | None = None) -> Trace:
     below: list[str] = []
     frames: list[str | None] = [None]  # the first user frame of each exception in the chain
     suppressed: int | None = None  # indentation of the suppressed exception that is being read
-    for line in lines:
+    for line in _with_python(lines):
         text = line.strip()
         if not text:
             continue
@@ -129,6 +135,32 @@ def read_trace(lines: Iterable[str], given: str | None = None) -> Trace:
         second=below[0] if len(below) > 1 else None,
         chain=tuple(below if exception is None else (exception, *below))[:_LINKS],
     )
+
+
+def _with_python(lines: Iterable[str]) -> Iterator[str]:
+    """The lines, the error that ends a traceback of Python in the message of an exception as its cause."""
+    inside = False
+    for line in lines:
+        if inside and line[:1] not in " \t" and _PYTHON_ERROR.match(line) is not None:
+            inside = False
+            yield f"Caused by: {line}"
+            continue
+        text = line.strip()
+        inside = inside or (text.endswith(_PYTHON_BEGINS) and text != _PYTHON_BEGINS)
+        yield line
+
+
+def python_root(text: str) -> str:
+    """The error that ends a traceback of Python in the message of an exception; the text itself where there is none.
+
+    >>> python_root("a.B: SDK harness: Traceback (most recent call last): File \\"j.py\\", line 2 x[k] KeyError: 'k'")
+    "KeyError: 'k'"
+    >>> python_root("java.io.IOException: Broken pipe")
+    'java.io.IOException: Broken pipe'
+    """
+    _, begins, below = text.rpartition(_PYTHON_BEGINS)
+    found = [*_PYTHON_ENDS.finditer(below[:_TRACEBACK])] if begins else []
+    return below[found[-1].start() :].strip() if found else text
 
 
 def _clean(text: str) -> str | None:

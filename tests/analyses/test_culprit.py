@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.checkpoints.culprit import Answer, held_up, hot_spot
+from flowdiag.analyses.checkpoints.culprit import Answer, held_up, hot_spot, late_alone
 from flowdiag.analyses.checkpoints.rules import checkpoint_culprit, slow_half
 from flowdiag.analyses.finding import Confidence, Finding, Inconclusive, Severity, State
 from flowdiag.analyses.flink.episodes import episodes, spells
-from flowdiag.analyses.flink.job import Checkpoint
+from flowdiag.analyses.flink.job import Checkpoint, Status
 from flowdiag.analyses.flink.suspects import Conviction
 from flowdiag.analyses.flink.suspects.case import Suspect
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
@@ -639,3 +639,43 @@ def test_who_is_measured_is_not_convicted_for_who_is_not() -> None:
         name for name in ("tm-1", "tm-2", "tm-3") if name != Bench().manager_of("enrich", 2)
     )
     assert nobody(unseen(hot_by_metrics_alone(missing=other), other))
+
+
+# --- consoles without INFO lines: no triggers, no expiries ----------------------------------------
+
+
+def console(*late: tuple[int, str, int]) -> Bench:
+    """Late messages alone: checkpoint, task and index of each."""
+    job = Bench(version=None)
+    for number, task, index in late:
+        job.is_late(replace(job.expires(1)[0], id=number, status=Status.IN_FLIGHT), task, index)
+    job.checkpoints.clear()
+    job.late[:] = [replace(item, after_trigger_ms=None, after_expiry_ms=None) for item in job.late]
+    return job
+
+
+def test_who_alone_is_late_for_several_checkpoints_is_named_with_low_confidence() -> None:
+    job = console(
+        (7, "enrich", 2), (8, "enrich", 2), (9, "enrich", 2), (9, "aggregate", 1), (11, "enrich", 2)
+    )
+    (finding,) = said_by(checkpoint_culprit.RULE, job.facts())
+    assert isinstance(finding, Finding)
+    assert finding.subject.subtask_index == 2
+    assert finding.confidence is Confidence.LOW
+    assert finding.count == 3
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        [(7, "enrich", 2), (8, "enrich", 2)],  # by chance
+        [(n, "aggregate", index) for n in range(7, 12) for index in (0, 1)],  # a cascade
+        [(n, "Source: orders", 0) for n in range(7, 12)],  # it may wait for the checkpoint lock
+        [(n, "enrich", 2) for n in (1, 2, 3)] + [(n, "enrich", i) for n in (4, 5, 6, 7) for i in (0, 1)],
+    ],
+)  # fmt: skip
+def test_otherwise_late_messages_alone_accuse_nobody(late: list[tuple[int, str, int]]) -> None:
+    job = console(*late)
+    assert late_alone(job.job()) is None
+    (said,) = said_by(checkpoint_culprit.RULE, job.facts())
+    assert isinstance(said, Inconclusive)

@@ -277,3 +277,45 @@ def test_counters_that_restart_count_from_zero(events: Events) -> None:
 )
 def test_types_of_all_versions(printed: str | None, expected: str) -> None:
     assert checkpoint_type(printed) == expected
+
+
+@pytest.mark.spark
+def test_failures_without_a_reason_fail_where_the_next_one_counts_them(
+    events: Events, spark: SparkSession
+) -> None:
+    """A console without traces; what a stop aborts is not counted by Flink."""
+
+    def failure(after_ms: int, checkpoint: int, before: int) -> dict[str, Any]:
+        fields = {"consecutive": str(before)}
+        return line("checkpoint_failed", after_ms, checkpoint, fields=fields)
+
+    frame = events(
+        failure(0, 7, 0),
+        line("late_acknowledgement", 100, 7, attempt_id="2" * 32),
+        failure(8000, 8, 1),
+        failure(9000, 9, 2),
+    )
+    (job,) = facts(frame, spark).jobs
+    assert [(c.id, c.status) for c in job.checkpoints] == [
+        (7, Status.FAILED),
+        (8, Status.FAILED),
+        (9, Status.ABORTED),
+    ]
+    assert [(late.checkpoint, late.expired) for late in job.late] == [(7, False)]
+
+
+@pytest.mark.spark
+def test_a_failure_names_who_declined_where_no_decline_is_told(
+    events: Events, spark: SparkSession
+) -> None:
+    fields = {"consecutive": "0", "named_task": "enrich", "named_subtask": "4/4"}
+    cause = "java.io.IOException: No space left on device"
+    frame = events(line("checkpoint_failed", 0, 7, fields=fields, cause=cause))
+    (job,) = facts(frame, spark).jobs
+    (decline,) = job.declines
+    assert (decline.checkpoint, decline.attempt.task, decline.attempt.subtask) == (
+        7,
+        "enrich",
+        "4/4",
+    )
+    assert decline.reason == cause

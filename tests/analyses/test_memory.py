@@ -121,17 +121,48 @@ def test_a_folder_without_anything_to_read_says_so(tmp_path: Path) -> None:
     assert (told.kind, told.text) == ("not-read", "none of its 2 files is read")
 
 
+LISTED = "LAST SEEN   TYPE      REASON             OBJECT     MESSAGE\n"
+NO_NODE = "2m  Warning  FailedScheduling  pod/orders-taskmanager-1-4  0/12 nodes are available: 12 Insufficient memory.\n"
+NO_IMAGE = """\
+2m  Warning  Failed  pod/orders-taskmanager-1-4  Failed to pull image "acme/orders:7": rpc error: code = NotFound
+1m  Warning  Failed  pod/orders-taskmanager-1-4  Error: ImagePullBackOff
+"""
+NO_DISK = "2m  Warning  Evicted  pod/orders-taskmanager-1-4  The node was low on resource: ephemeral-storage.\n"
+CRASHES = "1m  Warning  BackOff  pod/orders-taskmanager-1-4  Back-off restarting failed container flink-main-container\n"
+
+
 @pytest.mark.parametrize(
-    "event",
+    ("events", "cause", "says"),
     [
-        "FailedScheduling   pod/orders-taskmanager-1-4    0/12 nodes are available: 12 Insufficient memory.",
-        "Evicted   pod/orders-taskmanager-1-4    The node was low on resource: ephemeral-storage.",
+        (NO_NODE, "no-container", "12 Insufficient memory"),
+        (NO_NODE + NO_NODE.replace("1-4", "1-5"), "no-container", "and 1 more pod"),
+        (NO_IMAGE, "deployment-failed", "Failed to pull image"),
+        (NO_DISK, "taskmanager-lost", "ephemeral-storage"),
+        (CRASHES, "deployment-failed", "ends again and again"),
     ],
 )
-def test_events_of_pods_that_no_rule_judges_are_no_health(event: str, tmp_path: Path) -> None:
-    (tmp_path / "events").write_text(
-        f"LAST SEEN   TYPE      REASON             OBJECT     MESSAGE\n2m          Warning   {event}\n"
-    )
+def test_pods_that_are_not_there_are_told(
+    events: str, cause: str, says: str, tmp_path: Path
+) -> None:
+    (tmp_path / "events").write_text(LISTED + events)
+    report = _diagnose([tmp_path])
+    (finding,) = report.findings
+    assert (finding.code, finding.cause) == ("MM305", cause)
+    assert "orders-taskmanager-1-4" in finding.title and says in finding.title
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        NO_NODE
+        + "1m  Normal  Scheduled  pod/orders-taskmanager-1-4  Successfully assigned to n7\n",
+        NO_IMAGE + "1m  Normal  Pulled  pod/orders-taskmanager-1-4  Successfully pulled image\n",
+    ],
+)
+def test_pods_that_came_after_all_are_neither_blamed_nor_health(
+    events: str, tmp_path: Path
+) -> None:
+    (tmp_path / "events").write_text(LISTED + events)
     report = _diagnose([tmp_path])
     assert (report.summary.verdict, report.findings) == ("inconclusive", [])
 

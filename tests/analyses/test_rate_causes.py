@@ -747,3 +747,14 @@ def test_the_time_of_a_batch_without_a_job_is_not_the_job(busy_ms: int, told: st
     ]
     (finding,) = found(w.application(queries=(w.query(triggers),)), "RT401")
     assert told in finding.explain
+
+
+def test_a_lost_executor_of_a_fragment_is_told() -> None:
+    """Lone lines of a driver's log name no application; one with a name and no streams is a batch job."""
+    gone = Executor(
+        executor="4", removed_us=w.T0 * 1000, reason="exited with exit code 137 (SIGKILL)"
+    )
+    app = w.application((), executors=(gone,))
+    assert found(app, "RT304") == []
+    (finding,) = found(replace(app, application=None), "RT304")
+    assert finding.cause == "executor-lost"

@@ -253,6 +253,7 @@ def test_listed_pods_tell_which_containers_ended() -> None:
         assert looks_like_kubectl(text)
         assert [(one.pod, one.reason, one.exit_code) for one in ended_containers(text)] == [
             ("orders-taskmanager-1-2", "OOMKilled", None),
+            ("orders-taskmanager-1-3", "CrashLoopBackOff", None),
             ("orders-taskmanager-1-4", "Evicted", None),
             ("orders-taskmanager-1-5", "Error", None),
             ("orders-taskmanager-1-6", "Error", 143),

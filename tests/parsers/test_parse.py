@@ -639,3 +639,36 @@ def test_stack_of_a_stuck_task(parser: Parser) -> None:
     )
     assert (row["event"], row["task"]) == ("task_stuck", "Map")
     assert row["fields"]["user_frame"] == "com.acme.Slow.map(Slow.java:17)"
+
+
+def test_the_python_error_that_a_java_exception_quotes_is_the_cause(parser: Parser) -> None:
+    text = line(FAILED, logger=GRAPH) + (
+        "java.lang.RuntimeException: Error received from SDK harness for instruction 4: "
+        "Traceback (most recent call last):\n"
+        '  File "/opt/app/job.py", line 22, in parse\n'
+        "    return int(value['amount'])\n"
+        "KeyError: 'amount'\n"
+        "\n"
+        "\tat org.apache.beam.runners.fnexecution.control.FnApiControlClient.onNext(FnApiControlClient.java:180)\n"
+    )
+    assert parser.one(text)["cause"] == "KeyError: 'amount'"
+
+
+YARN = "org.apache.flink.yarn.YarnResourceManagerDriver"
+ENDED = (
+    "Worker container_1_000002(worker-3:8041) is terminated. Diagnostics: "
+    "Container container_1_000002(worker-3:8041) marked as failed."
+)
+
+
+@pytest.mark.parametrize(
+    ("below", "event"),
+    [
+        (" Exit code:-104.\n Diagnostics:[x]Container is running 4096B beyond the 'PHYSICAL' memory limit.\n", "resource_failure"),
+        (" Exit code:1.\n Diagnostics:[x]Exception from container-launch.\n", "taskmanager_lost"),
+        ("", "taskmanager_lost"),
+    ],
+)  # fmt: skip
+def test_diagnostics_below_the_line_of_a_worker(parser: Parser, below: str, event: str) -> None:
+    row = parser.one(line(ENDED, logger=YARN) + below)
+    assert (row["event"], row["taskmanager"]) == (event, "container_1_000002")

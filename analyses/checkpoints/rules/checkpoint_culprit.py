@@ -30,6 +30,10 @@ record costs it as much more (three times at least); synchronous snapshots in 30
 without taking in anything; three times its siblings' time per record; no reaction to cancelling. A task
 of which two thirds of the subtasks are busy is slow as a whole.
 
+Where no line tells when checkpoints were triggered (a console without INFO lines), the one is named, with
+low confidence, that alone was late for three checkpoints or more, and for half of those that anybody was late
+for: whoever takes a snapshot slowly has passed the barrier on before.
+
 Failed checkpoints with at most three completed ones between are judged together, on the late messages,
 acknowledgements and metrics of their time. Where parts of such a series convict different subtasks or
 TaskManagers, with medium confidence at least, the culprit moved: each is named for its part, and all
@@ -60,16 +64,21 @@ from typing import Any, Final
 
 from flowdiag.analyses import say
 from flowdiag.analyses.checkpoints.culprit import (
+    LATE_ALONE,
     Answer,
+    LateAlone,
     answers,
     followed,
     hot_spot,
     lasted,
+    late_alone,
+    sender_name,
     slowed_by,
 )
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow
 from flowdiag.analyses.finding import (
     MAX_CITED,
+    Action,
     Confidence,
     Finding,
     Inconclusive,
@@ -78,11 +87,12 @@ from flowdiag.analyses.finding import (
     Severity,
     State,
     cite,
+    weigh,
 )
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, concluded, incidents
 from flowdiag.analyses.flink.job import JobFacts, Status
-from flowdiag.analyses.flink.kit import Job
+from flowdiag.analyses.flink.kit import Job, votes_for
 from flowdiag.analyses.flink.suspects import Conviction, numbers_of
 from flowdiag.analyses.flink.suspects.causes import CONVICTS_OF
 from flowdiag.analyses.flink.suspects.remedies import cures, explanation
@@ -97,12 +107,21 @@ _FEW: Final = 3  # samples: fewer tell of a moment, and not of a time
 def judge(job: Job, limits: Limits) -> Iterator[Finding | Inconclusive]:
     """One finding per job and culprit."""
     told = answers(job)
-    if told:
+    alone = late_alone(job)
+    if alone is not None and not any(answer.conviction for answer in told):
+        yield _late_alone(job, alone)
+    elif told:
         yield from _held_up(job, told)
     elif (answer := hot_spot(job)) is not None:
         yield from _saturated(job, answer)
     elif (late := slow(job)) is not None and late.severity is not Severity.INFO:
         yield from _slowed(job, late)
+    elif job.late and not _completed(job):
+        yield Inconclusive(reason=_ONLY_LATE, remedy=_INFO_LINES, job=job.key)
+
+
+def _completed(job: JobFacts) -> bool:
+    return any(c.status is Status.COMPLETED for c in job.checkpoints)
 
 
 def _slowed(job: JobFacts, late: Finding) -> Iterator[Finding]:
@@ -124,6 +143,45 @@ def _slowed(job: JobFacts, late: Finding) -> Iterator[Finding]:
     )
 
 
+_ONLY_LATE: Final = (
+    "late messages say who was late, and no line how the checkpoints ended or who waits for whom"
+)
+_INFO_LINES: Final = (
+    "give the JobManager's log with its INFO lines: deployments, triggers and ends of checkpoints"
+)
+
+
+def _late_alone(job: JobFacts, found: LateAlone) -> Finding:
+    attempt, times = found.attempt, len(found.records)
+    name = sender_name(attempt)
+    says = f"alone late for {times} of {say.plural(found.among, 'checkpoint')} with late messages"
+    received = [item.received_us for item in found.records if item.received_us is not None]
+    votes = votes_for({LATE_ALONE.name: says}, (LATE_ALONE,))
+    return Finding(
+        job=job.key,
+        subject=replace(j.subtask_subject(job, attempt), kind="subtask"),
+        title=f"{say.capital(name)} acknowledged {say.plural(times, 'checkpoint')} too late, and nobody else did",
+        why=f"{name}: {says}",
+        explain="Most likely its snapshots take too long: it has passed the barrier on, since nobody behind it was "
+        "late. If it is a source, it may wait for the checkpoint lock instead, and is a victim. No line "
+        "says when these checkpoints were triggered, so that more cannot be told.",
+        severity=Severity.WARNING,
+        state=State.ONGOING,
+        confidence=weigh(votes),
+        rank=Rank.MECHANISM,
+        first_us=min(received, default=None),
+        last_us=max(received, default=None),
+        count=times,
+        measurements=(
+            Measurement(name="late-alone", value=times, unit="checkpoints"),
+            Measurement(name="with-late-messages", value=found.among, unit="checkpoints"),
+        ),
+        evidence=cite((item.ref, item.received_us) for item in found.records),
+        actions=(Action(text=f"{say.capital(_INFO_LINES)}; they tell its name, and more signals"),),
+        votes=votes,
+    )
+
+
 def _saturated(job: JobFacts, answer: Answer) -> Iterator[Finding | Inconclusive]:
     found = answer.conviction
     if found is None:
@@ -134,7 +192,7 @@ def _saturated(job: JobFacts, answer: Answer) -> Iterator[Finding | Inconclusive
     if whole or found.confidence is Confidence.LOW:
         return
     cited = cite((ref, None) for ref in found.refs)
-    completed = any(c.status is Status.COMPLETED for c in job.checkpoints)
+    completed = _completed(job)
     if not completed and found.confidence is Confidence.HIGH:
         # Who waits is seen; whether any checkpoint suffers is not.
         found = replace(found, confidence=Confidence.MEDIUM)
@@ -314,4 +372,4 @@ def _said(job: JobFacts, found: Conviction, what: str, **said: Any) -> Finding:
     )
 
 
-RULE: Final = Rule("CP201", judge, signals=SIGNALS, core=True, causes=CONVICTS_OF)
+RULE: Final = Rule("CP201", judge, signals=(*SIGNALS, LATE_ALONE), core=True, causes=CONVICTS_OF)

@@ -3,7 +3,8 @@
 What it reports
 ---------------
 Every late acknowledgement that belongs to an expired checkpoint, with its task, subtask,
-TaskManager, host, and how long after the trigger and after the expiry it arrived.
+TaskManager, host, and how long after the trigger and after the expiry it arrived. Where no line says
+how any of these checkpoints ended, as on a console without INFO lines: who was late for which of them.
 
 Why it matters
 --------------
@@ -15,7 +16,8 @@ How it decides
 --------------
 "Received late message for now expired checkpoint attempt …" counts only when that checkpoint is
 known to have expired: up to 1.18 Flink words it the same after a decline or a fail-over. Messages
-whose expiry is cut off are listed as unmatched and not judged. Up to 1.10 nobody tells the tasks
+whose expiry is cut off are listed as unmatched; they are information, and only where there are no others.
+Up to 1.10 nobody tells the tasks
 that a checkpoint is dead, so the culprit *and everything downstream of it* is late; from 1.11
 those are late that had begun their snapshot, that wait for the checkpoint lock (old sources), or
 that are stuck in one long record. The vote of CP201 knows the difference.
@@ -35,8 +37,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from flowdiag.analyses.checkpoints.culprit import sender_name
 from flowdiag.analyses.flink.kit import (
     Action,
+    Attempt,
     Finding,
     Iterator,
     Job,
@@ -45,11 +49,12 @@ from flowdiag.analyses.flink.kit import (
     Measurement,
     Rank,
     Rule,
+    Severity,
+    State,
     Status,
     cite,
     episodes,
     measured,
-    name_of,
     of_episodes,
     say,
 )
@@ -58,16 +63,14 @@ from flowdiag.analyses.flink.kit import (
 def judge(job: Job, limits: Limits) -> Iterator[Finding]:
     """One finding per job."""
     late = [item for item in job.late if item.expired]
+    matched = bool(late)
+    late = late or list(job.late)
     if not late:
         return
     checkpoints = {(item.run, item.checkpoint) for item in late}
     # The checkpoint may be gone from the list (a cut log): then its message is all there is.
     series = [e for e in episodes(job) if e.ids & checkpoints]
-    # An attempt without a name is somebody all the same.
-    senders = {
-        (a.task, a.subtask_index) if a.task is not None else (a.attempt_id, None)
-        for a in (item.attempt for item in late)
-    }
+    senders = {_sender(item.attempt) for item in late}
     managers = {item.attempt.taskmanager for item in late if item.attempt.taskmanager}
     expired = {(c.run, c.id) for e in series for c in e.checkpoints if c.status is Status.EXPIRED}
     received = [item.received_us for item in late if item.received_us is not None]
@@ -81,11 +84,13 @@ def judge(job: Job, limits: Limits) -> Iterator[Finding]:
         f"{say.plural(len(checkpoints), 'checkpoint')} from {say.plural(len(senders), 'subtask')}"
         + (f" on {say.plural(len(managers), 'TaskManager')}" if managers else ""),
         explain=(f"Most often late: {listed}. " if listed else "No record names the senders. ")
+        + ("" if matched else f"{_UNMATCHED.format(numbers=_numbers(late))} ")
         + "The late sender is often not the culprit: up to Flink "
         "1.10 everything downstream of the culprit is late too, from 1.11 a task that never "
         "saw the barrier sends nothing at all. CP201 weighs these messages against the other "
         "signals.",
         rank=Rank.CONSEQUENCE,
+        **({} if matched else {"severity": Severity.INFO, "state": State.ONGOING}),
         first_us=min(received, default=None),
         last_us=max(received, default=None),
         count=len(late),
@@ -107,13 +112,42 @@ def judge(job: Job, limits: Limits) -> Iterator[Finding]:
     )
 
 
+_UNMATCHED: Final = (
+    "They are of {numbers}; no line says how these ended. They may have been declined or cut short, of which "
+    "late messages are a mere consequence; the INFO lines of the JobManager's log would tell."
+)
+_LISTED: Final = 6  # subtasks by name, and checkpoints by number
+
+
+def _sender(attempt: Attempt) -> tuple[str, int | None]:
+    """An attempt without a name is somebody all the same."""
+    if attempt.task is None:
+        return attempt.attempt_id, None
+    return attempt.task, attempt.subtask_index
+
+
 def _listed(late: list[LateAcknowledgement]) -> str:
-    """The subtasks that were late most often."""
-    named = [item.attempt for item in late if item.attempt.task is not None]
-    times = Counter((attempt.task, attempt.subtask_index) for attempt in named)
-    names = {(attempt.task, attempt.subtask_index): name_of(attempt) for attempt in reversed(named)}
+    """The subtasks that were late most often, of those that anything but the number of an attempt tells of."""
+    late = [
+        item
+        for item in late
+        if (who := item.attempt).task
+        or who.subtask_index is not None
+        or who.taskmanager
+        or who.host
+    ]
+    times = Counter(_sender(item.attempt) for item in late)
+    names = {_sender(item.attempt): sender_name(item.attempt) for item in reversed(late)}
     ranked = sorted(times.items(), key=lambda item: (-item[1], str(item[0])))
-    return ", ".join(f"{names[who]} {count}×" for who, count in ranked[:6])
+    return ", ".join(f"{names[who]} {count}×" for who, count in ranked[:_LISTED])
+
+
+def _numbers(late: list[LateAcknowledgement]) -> str:
+    """The checkpoints by number, the first ones."""
+    found = sorted({item.checkpoint for item in late})
+    more = len(found) - _LISTED
+    told = [str(number) for number in found[:_LISTED]] + ([f"{more} more"] if more > 0 else [])
+    return f"{'checkpoint' if len(found) == 1 else 'checkpoints'} {say.listed(told, ' and ')}"
 
 
 def _more(late: list[LateAcknowledgement]) -> Iterator[Measurement]:

@@ -22,6 +22,7 @@ from flowdiag.analyses.flink.assemble.checkpoints import (
     closed,
     declines_of,
     late_of,
+    named_by_failures,
     placed,
 )
 from flowdiag.analyses.flink.assemble.graph import graphs_of
@@ -75,6 +76,7 @@ def assemble(
     incidents = incidents_of(records, jobs, attempts)
     late = late_of(placed(by_what, "late"), checkpoints)
     declines = declines_of(placed(by_what, "decline"))
+    declines += named_by_failures(by_what["checkpoint"])
     checkpoints = closed(checkpoints, incidents)
     graphs = graphs_of(records, attempts, jobs)
     parts = parts_of(by_what["part"], attempts, graphs, jobs)

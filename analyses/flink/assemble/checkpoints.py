@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from operator import itemgetter
 from typing import Final
 
@@ -43,10 +44,19 @@ _ENDS: Final = {
 def checkpoints_of(rows: Iterable[Row]) -> dict[tuple[JobKey, int, int], Checkpoint]:
     """Checkpoints by job, run and id."""
     found = {}
+    told: dict[tuple[JobKey, int], list[tuple[int, int]]] = defaultdict(list)
     for row in rows:
         key = key_of(row["job_cluster"], row["job_id"])
         checkpoint = _checkpoint(row, key)
         found[(key, checkpoint.run, checkpoint.id)] = checkpoint
+        if row["failed_before"] is not None:
+            told[key, checkpoint.run].append((checkpoint.id, row["failed_before"]))
+    for life, failures in told.items():
+        for (number, before), (_, after) in pairwise(sorted(failures)):
+            checkpoint = found[(*life, number)]
+            if checkpoint.status is Status.ABORTED and checkpoint.reason is None and after > before:
+                # Flink counts it: ends of the job, newer checkpoints and the like are not counted.
+                found[(*life, number)] = replace(checkpoint, status=Status.FAILED)
     return found
 
 
@@ -230,13 +240,12 @@ _OF_MESSAGE: Final = (
 def late_of(
     rows: Iterable[Row], checkpoints: Mapping[tuple[JobKey, int, int], Checkpoint]
 ) -> list[LateAcknowledgement]:
-    """Acknowledgements after the end of their checkpoint, unless that was no expiry: rows of `placed` in."""
+    """Acknowledgements after the end of their checkpoint, unless that is known to be no expiry: rows of `placed` in."""
     found: list[LateAcknowledgement] = []
     for row in sorted(rows, key=place):
         key = key_of(row["job_cluster"], row["job_id"])
         checkpoint = checkpoints.get((key, row["run"], row["checkpoint"]))
-        status = checkpoint.status if checkpoint else None
-        if status not in (Status.EXPIRED, Status.IN_FLIGHT, None):
+        if checkpoint is not None and _ended_otherwise(checkpoint):
             continue
         found.append(
             LateAcknowledgement(
@@ -247,11 +256,21 @@ def late_of(
                 received_us=row["time_us"],
                 after_trigger_ms=_milliseconds(row["triggered_us"], row["time_us"]),
                 after_expiry_ms=_milliseconds(row["expired_us"], row["time_us"]),
-                expired=status is Status.EXPIRED,
+                expired=checkpoint is not None and checkpoint.status is Status.EXPIRED,
                 ref=Ref(row["source"], row["offset"]),
             )
         )
     return found
+
+
+def _ended_otherwise(checkpoint: Checkpoint) -> bool:
+    """Whether a checkpoint is known to have ended in another way than by expiring.
+
+    That it failed is no such way where nothing says why: consoles without INFO lines, or without traces.
+    """
+    if checkpoint.status in (Status.FAILED, Status.ABORTED):
+        return checkpoint.reason is not None
+    return checkpoint.status not in (Status.EXPIRED, Status.IN_FLIGHT)
 
 
 def declines_of(rows: Iterable[Row]) -> list[Decline]:
@@ -268,6 +287,33 @@ def declines_of(rows: Iterable[Row]) -> list[Decline]:
         )
         for row in sorted(rows, key=place)
     ]
+
+
+def named_by_failures(rows: Iterable[Row]) -> Iterator[Decline]:
+    """Who refused checkpoints of which the record of the failure alone tells: rows of checkpoints in.
+
+    A console without INFO lines has no declines; the exception names the subtask that threw it.
+    """
+    for row in rows:
+        if row["failed_task"] is None or row["declined"] is not None:
+            continue
+        key = key_of(row["job_cluster"], row["job_id"])
+        number, _, size = (row["failed_subtask"] or "").partition("/")
+        yield Decline(
+            job=key,
+            run=row["run"],
+            checkpoint=row["checkpoint"],
+            attempt=Attempt(
+                job=key,
+                attempt_id="",
+                task=row["failed_task"],
+                subtask_index=int(number) - 1 if number else None,
+                parallelism=int(size) if size else None,
+            ),
+            time_us=row["failed"]["time_us"],
+            reason=row["failed_cause"],
+            ref=Ref(row["failed"]["source"], row["failed"]["offset"]),
+        )
 
 
 def _attempt_of(row: Row, key: JobKey) -> Attempt:

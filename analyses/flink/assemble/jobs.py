@@ -74,6 +74,8 @@ class Jobs:
             keys.setdefault(key)
             if row["triggered_us"] is not None:
                 times[key].append(row["triggered_us"])
+        for row in (*by_what["late"], *by_what["decline"]):
+            keys.setdefault(key_of(row["job_cluster"], row["job_id"]))
         for row in records:
             if row["job_id"]:
                 key = key_of(row["cluster"], row["job_id"])

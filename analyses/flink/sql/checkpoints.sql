@@ -29,6 +29,9 @@ SELECT 'checkpoint' AS what, job_cluster, job_id, run, checkpoint,
   -- the cause that each kind of end names
   max(cause) FILTER (WHERE event = 'checkpoint_failed') AS failed_cause,
   max(fields['exception']) FILTER (WHERE event = 'checkpoint_failed') AS failed_exception,
+  max(fields['named_task']) FILTER (WHERE event = 'checkpoint_failed') AS failed_task,
+  max(fields['named_subtask']) FILTER (WHERE event = 'checkpoint_failed') AS failed_subtask,
+  min(CAST(fields['consecutive'] AS INT)) FILTER (WHERE event = 'checkpoint_failed') AS failed_before,
   max(cause) FILTER (WHERE event = 'checkpoint_discarded') AS discarded_cause,
   min_by(cause, struct(time_us, source, offset))
     FILTER (WHERE event = 'checkpoint_declined') AS declined_cause,

@@ -14,6 +14,7 @@ from flowdiag.analyses.memory.rules import (
     too_few_network_buffers,
     unmanaged_rocksdb,
     unused_managed_memory,
+    waiting_pods,
 )
 from flowdiag.analyses.rule import Rule
 
@@ -30,4 +31,5 @@ RULES: Final[tuple[Rule, ...]] = (
     unused_managed_memory.RULE,
     unmanaged_rocksdb.RULE,
     filling_heap.RULE,
+    waiting_pods.RULE,
 )

@@ -89,8 +89,8 @@ class Lost(Limits):
 def judge(assessed: Assessed, limits: Lost) -> Iterator[Finding | Inconclusive]:
     """One finding per slow executor, one for all that were lost."""
     app = assessed.app
-    if app.kind == "other":
-        return
+    if app.kind == "other" and app.application:
+        return  # of a fragment nobody knows what it was
     for one in app.executors:
         if one.ratio is not None and one.stages >= limits.stages and one.ratio >= limits.ratio:
             yield _slow(assessed, one, one.ratio, limits)

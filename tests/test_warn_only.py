@@ -1,0 +1,84 @@
+"""Consoles that show WARN and above: what is left of a JobManager's log names the right one, or nobody."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from flowdiag.analyses.diagnosis import judged, look, measure
+from flowdiag.analyses.inputs import find
+from flowdiag.analyses.options import Options
+from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.topics import topic
+
+from .archives import FIXTURES, unpacked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_HEAD: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (\w+)")
+
+
+def _console(scenario: str, *, traces: bool) -> str:
+    """The lines of the JobManager's log from WARN on, with what belongs to them or without (`grep`)."""
+    log = next(
+        (unpacked(FIXTURES / "recordings/flink" / scenario)).rglob("*standalonesession*.log")
+    )
+    kept, shown = [], False
+    for line in log.read_text(errors="replace").splitlines():
+        head = _HEAD.match(line)
+        shown = head[1] in ("WARN", "ERROR") if head else shown and traces
+        if shown:
+            kept.append(line)
+    return "\n".join(kept) + "\n"
+
+
+def _report(text: str, folder: Path, spark: SparkSession) -> Report:
+    (folder / "console.txt").write_text(text)
+    looked = look(
+        (topic("checkpoints"),), find([str(folder)], strict=False, engine="flink"), Options()
+    )
+    return judged(
+        (topic("checkpoints"),), looked, measure((topic("checkpoints"),), looked, lambda: spark)
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("traces", [True, False], ids=["console", "grep"])
+@pytest.mark.parametrize(
+    ("scenario", "taskmanager", "cause"),
+    [
+        ("1.10.3/slow-async-snapshot", "0c8a50be1ab356d4accb06da04d8db7e", None),
+        ("1.20.5/slow-sync-snapshot", "taskmanager-2", None),
+        ("1.10.3/sync-failure", None, None),  # declined: everybody is late but the culprit
+        ("1.10.3/hang", None, None),  # sources wait for the checkpoint lock
+        ("1.20.5/hot-key", None, None),
+        ("1.20.5/async-failure", None, "snapshot-exception"),
+    ],
+)  # fmt: skip
+def test_who_was_late_is_said_and_nobody_innocent_named(
+    scenario: str,
+    taskmanager: str | None,
+    cause: str | None,
+    traces: bool,
+    tmp_path: Path,
+    spark: SparkSession,
+) -> None:
+    report = _report(_console(scenario, traces=traces), tmp_path, spark)
+    assert report.summary.verdict != "healthy"
+    assert report.findings
+    late = [one.subject.taskmanager for one in report.summary.culprits if one.code == "CP201"]
+    assert late == ([taskmanager] if taskmanager else [])
+    assert report.summary.cause == (cause if traces else None)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("scenario", ["1.14.6/tight-interval", "1.20.5/healthy"])
+def test_a_healthy_job_complains_of_nothing(
+    scenario: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    report = _report(_console(scenario, traces=True), tmp_path, spark)
+    assert not [one for one in report.findings if one.severity != "info"]
