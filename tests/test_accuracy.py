@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.accuracy import TOPICS, WINDOWS
+from benchmarks.accuracy import outcome as outcome_of_part
+
 from .recordings import VARIANTS, Recording, outcome, recordings
-from .windows import runs
+from .windows import Run, Window, part_of_some_logs, part_of_the_time, runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +36,43 @@ def test_no_wrong_culprit_at_high_confidence(
     assert said not in ("wrong", "wrong (high)")
     if name == "everything":
         assert said == "right"
+
+
+PARTS_OF_THE_TIME = [
+    name for name in WINDOWS if name.endswith(("half", "third")) or "in part" in name
+]
+
+
+@pytest.mark.full
+@pytest.mark.spark
+@pytest.mark.parametrize("name", PARTS_OF_THE_TIME)
+@pytest.mark.parametrize(
+    "run", [run for run in runs() if run.name.partition("/")[0] in TOPICS], ids=lambda run: run.name
+)
+def test_less_of_the_time_and_fewer_logs_only_lower_the_confidence(
+    run: Run, name: str, spark: SparkSession
+) -> None:
+    said = outcome_of_part(run, name, spark)
+    if said is None:
+        pytest.skip("no line with a time lies in it")
+    assert said not in ("wrong (medium)", "wrong (high)")
+
+
+def test_halves_and_thirds_hold_every_line() -> None:
+    run = next(run for run in runs() if run.name == "flink/1.20.5/hot-key")
+    whole = lines(part_of_the_time(run, 0, 1))
+    for parts in (2, 3):
+        cut = [part_of_the_time(run, n / parts, (n + 1) / parts) for n in range(parts)]
+        assert set().union(*map(lines, cut)) == whole
+        assert all(0 < len(lines(part)) < len(whole) for part in cut)
+    some = part_of_some_logs(run, 0)
+    assert some == part_of_some_logs(run, 0)
+    assert lines(some) < whole
+
+
+def lines(window: Window) -> set[tuple[str, int]]:
+    """Each line of a window, by its file and number."""
+    return {(part.path.name, part.start + n) for part in window.parts for n in range(part.count)}
 
 
 def test_the_page_owns_up_to_every_recording() -> None:

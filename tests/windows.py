@@ -365,17 +365,18 @@ def _spans(name: str) -> tuple[str, tuple[datetime, ...]]:
 
 
 def _between(run: Run, logs: list[Path], low: datetime, high: datetime, form: str) -> Window:
-    """What some logs say from one time to another."""
+    """What some logs say from one time to another, their last record whole."""
     first, last = low.strftime(form), high.strftime(form)
     parts = []
     for path in logs:
-        inside = [
-            number
-            for number, line in enumerate(lines_of(path))
-            if (time := _TIME.match(line)) and first <= time[0] <= last
+        dated = [
+            (n, time[0]) for n, line in enumerate(lines_of(path)) if (time := _TIME.match(line))
         ]
+        inside = [place for place, (_, time) in enumerate(dated) if first <= time <= last]
         if inside:
-            parts.append(Part(path, inside[0], inside[-1] - inside[0] + 1))
+            begin, after = dated[inside[0]][0], inside[-1] + 1
+            end = dated[after][0] if after < len(dated) else len(lines_of(path))
+            parts.append(Part(path, begin, end - begin))
     return Window(run, tuple(parts))
 
 
