@@ -20,7 +20,7 @@ Look at that node: image pull, disk, DNS, a busy machine.
 False alarms
 ------------
 Workers that were asked for later come later: with an active resource manager the time from the request
-counts where it is known.
+counts where it is known. A wait within which the JobManager's log is silent for ten minutes or more is left out.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from __future__ import annotations
 import statistics
 from typing import Final
 
+from flowdiag.analyses.flink.silences import heard_until
 from flowdiag.analyses.startup.kit import (
     Finding,
     Iterator,
@@ -59,6 +60,8 @@ def judge(job: JobStarting, limits: Late) -> Iterator[Finding]:
         step = start.step("slots")
         if step is None or step.started_us is None or step.ended_us is None:
             continue
+        if heard_until(job.cluster.common, step.started_us, step.ended_us) < step.ended_us:
+            continue  # the TaskManagers may have come to different starts
         came = [
             w for w in job.cluster.workers if w.registered_us and w.registered_us <= step.ended_us
         ]

@@ -21,13 +21,15 @@ fetching its jar, restoring the checkpoint store. Deployment: jars fetched by Ta
 False alarms
 ------------
 In a session cluster the gap between two steps may be idle time; only steps that follow each other directly
-are timed. Where the log of a TaskManager alone tells of several rounds of deployment, the last one is.
+are timed. A step within which the JobManager's log is silent for ten minutes or more is left out: lines are
+missing there. Where the log of a TaskManager alone tells of several rounds of deployment, the last one is.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.flink.silences import heard_until
 from flowdiag.analyses.startup.kit import (
     STEP_WORDS,
     UNKNOWN_JOB,
@@ -64,14 +66,22 @@ def judge(facts: StartupFacts, limits: Slow) -> Iterator[Finding]:
     """One finding per step of the cluster, and one per job and step, the longest of all starts."""
     longest = limits.slow * 1000
     for step in facts.cluster_steps:
-        if _took(step) >= longest:
+        if _took(step) >= longest and not _cut(facts, step):
             yield _finding(None, step, longest)
     for job in facts.jobs:
         for name in _JUDGED:
-            steps = (start.step(name) for start in job.starts)
-            worst = max(filter(None, steps), key=_took, default=None)
+            found = filter(None, (start.step(name) for start in job.starts))
+            steps = (step for step in found if not _cut(facts, step))
+            worst = max(steps, key=_took, default=None)
             if worst is not None and _took(worst) >= longest:
                 yield _finding(job, worst, longest)
+
+
+def _cut(facts: StartupFacts, step: Step) -> bool:
+    """Whether lines are missing between the begin of a step and its end: they may be of two starts."""
+    if step.started_us is None or step.ended_us is None:
+        return False
+    return heard_until(facts.common, step.started_us, step.ended_us) < step.ended_us
 
 
 def _took(step: Step) -> int:
