@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Final
 
 import pytest
@@ -228,13 +228,17 @@ def report(name: str, facts: Facts, log: Path) -> Callable[[], object]:
 
 def calls(act: Callable[[], object]) -> Counter[str]:
     """How often each function is called, those of C as well; generators count at each step."""
-    count: Counter[str] = Counter()
+    count: dict[int, int] = {}
+    codes: list[CodeType] = []  # kept, so that no number is given twice
 
     def counted(frame: FrameType, event: str, argument: object) -> None:
         if event in ("call", "c_call"):
             # What C does counts for who calls it: the same place in all sizes.
-            code = frame.f_code
-            count[f"{code.co_filename}:{code.co_firstlineno} {code.co_qualname}"] += 1
+            number = id(frame.f_code)
+            if number not in count:
+                count[number] = 0
+                codes.append(frame.f_code)
+            count[number] += 1
 
     before = sys.getprofile()
     sys.setprofile(counted)
@@ -242,7 +246,10 @@ def calls(act: Callable[[], object]) -> Counter[str]:
         act()
     finally:
         sys.setprofile(before)
-    return count
+    named: Counter[str] = Counter()
+    for code in codes:
+        named[f"{code.co_filename}:{code.co_firstlineno} {code.co_qualname}"] += count[id(code)]
+    return named
 
 
 def too_many(once: Counter[str], twice: Counter[str]) -> list[str]:
