@@ -173,6 +173,27 @@ def failed_batches(app: ApplicationFacts) -> tuple[Batch, ...]:
     return tuple(b for b in app.completed if b.failed_outputs and not harmless_failure(b.reason))
 
 
+def failed_tasks(app: ApplicationFacts) -> list[Record]:
+    """Exceptions of tasks in a fragment that names no application, no batch and no query.
+
+    Where these are known, they tell themselves what became of a task that was tried again.
+    """
+    if app.application or app.kind != "other":
+        return []
+    return [
+        record
+        for record in app.incidents
+        if record.template in ("task-lost", "task-exception")
+        and record.cause
+        and not record.cause.startswith(_ENDED_ON_PURPOSE)
+        and not harmless_failure(record.cause)
+    ]
+
+
+# Of a stage that was cancelled, a speculative copy, an attempt that was late to commit.
+_ENDED_ON_PURPOSE: Final = ("TaskKilled", "TaskCommitDenied")
+
+
 def stretches(batches: Sequence[Batch]) -> tuple[tuple[Batch, ...], ...]:
     """The batches in parts without a hole between them.
 

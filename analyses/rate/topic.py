@@ -22,7 +22,7 @@ from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
 from flowdiag.analyses.rate.owned import owned_events
 from flowdiag.analyses.rate.rules import RULES
-from flowdiag.analyses.rate.state import Assessed, Assessment, assess, stretches
+from flowdiag.analyses.rate.state import Assessed, Assessment, assess, failed_tasks, stretches
 from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.wire import Data, Where, iso
 from flowdiag.analyses.span import Span
@@ -212,11 +212,12 @@ class Rate(Topic):
         return rate_tables(facts, excerpts=options.privacy.excerpts)
 
     def assessed(self, facts: RateFacts) -> bool:
-        """Whether a batch or a query is known, or an exception that ended one."""
+        """Whether a batch or a query is known, or an exception that ended one, or tasks of one."""
         return any(
             app.batches
             or app.queries
             or any(one.fields.get("origin") == "paste" for one in app.incidents)
+            or failed_tasks(app)
             for app in facts.applications
         )
 

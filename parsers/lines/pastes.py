@@ -399,7 +399,8 @@ def exceptions_in(data: bytes, *, whole: bool = True) -> Iterator[Pasted]:
     count = 0
     segments = _Segments(data, whole)
     for found in segments.blocks():
-        if found.chain and (found.frames or found.python or found.classified() is not None):
+        told = found.frames or found.python or found.task or found.classified() is not None
+        if found.chain and told:
             yield found
             count += 1
             if count == _MOST:

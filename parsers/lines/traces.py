@@ -93,7 +93,8 @@ def read_trace(lines: Iterable[str], given: str | None = None) -> Trace:
     below: list[str] = []
     frames: list[str | None] = [None]  # the first user frame of each exception in the chain
     suppressed: int | None = None  # indentation of the suppressed exception that is being read
-    for line in _with_python(lines):
+    begun = given is not None and given.rstrip().endswith(_PYTHON_BEGINS)
+    for line in _with_python(lines, begun=begun):
         text = line.strip()
         if not text:
             continue
@@ -137,9 +138,14 @@ def read_trace(lines: Iterable[str], given: str | None = None) -> Trace:
     )
 
 
-def _with_python(lines: Iterable[str]) -> Iterator[str]:
-    """The lines, the error that ends a traceback of Python in the message of an exception as its cause."""
-    inside = False
+def _with_python(lines: Iterable[str], *, begun: bool) -> Iterator[str]:
+    """The lines, the error that ends a traceback of Python in the message of an exception as its cause.
+
+    Args:
+        lines: behind a record.
+        begun: whether the traceback begins in the record's own line.
+    """
+    inside = begun
     for line in lines:
         if inside and line[:1] not in " \t" and _PYTHON_ERROR.match(line) is not None:
             inside = False

@@ -178,6 +178,43 @@ def test_failing_batches() -> None:
     assert w.cause(app) == "failing-batches" and w.verdict(app) == "failing"  # type: ignore[arg-type]
 
 
+def test_tasks_of_a_fragment_without_a_batch() -> None:
+    """A driver's console, or an executor's log: all that is there is what a task threw."""
+    lost = [
+        w.record("task-lost", at=n, cause="KeyError: 'amount'", host="worker-3", task_id=str(n))
+        for n in range(2)
+    ]
+    fragment = replace(w.application([], incidents=tuple(lost)), application=None)
+    assert w.codes(fragment) == ["RT103"]
+    (found,) = [f for o in w.outcomes(fragment) for f in o.findings]
+    assert found.cause == "failing-batches"
+    assert (found.severity, found.confidence) == (Severity.WARNING, Confidence.MEDIUM)
+    assert found.title == "2 tasks failed: KeyError: 'amount'"
+    given_up = (*lost, w.record("job-given-up", at=9, stage="7", times="4"))
+    (found,) = [f for o in w.outcomes(replace(fragment, incidents=given_up)) for f in o.findings]
+    assert (found.severity, found.confidence) == (Severity.CRITICAL, Confidence.HIGH)
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "TaskKilled (Stage cancelled: Job 4 cancelled)",
+        "TaskCommitDenied (Driver denied task commit)",
+    ],
+)
+def test_tasks_that_were_ended_on_purpose_did_not_fail(cause: str) -> None:
+    lost = (w.record("task-lost", cause=cause, task_id="3"),)
+    fragment = replace(w.application([], incidents=lost), application=None)
+    assert w.codes(fragment) == []
+
+
+def test_tasks_of_an_application_are_no_failed_batches() -> None:
+    """It may have tried them again: batches tell."""
+    lost = (w.record("task-lost", cause="KeyError: 'amount'", task_id="3"),)
+    assert w.codes(w.application([w.batch(n) for n in range(30)], incidents=lost)) == []
+    assert w.codes(w.application([], incidents=lost)) == []
+
+
 def test_a_stop_is_no_failure() -> None:
     reason = "Job 7 cancelled because SparkContext was shut down"
     app, _ = failing(40, 39, reason)

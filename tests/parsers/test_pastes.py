@@ -210,6 +210,19 @@ def test_a_row_of_the_table_of_exceptions_names_the_task(row: str, tmp_path: Pat
     assert (found["local_us"] is None) is ("2023" not in row)
 
 
+def test_the_history_of_exceptions_is_one_failure_a_row(tmp_path: Path) -> None:
+    """Without a trace below it, and of a class that nobody knows: the column of tasks makes it a failure."""
+    path = tmp_path / "paste"
+    row = "2023-11-08 12:4{}:56\tcom.acme.PriceException: no price\tEnrich (3/8)\tworker-7:40121\n"
+    path.write_text("Time\tException\tName\tLocation\n" + row.format(0) + row.format(1))
+    found = pasted(path)
+    assert [each["cause"] for each in found] == ["com.acme.PriceException: no price"] * 2
+    assert {(each["task"], each["subtask_index"], each["host"]) for each in found} == {
+        ("Enrich", 2, "worker-7")
+    }
+    assert len({each["local_us"] for each in found}) == 2
+
+
 # --- root and consequences ------------------------------------------------------------------------
 
 

@@ -60,6 +60,21 @@ def test_failed_tasks_tell_place_and_cause(tmp_path: Path) -> None:
     assert "input-1-1466086160800" in lost["cause"] and "input-1-1466086160800" in thrown["cause"]
 
 
+def test_what_python_says_is_the_cause_of_a_failed_task(tmp_path: Path) -> None:
+    said = (
+        "26/11/20 14:02:11 WARN TaskSetManager: Lost task 3.0 in stage 7.0 (TID 99) (10.2.3.7 executor 4): "
+        "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+        '  File "/opt/app/job.py", line 12, in parse\n'
+        '    return json.loads(s)["amount"]\n'
+        "KeyError: 'amount'\n\n"
+        "\tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:572)\n"
+        "26/11/20 14:02:12 ERROR TaskSetManager: Task 3 in stage 7.0 failed 4 times; aborting job\n"
+    )
+    lost, given_up = [r for r in rows_of(said, tmp_path) if r["event"] == "spark_incident"]
+    assert (lost["template"], lost["cause"]) == ("task-lost", "KeyError: 'amount'")
+    assert (given_up["template"], given_up["fields"]["times"]) == ("job-given-up", "4")
+
+
 def test_blocks_have_sizes_in_bytes(tmp_path: Path) -> None:
     (block,) = [
         r for r in rows_of(YARN.format(cause=CAUSE), tmp_path) if r["event"] == "spark_block"

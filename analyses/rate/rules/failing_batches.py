@@ -17,7 +17,9 @@ shows failed Spark jobs; an output operation may fail without one. Failures that
 the application do not count. Critical when `failed-share` of the batches or more failed, or the
 `last` ones, and one of the `recent` ones (the last third of the batches, so many at least) did;
 without one among those it is over. An exception that stands by itself and was thrown in a batch of a
-DStream counts as one that failed, critical; its cause is the deepest that says why.
+DStream counts as one that failed, critical; its cause is the deepest that says why. Where nothing names an
+application, a batch or a query, exceptions of tasks count: critical where Spark gave the job up for
+them, with medium confidence where no line tells what the next attempt brought.
 
 What to do
 ----------
@@ -39,6 +41,7 @@ from flowdiag.analyses.rate.facts import Output
 from flowdiag.analyses.rate.kit import (
     Assessed,
     Batch,
+    Confidence,
     Finding,
     Inconclusive,
     Iterator,
@@ -85,6 +88,8 @@ def judge(assessed: Assessed, limits: Failing) -> Iterator[Finding | Inconclusiv
     pasted = [one for one in assessed.app.incidents if one.fields.get("origin") == "paste"]
     if pasted:
         yield _told(assessed, pasted)
+    elif tasks := present.failed_tasks(assessed.app):
+        yield _of_tasks(assessed, tasks)
 
 
 def _most_told(errors: Iterable[str]) -> str:
@@ -143,6 +148,43 @@ def _told(assessed: Assessed, records: list[Record]) -> Finding:
         title=f"A batch failed: {without_package(error)}",
         explain=explained(cause) or "The records of this batch were not written.",
         why=f"a batch failed: {error}",
+        cause=cause,
+        rank=rank_of(one.cause for one in records),
+        first_us=min(times, default=None),
+        last_us=max(times, default=None),
+        count=len(records),
+        measurements=tuple(numbers_of(found)),
+        evidence=records_of(records),
+        actions=actions_of(
+            assessed, cause, ("catch",) if cause == "failing-batches" else names, found
+        ),
+    )
+
+
+def _of_tasks(assessed: Assessed, records: list[Record]) -> Finding:
+    """Tasks of a fragment that tells of no batch: whether one failed for them is known where Spark gave the job up."""
+    given_up = any(one.template == "job-given-up" for one in assessed.app.incidents)
+    found = class_of(records[-1])
+    cause, names = cause_of_class(found.name if found is not None else None, "failing-batches")
+    error = without_package(say.shorten(_most_told(error_of(one.cause) for one in records), 200))
+    hosts = {one.host for one in records if one.host}
+    where = f" on {say.plural(len(hosts), 'host')}" if hosts else ""
+    tasks = len({one.fields.get("task_id") for one in records})
+    failed = f"{say.plural(tasks, 'task')} failed"
+    with_them = f", and the job with {'it' if tasks == 1 else 'them'}" if given_up else ""
+    times = [one.time_us for one in records if one.time_us]
+    what_followed = (
+        "Spark gave the job up for it: the batch failed."
+        if given_up
+        else "Spark tries a task again, four times by default; no line tells whether that helped."
+    )
+    return of_application(
+        assessed,
+        severity=Severity.CRITICAL if given_up else Severity.WARNING,
+        confidence=Confidence.HIGH if given_up else Confidence.MEDIUM,
+        title=f"{failed}{with_them}: {error}",
+        explain=f"{explained(cause) or 'Its records were not processed.'} {what_followed}",
+        why=f"{failed}{where}: {error}",
         cause=cause,
         rank=rank_of(one.cause for one in records),
         first_us=min(times, default=None),
