@@ -34,6 +34,7 @@ PRESSED: Final = 0.5  # Flink's own limit between low and high back pressure
 FULL: Final = 0.85  # buffers in use, where they stand in for time: half full is their usual state
 IDLE: Final = 0.25  # what is busy for less of the time has nothing to do
 AT_REST: Final = 3.0  # times less busy: beside somebody who works all the time that is rest as well
+AS_BUSY: Final = 0.1  # shares of the time that differ by less are the same
 CALM: Final = 0.3  # back-pressured less than this: what it is busy with is its own work
 SKEWED: Final = 2.0  # times the records of its siblings; key groups alone give up to 1.5
 WORKING: Final = 0.1  # less is no work worth comparing
@@ -400,7 +401,9 @@ def busiest(loads: Loads, topology: Topology) -> list[Load]:
         idle = [load for load in members if load.busy is not None and load.busy <= least]
         if len(idle) == len(members) - 1:
             found.append(working[0])
-    return found
+    # Whoever works more, with siblings that work a little, may be the one that all wait for.
+    most = max((load.busy or 0.0 for load in loads.values() if load.works), default=0.0)
+    return [load for load in found if (load.busy or 0.0) >= most - AS_BUSY]
 
 
 def median(values: Iterable[float]) -> float | None:

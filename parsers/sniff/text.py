@@ -115,7 +115,7 @@ def _sniff_text(sample: Sample) -> Sniffed:
     lines = [line for line in data.split(b"\n") if line.strip(b"\0 \t\r")]
     lines = lines[:150] + lines[-50:] if len(lines) > 200 else lines
     like_a_log = looks_like_log(lines)
-    if says and like_a_log:
+    if (says and like_a_log) or (signs.engine == "flink" and _REPORT.search(data)):
         return log_of(signs)
     if signs.engine == "unknown" and sample.complete and holds_table(head):
         return Sniffed(kind="log", engine="flink")
@@ -131,6 +131,13 @@ def _sniff_text(sample: Sample) -> Sniffed:
     if like_a_log:
         return (_printed(sample) if signs.engine == "unknown" else None) or log_of(signs)
     return _doubtful(sample, "damaged JSON" if is_json else "text, but it does not look like a log")
+
+
+# What the Slf4jReporter prints: thousands of lines without a time, below one with it.
+_REPORT: Final = re.compile(
+    rb"^[^\n=]{0,200}=++ Starting metrics report =++[^=]{0,400}^[^\n=]{0,200}?-- \w{1,40} --",
+    re.MULTILINE,
+)
 
 
 def _of_containers(start: bytes) -> Sniffed | None:

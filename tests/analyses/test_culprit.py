@@ -512,6 +512,25 @@ def test_hot_subtask_is_a_warning_although_all_checkpoints_complete() -> None:
     )
 
 
+@pytest.mark.parametrize("siblings", [250.0, 350.0])
+def test_who_works_less_than_another_is_not_the_busiest(siblings: float) -> None:
+    """Without the order of the tasks: a harmless busy subtask has idle siblings, the hot key's work a little."""
+    job, _ = sick()
+    job.with_graph = False
+    job.loaded(
+        {
+            ("Source: orders", None): {"busy": None, "back_pressured": 350.0},
+            ("enrich", None): {"busy": siblings},
+            ("enrich", 2): {"busy": 920.0, "records_in": 3000.0},
+            ("aggregate", None): {"busy": 2.0},
+            ("aggregate", 0): {"busy": 730.0},
+        }
+    )
+    facts = job.job(attempts=())
+    found = held_up(facts, spells(episodes(facts), facts)[-1]).conviction
+    assert found is None or found.suspect == Suspect("enrich", 2)
+
+
 def test_healthy_loads_are_no_hot_spot() -> None:
     job = Bench()
     job.completes(30)

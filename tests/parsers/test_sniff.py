@@ -125,6 +125,22 @@ def test_engines_and_roles(text: str, engine: str, role: str) -> None:
     assert (found.kind, found.engine, found.role) == ("log", engine, role)
 
 
+@pytest.mark.parametrize("dress", ["", "> ", "worker-1  | "])
+def test_metric_reports_alone_are_a_log(dress: str) -> None:
+    """A TaskManager in the middle of its life says nothing else: thousands of lines without a time."""
+    header = "2026-11-20 23:51:42,435 INFO  org.apache.flink.metrics.slf4j.Slf4jReporter  [] - "
+    scope = "worker-3_flink_example.taskmanager.taskmanager-3.orders.aggregate"
+    lines = [
+        header,
+        "=========================== Starting metrics report ===========================",
+    ]
+    lines += ["", "-- Counters -------------------------------------------------------------------"]
+    lines += [f"{scope}.{index}.numRecordsIn: {index * 7}" for index in range(400)]
+    lines += ["", "=========================== Finished metrics report ==========================="]
+    found = judge("".join(f"{dress}{line}\n" for line in lines * 3))
+    assert (found.kind, found.engine) == ("log", "flink")
+
+
 def test_a_stack_trace_alone_is_a_log() -> None:
     text = "java.lang.IllegalStateException: x\n\tat a.B.c(B.java:1)\nCaused by: y.ZException\n"
     assert judge(text).kind == "log"

@@ -124,6 +124,11 @@ class Case:
             manager = self.manager_of(key)
             if manager is not None:
                 measured[manager] |= key in self.loads
+        # A late message names the TaskManager of its sender, also where nothing names the task.
+        known = {load.taskmanager for load in self.loads.values()}
+        for item in self.job.late:
+            if item.attempt.taskmanager is not None:
+                measured[item.attempt.taskmanager] |= item.attempt.taskmanager in known
         if not any(measured.values()):
             return frozenset()
         return frozenset(manager for manager, known in measured.items() if not known)

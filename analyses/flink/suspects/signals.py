@@ -105,7 +105,7 @@ SIGNALS: Final[tuple[Signal, ...]] = (
         1,
         (
             "the subtask works most of the time while all its siblings are idle, or work a third of that "
-            "at most (1.13+); a hint only, "
+            "at most, and nobody works more (1.13+); a hint only, "
             "since a busy subtask that nobody waits for is harmless"
         ),
     ),

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flowdiag.analyses.flink.job import Graph, JobFacts, Vertex
+from flowdiag.analyses.flink.job import Graph, JobFacts, Vertex, unmangled
 from flowdiag.analyses.flink.topology import Topology
 from flowdiag.analyses.keys import JobKey
 
@@ -130,8 +130,8 @@ class Places:
         }
 
     def of(self, row: Row) -> tuple[str | None, str | None]:
-        """TaskManager and host."""
+        """TaskManager and host; no host where a scope alone names it, with its dots as `_`."""
         manager, host = (
             self._names.get(mangled(row[name] or ""), row[name]) for name in ("taskmanager", "host")
         )
-        return manager, self._hosts.get(manager or "", host)
+        return manager, self._hosts.get(manager or "", unmangled(host) if manager else host)
