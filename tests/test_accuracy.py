@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.accuracy import TOPICS, WINDOWS
+from benchmarks.accuracy import PARTS_OF_THE_TIME, TOPICS
 from benchmarks.accuracy import outcome as outcome_of_part
 
 from .recordings import VARIANTS, Recording, outcome, recordings
@@ -38,16 +38,13 @@ def test_no_wrong_culprit_at_high_confidence(
         assert said == "right"
 
 
-PARTS_OF_THE_TIME = [
-    name for name in WINDOWS if name.endswith(("half", "third")) or "in part" in name
-]
-
-
 @pytest.mark.full
 @pytest.mark.spark
 @pytest.mark.parametrize("name", PARTS_OF_THE_TIME)
 @pytest.mark.parametrize(
-    "run", [run for run in runs() if run.name.partition("/")[0] in TOPICS], ids=lambda run: run.name
+    "run",
+    [r for r in runs() if r.engine == "flink" and r.name.partition("/")[0] in TOPICS],
+    ids=lambda run: run.name,
 )
 def test_less_of_the_time_and_fewer_logs_only_lower_the_confidence(
     run: Run, name: str, spark: SparkSession
