@@ -126,9 +126,8 @@ class Case:
                 measured[manager] |= key in self.loads
         # A late message names the TaskManager of its sender, also where nothing names the task.
         known = {load.taskmanager for load in self.loads.values()}
-        for item in self.job.late:
-            if item.attempt.taskmanager is not None:
-                measured[item.attempt.taskmanager] |= item.attempt.taskmanager in known
+        for manager in _late_managers(self.job):
+            measured[manager] |= manager in known
         if not any(measured.values()):
             return frozenset()
         return frozenset(manager for manager, known in measured.items() if not known)
@@ -180,6 +179,12 @@ class Case:
             if incident.subtask_index == key.subtask_index
             and self.topology.canonical(incident.task) == key.task
         ]
+
+
+@once
+def _late_managers(job: JobFacts) -> frozenset[str]:
+    """The TaskManagers that late messages came from."""
+    return frozenset(item.attempt.taskmanager for item in job.late if item.attempt.taskmanager)
 
 
 COLLECTS: Final = 0.4

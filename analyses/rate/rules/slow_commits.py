@@ -124,7 +124,7 @@ def _finding(
                 round(share, 3),
                 "share",
                 limits.share,
-                over=f"median of {len(late)} triggers",
+                over=f"median of {say.plural(len(late), 'trigger')}",
             ),
         ),
         actions=_actions(assessed.app, late[-1], kind),
