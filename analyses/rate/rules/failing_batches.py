@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 from flowdiag.analyses.causes import CAUSE_OF_CLASS, cause_of_class
 from flowdiag.analyses.rate.facts import Output
@@ -138,53 +139,53 @@ def _finding(assessed: Assessed, failed: tuple[Batch, ...], limits: Failing) -> 
 
 def _told(assessed: Assessed, records: list[Record]) -> Finding:
     """Batches of which only the exception is there."""
-    found = class_of(records[-1])
-    cause, names = cause_of_class(found.name if found is not None else None, "failing-batches")
-    error = say.shorten(error_of(records[-1].cause), 200)
-    times = [one.time_us for one in records if one.time_us]
-    return of_application(
+    return _by_exception(
         assessed,
+        records,
+        "a batch failed",
+        say.shorten(error_of(records[-1].cause), 200),
         severity=Severity.CRITICAL,
-        title=f"A batch failed: {without_package(error)}",
-        explain=explained(cause) or "The records of this batch were not written.",
-        why=f"a batch failed: {error}",
-        cause=cause,
-        rank=rank_of(one.cause for one in records),
-        first_us=min(times, default=None),
-        last_us=max(times, default=None),
-        count=len(records),
-        measurements=tuple(numbers_of(found)),
-        evidence=records_of(records),
-        actions=actions_of(
-            assessed, cause, ("catch",) if cause == "failing-batches" else names, found
-        ),
     )
 
 
 def _of_tasks(assessed: Assessed, records: list[Record]) -> Finding:
     """Tasks of a fragment that tells of no batch: whether one failed for them is known where Spark gave the job up."""
     given_up = any(one.template == "job-given-up" for one in assessed.app.incidents)
-    found = class_of(records[-1])
-    cause, names = cause_of_class(found.name if found is not None else None, "failing-batches")
-    error = without_package(say.shorten(_most_told(error_of(one.cause) for one in records), 200))
-    hosts = {one.host for one in records if one.host}
-    where = f" on {say.plural(len(hosts), 'host')}" if hosts else ""
     tasks = len({one.fields.get("task_id") for one in records})
-    failed = f"{say.plural(tasks, 'task')} failed"
-    with_them = f", and the job with {'it' if tasks == 1 else 'them'}" if given_up else ""
-    times = [one.time_us for one in records if one.time_us]
     what_followed = (
-        "Spark gave the job up for it: the batch failed."
+        "Spark gave the job up: its batch failed."
         if given_up
         else "Spark tries a task again, four times by default; no line tells whether that helped."
     )
-    return of_application(
+    return _by_exception(
         assessed,
+        records,
+        f"{say.plural(tasks, 'task')} failed{', and the job was given up' if given_up else ''}",
+        say.shorten(_most_told(error_of(one.cause) for one in records), 200),
+        what_followed,
         severity=Severity.CRITICAL if given_up else Severity.WARNING,
         confidence=Confidence.HIGH if given_up else Confidence.MEDIUM,
-        title=f"{failed}{with_them}: {error}",
-        explain=f"{explained(cause) or 'Its records were not processed.'} {what_followed}",
-        why=f"{failed}{where}: {error}",
+    )
+
+
+def _by_exception(
+    assessed: Assessed,
+    records: list[Record],
+    failed: str,
+    error: str,
+    what_followed: str = "",
+    **said: Any,
+) -> Finding:
+    """A failure of which nothing but exceptions tells: their class says the cause and what to do."""
+    found = class_of(records[-1])
+    cause, names = cause_of_class(found.name if found is not None else None, "failing-batches")
+    times = [one.time_us for one in records if one.time_us]
+    explanation = explained(cause) or "What was to be processed then is not written."
+    return of_application(
+        assessed,
+        title=f"{say.capital(failed)}: {without_package(error)}",
+        explain=" ".join(filter(None, (explanation, what_followed))),
+        why=f"{failed}: {error}",
         cause=cause,
         rank=rank_of(one.cause for one in records),
         first_us=min(times, default=None),
@@ -195,6 +196,7 @@ def _of_tasks(assessed: Assessed, records: list[Record]) -> Finding:
         actions=actions_of(
             assessed, cause, ("catch",) if cause == "failing-batches" else names, found
         ),
+        **said,
     )
 
 
