@@ -38,6 +38,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.kit import (
     DEFAULT_TIMEOUT_MS,
     WARM_UP,
@@ -191,6 +192,7 @@ def _actions(job: Job, interval: float | None) -> tuple[Action, ...]:
 RULE: Final = Rule("CP104", judge, Slow)
 
 
+@once
 def slow(job: Job) -> Finding | None:
     """What this rule says of a job, for those that explain it."""
     said = RULE.judge(job, RULE.limits())
