@@ -29,8 +29,8 @@ import msgspec
 
 from flowdiag.analyses import finding as f
 from flowdiag.analyses import say
-from flowdiag.analyses.comparison.jobs import unassessed
 from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.report.scope import unassessed
 from flowdiag.analyses.report.wire import Baseline, Finding, Known, Muting, Report
 from flowdiag.parsers.errors import FlowdiagError, nearest
 

@@ -62,6 +62,13 @@ def all_rules() -> tuple[Rule, ...]:
     return tuple(rule for name in ENGINES for rule in rules_of(name))
 
 
+def topic_named(code: str) -> str | None:
+    """The topic that a rule of this code is of; None: no topic has such a rule."""
+    return next(
+        (name for name in ENGINES if any(rule.code == code for rule in rules_of(name))), None
+    )
+
+
 # -- rules of plug-ins -------------------------------------------------------------------------------
 
 # As long as ours or longer: `--select CP1` means all codes that begin so.

@@ -19,7 +19,6 @@ from flowdiag.analyses.comparison.chance import (
     stretches,
 )
 from flowdiag.analyses.comparison.findings import changes, serious
-from flowdiag.analyses.comparison.jobs import engines_of, jobs_of
 from flowdiag.analyses.comparison.measures import FACTOR, Kind, Series, paired, series_of
 from flowdiag.analyses.comparison.wire import (
     SCHEMA,
@@ -30,6 +29,7 @@ from flowdiag.analyses.comparison.wire import (
     Side,
     Trend,
 )
+from flowdiag.analyses.report.scope import engines_of, jobs_of
 from flowdiag.analyses.report.version import tool_version
 from flowdiag.analyses.report.wire import Note, Report, Tool
 from flowdiag.parsers.errors import FlowdiagError

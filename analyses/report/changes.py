@@ -13,6 +13,7 @@ import msgspec
 
 from flowdiag.analyses import finding as f
 from flowdiag.analyses.report.redact import visible_json
+from flowdiag.analyses.report.scope import unassessed
 from flowdiag.analyses.report.wire import Finding, Note, Report, Subject, speakable
 
 
@@ -116,8 +117,8 @@ def _kind(was: Finding | None, now: Finding | None, after: Report) -> Kind | Non
     if was is None:
         return Kind.NEW
     if now is None:
-        told = {rule.code: rule.status for rule in after.rules}.get(was.code)
-        return Kind.GONE if told in (f.Status.CLEAR, f.Status.FOUND) else Kind.NOT_ASSESSED
+        unseen = unassessed(after, was.code, was.subject.job_name, was.severity)
+        return Kind.GONE if unseen is None else Kind.NOT_ASSESSED
     one, other = _weight(was), _weight(now)
     if one == other:
         return None

@@ -21,8 +21,11 @@ import jsonschema
 import msgspec
 import pytest
 
+from flowdiag.analyses.finding import Status
+from flowdiag.analyses.report.build import unfed
 from flowdiag.analyses.report.changes import Kind, Round, changes
 from flowdiag.analyses.report.wire import Note, Report, encode
+from flowdiag.analyses.topics import topic_named
 from flowdiag.cli import hook, live
 from flowdiag.cli.app import main
 from flowdiag.cli.render.page import Page
@@ -484,12 +487,16 @@ def test_changes_by_fingerprint() -> None:
 
 def test_what_nobody_can_tell_any_more_is_not_gone() -> None:
     sick = reports.failing()
-    blind = [msgspec.structs.replace(rule, status="not-assessed") for rule in sick.rules]
+    blind = [msgspec.structs.replace(rule, status=Status.NOT_ASSESSED) for rule in sick.rules]
     silent = msgspec.structs.replace(sick, rules=blind, findings=[])
     assert {kind for _, kind in kinds(sick, silent)} == {Kind.NOT_ASSESSED}
-    clear = [msgspec.structs.replace(rule, status="clear") for rule in sick.rules]
+    clear = [msgspec.structs.replace(rule, status=Status.CLEAR) for rule in sick.rules]
     healed = msgspec.structs.replace(sick, rules=clear, findings=[])
     assert {kind for _, kind in kinds(sick, healed)} == {Kind.GONE}
+    # A topic whose first question has no answer: its other rules found nothing, and saw nothing.
+    topics = [unfed(str(topic_named(rule.code))) for rule in sick.rules]
+    unsure = msgspec.structs.replace(healed, topics=topics)
+    assert {kind for _, kind in kinds(sick, unsure)} == {Kind.NOT_ASSESSED}
 
 
 def test_hostile_text_is_shown_harmless() -> None:
@@ -614,5 +621,6 @@ def test_a_recorded_cluster_is_diagnosed_in_rounds_by_one_session(tmp_path: Path
     assert all(this["report"]["summary"]["assessed"] for this in said)
     first = said[0]["report"]["summary"]["culprits"][0]["subject"]
     assert (first["task"], first["subtask_index"]) == ("enrich", 0)
-    assert said[1]["changes"] == [] or said[2]["changes"] == []
+    # Three seconds hold as few samples as the machine is fast: what they are too few for is not gone.
+    assert all(change["change"] != "gone" for this in said for change in this["changes"])
     assert list(tmp_path.iterdir()) == []

@@ -1,11 +1,12 @@
-"""Which jobs a report is about, by name, and what it did not look at."""
+"""What a report is about: its jobs, by name, and what it did not look at."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from flowdiag.analyses import finding as f
-from flowdiag.analyses.report.wire import Report
+from flowdiag.analyses.report.wire import Report, TopicStatus
+from flowdiag.analyses.topics import topic_named
 
 
 def jobs_of(report: Report) -> tuple[str, ...]:
@@ -60,6 +61,10 @@ def unassessed(
     # Found for one job, and open for another one.
     if rule.reason:
         return rule.reason
+    # What its topic's first question found no answer to, its other rules did not see either.
+    topic = next((each for each in report.topics if each.topic == topic_named(code)), None)
+    if topic is not None and topic.status is not TopicStatus.ASSESSED:
+        return topic.reason or topic.status.value
     if job is not None and (known := jobs_of(report)) and job not in known:
         return f"the job '{job}' is not in it"
     hidden = report.summary.left_out
