@@ -96,6 +96,8 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "metaspace-full": ("out-of-memory", ("more", "spark-overhead")),
     "direct-memory-full": ("out-of-memory", ("more", "spark-overhead")),
     "threads-used-up": ("out-of-memory", ("more", "spark-overhead")),
+    "native-memory-full": ("out-of-memory", ("spare-room", "spark-overhead")),
+    "jvm-crashed": ("jvm-crashed", ()),
     "heap-full": ("out-of-memory", ("more", "spark-heap")),
     "container-killed": ("out-of-memory", ("more", "spark-overhead")),
     "memory-full": ("out-of-memory", ("more", "spark-heap")),
@@ -799,6 +801,11 @@ CAUSES: Final[dict[str, Cause]] = {
             "more-direct": _more("direct"),
             "more-overhead": _more("overhead"),
             "more": SHARED["size-memory"],
+            "spare-room": Remedy(
+                text="The machine or the container had no memory left for the JVM: let fewer processes share it, "
+                "give the container more, or let the JVM take less",
+                verify="free memory of the machine while the job runs",
+            ),
             "threads": Remedy(
                 text="Raise the limit of threads (ulimit -u, the container's pids limit), and take a thread "
                 "dump: clients that are opened and never closed leave threads behind",
@@ -808,6 +815,22 @@ CAUSES: Final[dict[str, Cause]] = {
             "find-growth": Remedy(
                 text="Look for what grows: a heap dump for the heap, the number of loaded classes "
                 "for metaspace, RocksDB's block cache and iterators for the container",
+            ),
+        },
+    ),
+    "jvm-crashed": Cause(
+        meaning="a JVM crashed: native code in it failed, not the job's Java code",
+        explanation="Nothing in the job's own logs tells of it: the JVM's report (hs_err_pid*.log) does.",
+        remedies={
+            "library": Remedy(
+                text="Look at the problematic frame in hs_err_pid*.log: the library of a native one (RocksDB, "
+                "compression, a JNI client) wants another version; RocksDB crashes, too, where its state is "
+                "closed while it is read",
+                verify="no further hs_err_pid*.log",
+            ),
+            "java": Remedy(
+                text="Where the frame is the JVM's own (libjvm.so), take the newest update of this Java",
+                verify="no further hs_err_pid*.log",
             ),
         },
     ),

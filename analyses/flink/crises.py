@@ -236,6 +236,7 @@ _VALUES: Final = frozenset(
 )
 # Kind of memory, and what says so.
 _MEMORY: Final = (
+    ("native", "Native memory allocation|insufficient memory for the Java"),
     ("metaspace", "Metaspace|PermGen"),
     ("direct", "Direct buffer memory|OutOfDirectMemoryError|direct out-of-memory"),
     ("threads", "native thread"),
@@ -251,7 +252,8 @@ def memory_kind(incident: Incident) -> str:
     """Which memory ran out, by the words of the record.
 
     Returns:
-        heap, metaspace, direct, container, threads (a process may start no more), or unknown.
+        heap, metaspace, direct, container, native (the system gave the JVM none), threads (a process may start no
+        more), or unknown.
     """
     text = " ".join((incident.cause or "", *incident.text.values()))
     for kind, pattern in _MEMORY:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ SAMPLE_ROWS: Final = 100
 """So many rows of a table tell which of its columns is which."""
 
 _SHORTEST: Final = 16
+_CLOCK: Final = re.compile(r".{0,60}?\d\d:\d\d:\d\d")  # frames and their like need no closer look
 _LONGEST: Final = 4096  # looked at
 
 
@@ -29,6 +31,18 @@ def is_record(text: str) -> bool:
     if head.complete and head.dated and not head.alone:
         return True
     return any(load_catalogue(engine).recognise(text) is not None for engine in ("flink", "spark"))
+
+
+def holds_records(lines: Sequence[Any]) -> bool:
+    """Whether lines are those of a log: two records at least among the first, and nothing but texts.
+
+    >>> holds_records(["26/11/21 06:00:00 INFO JobScheduler: Started JobScheduler", "prod"])
+    False
+    """
+    if len(lines) < 2 or not all(isinstance(line, str) for line in lines):
+        return False
+    found = (line for line in lines[:SAMPLE_ROWS] if _CLOCK.match(line) and is_record(line))
+    return next(found, None) is not None and next(found, None) is not None
 
 
 def record_column(rows: Sequence[Sequence[Any]], named: int | None = None) -> int | None:

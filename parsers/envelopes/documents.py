@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import json
 import re
@@ -18,6 +19,7 @@ from flowdiag.parsers.envelopes.objects import (
 from flowdiag.parsers.envelopes.stores import STORES, Within, pairs_in
 from flowdiag.parsers.envelopes.tables import Event, events_of_csv, events_of_grafana
 from flowdiag.parsers.envelopes.times import read_time
+from flowdiag.parsers.envelopes.wrapped import unwrapped_lines
 
 DOCUMENT_BYTES: Final = 256 * 1024 * 1024
 """A JSON document must fit into memory, decoded: a larger one is not read."""
@@ -33,7 +35,8 @@ def read_document(data: bytes) -> list[Unwrapped] | None:
     """Read a whole file that holds many log events; None if it is no such file.
 
     Takes JSON of any known shape (one document, or several one after the other), CSV with a
-    column of log lines, and the text that Grafana Explore downloads.
+    column of log lines, the text that Grafana Explore downloads, a list of lines as Python shows
+    it, and a log that a mail program or a terminal wrapped.
 
     The events of one process stand together, oldest first; processes follow in the order of
     their first appearance, so that lines of different processes never interrupt a record. Events
@@ -41,12 +44,39 @@ def read_document(data: bytes) -> list[Unwrapped] | None:
     input is newest first, it is turned round before.
     """
     data = data.removeprefix(b"\xef\xbb\xbf").strip()
-    if data[:1] in (b"{", b"["):
+    if (lines := python_lines(data)) is not None:
+        events = [Unwrapped(record) for record in _records_in("\n".join(lines))]
+    elif data[:1] in (b"{", b"["):
         events = [*_json_events(data)]
     else:
         text = data.decode("utf-8", "replace")
-        events = [*(events_of_grafana(text) or events_of_csv(text))]
+        if (lines := unwrapped_lines(data)) is not None:
+            events = [Unwrapped(record) for record in _records_in("\n".join(lines))]
+        else:
+            events = [*(events_of_grafana(text) or events_of_csv(text))]
     return _in_order(_joined(events)) if events else None
+
+
+def python_lines(data: bytes) -> list[str] | None:
+    r"""The texts of a list of lines as Python shows it (`print(file.readlines())`); None if it is none.
+
+    >>> python_lines(b"['2026-11-20 INFO a\\n', \"it's\"]")
+    ['2026-11-20 INFO a', "it's"]
+    """
+    data = data.strip()
+    if not data.startswith((b"['", b'["')) or not data.endswith((b"']", b'"]')):
+        return None
+    if len(data) > _PYTHON_BYTES or decoded(data) is not None:
+        return None
+    try:
+        value = ast.literal_eval(data.decode("utf-8", "replace"))
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    texts = value if isinstance(value, list) else []
+    return [text.rstrip("\r\n") for text in texts if isinstance(text, str)] or None
+
+
+_PYTHON_BYTES: Final = 16 * 1024 * 1024  # Python's own reader takes some hundred times as much memory
 
 
 def json_values(data: bytes) -> tuple[list[object], bool]:

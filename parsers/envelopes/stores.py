@@ -6,10 +6,11 @@ look into for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from flowdiag.parsers.envelopes.content import holds_records
 from flowdiag.parsers.envelopes.keys import Fields
 from flowdiag.parsers.envelopes.tables import LABEL, Event, events_of_rows
 
@@ -127,11 +128,39 @@ def column_table(value: dict[str, Any], labels: dict[str, Any]) -> Found:
     return None
 
 
+def command_output(value: dict[str, Any], labels: dict[str, Any]) -> Found:
+    """Answers of tools that ran a command somewhere (Ansible, Salt, a runner's interface): what it printed."""
+    return [*_printed(value, labels, _COMMAND_DEPTH)] or None
+
+
+def _printed(value: object, labels: dict[str, Any], depth: int) -> Iterator[Event]:
+    """What commands printed, whole or by lines; Ansible has both of the same, and each host under its name."""
+    if isinstance(value, list) and depth:
+        for inner in value:
+            yield from _printed(inner, labels, depth - 1)
+    if not isinstance(value, dict) or not depth:
+        return
+    texts = [inner.split("\n") for inner in value.values() if isinstance(inner, str)]
+    lists = [inner for inner in value.values() if isinstance(inner, list)]
+    lines = next(filter(holds_records, (*lists, *texts)), None)
+    if lines is not None:
+        yield "\n".join(lines), labels
+        return
+    for key, inner in value.items():
+        hosts = inner.items() if key == "hosts" and isinstance(inner, dict) else ((None, inner),)
+        for host, below in hosts:
+            yield from _printed(below, labels | {"host": host} if host else labels, depth - 1)
+
+
+_COMMAND_DEPTH: Final = 8  # plays, tasks, hosts, results, each a list or an object
+
+
 STORES: Final[tuple[Callable[[dict[str, Any], dict[str, Any]], Found], ...]] = (
     loki,
     elasticsearch,
     opentelemetry,
     column_table,
     cloudwatch,
+    command_output,
 )
 """Every carrier of many events, in the order in which they are asked."""

@@ -386,6 +386,14 @@ _PYTHON = re.compile(
 _TAGGED = re.compile(
     r"\s{0,8}(?:time(?:stamp)?|date|at|when|first seen|last seen)\s?[:=]?\s", re.IGNORECASE
 )
+# The status of a FlinkDeployment (`error:`, as YAML, JSON or `kubectl describe` print it): outermost first, causes behind it.
+_TYPED: Final = tuple(
+    re.compile(
+        rf"{quote}type{quote}\s?:\s?{quote}(?P<name>{_NAME}){quote}\s?,"
+        rf"\s?{quote}message{quote}\s?:\s?{quote}(?P<message>(?:{inside}){{0,3000}})"
+    )
+    for quote, inside in (('"', r'[^"\\\n]|\\{1,3}"|\\.'), (r'\\"', r'[^"\\\n]|\\\\\\"|\\(?!")'))
+)
 _SERIAL = re.compile(r"(?:[\w$]{1,80}\.){0,20}SerializedThrowable(?:: |\s*\Z)")
 
 
@@ -546,12 +554,30 @@ class _Segments:
             return
         if self._table_row(offset, text):
             return
+        if self._typed(offset, text):
+            return
         counted = _COUNT.match(text)
         element = _ELEMENT.match(text, counted.end() if counted is not None else 0)
         if element is not None:
             self._element(offset, element["text"], counted is not None)
         else:
             self._other(offset, text, bare)
+
+    def _typed(self, offset: int, text: str) -> bool:
+        """Exceptions that the operator of Kubernetes tells as objects of JSON, each with its type and message."""
+        if self._level is not None or "message" not in text:
+            return False
+        found = next((all_ for one in _TYPED if (all_ := [*one.finditer(text)])), None)
+        if found is None:
+            return False
+        block = self._begin(offset)
+        for one in found:
+            said = f"{one['name']}: {_string(one['message']).replace(chr(92), '')}".rstrip(" \\:")
+            if said not in block.chain:
+                block.lines.append(said)
+                block.add(offset, said[:_MESSAGE])
+        self._again = True
+        return True
 
     def _end(self) -> None:
         self._block = None

@@ -41,6 +41,10 @@ REPORT_BYTES: Final = 16 * 1024 * 1024
 PARTIAL_BYTES: Final = 1024 * 1024
 WRAPPED_LINES: Final = 3
 _DIAGNOSTICS: Final = 12  # lines of YARN's, below that of a worker
+_CRASH_LINES: Final = 20  # of the head of a JVM's report of its crash
+_SIGNAL: Final = re.compile(
+    r"(?:SIG[A-Z0-9]{2,8}|EXCEPTION_[A-Z_]{3,40}|Internal Error) \([^()\n]{1,120}\)"
+)
 INNER_LINES: Final = 4000
 
 _REPORT_BEGIN: Final = "Starting metrics report"
@@ -153,6 +157,8 @@ class Reader:
             self._add_trace(record, row)
         if row["event"] == Event.TASKMANAGER_LOST:
             self._add_diagnostics(record, row)
+        if found.template.id == "jvm-crashed":
+            self._add_crash(record, row)
         return row
 
     def _below_header(
@@ -373,6 +379,21 @@ class Reader:
         found = classify([said], "flink")
         if found is not None and found.kind == "out-of-memory":
             row["event"], row["cause"] = Event.RESOURCE_FAILURE.value, said
+
+    def _add_crash(self, record: Record, row: dict[str, Any]) -> None:
+        """The signal that ended a JVM, and the frame that it was in, stand in the comments below."""
+        said, framed = [], False
+        for line in islice(self._scanner.following(), _CRASH_LINES):
+            text = prefix.strip_like(line.data.decode("utf-8", "replace"), record.head)
+            text = text.strip(" \t\r#")
+            if not said and (signal := _SIGNAL.match(text)) is not None:
+                said.append(f": {signal[0]}")
+            elif framed and text:
+                said.append(f" in {' '.join(text.split())}")
+                break
+            framed = framed or text.startswith("Problematic frame:")
+        row["cause"] = (row["cause"] + "".join(said))[:CAUSE_CHARACTERS]
+        row["fields"] = {"exception": row["cause"], "class": "jvm-crashed"}
 
     def _add_trace(self, record: Record, row: dict[str, Any]) -> None:
         given = row.get("cause")

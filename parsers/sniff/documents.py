@@ -13,6 +13,7 @@ import msgspec
 from flowdiag.parsers.envelopes.documents import DOCUMENT_BYTES, json_values, read_document
 from flowdiag.parsers.envelopes.objects import Unwrapped, unwrap_json
 from flowdiag.parsers.envelopes.tables import is_table_of_records
+from flowdiag.parsers.envelopes.wrapped import unwrapped_lines
 from flowdiag.parsers.flink.rest_shapes import recognise
 from flowdiag.parsers.sniff.signs import (
     BORROWED,
@@ -212,6 +213,13 @@ def _sniff_events(data: bytes) -> Sniffed | None:
 
 def _some(events: list[Unwrapped]) -> Iterable[Unwrapped]:
     return events if len(events) < 6000 else [*events[:4000], *events[-2000:]]
+
+
+def sniff_wrapped(sample: Sample, start: bytes) -> Sniffed | None:
+    """A log that a mail program or a terminal broke at a column."""
+    if not sample.complete or unwrapped_lines(start) is None:
+        return None
+    return _sniff_events(start)
 
 
 _EXPORT_COLUMN: Final = re.compile(

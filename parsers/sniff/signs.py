@@ -20,6 +20,8 @@ _MESSAGES: Final = tuple(
         (b"Deploying ", rb"Deploying .{1,300}?\(\d+/\d+\)"),
         (b"Source: ", rb"Source: .{1,300}?\(\d+/\d+\)"),
         (b"Registering TaskManager with ", rb"Registering TaskManager with "),
+        (b"Native memory allocation (", rb"Native memory allocation \(\w{1,20}\) failed to "),
+        (b" Java Runtime Environment", rb"A fatal error has been detected by the Java Runtime "),
     )
 )
 _TIME: Final = re.compile(rb".{0,80}?\d\d:\d\d:\d\d")

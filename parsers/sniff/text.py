@@ -17,7 +17,7 @@ from flowdiag.parsers.flink.prometheus import FLINK_METRIC
 from flowdiag.parsers.flink.web_ui import holds_table
 from flowdiag.parsers.lines.pastes import PASTE_BYTES, exceptions_in, whose
 from flowdiag.parsers.sniff.bytes import binary_format, encoding_of, is_binary, to_utf8
-from flowdiag.parsers.sniff.documents import sniff_export, sniff_json, sniff_printed
+from flowdiag.parsers.sniff.documents import sniff_export, sniff_json, sniff_printed, sniff_wrapped
 from flowdiag.parsers.sniff.signs import (
     BORROWED,
     Signs,
@@ -65,7 +65,14 @@ _TEXTS: Final = tuple(
         (rb"\A\s*<(?:!DOCTYPE )?html", "HTML page"),
         (rb"\A\s*<\?xml", "XML"),
         (rb"^# (?:HELP|TYPE) \w+ ", "Prometheus metrics, but none of Flink's"),
-        (rb"^# A fatal error has been detected by the Java Runtime", "crash report of a JVM"),
+        # One that ends before the command line may be anybody's: it is looked through.
+        (
+            (
+                rb"^# (?:A fatal error has been detected by|There is insufficient memory for) the Java Runtime"
+                rb"(?s:.{0,30000}?)^(?:Command Line|java_command): "
+            ),
+            "crash report of a JVM that is none of Flink's or Spark's",
+        ),
         (rb"^Full thread dump ", "thread dump"),
         (
             (
@@ -97,8 +104,11 @@ def _sniff_text(sample: Sample) -> Sniffed:
     if is_binary(data) and (is_binary(data, 0.3) or not says_something(data)):
         return not_read("binary file")
     start = head.lstrip(b"\0 \t\r\n")
-    is_json = re.match(rb'\{\s*["}]|\[\s*[\[{"\]]', start)
-    verdict = sniff_json(sample, start) if is_json else sniff_export(sample, start)
+    is_json = re.match(rb'\{\s*["}]|\[\s*[\[{"\]]|\[\'', start)
+    if is_json:
+        verdict = sniff_json(sample, start)
+    else:
+        verdict = sniff_export(sample, start) or sniff_wrapped(sample, start)
     if verdict is not None:
         of_pods = is_json and verdict.kind == "not-read" and b'"containerStatuses"' in start
         return (_of_containers(start) if of_pods else None) or verdict

@@ -68,6 +68,7 @@ _KINDS: Final[dict[str, tuple[str, str | None, str]]] = {
         "overhead",
         "native memory outside of all pools (RocksDB, JNI, glibc arenas)",
     ),
+    "native": ("The system had no memory left for the JVM", None, ""),
     "threads": ("A thread could not be started", None, ""),
     "unknown": ("Memory ran out", None, ""),
 }
@@ -124,14 +125,19 @@ def _finding(job: Job, kind: str, group: list[Crisis], *, known: bool) -> Findin
 _EXPLAINED: Final = {
     "threads": "The process, its user or its container may not start more threads: that is a limit of the "
     "system, and no pool of Flink's memory.",
+    "native": "The JVM asked the system for memory and got none: the machine or the container is full, whatever "
+    "the pools of Flink's memory say.",
     "unknown": "The exception does not say which memory it was.",
 }
 
 
+_OF_THE_SYSTEM: Final = {"threads": "threads", "native": "spare-room"}
+
+
 def _actions(job: Job, root: Incident, kind: str, name: str | None) -> tuple[Action, ...]:
     """More of the memory that ran out where that helps, and how to find what takes it."""
-    if kind == "threads":
-        return remedies("out-of-memory", job, "threads")
+    if kind in _OF_THE_SYSTEM:
+        return remedies("out-of-memory", job, _OF_THE_SYSTEM[kind])
     # What the error itself recommends may be of another process.
     named = tuple(named_options(said_of(root), ()))
     more: tuple[Action, ...] = ()

@@ -70,7 +70,9 @@ _POOL: Final = {
     "metaspace": "Metaspace ran out",
     "direct": "Direct memory ran out",
     "container": "The container's memory was not enough",
+    "native": "The system had no memory left for the JVM",
     "threads": "A thread could not be started",
+    "unknown": "Memory ran out",
 }
 _USE: Final = {
     "heap": "objects of user code and heap state",
@@ -78,16 +80,22 @@ _USE: Final = {
     "direct": "off-heap buffers of user code and libraries, and the network",
     "container": "everything, native memory of RocksDB and of the allocator included",
 }
-_NO_POOL: Final = (
-    "The process, its user or its container may not start more threads: a limit of the system, and "
-    "no pool of Flink's memory."
-)
+_NO_POOL: Final = {
+    "threads": "The process, its user or its container may not start more threads: a limit of the system, and "
+    "no pool of Flink's memory.",
+    "native": "The JVM asked the system for memory and got none: the machine or the container is full, whatever "
+    "the pools of Flink's memory say.",
+    "unknown": "The exception does not say which memory it was.",
+}
 _HINTS: Final = {
     "heap": "Take a heap dump (-XX:+HeapDumpOnOutOfMemoryError) to see what fills it",
     "metaspace": "Count loaded classes over restarts: a number that grows is a class loader leak",
     "direct": "Look for libraries that allocate direct buffers (clients of storage and databases)",
     "container": "Compare the process's resident size with the sum of the pools; with RocksDB limit "
     "its memory (state.backend.rocksdb.memory.managed), with glibc use jemalloc",
+    "native": "Compare the sizes of all processes of the machine with its memory; let fewer share it, or give the "
+    "container more",
+    "unknown": "Look for what grows: a heap dump, the number of loaded classes, the process's resident size",
     "threads": "Raise the limit of threads (ulimit -u, the container's pids limit), and take a thread dump: "
     "clients that are opened and never closed leave threads behind",
 }
@@ -162,7 +170,7 @@ def _finding(
         first_us=min(times, default=None),
         last_us=max(times, default=None),
         count=len(incidents) + len(kills),
-        explain=f"This memory holds {_USE[kind]}." if kind in _USE else _NO_POOL,
+        explain=f"This memory holds {_USE[kind]}." if kind in _USE else _NO_POOL[kind],
         measurements=tuple(_measured(process, kind, kills)),
         evidence=cite((i.ref, i.time_us) for i in incidents)
         + tuple(Evidence(*kill.ref, None) for kill in kills),
