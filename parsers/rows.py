@@ -222,11 +222,11 @@ def batch_of(columns: Mapping[str, Sequence[Any] | pa.Array], size: int) -> pa.R
         elif isinstance(values, pa.Array):
             arrays.append(values)
         else:
-            arrays.append(_array_of(values, column.type))
+            arrays.append(array_of(values, column.type))
     return pa.RecordBatch.from_arrays(arrays, schema=EVENTS)
 
 
-def _array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """The values of a column; what does not fit into it is null: nothing real is so large, or half a character."""
     try:
         return pa.array(values, type=kind)

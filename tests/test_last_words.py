@@ -28,7 +28,9 @@ CRASH = """#
 #
 # Core dump will be written. Default location: /opt/flink/core.1
 """
-ROCKSDB = "C  [librocksdbjni-linux64.so+0x2d34c4]  rocksdb::ColumnFamilyData::Get(rocksdb::DBImpl*)+0x44"
+ROCKSDB = (
+    "C  [librocksdbjni-linux64.so+0x2d34c4]  rocksdb::ColumnFamilyData::Get(rocksdb::DBImpl*)+0x44"
+)
 REFUSED = """OpenJDK 64-Bit Server VM warning: INFO: os::commit_memory(0x00000000f1480000, 94896128, 0) failed; error='Not enough space' (errno=12)
 #
 # There is insufficient memory for the Java Runtime Environment to continue.

@@ -76,7 +76,9 @@ def python_lines(data: bytes) -> list[str] | None:
     return [text.rstrip("\r\n") for text in texts if isinstance(text, str)] or None
 
 
-_PYTHON_BYTES: Final = 16 * 1024 * 1024  # Python's own reader takes some hundred times as much memory
+_PYTHON_BYTES: Final = (
+    16 * 1024 * 1024
+)  # Python's own reader takes some hundred times as much memory
 
 
 def json_values(data: bytes) -> tuple[list[object], bool]:

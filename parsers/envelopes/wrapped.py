@@ -21,7 +21,9 @@ TEXT_BYTES: Final = 256 * 1024
 _NARROWEST: Final = 40
 _WIDEST_MAIL: Final = 120
 _WIDEST_TERMINAL: Final = 400
-_FULL_LINES: Final = 3  # two of the same length are chance: lines of a log are hardly ever as long as each other
+_FULL_LINES: Final = (
+    3  # two of the same length are chance: lines of a log are hardly ever as long as each other
+)
 _LOOK: Final = 8 * 1024
 _FITTED: Final = 0.9  # of the lines that go on: the others were broken by hand
 _QUOTE: Final = re.compile(r"[ \t]?(?:>[ \t]?){1,8}")

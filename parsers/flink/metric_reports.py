@@ -21,11 +21,12 @@ import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
 
-from flowdiag.parsers.rows import METRIC, Event, RowBuilder, batch_of
+from flowdiag.parsers.rows import EVENTS, METRIC, Event, RowBuilder, array_of, batch_of
 
 TEMPLATE: Final = "metrics-report"
 PLACED_TEMPLATE: Final = "metrics-scope"
@@ -141,7 +142,7 @@ class Place:
     text: str | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Series:
     """One identifier, and the samples since the last flush."""
 
@@ -162,11 +163,31 @@ class _Shape:
 
     Attributes:
         beginnings: of every line that is read; a control line is its own.
-        kept: per sample: position of its line, length of its beginning, identifier, where it goes.
+        kept: per sample: position of its line, length of its beginning, identifier, series.
+        columns: per series the places in `kept` of its samples; more than one where the report says it twice.
     """
 
     beginnings: Sequence[bytes]
-    kept: Sequence[tuple[int, int, bytes, Callable[[float], None]]]
+    kept: Sequence[tuple[int, int, bytes, _Series]]
+    columns: Sequence[tuple[_Series, Sequence[int]]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """What the rows of a minute have in common with those of the next one: all but times and numbers.
+
+    Attributes:
+        series, names: of each row.
+        columns: of `EVENTS`, those that are not part of the metric.
+        metric: the first parts of the column `metric`, up to the operator.
+        absent: the rows with a value that means "none yet".
+    """
+
+    series: list[_Series]
+    names: list[str]
+    columns: dict[str, pa.Array]
+    metric: list[pa.Array]
+    absent: list[int]
 
 
 @dataclass(slots=True)
@@ -177,6 +198,8 @@ class _Process:
     twofold: list[_Series] = field(default_factory=list)
     # Identifier -> the `append` of its samples; None for what is not kept.
     appends: dict[bytes, object] = field(default_factory=dict)
+    # The samples of reports that are like `shape`, a row for each: they go to their series together.
+    alike: list[list[float]] = field(default_factory=list)
     delimiter: str = "."
     scopes: set[str] = field(default_factory=set)
     minute: int | None = None
@@ -190,6 +213,7 @@ class _Process:
     clock: str | None = None
     placed: set[Place] = field(default_factory=set)
     shape: _Shape | None = None
+    rows: _Rows | None = None
 
 
 class MetricFolder:
@@ -230,6 +254,7 @@ class MetricFolder:
         utc_us: int | None = None,
         clock: str | None = None,
         process: str | None = None,
+        cut: Callable[[], list[bytes]] | None = None,
     ) -> list[pa.RecordBatch]:
         """Read one report.
 
@@ -239,6 +264,8 @@ class MetricFolder:
                 ends the iterator where the next record starts or at its own cap.
             offset: first byte of the record in its decoded stream.
             local_us, utc_us, clock, process: as in `EVENTS`, of the record.
+            cut: gives the lines in front of the next record, where other records may have come
+                in between; not asked if the report has the same lines as the one before.
 
         Returns:
             batches of `EVENTS` for the minutes that this report ends; mostly none.
@@ -257,8 +284,7 @@ class MetricFolder:
         state.last_local_us, state.last_utc_us = local_us, utc_us
         state.blocks += 1
         self.blocks += 1
-        count = self._read(state, lines)
-        _join_twofold(state.twofold)
+        count = self._read(state, lines, cut)
         # An upper bound: counting the samples themselves would cost as much as reading them.
         state.samples += count
         self.lines += count
@@ -278,11 +304,15 @@ class MetricFolder:
             for batch in self._flush(process, state)
         ]
 
-    def _read(self, state: _Process, lines: Iterable[bytes]) -> int:
+    def _read(
+        self, state: _Process, lines: Iterable[bytes], cut: Callable[[], list[bytes]] | None
+    ) -> int:
         """Append each wanted metric's value to its series; return the number of lines."""
         if isinstance(lines, list):
             if state.shape is not None and self._read_alike(state, state.shape, lines):
                 return len(state.shape.beginnings)
+            if cut is not None:
+                lines = cut()
             count = self._read_any(state, lines)
             state.shape = _shape_of(state, lines[:count])
             return count
@@ -299,16 +329,22 @@ class MetricFolder:
         beginnings = shape.beginnings
         if len(lines) < len(beginnings) or not all(map(bytes.startswith, lines, beginnings)):
             return False
-        for position, length, identifier, append in shape.kept:
-            text = lines[position][length:]
-            try:
-                append(float(text))
-            except ValueError:
-                self._odd_value(state, identifier, text.strip())
+        texts = [lines[position][length:] for position, length, _, _ in shape.kept]
+        try:
+            state.alike.append([*map(float, texts)])
+        except ValueError:
+            _give_out(state)
+            for (_, _, identifier, series), text in zip(shape.kept, texts, strict=True):
+                try:
+                    series.values.append(float(text))
+                except ValueError:
+                    self._odd_value(state, identifier, text.strip())
+            _join_twofold(state.twofold)
         return True
 
     def _read_any(self, state: _Process, lines: Iterable[bytes]) -> int:
         """Read a report line by line."""
+        _give_out(state)
         get = state.appends.get
         unseen = _UNSEEN
         section: str | None = None
@@ -334,6 +370,7 @@ class MetricFolder:
                 append(float(text))  # type: ignore[operator]
             except ValueError:
                 self._odd_value(state, identifier, text.strip())
+        _join_twofold(state.twofold)
         return count
 
     def _learn(self, state: _Process, identifier: bytes, section: str | None) -> object:
@@ -379,21 +416,33 @@ class MetricFolder:
 
     def _flush(self, process: str | None, state: _Process) -> Iterator[pa.RecordBatch]:
         """Make the rows of one process, and forget its samples."""
+        _give_out(state)
         used = [s for s in state.series.values() if s.values or s.quantities]
         _place_all(state, used)
-        rows: list[tuple[_Series, str, list[float]]] = []
+        owners: list[_Series] = []
+        names: list[str] = []
+        samples: list[list[float]] = []
         for series in used:
             if series.values:
-                rows.append((series, series.name, series.values))
+                owners.append(series)
+                names.append(series.name)
+                samples.append(series.values)
             for quantity, values in (series.quantities or {}).items():
-                rows.append((series, f"{series.name}.{quantity}", values))
-        if rows:
-            yield self._metric_batch(process, state, rows)
-        placed = [
-            place
-            for place in dict.fromkeys(series.place for series in used)
-            if place is not None and place.scope == "task" and place not in state.placed
-        ]
+                owners.append(series)
+                names.append(f"{series.name}.{quantity}")
+                samples.append(values)
+        known = state.rows
+        if known is None or known.series != owners or known.names != names:
+            known = state.rows = self._rows_of(process, owners, names)
+            placed = [
+                place
+                for place in dict.fromkeys(series.place for series in used)
+                if place is not None and place.scope == "task" and place not in state.placed
+            ]
+        else:
+            placed = []  # all of them were there the last time
+        if owners:
+            yield self._metric_batch(state, known, samples)
         if placed:
             state.placed.update(placed)
             yield self._placed_batch(process, state, placed)
@@ -403,49 +452,54 @@ class MetricFolder:
             series.quantities = None
         state.blocks = state.samples = 0
 
-    def _metric_batch(
-        self,
-        process: str | None,
-        state: _Process,
-        rows: list[tuple[_Series, str, list[float]]],
-    ) -> pa.RecordBatch:
-        """Build the columns directly: a row of its own would cost more than its samples."""
-        size = len(rows)
-        places = [series.place or _NOWHERE for series, _, _ in rows]
-        stats = [_statistics(values, series.metric.absent) for series, _, values in rows]
-        span = _span_ms(state)
-        metric = pa.StructArray.from_arrays(
-            [
-                pa.array([name for _, name, _ in rows], pa.string()),
-                pa.array([series.kind for series, _, _ in rows], pa.string()),
-                pa.array([place.scope for place in places], pa.string()),
-                pa.array([place.operator for place in places], pa.string()),
-                pa.array([stat[0] for stat in stats], pa.int64()),
-                *(pa.array([stat[index] for stat in stats], pa.float64()) for index in range(1, 6)),
-            ],
-            fields=list(METRIC),
-        )
-        columns: dict[str, list[Any] | pa.Array] = {
-            "metric": metric,
+    def _rows_of(self, process: str | None, series: list[_Series], names: list[str]) -> _Rows:
+        """What the rows of these series say in every minute."""
+        size = len(series)
+        places = [one.place or _NOWHERE for one in series]
+        fields = [None if place.text is None else [("scope", place.text)] for place in places]
+        columns: dict[str, list[Any]] = {
             "source": [self._source] * size,
-            "offset": [state.offset] * size,
             "event": [Event.METRIC.value] * size,
             "template": [TEMPLATE] * size,
-            "local_us": [state.first_local_us] * size,
-            "utc_us": [state.first_utc_us] * size,
-            "clock": [state.clock] * size,
             "process": [process] * size,
             "job_name": [place.job_name for place in places],
             "task": [place.task for place in places],
             "subtask_index": [place.subtask_index for place in places],
             "taskmanager": [place.taskmanager for place in places],
             "host": [place.host for place in places],
-            "duration_ms": [
-                # A series that missed a report says nothing about the time between its samples.
-                span if len(values) % state.blocks == 0 else None
-                for _, _, values in rows
+            "fields": fields,
+        }
+        return _Rows(
+            series,
+            names,
+            {name: array_of(values, EVENTS.field(name).type) for name, values in columns.items()},
+            [
+                pa.array(names, pa.string()),
+                pa.array([one.kind for one in series], pa.string()),
+                pa.array([place.scope for place in places], pa.string()),
+                pa.array([place.operator for place in places], pa.string()),
             ],
-            "fields": [None if place.text is None else [("scope", place.text)] for place in places],
+            [row for row, one in enumerate(series) if one.metric.absent is not None],
+        )
+
+    def _metric_batch(
+        self, state: _Process, rows: _Rows, samples: list[list[float]]
+    ) -> pa.RecordBatch:
+        """Build the columns directly: a row of its own would cost more than its samples."""
+        size = len(samples)
+        span = _span_ms(state)
+        metric = pa.StructArray.from_arrays(
+            [*rows.metric, *_statistics(rows, samples)], fields=list(METRIC)
+        )
+        columns: dict[str, list[Any] | pa.Array] = {
+            **rows.columns,
+            "metric": metric,
+            "offset": [state.offset] * size,
+            "local_us": [state.first_local_us] * size,
+            "utc_us": [state.first_utc_us] * size,
+            "clock": [state.clock] * size,
+            # A series that missed a report says nothing about the time between its samples.
+            "duration_ms": [None if len(each) % state.blocks else span for each in samples],
         }
         return batch_of(columns, size)
 
@@ -502,14 +556,32 @@ def _shape_of(state: _Process, lines: list[bytes]) -> _Shape | None:
         identifier, found, _ = line.rpartition(b": ")
         beginning = identifier + found or line
         beginnings.append(beginning)
-        append = state.appends.get(identifier)
-        if append is not None:
-            kept.append((position, len(beginning), identifier, append))
-    return _Shape(beginnings, kept)  # type: ignore[arg-type]
+        if state.appends.get(identifier) is not None:
+            kept.append((position, len(beginning), identifier, state.series[identifier]))
+    columns: dict[_Series, list[int]] = {}
+    for column, (_, _, _, series) in enumerate(kept):
+        columns.setdefault(series, []).append(column)
+    return _Shape(beginnings, kept, [*columns.items()])
 
 
 _UNSEEN: Final = object()
 _NOWHERE: Final = Place(scope="unknown")
+
+
+def _give_out(state: _Process) -> None:
+    """Give the samples of reports that are alike to their series, and make one of what a report says twice."""
+    if not state.alike or state.shape is None:
+        return
+    columns = [*zip(*state.alike, strict=True)]
+    for series, places in state.shape.columns:
+        if len(places) == 1:
+            series.values += columns[places[0]]
+        elif series.metric.scope == "task-or-operator":  # as `_join_twofold` has it
+            series.values += map(max, *(columns[place] for place in places))
+        else:
+            series.values += chain(*zip(*(columns[place] for place in places), strict=True))
+        series.folded = len(series.values)
+    state.alike.clear()
 
 
 def _join_twofold(twofold: list[_Series]) -> None:
@@ -527,17 +599,28 @@ def _join_twofold(twofold: list[_Series]) -> None:
         series.folded = len(values)
 
 
-def _statistics(
-    values: list[float], absent: float | None
-) -> tuple[int, float | None, float | None, float | None, float | None, float | None]:
-    """Count, first, last, min, max and sum of the samples that are values."""
-    total = sum(values)
-    if not math.isfinite(total) or absent is not None:
-        values = [value for value in values if math.isfinite(value) and value != absent]
-        if not values:
-            return 0, None, None, None, None, None
-        total = sum(values)
-    return len(values), values[0], values[-1], min(values), max(values), total
+def _statistics(rows: _Rows, samples: list[list[float]]) -> list[pa.Array]:
+    """Count, first, last, min, max and sum of the samples of each row that are values."""
+    counts: list[int] = list(map(len, samples))
+    first: list[float | None] = [each[0] for each in samples]
+    last: list[float | None] = [each[-1] for each in samples]
+    least: list[float | None] = list(map(min, samples))
+    most: list[float | None] = list(map(max, samples))
+    total: list[float | None] = list(map(sum, samples))
+    odd = set(rows.absent)
+    if not all(map(math.isfinite, total)):  # type: ignore[arg-type]
+        odd.update(row for row, each in enumerate(total) if not math.isfinite(each or 0.0))
+    for row in odd:
+        none_yet = rows.series[row].metric.absent
+        values = [each for each in samples[row] if math.isfinite(each) and each != none_yet]
+        counts[row] = len(values)
+        first[row], last[row] = (values[0], values[-1]) if values else (None, None)
+        least[row], most[row] = min(values, default=None), max(values, default=None)
+        total[row] = sum(values) if values else None
+    return [
+        pa.array(counts, pa.int64()),
+        *(pa.array(each, pa.float64()) for each in (first, last, least, most, total)),
+    ]
 
 
 def _span_ms(state: _Process) -> int | None:

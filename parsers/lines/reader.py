@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
@@ -382,7 +382,8 @@ class Reader:
 
     def _add_crash(self, record: Record, row: dict[str, Any]) -> None:
         """The signal that ended a JVM, and the frame that it was in, stand in the comments below."""
-        said, framed = [], False
+        said: list[str] = []
+        framed = False
         for line in islice(self._scanner.following(), _CRASH_LINES):
             text = prefix.strip_like(line.data.decode("utf-8", "replace"), record.head)
             text = text.strip(" \t\r#")
@@ -428,6 +429,7 @@ class Reader:
         self._tally.recognised += 1
         self._saw(head)
         lines: Iterable[bytes]
+        cut: Callable[[], list[bytes]] | None = None
         if record.more is not None:
             lines = [text.encode("utf-8", "replace") for text in record.more]
         elif head.carriers or record.json:
@@ -435,10 +437,10 @@ class Reader:
         else:
             block = scanner.block(_REPORT_END, REPORT_BYTES, before=_REPORT_BEGIN.encode())
             self._tally.truncated += len(block) == REPORT_BYTES
-            cut = _next_record().search(block)
             # Lines in it that are candidates are read as well: whoever begins to read in the midst of
             # the report sees nothing else of it.
-            lines = block[: None if cut is None else cut.start() + 1].split(b"\n")
+            lines = block.split(b"\n")
+            cut = functools.partial(_cut, block)
         yield from self.folder.add_block(
             lines,
             offset=offset,
@@ -446,6 +448,7 @@ class Reader:
             utc_us=head.utc_us,
             clock=head.clock,
             process=head.process,
+            cut=cut,
         )
 
     def _report_lines(self, record: Record) -> Iterator[bytes]:
@@ -539,6 +542,12 @@ def _who(chain: Iterable[str]) -> dict[str, str]:
 
 def _is_structure(text: str) -> bool:
     return text.startswith((*_SECTION_BEGINS, "LogLength:"))
+
+
+def _cut(block: bytes) -> list[bytes]:
+    """The lines of a block in front of the next record."""
+    found = _next_record().search(block)
+    return block[: None if found is None else found.start() + 1].split(b"\n")
 
 
 @functools.cache

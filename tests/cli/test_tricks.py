@@ -26,6 +26,15 @@ def test_each_is_explained_and_its_place_is_true() -> None:
         assert any(f"Trick.{trick.name}" in text for text in texts), trick
 
 
+def test_the_page_says_what_each_brings() -> None:
+    page = (ROOT / "benchmarks" / "README.md").read_text()
+    for trick, meaning in MEANING.items():
+        (row,) = (line for line in page.splitlines() if line.startswith(f"| `{trick.value}` |"))
+        _, _, said, wall, processor, _ = (cell.strip() for cell in row.split("|"))
+        assert said == meaning
+        assert max(float(wall), float(processor)) >= 1.03  # what brings less goes
+
+
 def test_a_name_that_means_nothing_is_told_with_a_near_one() -> None:
     with pytest.raises(FlowdiagError, match="FLOWDIAG_WITHOUT: there is no 'archives'") as caught:
         tricks.check({VARIABLE: "archives,hurry"})

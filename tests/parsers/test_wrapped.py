@@ -50,7 +50,10 @@ def by_terminal(width: int) -> str:
     "text",
     [
         *(pytest.param(by_mail(width), id=f"mail {width}") for width in (65, 72, 78, 100)),
-        *(pytest.param(by_terminal(width), id=f"terminal {width}") for width in (80, 100, 132, 211)),
+        *(
+            pytest.param(by_terminal(width), id=f"terminal {width}")
+            for width in (80, 100, 132, 211)
+        ),
         pytest.param(by_mail(72).replace("\n", "\r\n"), id="line ends of Windows"),
         pytest.param(textwrap.indent(by_mail(70), "> "), id="quoted"),
         pytest.param(textwrap.indent(by_mail(70), ">> "), id="quoted twice"),
