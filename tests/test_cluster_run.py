@@ -51,7 +51,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return logs.make(tmp_path_factory.mktemp("inputs"), 20, reports=True)
+    return logs.make(tmp_path_factory.mktemp("inputs"), 10, reports=True)
 
 
 def command(*arguments: str, driver: str = DRIVER) -> list[str]:
@@ -120,7 +120,7 @@ def test_a_worker_that_dies_during_the_scan_changes_nothing(
     before = finished(cluster)
     with started(cluster, inputs) as process:
         # Some tasks are done, most are not.
-        wait_until(lambda: process.poll() is not None or finished(cluster) >= before + 12, cluster)
+        wait_until(lambda: process.poll() is not None or finished(cluster) >= before + 6, cluster)
         assert process.poll() is None, "it ended before a worker could be killed"
         cluster.stop("worker-2")
         out, complaints = process.communicate(timeout=PATIENCE_S)

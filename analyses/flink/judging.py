@@ -362,7 +362,11 @@ def _unwrapped(cause: str) -> str:
     for wrapper in _WRAPPERS:
         while line.startswith(wrapper):
             line = line[len(wrapper) :]
-    return line
+    return _REQUEST.sub("", line, count=1)
+
+
+# What the client of Kubernetes puts in front of what the server says.
+_REQUEST: Final = re.compile(r"Failure executing: [A-Z]{3,7} at: \S{1,400} Message: ")
 
 
 def name_of(who: Attempt | Incident) -> str:

@@ -94,7 +94,13 @@ def _from_mail(lines: list[str], begins: list[bool]) -> list[str] | None:
     for number, line in enumerate(lines):
         above = lines[number - 1] if number else ""
         inside = begins[number] or (inside and bool(above))
-        if not inside or begins[number] or not line or _BEGINS.match(line) or (is_exception_line(line) and not _throws(joined[-1])):
+        if (
+            not inside
+            or begins[number]
+            or not line
+            or _BEGINS.match(line)
+            or (is_exception_line(line) and not _throws(joined[-1]))
+        ):
             joined.append(line)
         elif len(above) + 1 + len(line.split(None, 1)[0]) > width:
             fitted += 1

@@ -495,7 +495,7 @@ class _Segments:
             self._level, self._stamp = record.head.level or "INFO", None
         elif record is None and head.complete and not self._goes_on(head):
             self._header(offset, head)
-        else:
+        elif record is None or not self._typed(offset, head.text[head.inner :]):
             texts = [head.text[head.begin if head.complete else head.inner :]]
             if record is not None:
                 texts = [record.head.text[record.head.inner :], *(record.more or ())]

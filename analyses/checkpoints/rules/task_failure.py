@@ -274,7 +274,8 @@ def _title(name: str, cause: str | None, bursts: int, text: str, crisis: Crisis)
     elif cause == "snapshot-exception":
         what = f"{name} throws while it takes a snapshot"
     elif cause == "jvm-crashed":  # nothing that the job's own code threw
-        what, text = "A JVM crashed", text.rpartition("Runtime Environment:")[2].lstrip(" #")
+        said = (crisis.root.incident.cause or text).rpartition("Runtime Environment:")[2]
+        what, text = "A JVM crashed", " ".join(said.replace("#", " ").split())
     else:
         what = f"{name} failed"
     times = f", {bursts} restarts" if bursts > 1 else ""
