@@ -82,7 +82,36 @@ def _stages(job: JobFacts, spell: Episode) -> tuple[Answer, ...]:
         found = max(
             (cut for cut in cuts if cut), key=lambda cut: sum(map(_points, cut)), default=None
         )
-    return found or (whole,)
+    return found or _apart(job, spell, runs) or (whole,)
+
+
+def _apart(job: JobFacts, spell: Episode, runs: Sequence[_Run]) -> tuple[Answer, ...] | None:
+    """The answers for the two stages of a spell between which both culprits were at work.
+
+    One goes on holding barriers up until its queue is empty, when the next one has begun: what lies between
+    accuses both, and no single bound parts them. Each stage takes as much of it as convicts the same.
+    """
+    if len(runs) != 2:
+        return None
+    before, after = runs
+    last = len(spell.checkpoints)
+    answer, other = (
+        held_up(job, _part(spell, (0, before.last[1]))),
+        held_up(job, _part(spell, (after.first[0], last))),
+    )
+    end, begin = before.last[1], after.first[0]
+    while end < begin and _same(more := held_up(job, _part(spell, (0, end + 1))), answer):
+        answer, end = more, end + 1
+    while begin > end and _same(more := held_up(job, _part(spell, (begin - 1, last))), other):
+        other, begin = more, begin - 1
+    if not _sure(answer) or not _sure(other) or _agree(answer, other):
+        return None
+    return answer, other
+
+
+def _same(one: Answer, other: Answer) -> bool:
+    """Whether two answers are sure of the same culprit."""
+    return _sure(one) is not None and _sure(other) is not None and _agree(one, other)
 
 
 def _cut(job: JobFacts, spell: Episode, bounds: Sequence[int]) -> tuple[Answer, ...] | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import itemgetter
 from typing import Any, Final
@@ -646,10 +646,29 @@ def during(job: JobFacts, first_us: int | None, last_us: int | None) -> View:
     shares = [(row, _share_within(row, first_us, last_us)) for row in timed]
     least = 0.5 if any(share >= 0.5 for _, share in shares) else 1e-9
     inside = [row for row, share in shares if share >= least]
+    inside += _beside(inside, (row for row, share in shares if 0.0 < share < least))
     if len(inside) == len(timed):
         return overall(job)
     topology = topology_of(job)
     return view_of(read_loads(job, topology, [*inside, *_untimed(job)]), topology)
+
+
+def _beside(inside: Sequence[SubtaskLoad], others: Iterable[SubtaskLoad]) -> Iterator[SubtaskLoad]:
+    """What siblings say of the same windows: the last window of each TaskManager ends at another time.
+
+    Without them a subtask would be compared with what its siblings count since the start.
+    """
+    seen = {(row.task, row.subtask_index) for row in inside}
+    spans: dict[str | None, tuple[int, int]] = {}
+    for row in inside:
+        first, last = row.first_us or 0, row.last_us or row.first_us or 0
+        low, high = spans.get(row.task, (first, last))
+        spans[row.task] = min(low, first), max(high, last)
+    for row in others:
+        low, high = spans.get(row.task, (1, 0))
+        first, last = row.first_us or 0, row.last_us or row.first_us or 0
+        if (row.task, row.subtask_index) not in seen and first <= high and last >= low:
+            yield row
 
 
 @once

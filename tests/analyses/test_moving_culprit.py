@@ -120,6 +120,32 @@ def test_who_is_sick_now_is_named_first_and_both_are_in_the_data() -> None:
     ]
 
 
+def test_where_both_are_at_work_between_two_stages_each_is_named_for_its_own() -> None:
+    """The first one's queue is not empty yet when the next one has a hot key: what lies between accuses both."""
+    one, other = ("aggregate", 0), ("aggregate", 3)
+    job = Bench(interval_s=30, timeout_s=60)
+    job.completes(5)
+    before, between, after = job.expires(8), job.expires(4), job.expires(3)
+    hot(job, before, one, samples=12)
+    known = list(job.loads)
+    job.loads.clear()
+    hot(job, between, one, samples=12)
+    # As recorded in 1.20.5/moving-hot-key-overlap.
+    said: dict[Any, dict[str, Any]] = {
+        one: {"busy": 630.0, "idle": 370.0, "records_in": 344.0, "input_queue": 9.0},
+        other: {"busy": 430.0, "idle": 527.0, "records_in": 2789.0, "input_queue": 28.0},
+    }
+    known += [replace(load, **said.get((load.task, load.subtask_index), {})) for load in job.loads]
+    job.loads.clear()
+    hot(job, after, other, samples=2)
+    job.loads[:] = known + job.loads
+    stuck(job, after, other)
+    first, then = named(job.job())
+    assert (first[0], first[2], first[4]) == (Suspect(*one), 6, State.RECOVERED)
+    assert (then[0], then[3], then[4]) == (Suspect(*other), 20, State.ONGOING)
+    assert 13 <= first[3] < then[2] <= 18
+
+
 def test_one_culprit_stays_one() -> None:
     job = Bench(interval_s=30, timeout_s=60)
     job.completes(5)
