@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -18,9 +16,6 @@ from flowdiag.parsers.errors import FlowdiagError
 
 if TYPE_CHECKING:
     from flowdiag.cli.spark.starter import SparkStarter
-
-_SWITCH_S: Final = 0.0005
-_YOUNG: Final = 50_000  # objects
 
 
 # Commands that always need Spark.
@@ -124,8 +119,6 @@ def _begin(stack: ExitStack, settings: Settings) -> SparkStarter:
 
     master, heap = settings.master, settings.java_heap
 
-    if used(Trick.HURRY):
-        stack.enter_context(in_a_hurry())
     # Before the first import of pyarrow or pyspark; to write tables takes Python tasks, and these pandas.
     if runs_here(master) and settings.data_dir is None and used(Trick.LEAN_IMPORTS):
         stack.enter_context(without_unused())
@@ -139,22 +132,3 @@ def _begin(stack: ExitStack, settings: Settings) -> SparkStarter:
             stay_s=stay_s or None,
         )
     )
-
-
-@contextmanager
-def in_a_hurry() -> Iterator[None]:
-    """Settings of the interpreter for a process whose second half waits for Java.
-
-    - While Spark starts, one thread makes hundreds of calls to the JVM and another one imports and
-      parses: with Python's own interval each answer waits up to 5 ms for the other thread.
-    - What is imported and parsed stays, so that looking through it for garbage every 700 objects
-      finds nothing. The threshold still bounds what cyclic garbage can take.
-    """
-    interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
-    sys.setswitchinterval(min(interval, _SWITCH_S))
-    gc.set_threshold(max(_YOUNG, thresholds[0]), *thresholds[1:])
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(interval)
-        gc.set_threshold(*thresholds)

@@ -22,7 +22,6 @@ class Trick(StrEnum):
     """One of them, as `FLOWDIAG_WITHOUT` names it."""
 
     AHEAD = "ahead"
-    HURRY = "hurry"
     LEAN_IMPORTS = "lean-imports"
     ARCHIVE = "archive"
     FEWER_JARS = "fewer-jars"
@@ -37,7 +36,6 @@ class Trick(StrEnum):
 
 MEANING: Final[Mapping[Trick, str]] = {
     Trick.AHEAD: "Java begins before the command line is understood (`early.py`)",
-    Trick.HURRY: "Python's threads change places often, and garbage is rarely looked for (`early.py`)",
     Trick.LEAN_IMPORTS: "NumPy, pandas and PyArrow's datasets stay out of the process (`lean.py`)",
     Trick.ARCHIVE: "Java maps Spark's classes from the archive of `flowdiag warm` (`archive.py`)",
     Trick.FEWER_JARS: "what a local session never needs, MLlib above all, is not on the class path (`jvm.py`)",

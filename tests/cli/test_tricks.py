@@ -37,7 +37,7 @@ def test_the_page_says_what_each_brings() -> None:
 
 def test_a_name_that_means_nothing_is_told_with_a_near_one() -> None:
     with pytest.raises(FlowdiagError, match="FLOWDIAG_WITHOUT: there is no 'archives'") as caught:
-        tricks.check({VARIABLE: "archives,hurry"})
+        tricks.check({VARIABLE: "archives,sockets"})
     assert caught.value.hint == "did you mean 'archive'?"
 
 
