@@ -117,8 +117,10 @@ STATUS = (
             STATUS.replace("\\", "\\\\").replace('"', '\\"')
         ),
         STATUS + "\n",
+        "apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nmetadata:\n  name: orders\nspec:\n"
+        f"  flinkVersion: v1_20\nstatus:\n  error: '{STATUS}'\n  lifecycleState: FAILED\n",
     ],
-    ids=["yaml", "describe", "json", "alone"],
+    ids=["yaml", "describe", "json", "alone", "whole resource"],
 )
 def test_what_the_operator_says_of_a_deployment_is_an_exception(text: str, tmp_path: Path) -> None:
     report = told(text, tmp_path)

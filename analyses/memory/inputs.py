@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
 
 _QUARTERS: Final = 4
+_RESOURCE: Final = re.compile(
+    r"^\s{0,40}\"?apiVersion\"?:\s{0,8}\"?flink\.apache\.org/", re.MULTILINE
+)
 _DEPLOYED: Final = re.compile(
     r"^[ \t]{0,40}flinkVersion:[ \t]{0,10}[\"']?v?(\d{1,2})[._](\d{1,3})\b", re.MULTILINE
 )
@@ -72,6 +75,8 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
             continue
         # What tells of Flink may be a log, or a pod that runs an image of that name.
         of_flink = source.engine == "flink" and source.kind != "not-read"
+        # A resource of the operator is a configuration, also where its status quotes an exception.
+        of_flink = of_flink and _RESOURCE.search(text[:MAX_BYTES]) is None
         if of_flink and not looks_like_kubectl(text):
             continue
         if not of_flink and looks_like_options(text):
@@ -80,7 +85,8 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
                 version = version or (int(hit[1]), int(hit[2]))
             read = read_options(text[:MAX_BYTES], name=source.name, version=version)
             files.append(ConfigFile(source=source.index, name=source.name, read=read))
-            kinds[source.index] = "configuration"
+            if source.kind == "not-read":  # a status that quotes an exception is read as that, too
+                kinds[source.index] = "configuration"
         elif looks_like_kubectl(text) or tells_of_a_killed_process(text):
             kills += [
                 Kill(

@@ -120,7 +120,8 @@ class Memory(FlinkTopic):
     def assessed(self, facts: MemoryFacts) -> bool:
         """Whether anything is known of any process or buffer."""
         killed = any(kill.for_memory or kill.waits for kill in facts.kills)
-        if self.calculated(facts) and any(file.read.trouble for file in facts.files):
+        seen = facts.buffers or any(one.observed or one.usage for one in facts.processes)
+        if not (seen or killed) and any(file.read.trouble for file in facts.files):
             return False  # something is wrong that options do not tell
         return bool(facts.processes or facts.buffers or killed or facts.files)
 

@@ -208,7 +208,7 @@ _FINAL: Final = frozenset({BORROWED, "binary file"})
 
 def _exceptions(sample: Sample) -> Sniffed | None:
     """A text that is not read otherwise, and holds an exception: in a comment, a page, an array."""
-    if len(sample.head) > PASTE_BYTES or _is_resource(sample.head):
+    if len(sample.head) > PASTE_BYTES:
         return None
     found = next(exceptions_in(sample.head), None)
     if found is None:
@@ -217,17 +217,6 @@ def _exceptions(sample: Sample) -> Sniffed | None:
     return (
         verdict if verdict.engine != "unknown" else replace(verdict, engine=whose(found, None)[0])
     )
-
-
-_RESOURCE: Final = tuple(
-    re.compile(rb"^\s{0,40}\"?%b" % key, re.MULTILINE)
-    for key in (rb"apiVersion\"?:\s{0,8}\"?flink\.apache\.org/", rb"spec\"?:")
-)
-
-
-def _is_resource(head: bytes) -> bool:
-    """Whether it is a whole resource of the operator: a configuration, whatever its status quotes."""
-    return all(key.search(head) is not None for key in _RESOURCE)
 
 
 def _reports(sample: Sample) -> Sniffed | None:

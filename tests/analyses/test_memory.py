@@ -192,15 +192,16 @@ def test_what_flink_refuses(tmp_path: Path) -> None:
         ("  jobManagerDeploymentStatus: MISSING\n", "jobManagerDeploymentStatus: MISSING"),
     ],
 )
+@pytest.mark.spark
 def test_a_resource_whose_status_tells_of_trouble_is_no_calculation(
-    status: str, told: str, tmp_path: Path
+    status: str, told: str, tmp_path: Path, spark: SparkSession
 ) -> None:
     head = (
         "apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nmetadata:\n  name: orders\n"
     )
     resource = f"{head}spec:\n  flinkVersion: v1_20\nstatus:\n"
     (tmp_path / "orders.yaml").write_text(resource + status)
-    report = _diagnose([tmp_path])
+    report = _diagnose([tmp_path], spark)
     assert report.summary.verdict == "inconclusive"
     assert any(f"its status says {told};" in warning.text for warning in report.warnings)
     (tmp_path / "orders.yaml").write_text(resource + "  error: ''\n  lifecycleState: STABLE\n")
