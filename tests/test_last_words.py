@@ -117,8 +117,10 @@ STATUS = (
             STATUS.replace("\\", "\\\\").replace('"', '\\"')
         ),
         STATUS + "\n",
-        "apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nmetadata:\n  name: orders\nspec:\n"
-        f"  flinkVersion: v1_20\nstatus:\n  error: '{STATUS}'\n  lifecycleState: FAILED\n",
+        (
+            "apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nmetadata:\n  name: orders\nspec:\n"
+            f"  flinkVersion: v1_20\nstatus:\n  error: '{STATUS}'\n  lifecycleState: FAILED\n"
+        ),
     ],
     ids=["yaml", "describe", "json", "alone", "whole resource"],
 )

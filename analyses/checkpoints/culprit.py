@@ -82,7 +82,9 @@ def _stages(job: JobFacts, spell: Episode) -> tuple[Answer, ...]:
         found = max(
             (cut for cut in cuts if cut), key=lambda cut: sum(map(_points, cut)), default=None
         )
-    return found or _apart(job, spell, runs) or (whole,)
+    if found is None and _sure(whole) is None:
+        found = _apart(job, spell, runs)
+    return found or (whole,)
 
 
 def _apart(job: JobFacts, spell: Episode, runs: Sequence[_Run]) -> tuple[Answer, ...] | None:
