@@ -108,6 +108,18 @@ Meanings = list[list[tuple[int, Any]]]
 _rank = itemgetter(0)
 
 
+def is_of_event(value: Fields) -> bool:
+    """Whether an object says something of one record: its text, its time, its level or its logger.
+
+    >>> is_of_event({"msg": "", "stdout": "a"}), is_of_event({"message": "a"})
+    (False, True)
+    """
+    return any(value[key] not in (None, "") for key in _OF_EVENTS.intersection(value))
+
+
+_OF_EVENTS: Final = frozenset((*_TEXT, *_TIME, *_LOGGER, "level", "severity"))
+
+
 def sorted_out(value: Fields) -> Meanings:
     """The values of an object by their meaning, the best first."""
     found: Meanings = [[] for _ in _WORDS]

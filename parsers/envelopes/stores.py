@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from flowdiag.parsers.envelopes.content import holds_records
-from flowdiag.parsers.envelopes.keys import Fields
+from flowdiag.parsers.envelopes.keys import Fields, is_of_event
 from flowdiag.parsers.envelopes.tables import LABEL, Event, events_of_rows
 
 
@@ -138,8 +138,8 @@ def _printed(value: object, labels: dict[str, Any], depth: int) -> Iterator[Even
     if isinstance(value, list) and depth:
         for inner in value:
             yield from _printed(inner, labels, depth - 1)
-    if not isinstance(value, dict) or not depth:
-        return
+    if not isinstance(value, dict) or not depth or is_of_event(value):
+        return  # a record keeps what its object says of it, also where its text is of several
     texts = [inner.split("\n") for inner in value.values() if isinstance(inner, str)]
     lists = [inner for inner in value.values() if isinstance(inner, list)]
     lines = next(filter(holds_records, (*lists, *texts)), None)

@@ -29,10 +29,17 @@ RECORDS = [LOG[0], "\n".join(LOG[1:4]), LOG[4]]
     [
         {"changed": True, "cmd": "cat jm.log", "rc": 0, "stdout": TEXT},
         {"changed": True, "stdout": TEXT, "stdout_lines": LOG, "stderr": ""},
+        {
+            "rc": 0,
+            "msg": "",
+            "start": "2026-11-20 23:11:00.1",
+            "end": "2026-11-20 23:11:00.2",
+            "stdout": TEXT,
+        },
         {"local": {"pid": 7, "retcode": 0, "stdout": TEXT}},
         [{"item": "jm.log", "ansible_loop_var": "item", "stdout": TEXT}],
     ],
-    ids=["text", "text and lines", "below", "list"],
+    ids=["text", "text and lines", "with its own times", "below", "list"],
 )
 def test_what_a_command_printed_is_a_log(value: object, tmp_path: Path) -> None:
     text = json.dumps(value, indent=4)
@@ -47,6 +54,14 @@ def test_each_host_of_a_play_is_a_process_of_its_own() -> None:
     play = {"plays": [{"tasks": [{"task": {"name": "logs"}, "hosts": hosts}]}]}
     events = read_document(json.dumps(play).encode()) or []
     assert [event.process for event in events] == ["worker-1"] * 3 + ["worker-2"] * 3
+
+
+def test_records_that_are_shipped_together_keep_their_process() -> None:
+    shipped = [{"pod": f"tm-{number}", "message": f"{LOG[0]}\n{LOG[4]}"} for number in (1, 2)]
+    for value in (shipped, {"entries": shipped}, {"batch": shipped}):
+        events = read_document(json.dumps(value).encode()) or []
+        if events:  # in a list of an unknown name they are no log
+            assert {event.process for event in events} == {"tm-1", "tm-2"}
 
 
 @pytest.mark.parametrize(
