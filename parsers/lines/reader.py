@@ -394,7 +394,7 @@ class Reader:
                 break
             framed = framed or text.startswith("Problematic frame:")
         row["cause"] = (row["cause"] + "".join(said))[:CAUSE_CHARACTERS]
-        row["fields"] = {"exception": row["cause"], "class": "jvm-crashed"}
+        row["fields"] = {"exception": row["cause"]}
 
     def _add_trace(self, record: Record, row: dict[str, Any]) -> None:
         given = row.get("cause")
