@@ -114,6 +114,7 @@ def test_a_signal_frees_the_executors(cluster: Cluster, inputs: Path, tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.full
 def test_a_worker_that_dies_during_the_scan_changes_nothing(
     cluster: Cluster, inputs: Path, expected: bytes
 ) -> None:
