@@ -21,7 +21,7 @@ snapshots that lasted for half of the time-out, asynchronous parts that an abort
 back pressure, the busiest subtask, time per record, placement, stuck stacks. The weights stand in the
 table of signals. The accused with most weight is named; votes for others count against the
 confidence, by the same scale as everywhere: high takes three points and at most a fifth of them
-against.
+against. Nobody is named whose points add up to nothing.
 
 The cause needs evidence of its own, and the first question with an answer decides, here as in
 `flowdiag queues`: a part of its snapshot that lasted for half of the time-out; an asynchronous part that
@@ -37,7 +37,8 @@ for: whoever takes a snapshot slowly has passed the barrier on before.
 Failed checkpoints with at most three completed ones between are judged together, on the late messages,
 acknowledgements and metrics of their time. Where parts of such a series convict different subtasks or
 TaskManagers, with medium confidence at least, the culprit moved: each is named for its part, and all
-but the last are over. Where checkpoints complete, the latest numbers convict; where the whole time's
+but the last are over; also where what lies between two parts accuses both, and the whole nobody: each then
+has the part that convicts him. Where checkpoints complete, the latest numbers convict; where the whole time's
 say that a sibling was about as busy before, that is told, and not since when the present one is. Where
 another TaskManager was lost within a minute of each of the checkpoints, the confidence is low.
 

@@ -89,7 +89,7 @@ def goes_with(one: Conviction, other: Conviction) -> bool:
 
 
 def convict(case: Case) -> Conviction | None:
-    """Let every signal vote on a case; None if nobody stands out."""
+    """Let every signal vote on a case; None if nobody stands out, or the votes cancel out."""
     accusations = [item for signal in SPEAKERS for item in signal(case)]
     accused = _most_accused(case, accusations)
     if not accused:
@@ -105,6 +105,8 @@ def convict(case: Case) -> Conviction | None:
     if sits_unseen(case, {item.signal for item in pro}):
         return None
     votes += caveats(case, suspect, {item.signal for item in pro})
+    if sum(vote.weight for vote in votes) <= 0:
+        return None  # what speaks against it outweighs a hint
     return Conviction(
         suspect=suspect,
         others=others,
