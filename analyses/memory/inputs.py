@@ -73,10 +73,7 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
         text = text_of(source)
         if not text:
             continue
-        # What tells of Flink may be a log, or a pod that runs an image of that name.
-        of_flink = source.engine == "flink" and source.kind != "not-read"
-        # A resource of the operator is a configuration, also where its status quotes an exception.
-        of_flink = of_flink and _RESOURCE.search(text[:MAX_BYTES]) is None
+        of_flink = _is_log(source, text)
         if of_flink and not looks_like_kubectl(text):
             continue
         if not of_flink and looks_like_options(text):
@@ -113,6 +110,15 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
         version=said,
         names={source.index: source.name for source in sources} if usages else {},
     )
+
+
+def _is_log(source: Source, text: str) -> bool:
+    """Whether what tells of Flink is a log, or a pod that runs an image of that name.
+
+    A resource of the operator is a configuration, also where its status quotes an exception.
+    """
+    found = source.engine == "flink" and source.kind != "not-read"
+    return found and _RESOURCE.search(text[:MAX_BYTES]) is None
 
 
 def _usage(index: int, text: str) -> Usage | None:
