@@ -217,9 +217,11 @@ def _some(events: list[Unwrapped]) -> Iterable[Unwrapped]:
 
 def sniff_wrapped(sample: Sample, start: bytes) -> Sniffed | None:
     """A log that a mail program or a terminal broke at a column."""
-    if not sample.complete or unwrapped_lines(start) is None:
+    lines = unwrapped_lines(start) if sample.complete else None
+    if lines is None:
         return None
-    return _sniff_events(start)
+    signs = Signs("\n".join(lines).encode("utf-8", "replace"))
+    return not_read(BORROWED) if signs.is_seatunnel else log_of(signs, "document")
 
 
 _EXPORT_COLUMN: Final = re.compile(
