@@ -76,9 +76,8 @@ def python_lines(data: bytes) -> list[str] | None:
     return [text.rstrip("\r\n") for text in texts if isinstance(text, str)] or None
 
 
-_PYTHON_BYTES: Final = (
-    16 * 1024 * 1024
-)  # Python's own reader takes some hundred times as much memory
+# A bound, since Python's own reader builds a tree of the whole text first.
+_PYTHON_BYTES: Final = 16 * 1024 * 1024
 
 
 def json_values(data: bytes) -> tuple[list[object], bool]:

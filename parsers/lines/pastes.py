@@ -567,12 +567,13 @@ class _Segments:
         """Exceptions that the operator of Kubernetes tells as objects of JSON, each with its type and message."""
         if self._level is not None or "message" not in text:
             return False
-        found = next((all_ for one in _TYPED if (all_ := [*one.finditer(text)])), None)
+        found = next(filter(None, ([*one.finditer(text)] for one in _TYPED)), None)
         if found is None:
             return False
         block = self._begin(offset)
         for one in found:
-            said = f"{one['name']}: {_string(one['message']).replace(chr(92), '')}".rstrip(" \\:")
+            message = _string(one["message"]).replace("\\", "")  # of escapes in escapes
+            said = f"{one['name']}: {message}".rstrip(" :")
             if said not in block.chain:
                 block.lines.append(said)
                 block.add(offset, said[:_MESSAGE])
