@@ -43,7 +43,7 @@ def test_no_wrong_culprit_at_high_confidence(
 @pytest.mark.parametrize("name", PARTS_OF_THE_TIME)
 @pytest.mark.parametrize(
     "run",
-    [r for r in runs() if r.engine == "flink" and r.name.partition("/")[0] in TOPICS],
+    [run for run in runs() if run.name.partition("/")[0] in TOPICS],
     ids=lambda run: run.name,
 )
 def test_less_of_the_time_and_fewer_logs_only_lower_the_confidence(
@@ -55,8 +55,9 @@ def test_less_of_the_time_and_fewer_logs_only_lower_the_confidence(
     assert said not in ("wrong (medium)", "wrong (high)")
 
 
-def test_halves_and_thirds_hold_every_line() -> None:
-    run = next(run for run in runs() if run.name == "flink/1.20.5/hot-key")
+@pytest.mark.parametrize("name", ["flink/1.20.5/hot-key", "spark/4.3.0/overloaded"])
+def test_halves_and_thirds_hold_every_line(name: str) -> None:
+    run = next(run for run in runs() if run.name == name)
     whole = lines(part_of_the_time(run, 0, 1))
     for parts in (2, 3):
         cut = [part_of_the_time(run, n / parts, (n + 1) / parts) for n in range(parts)]

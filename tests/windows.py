@@ -13,7 +13,7 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -197,12 +197,14 @@ class Window:
         parts: out of which of its files.
         dress: of `PASTES` or of `relay`.
         named: whether the files keep their names.
+        span: the first and the last second, where it is all that was said in between.
     """
 
     run: Run
     parts: tuple[Part, ...]
     dress: str = "as it is"
     named: bool = True
+    span: tuple[datetime, datetime] | None = None
 
     def __str__(self) -> str:
         parts = ", ".join(
@@ -319,13 +321,11 @@ def _read_first(run: Run) -> list[tuple[bool, Path]]:
 def sick_time(run: Run) -> Window:
     """What every log says, metrics too, around the time of the first trouble; else around the middle."""
     path, number = first_trouble(run) or _middle(run)
-    at = next(filter(None, map(_TIME.match, said_in(path)[number:])), None)
+    at = next(filter(None, map(_time, said_in(path)[number:])), None)
     if at is None:  # each line is JSON
         return around_trouble(run, MOST_LINES)
-    form = "%Y-%m-%d %H:%M:%S" if "-" in at[0] else "%y/%m/%d %H:%M:%S"
-    moment = datetime.strptime(at[0], form)
-    low, high = (moment + timedelta(seconds=s) for s in (-_SICK_S[0], _SICK_S[1]))
-    return _between(run, run.logs, low, high, form)
+    low, high = (at + timedelta(seconds=s) for s in (-_SICK_S[0], _SICK_S[1]))
+    return _between(run, run.logs, low, high)
 
 
 def part_of_the_time(run: Run, first: float, last: float) -> Window:
@@ -343,41 +343,56 @@ def part_of_some_logs(run: Run, number: int) -> Window:
 
 
 def _part_of_the_time(run: Run, logs: list[Path], first: float, last: float) -> Window:
-    form, moments = _spans(run.name)
-    if not moments:  # each line is JSON
-        return Window(run, ())
-    begin, end = min(moments), max(moments)
+    begin, end = _span(run.name)
     low, high = (begin + (end - begin) * share for share in (first, last))
-    return _between(run, logs, low, high, form)
+    return _between(run, logs, low, high)
 
 
 @cache
-def _spans(name: str) -> tuple[str, tuple[datetime, ...]]:
-    """How a recording's logs write times, and the first and the last of each of them."""
-    form, moments = "%Y-%m-%d %H:%M:%S", []
-    for path in _logs(name):
-        lines = lines_of(path)
-        for among in (lines, reversed(lines)):
-            if found := next(filter(None, map(_TIME.match, among)), None):
-                form = "%Y-%m-%d %H:%M:%S" if "-" in found[0] else "%y/%m/%d %H:%M:%S"
-                moments.append(datetime.strptime(found[0], form))
-    return form, tuple(moments)
+def _span(name: str) -> tuple[datetime, datetime]:
+    """The first and the last time in a recording's logs."""
+    moments = [when for path in _logs(name) for _, when in _dated(path)]
+    return min(moments), max(moments)
 
 
-def _between(run: Run, logs: list[Path], low: datetime, high: datetime, form: str) -> Window:
-    """What some logs say from one time to another, their last record whole."""
-    first, last = low.strftime(form), high.strftime(form)
+def _dated(path: Path) -> list[tuple[int, datetime]]:
+    """The lines with a time, from 0, and which; lines of JSON as late as the latest time up to them."""
+    lines = lines_of(path)
+    if not lines[0].startswith("{"):
+        return [(n, when) for n, line in enumerate(lines) if (when := _time(line))]
+    epochs = (
+        (n, max(map(int, found)))
+        for n, line in enumerate(lines)
+        if (found := _EPOCH_MS.findall(line))
+    )
+    latest, dated = 0, []
+    for n, epoch in epochs:
+        latest = max(latest, epoch)
+        dated.append((n, datetime.fromtimestamp(latest / 1000, UTC).replace(tzinfo=None)))
+    return dated
+
+
+def _time(line: str) -> datetime | None:
+    """What a line of a log begins with; the recordings were made in UTC."""
+    found = _TIME.match(line)
+    if found is None:
+        return None
+    at = found[0].replace("/", "-")
+    return datetime.fromisoformat(at if at[4] == "-" else f"20{at}")
+
+
+def _between(run: Run, logs: list[Path], low: datetime, high: datetime) -> Window:
+    """What some logs say from one time to another, to the second, their last record whole."""
+    low, high = low.replace(microsecond=0), high.replace(microsecond=999_999)
     parts = []
     for path in logs:
-        dated = [
-            (n, time[0]) for n, line in enumerate(lines_of(path)) if (time := _TIME.match(line))
-        ]
-        inside = [place for place, (_, time) in enumerate(dated) if first <= time <= last]
+        dated = _dated(path)
+        inside = [place for place, (_, when) in enumerate(dated) if low <= when <= high]
         if inside:
             begin, after = dated[inside[0]][0], inside[-1] + 1
             end = dated[after][0] if after < len(dated) else len(lines_of(path))
             parts.append(Part(path, begin, end - begin))
-    return Window(run, tuple(parts))
+    return Window(run, tuple(parts), span=(low, high))
 
 
 # --- what may not be said -------------------------------------------------------------------------
@@ -445,13 +460,16 @@ def _other_culprits(
             return
 
 
-def outcome(run: Run, report: Report) -> str:
+def outcome(run: Run, report: Report, span: tuple[datetime, datetime] | None = None) -> str:
     """`right`, `inconclusive`, `silent` or `wrong (confidence)`: the worst over the jobs of a recording.
 
     Args:
         run: of the recording.
         report: of one topic, on any part of it.
+        span: the part, where it is one of the time.
     """
+    if report.tool.command == "rate":
+        return min((_outcome(each, report) for each in _in_a_part(run, span)), key=ORDER.index)
     if report.tool.command != "checkpoints":
         expected = run.jobs[0]["expected"]
         return _outcome(expected, report)
@@ -476,6 +494,38 @@ def _at_some_time(truth: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {**truth["expected"], "cause": period["cause"], "culprit": period}
 
 
+def _in_a_part(run: Run, span: tuple[datetime, datetime] | None) -> Iterator[dict[str, Any]]:
+    """What is expected of a Spark stream, and of a part of its time what its own batches show there."""
+    expected = run.truth["expected"]
+    yield expected
+    if span is None:
+        return
+    interval = run.truth["batch_interval_ms"]
+    low, high = (moment.replace(tzinfo=UTC).timestamp() * 1000 for moment in span)
+    within = [took for at, took in _batches(run.truth) if low <= at <= high]
+    failed = any(low <= at <= high for at in run.truth.get("failed_batches", ()))
+    if failed:
+        yield _sick("failing", "failing-batches")
+    if any(took > interval for took in within):
+        yield _sick("overloaded", "overloaded")
+    elif not failed:
+        yield {"verdict": "healthy", "stability": "stable", "cause": None, "culprit": {}}
+
+
+def _sick(stability: str, cause: str) -> dict[str, Any]:
+    return {"verdict": "degraded", "stability": stability, "cause": cause, "culprit": {}}
+
+
+def _batches(truth: dict[str, Any]) -> Iterator[tuple[float, float]]:
+    """When each batch or trigger began, in ms since 1970, and how many ms it took."""
+    for batch in truth["batches"]:
+        if "batch_time" in batch:
+            yield batch["batch_time"], 1000 * (batch["execution_s"] or 0)
+        else:
+            began = datetime.fromisoformat(batch["timestamp"]).timestamp()
+            yield 1000 * began, batch["trigger_execution"] or 0
+
+
 ORDER: Final = ("right", "inconclusive", "silent", "wrong (low)", "wrong (medium)", "wrong (high)")
 
 
@@ -493,6 +543,8 @@ def _outcome(expected: dict[str, Any], report: Report, job: CheckpointJob | None
         if alarms:
             return f"wrong ({max(alarms, key=lambda f: f.confidence.weight).confidence})"
         return "right" if said.verdict == "healthy" else _unsaid(report)
+    if cause is not None and cause in expected.get("also", ()):
+        return "right"
     if any(_other_culprits(expected, culprits, sure=False)):
         return f"wrong ({culprits[0].confidence})"
     if _names(expected, culprits) or (cause is not None and cause == expected["cause"]):

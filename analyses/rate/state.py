@@ -56,6 +56,7 @@ PAUSE_MS: Final = 100.0  # what lies between two triggers that follow each other
 LONG_MS: Final = 1000.0  # of a trigger: less is what one costs that has next to nothing to do
 FAILED_SHARE: Final = 0.05
 FAILED_LAST: Final = 3  # failed batches at the end: it does not work any more
+TURNING: Final = 2  # batches at the end that overrun, each waiting longer
 WORKED: Final = 3  # triggers behind an exception: it works again
 FAILING_DELAY: Final = 10.0  # intervals of delay at which "overloaded" becomes "failing"
 
@@ -391,6 +392,17 @@ def _word(
         return Stability.OVERLOADED, _growing(state)
     if counted and not any(counted) and (state.use is None or state.use < 0.5):
         return Stability.IDLE, "no batch holds a record"
+    turning = _turning(app, done)
+    if turning >= TURNING:
+        because = (
+            f"the last {turning} batches take longer than the interval and wait longer each time"
+        )
+        return Stability.INCONCLUSIVE, f"{because}, and no input tells of later ones"
+    if climbs(state):
+        return (
+            Stability.INCONCLUSIVE,
+            f"processing takes {say.percent(state.use or 0.0)} of the interval, and the delay is short so far",
+        )
     if state.caps:
         return Stability.THROTTLED, _capped(state.caps[0])
     if state.use is not None and state.use >= NARROW:
@@ -404,6 +416,24 @@ def _word(
     return Stability.STABLE, f"processing takes {use} of the interval"
 
 
+def _turning(app: ApplicationFacts, done: Sequence[Batch]) -> int:
+    """How many batches at the end took longer than the interval, each waiting longer, the last one for an interval.
+
+    A stream that has begun to fall behind where the inputs end: too short for an overload, and no health.
+    """
+    interval = app.interval_ms or 1
+    waits = [batch.waited_ms for batch in app.batches if batch.waited_ms is not None]
+    if not waits or waits[-1] < interval:
+        return 0
+    rising = 0
+    for before, batch in pairwise(done):
+        longer = (batch.waited_ms or 0) > (before.waited_ms or 0)
+        rising = rising + 1 if longer and (batch.processing_ms or 0) > interval else 0
+    # The first that took too long had not waited itself.
+    first = done[-rising - 1 :][:1]
+    return rising + any((batch.processing_ms or 0) > interval for batch in first)
+
+
 def _recovers(state: StreamState) -> bool:
     return state.waiting is not None and state.waiting.falls
 
@@ -412,6 +442,15 @@ def waits(state: StreamState, *, delay: float = GROWN) -> bool:
     """Whether batches wait so many intervals, and not less and less."""
     late = state.delay_intervals
     return late is not None and late >= delay and not _recovers(state)
+
+
+def climbs(state: StreamState) -> bool:
+    """Whether batches take longer than the interval and wait longer: no limit holds them back, or not yet.
+
+    Four batches are too few for a trend that is sure, and enough to tell that a limit has no effect so far.
+    """
+    risen = state.waiting is None or state.waiting.rise > RISE * (state.interval_ms or 0)
+    return risen and state.use is not None and state.use > 1
 
 
 def tight(state: StreamState, *, use: float = NARROW) -> bool:
@@ -689,7 +728,7 @@ def query_state(query: QueryFacts) -> StreamState:
         because="",
         interval_ms=interval,
         processing_ms=middle,
-        use=middle / interval if interval else None,
+        use=_use(late, middle, interval),
         delay_ms=max(0.0, durations[-1] - interval) if interval and durations else None,
         waiting=growth,
         line=line,
@@ -703,6 +742,37 @@ def query_state(query: QueryFacts) -> StreamState:
     )
     word, because = _query_word(state, query, late)
     return _with(state, word, because)
+
+
+def _use(late: Sequence[Trigger], middle: float, interval: int | None) -> float | None:
+    """The share of the time that triggers run.
+
+    Those that overrun their interval and yet wait for the next one wait for rows: the time from one to the
+    other counts.
+    """
+    if not interval:
+        return None
+    if middle <= interval or not rests(late):
+        return middle / interval
+    distances = [(b.time_us - a.time_us) / 1000 for a, b in _neighbours(late)]
+    return min(middle / interval, middle / max(1.0, median(distances)))
+
+
+def _neighbours(late: Sequence[Trigger]) -> list[tuple[Trigger, Trigger]]:
+    """Triggers and the next one of the same run."""
+    return [(a, b) for a, b in pairwise(late) if a.run_id == b.run_id]
+
+
+def rests(late: Sequence[Trigger], *, pause_ms: float = PAUSE_MS) -> bool:
+    """Whether there is a pause behind most triggers that tell of their rows: all that was there is read.
+
+    Lines of a log at WARN tell of the late ones only, and of no rows.
+    """
+    gaps = [
+        (b.time_us - a.time_us) / 1000 - (a.duration_ms or 0)
+        for a, b in _neighbours([t for t in late if t.rows is not None])
+    ]
+    return len(gaps) >= FEW - 1 and median(gaps) > pause_ms
 
 
 def _query_word(
@@ -785,11 +855,7 @@ def breathless(
         pause_ms: between the end of one and the beginning of the next, in the median.
         long_ms: that they take, in the median: what takes less is as fast as Spark gets.
     """
-    gaps = [
-        (b.time_us - a.time_us) / 1000 - (a.duration_ms or 0)
-        for a, b in pairwise(late)
-        if a.run_id == b.run_id
-    ]
+    gaps = [(b.time_us - a.time_us) / 1000 - (a.duration_ms or 0) for a, b in _neighbours(late)]
     lasted = [t.duration_ms or 0 for t in late]
     return bool(gaps) and median(gaps) <= pause_ms and median(lasted) >= long_ms
 
@@ -821,7 +887,7 @@ def falling_behind(
         return "the backlog grows" if _piling(state) else None
     if interval:
         over = sum((t.duration_ms or 0) > interval for t in late) / max(1, len(late))
-        if middle > interval and over > overrun:
+        if middle > interval and over > overrun and not rests(late):
             what = "and take longer each time" if grows else "and do not recover"
             told = f"{say.percent(over)} of the triggers take longer than the interval"
             return f"{told} (median {middle / interval:.1f} intervals) {what}"
@@ -863,11 +929,7 @@ def may_be_real_time(late: Sequence[Trigger]) -> bool:
     told = min(lasted) // 1000 * 1000
     if max(lasted) - told > max(500, 0.02 * told):
         return False
-    gaps = [
-        (b.time_us - a.time_us) / 1000 - (a.duration_ms or 0)
-        for a, b in pairwise(late)
-        if a.run_id == b.run_id
-    ]
+    gaps = [(b.time_us - a.time_us) / 1000 - (a.duration_ms or 0) for a, b in _neighbours(late)]
     rows = [t.rows or 0 for t in late]
     return bool(gaps) and median(gaps) < 500 and max(rows) >= 1.05 * max(1, min(rows))
 

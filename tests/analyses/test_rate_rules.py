@@ -18,6 +18,7 @@ from flowdiag.analyses.rate.facts import (
     RateFacts,
     StageLoad,
     StreamInput,
+    Trigger,
 )
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
@@ -81,6 +82,21 @@ def test_an_overload_that_is_over_is_told_with_its_worst_delay() -> None:
     assert "caught up" in finding.title
 
 
+def test_an_overload_that_begins_where_the_inputs_end_is_no_health() -> None:
+    late = [w.batch(20 + n, scheduling_ms=600 * n, processing_ms=1600) for n in range(3)]
+    app = w.application([*(w.batch(n) for n in range(20)), *late])
+    (one,) = w.assessed(app).applications
+    assert one.state is not None and one.state.stability is Stability.INCONCLUSIVE
+    assert "wait longer each time" in one.state.because
+    assert w.codes(app) == [] and w.verdict(app) == "inconclusive"
+
+
+def test_one_long_batch_at_the_end_is_none() -> None:
+    long = w.batch(30, processing_ms=1500)
+    app = w.application([*(w.batch(n) for n in range(30)), long])
+    assert w.codes(app) == [] and w.verdict(app) == "healthy"
+
+
 def test_a_burst_that_was_worked_off_is_healthy() -> None:
     offered = [50] * 20 + [600] * 3 + [50] * 60
     assert w.codes(w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), offered)) == []
@@ -98,6 +114,20 @@ def test_a_cold_first_batch_is_healthy() -> None:
 def test_throttled() -> None:
     app = w.simulated(JOB, Settings(interval_ms=1000, gains=LOW, max_rate=500), MUCH)
     assert w.codes(app) == ["RT203"] and w.cause(app) == "throttled"
+
+
+def test_a_rate_that_does_not_hold_yet_is_no_throttling() -> None:
+    """The first batches hold what came in before the estimator's first rate."""
+    waited = [2, 500, 1200, 1700, 2100]
+    batches = [
+        w.batch(n, records=250, processing_ms=1400, scheduling_ms=ms) for n, ms in enumerate(waited)
+    ]
+    app = w.application(batches, settings=w.BACK_PRESSURE)
+    (one,) = w.assessed(app).applications
+    assert (
+        one.state is not None and one.state.caps and one.state.stability is Stability.INCONCLUSIVE
+    )
+    assert "RT203" not in w.codes(app)
 
 
 def test_floor_above_what_is_processed() -> None:
@@ -437,10 +467,40 @@ def test_the_trigger_interval_shows_in_the_starts(interval: int) -> None:
     assert observed_trigger_ms(busy) is None
 
 
+def test_triggers_that_wait_for_rows_show_no_interval() -> None:
+    """A source that brings rows each second, a quarter past it: 250 ms would fit, and 50 as well."""
+    from flowdiag.analyses.rate.assemble.queries import observed_trigger_ms
+
+    triggers = [_at_a_quarter_past(n) for n in range(20)]
+    assert observed_trigger_ms(triggers) is None
+
+
+def _at_a_quarter_past(number: int) -> Trigger:
+    at = w.T0 // 1000 * 1000 + 1000 * number + 250 + number % 3 * 4
+    return w.trigger(number, 660, time_us=at * 1000)
+
+
+def test_a_query_that_overruns_and_waits_for_rows_keeps_up() -> None:
+    query = w.query([_at_a_quarter_past(n) for n in range(20)], trigger_interval_ms=250)
+    app = w.application(queries=(query,))
+    (one,) = w.assessed(app).applications
+    ((_, state),) = one.queries
+    assert state.stability is Stability.STABLE and state.use == pytest.approx(0.66, abs=0.01)
+    assert w.codes(app) == []
+
+
 def test_receivers_that_take_what_they_like() -> None:
     app = w.simulated(JOB, Settings(interval_ms=1000, back_pressure=False), [900] * 40)
     app = replace(app, settings=w.BACK_PRESSURE | {"spark.streaming.backpressure.pid.minRate": "5"})
     assert w.cause(app) == "unheeded-rate"
+
+
+def test_a_few_empty_batches_and_full_ones_behind_them_are_counted() -> None:
+    zero = (StreamInput(stream=0, records=0),)
+    first = [w.batch(n, records=0, streams=zero) for n in range(2)]
+    waiting = [w.batch(n, records=900, state="queued") for n in range(2, 12)]
+    app = w.application([*first, *waiting], settings=w.BACK_PRESSURE)
+    assert "RT206" not in w.codes(app) and "RT101" in w.codes(app)
 
 
 def test_file_streams_count_nothing() -> None:

@@ -241,5 +241,15 @@ def observed_trigger_ms(triggers: Sequence[Trigger]) -> int | None:
         # Started within a tenth behind a multiple of the interval.
         on_grid = sum(time % guess <= max(50, guess * 0.1) for time in waited)
         if on_grid >= 0.8 * len(waited):
-            return guess
+            # At one place of a longer beat, and not at its begin: they waited for rows, which come by that beat.
+            beat = usual > guess and _spread([time % usual for time in waited], usual) < guess
+            return None if beat else guess
     return None
+
+
+def _spread(places: Sequence[int], around: int) -> int:
+    """The shortest arc of a circle that holds four fifths of the places on it."""
+    ordered = sorted(places)
+    most = -(-4 * len(ordered) // 5)
+    turned = [*ordered, *(place + around for place in ordered)]
+    return min(turned[n + most - 1] - turned[n] for n in range(len(ordered)))

@@ -18,7 +18,9 @@ Overloaded: the delay rises by a robust slope (Theil-Sen with its confidence int
 by `rise` intervals within the present at least, and has reached `delay` of them; or it is above
 `lost` intervals, does not fall, and processing takes longer than the interval or as many batches
 wait. From `failing` intervals on it is critical. The confidence is low with fewer than `few` batches,
-unless the last one waited longest. What was above `failing` intervals, after `before` batches on time, and is
+unless the last one waited longest. Where the inputs end while batches take longer than the interval and
+wait longer each time, and the delay is short so far, nothing is found and nothing is well: the application
+is inconclusive. What was above `failing` intervals, after `before` batches on time, and is
 back below one is told as over, with its worst delay; with back pressure on, before `settled` batches
 on time it is how the estimator finds its rate, a remark and no sickness. (The word `stability` in the report's data goes
 by the defaults, whatever limits are set.)

@@ -12,7 +12,8 @@ The job is stable and too slow: what is not taken waits in the source, or is los
 How it decides
 --------------
 At least `share` of the latest batches hold `full` of what the estimator permitted during their
-interval, or more. The words say which term holds the rate: the processing rate itself, the delay
+interval, or more, and batches do not take longer than the interval and wait longer each time: then
+the rate is still too high, or was when they were filled. The words say which term holds the rate: the processing rate itself, the delay
 (integral) term, the floor or the ceiling.
 
 What to do

@@ -13,9 +13,9 @@ How it decides
 --------------
 In an overloaded application with back pressure: at least `share` of the latest batches hold more than
 `ratio` times what the replayed rate permits in their interval, a second of burst included. Only
-`Receiver.store(record)` passes the limiter; `store(iterator)` and the like do not. Or every batch
-counts zero records while it takes time: file streams never count, and an estimator without records
-skips every update.
+`Receiver.store(record)` passes the limiter; `store(iterator)` and the like do not. Or every batch,
+of those that wait as well, counts zero records while it takes time, five completed ones at least: file
+streams never count, and an estimator without records skips every update.
 
 What to do
 ----------
@@ -70,7 +70,8 @@ def judge(assessed: Assessed, limits: Unheeded) -> Iterator[Finding | Inconclusi
         if pid.enabled(app) is not True or not present.overloaded(state):
             continue
         late = late_window(app.completed)
-        if late and all(b.records == 0 for b in app.completed):
+        known = [b.records for b in app.batches if b.records is not None]
+        if known and len(late) >= present.FEW and not any(known):
             why = "no batch counts a record, so that no rate is computed"
             yield _finding(assessed, late, why)
             continue
