@@ -31,7 +31,7 @@ from flowdiag.analyses.topics import topic
 from flowdiag.cli.spark.starter import SparkStarter
 from tests import windows
 from tests.recordings import VARIANTS, Recording, variant
-from tests.windows import Run, Window, runs
+from tests.windows import ORDER, Run, Window, runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +65,6 @@ SPARK_PARTS: Final = {
     "listener": ("listener",),
 }
 TOPICS: Final = {"flink": "checkpoints", "queues": "queues", "spark": "rate"}  # by folder
-ORDER: Final = ("right", "inconclusive", "silent", "wrong (low)", "wrong (medium)", "wrong (high)")
 
 Kept = dict[str, dict[str, str]]
 """By topic, then by recording and what is there of it: what the report comes to."""
@@ -159,8 +158,10 @@ def page(kept: Kept) -> str:
         f"paste them (`tests/windows.py`; {RANDOM} random ones of 1 to 400 lines each), in halves and thirds of",
         f"the time, also of some of the logs only ({PARTS} draws each); what a part of a Spark run shows, its",
         "own batches in it tell. *Right*: the first culprit is who the job itself says it is, the cause where it",
-        "names nobody, and a healthy job accuses nobody. *Inconclusive*: nobody is accused. *Silent*: the window holds nothing to diagnose, and the",
-        "report says so. *Wrong*: somebody else is accused, or a healthy job is called sick.",
+        "names nobody, and a healthy job accuses nobody. *Inconclusive*: nobody is accused. *Silent*: the window",
+        "holds nothing to diagnose, and the report says so. *Called healthy*: a sick job's checkpoints complete, or",
+        "its batches keep up, as far as these files tell; of halves and thirds most lie before the trouble. *Wrong*:",
+        "somebody else is accused, or a healthy job is called sick.",
         "",
     ]
     lines += _left_out(kept)
@@ -255,12 +256,15 @@ def _in_order(versions: Iterable[str]) -> list[str]:
     return sorted(versions, key=lambda version: tuple(map(int, version.split("."))))
 
 
+_FAIR: Final = ("inconclusive", "silent", "called healthy")
+
+
 def _table_of_shapes(
     rows: Iterable[tuple[str, str, str, Mapping[str, Sequence[str]]]],
 ) -> Iterator[str]:
     """A row per fault, scenario and versions that are told alike: with which files the answer is what."""
-    yield "| fault | scenario | version | right | fair: inconclusive | silent | wrong |"
-    yield "|---|---|---|---|---|---|---|"
+    yield f"| fault | scenario | version | right | fair: {' | '.join(_FAIR)} | wrong |"
+    yield "|---|---|---|---|" + "---|" * (len(_FAIR) + 1)
     for fault, scenario, versions, told in rows:
         wrong = [
             f"{name} {word.removeprefix('wrong ')}"
@@ -269,7 +273,7 @@ def _table_of_shapes(
             for name in told.get(word, ())
         ]
         right = f"{len(told.get('right', ()))} of {sum(map(len, told.values()))}"
-        others = [", ".join(told.get(word, ())) or "–" for word in ("inconclusive", "silent")]
+        others = [", ".join(told.get(word, ())) or "–" for word in _FAIR]
         cells = (right, *others, ", ".join(wrong) or "–")
         yield f"| {fault} | {scenario} | {versions} | {' | '.join(cells)} |"
 

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from flowdiag.analyses.report.wire import CheckpointJob, Culprit, Report
+from flowdiag.analyses.report.wire import CheckpointJob, Culprit, Report, Summary
 from flowdiag.parsers.sources.codecs import codec_of, decode
 
 from . import relay
@@ -461,7 +461,7 @@ def _other_culprits(
 
 
 def outcome(run: Run, report: Report, span: tuple[datetime, datetime] | None = None) -> str:
-    """`right`, `inconclusive`, `silent` or `wrong (confidence)`: the worst over the jobs of a recording.
+    """One of `ORDER`: the worst over the jobs of a recording.
 
     Args:
         run: of the recording.
@@ -526,7 +526,15 @@ def _batches(truth: dict[str, Any]) -> Iterator[tuple[float, float]]:
             yield 1000 * began, batch["trigger_execution"] or 0
 
 
-ORDER: Final = ("right", "inconclusive", "silent", "wrong (low)", "wrong (medium)", "wrong (high)")
+ORDER: Final = (
+    "right",
+    "inconclusive",
+    "silent",
+    "called healthy",
+    "wrong (low)",
+    "wrong (medium)",
+    "wrong (high)",
+)
 
 
 def _outcome(expected: dict[str, Any], report: Report, job: CheckpointJob | None = None) -> str:
@@ -542,7 +550,7 @@ def _outcome(expected: dict[str, Any], report: Report, job: CheckpointJob | None
     if expected["verdict"] == "healthy":
         if alarms:
             return f"wrong ({max(alarms, key=lambda f: f.confidence.weight).confidence})"
-        return "right" if said.verdict == "healthy" else _unsaid(report)
+        return "right" if said.verdict == "healthy" else _unsaid(report, said)
     if cause is not None and cause in expected.get("also", ()):
         return "right"
     if any(_other_culprits(expected, culprits, sure=False)):
@@ -553,10 +561,12 @@ def _outcome(expected: dict[str, Any], report: Report, job: CheckpointJob | None
     if report.tool.command == "rate" and cause not in (None, expected["stability"]):
         first = next(finding for finding in report.findings if finding.cause == cause)
         return f"wrong ({first.confidence})"
-    return _unsaid(report)
+    return _unsaid(report, said)
 
 
-def _unsaid(report: Report) -> str:
+def _unsaid(report: Report, said: Summary | CheckpointJob) -> str:
+    if said.verdict == "healthy":
+        return "called healthy"
     return "inconclusive" if report.summary.assessed else "silent"
 
 
