@@ -64,10 +64,17 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aside:
-    """Inputs that a topic reads by itself: what they say, and what kind each of them is, by index."""
+    """Inputs that a topic reads by itself.
+
+    Args:
+        said: what they say.
+        kinds: what kind each of them is, by index.
+        unread: why one that is meant for the topic is not read, by index.
+    """
 
     said: Any = None
     kinds: Mapping[int, str] = field(default_factory=dict)
+    unread: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,9 +281,12 @@ def look(topics: Sequence[Topic], discovery: Discovery, options: Options) -> Loo
 
     asides = {topic.name: aside(topic) for topic in topics}
     kinds = {index: kind for aside in asides.values() for index, kind in aside.kinds.items()}
+    reasons = {index: why for aside in asides.values() for index, why in aside.unread.items()}
     return Looked(
         sources=tuple(
-            replace(s, kind=kinds[s.index], reason=None) if s.index in kinds else s
+            replace(s, kind=kinds.get(s.index, s.kind), reason=reasons.get(s.index))
+            if s.index in kinds or s.index in reasons
+            else s
             for s in discovery.sources
         ),
         to_scan=tuple(

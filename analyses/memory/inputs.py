@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.keys import Ref
@@ -15,18 +14,19 @@ from flowdiag.parsers.flink.container_texts import (
     pauses,
     tells_of_a_killed_process,
 )
-from flowdiag.parsers.flink.options import MAX_BYTES, looks_like_options, read_options
+from flowdiag.parsers.flink.options import (
+    MAX_BYTES,
+    OptionFile,
+    flink_version,
+    is_resource,
+    looks_like_options,
+    read_options,
+)
 
 if TYPE_CHECKING:
     from flowdiag.parsers.sources.open import Source
 
 _QUARTERS: Final = 4
-_RESOURCE: Final = re.compile(
-    r"^\s{0,40}\"?apiVersion\"?:\s{0,8}\"?flink\.apache\.org/", re.MULTILINE
-)
-_DEPLOYED: Final = re.compile(
-    r"^[ \t]{0,40}flinkVersion:[ \t]{0,10}[\"']?v?(\d{1,2})[._](\d{1,3})\b", re.MULTILINE
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +37,9 @@ class OtherInputs:
     kills: tuple[Kill, ...] = ()
     usages: tuple[Usage, ...] = ()
     kinds: Mapping[int, str] = field(default_factory=dict)
+    unread: Mapping[int, str] = field(default_factory=dict)  # why a source is not read, by index
     version: str | None = None  # of Flink, as a FlinkDeployment says it
     names: Mapping[int, str] = field(default_factory=dict)  # of all inputs, by index
-
-    def applied(self, sources: Sequence[Source]) -> tuple[Source, ...]:
-        """The sources, those that were read here marked as such."""
-        return tuple(
-            replace(source, kind=self.kinds[source.index], reason=None)
-            if source.index in self.kinds
-            else source
-            for source in sources
-        )
 
 
 def read_others(sources: Iterable[Source], version: tuple[int, int] | None = None) -> OtherInputs:
@@ -63,6 +55,7 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
     kills: list[Kill] = []
     usages: list[Usage] = []
     kinds: dict[int, str] = {}
+    unread: dict[int, str] = {}
     said: str | None = None
     sources = tuple(sources)
     for source in sources:
@@ -76,11 +69,16 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
         of_flink = _is_log(source, text)
         if of_flink and not looks_like_kubectl(text):
             continue
-        if not of_flink and looks_like_options(text):
-            if said is None and (hit := _DEPLOYED.search(text[:MAX_BYTES])):
-                said = f"{hit[1]}.{hit[2]}"
-                version = version or (int(hit[1]), int(hit[2]))
-            read = read_options(text[:MAX_BYTES], name=source.name, version=version)
+        read = None if of_flink else _options_of(text, source.name, version)
+        if read is not None and read.several and source.kind == "not-read":
+            names = ", ".join(read.several[:5])
+            told = f"it holds {len(read.several)} resources with options ({names}): give it one"
+            unread[source.index] = told
+        elif read is not None:
+            if said is None and (asked := flink_version(text)):
+                said = f"{asked[0]}.{asked[1]}"
+                version = version or asked
+                read = _options_of(text, source.name, version) or read
             files.append(ConfigFile(source=source.index, name=source.name, read=read))
             if source.kind == "not-read":  # a status that quotes an exception is read as that, too
                 kinds[source.index] = "configuration"
@@ -107,9 +105,21 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
         kills=tuple(kills),
         usages=tuple(usages),
         kinds=kinds,
+        unread=unread,
         version=said,
         names={source.index: source.name for source in sources} if usages else {},
     )
+
+
+def _options_of(text: str, name: str, version: tuple[int, int] | None) -> OptionFile | None:
+    """The options in a text; None where it holds none, as a pod that belongs to a FlinkDeployment does not."""
+    if not looks_like_options(text):
+        return None
+    read = read_options(text[:MAX_BYTES], name=name, version=version)
+    told = (
+        read.options or read.skipped or read.error or read.trouble or read.carrier or read.several
+    )
+    return read if told else None
 
 
 def _is_log(source: Source, text: str) -> bool:
@@ -118,7 +128,7 @@ def _is_log(source: Source, text: str) -> bool:
     A resource of the operator is a configuration, also where its status quotes an exception.
     """
     found = source.engine == "flink" and source.kind != "not-read"
-    return found and _RESOURCE.search(text[:MAX_BYTES]) is None
+    return found and not is_resource(text)
 
 
 def _usage(index: int, text: str) -> Usage | None:

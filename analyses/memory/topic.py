@@ -46,7 +46,7 @@ class Memory(FlinkTopic):
     def aside(self, sources: Sequence[Source], options: Options) -> Aside:
         """Configurations, kubectl's texts and logs of the garbage collector."""
         others = read_others(sources, version_of(options.memory.version))
-        return Aside(said=others, kinds=others.kinds)
+        return Aside(said=others, kinds=others.kinds, unread=others.unread)
 
     def frames(self, settled: Settled, unique: DataFrame) -> Sequence[DataFrame]:
         """What processes print about their memory."""

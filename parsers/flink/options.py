@@ -91,6 +91,7 @@ class OptionFile:
         error: why Flink refuses the whole file (YAML), else None.
         carrier: `ConfigMap` or `FlinkDeployment` where the options stand inside one.
         trouble: what the status of a resource says went wrong; None where nothing did, or it has no status.
+        several: the names of the resources where a list holds more than one with options: none is read.
     """
 
     dialect: str
@@ -101,6 +102,7 @@ class OptionFile:
     error: str | None = None
     carrier: str | None = None
     trouble: str | None = None
+    several: tuple[str, ...] = ()
 
 
 def looks_like_options(text: str) -> bool:
@@ -125,13 +127,41 @@ def looks_like_options(text: str) -> bool:
         pairs += 1
         key = hit[1]
         ours += key.startswith(_FAMILIES) or key in _NESTED_HEADS
-    if _CARRIER.search(text[:65536]) and "flink" in text[:65536].lower():
+    if is_resource(text):
         return True
     return ours > 0 and ours * 2 >= pairs and others <= pairs
 
 
+# Of a document, of the items of a list, and of either as JSON.
 _CARRIER: Final = re.compile(
-    r"^kind:[ \t]*[\"']?(ConfigMap|FlinkDeployment|FlinkSessionJob)\b", re.MULTILINE
+    r"^[ \t]{0,40}(?:-[ \t]{1,4})?\"?kind\"?:[ \t]{0,8}[\"']?(ConfigMap|FlinkDeployment|FlinkSessionJob)\b",
+    re.MULTILINE,
+)
+_KINDS: Final = ("ConfigMap", "FlinkDeployment", "FlinkSessionJob")
+
+
+def is_resource(text: str) -> bool:
+    """Whether a text is a resource of Kubernetes that may hold options of Flink, or a list of some.
+
+    >>> is_resource('{\\n    "kind": "FlinkDeployment",\\n    "apiVersion": "flink.apache.org/v1beta1"\\n}')
+    True
+    """
+    head = text[:65536]
+    return _CARRIER.search(head) is not None and "flink" in head.lower()
+
+
+def flink_version(text: str) -> tuple[int, int] | None:
+    """The version that a FlinkDeployment asks for.
+
+    >>> flink_version("spec:\\n  flinkVersion: v1_20\\n")
+    (1, 20)
+    """
+    hit = _VERSION.search(text[:MAX_BYTES])
+    return (int(hit[1]), int(hit[2])) if hit else None
+
+
+_VERSION: Final = re.compile(
+    r"^[ \t]{0,40}\"?flinkVersion\"?:[ \t]{0,10}[\"']?v?(\d{1,2})[._](\d{1,3})\b", re.MULTILINE
 )
 
 
@@ -145,9 +175,8 @@ def read_options(
         name: of the file; in 1.19 and 1.20 it is what decides.
         version: of Flink, where known.
     """
-    carried = _CARRIER.search(text[:65536])
-    if carried:
-        return _carried(text, carried[1])
+    if _CARRIER.search(text[:65536]):
+        return _carried(text)
     file = name.replace("\\", "/").rsplit("/", 1)[-1].lower()
     if version is not None and version >= (2, 0):
         return yaml_options(text)
@@ -309,11 +338,33 @@ def _line_starts(text: str) -> list[int]:
 # --- Kubernetes -----------------------------------------------------------------------------------
 
 
-def _carried(text: str, kind: str) -> OptionFile:
+def _carried(text: str) -> OptionFile:
+    """The options of the only resource that has some."""
     try:
-        root = _compose(text)
+        held = [(kind, node) for kind, node in _resources(_compose(text)) if kind in _KINDS]
     except _NoYaml as error:
-        return OptionFile(dialect="yaml", error=str(error), carrier=kind)
+        return OptionFile(dialect="yaml", error=str(error))
+    deployed = [one for one in held if one[0] != "ConfigMap"] or held
+    if len(deployed) > 1:
+        return OptionFile(dialect="yaml", several=tuple(_name_of(node) for _, node in deployed))
+    return _of_resource(text, *deployed[0]) if deployed else OptionFile(dialect="yaml")
+
+
+def _resources(root: Any) -> Iterator[tuple[str, Any]]:
+    """A document's resource by its kind, or those of a list as `kubectl get -o yaml` prints it."""
+    items = _child(root, "items")
+    for node in items.value if getattr(items, "id", "") == "sequence" else [root]:
+        kind = _child(node, "kind")
+        if kind is not None and isinstance(kind.value, str):
+            yield kind.value, node
+
+
+def _name_of(node: Any) -> str:
+    name = _child(_child(node, "metadata"), "name")
+    return name.value if name is not None and isinstance(name.value, str) else "no name"
+
+
+def _of_resource(text: str, kind: str, root: Any) -> OptionFile:
     if kind == "ConfigMap":
         data = _child(root, "data")
         for name in ("flink-conf.yaml", "config.yaml"):

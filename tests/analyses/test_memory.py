@@ -209,6 +209,22 @@ def test_a_resource_whose_status_tells_of_trouble_is_no_calculation(
     assert (well.summary.verdict, well.warnings) == ("calculated", [])
 
 
+@pytest.mark.parametrize("names", [("orders",), ("orders", "payments")])
+def test_deployments_as_kubectl_lists_them(names: tuple[str, ...], tmp_path: Path) -> None:
+    spec = {"flinkVersion": "v1_20", "taskManager": {"resource": {"memory": "2Gi"}}}
+    items = [
+        {"kind": "FlinkDeployment", "metadata": {"name": name}, "spec": spec} for name in names
+    ]
+    (tmp_path / "all.json").write_text(json.dumps({"kind": "List", "items": items}, indent=4))
+    report = _diagnose([tmp_path])
+    if len(names) == 1:
+        assert report.summary.verdict == "calculated"
+    else:
+        (read,) = report.inputs
+        assert read.reason == "it holds 2 resources with options (orders, payments): give it one"
+        assert report.summary.verdict == "inconclusive" and report.findings == []
+
+
 @pytest.mark.parametrize("form", ["tar", "tar.gz", "zip", "tar in tar", "zip in tar", "gz in tar"])
 def test_a_configuration_in_an_archive_is_read(tmp_path: Path, form: str) -> None:
     conf = b"taskmanager.memory.process.size: 1728m\ntaskmanager.numberOfTaskSlots: 2\n"

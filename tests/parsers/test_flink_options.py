@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import json
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from flowdiag.parsers.flink.options import (
     flat_options,
+    flink_version,
     looks_like_options,
     read_options,
     yaml_options,
@@ -81,6 +87,55 @@ def test_kubernetes_carriers() -> None:
         "taskmanager.memory.managed.fraction": "0.1",
         "taskmanager.memory.process.size": "2g",
     }
+
+
+DEPLOYMENT = {
+    "apiVersion": "flink.apache.org/v1beta1",
+    "kind": "FlinkDeployment",
+    "metadata": {"name": "orders", "ownerReferences": [{"kind": "Deployment", "name": "x"}]},
+    "spec": {
+        "flinkVersion": "v1_20",
+        "flinkConfiguration": {"taskmanager.numberOfTaskSlots": "4"},
+        "taskManager": {"resource": {"memory": "2Gi", "cpu": 2}},
+    },
+}
+
+
+def _printed(document: Any, form: str) -> str:
+    if form == "json":
+        return json.dumps(document, indent=4)
+    out = io.StringIO()
+    YAML().dump(document, out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+@pytest.mark.parametrize("listed", [False, True])
+def test_what_kubectl_prints_of_a_deployment(form: str, listed: bool) -> None:
+    pod = {"kind": "Pod", "metadata": {"name": "orders-1"}}
+    items = {"apiVersion": "v1", "kind": "List", "items": [pod, DEPLOYMENT]}
+    text = _printed(items if listed else DEPLOYMENT, form)
+    assert looks_like_options(text) and flink_version(text) == (1, 20)
+    read = read_options(text)
+    assert (read.carrier, read.error) == ("FlinkDeployment", None)
+    assert read.options == {
+        "taskmanager.numberOfTaskSlots": "4",
+        "taskmanager.memory.process.size": "2g",
+    }
+
+
+def test_a_list_of_deployments_is_no_guess() -> None:
+    other = {**DEPLOYMENT, "metadata": {"name": "payments"}}
+    read = read_options(_printed({"kind": "List", "items": [DEPLOYMENT, other]}, "json"))
+    assert (read.options, read.error) == ({}, None)
+    assert read.several == ("orders", "payments")
+
+
+def test_what_belongs_to_a_deployment_holds_no_options() -> None:
+    owner = {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders"}
+    pod = {"kind": "Pod", "metadata": {"name": "orders-1", "ownerReferences": [owner]}}
+    read = read_options(_printed(pod, "yaml"))
+    assert (read.options, read.error, read.carrier) == ({}, None, None)
 
 
 @settings(max_examples=60, deadline=None)
