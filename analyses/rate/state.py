@@ -413,7 +413,25 @@ def _word(
     if waits(state):
         return Stability.BORDERLINE, f"batches wait {state.delay_intervals:.1f} intervals"
     use = say.percent(state.use) if state.use is not None else "an unknown part"
-    return Stability.STABLE, f"processing takes {use} of the interval"
+    because = f"processing takes {use} of the interval"
+    if not counted and (limit := _limit_set(app)):
+        told = f"{because}, {limit} is on, and no input counts the records that come in"
+        return Stability.INCONCLUSIVE, told
+    return Stability.STABLE, because
+
+
+def _limit_set(app: ApplicationFacts) -> str | None:
+    """An option that may hold the source back: whether it does, only counts of records tell."""
+    if pid.enabled(app):
+        return "back pressure"
+    return next(
+        (
+            name
+            for name in (pid.MAX_RATE, pid.MAX_PER_PARTITION)
+            if pid.number(app.settings.get(name))
+        ),
+        None,
+    )
 
 
 def _turning(app: ApplicationFacts, done: Sequence[Batch]) -> int:
