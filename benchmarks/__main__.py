@@ -47,6 +47,28 @@ for path in sorted(Path(sys.argv[1]).glob("*.log")):
 """
 
 
+# Everything before Spark: what is left when its queries cost nothing.
+READING: Final = """
+import sys, tempfile
+from pathlib import Path
+from flowdiag.analyses.topics import topic
+from flowdiag.parsers.parallel import parse_in_processes
+from flowdiag.parsers.machine import processors
+from flowdiag.parsers.sources.discover import discover
+from flowdiag.parsers.split import plan_splits
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        parsed = parse_in_processes(
+            plan_splits(discover(sys.argv[1:]).sources),
+            Path(folder),
+            processes=processors(),
+            metrics=topic("checkpoints").metrics(),
+        )
+        print(parsed.events.count, parsed.metrics.count)
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
     """Where things are, and how much of everything."""
@@ -89,7 +111,14 @@ def throughput(bench: Bench) -> Iterator[str]:
     python = peers_python(bench.folder)
     for kind, words in KINDS.items():
         path = bench.logs(bench.large, kind)
-        contenders = [bench.flowdiag(path)]
+        reading = bench.folder / "reading.py"
+        reading.write_text(READING, encoding="utf-8")
+        contenders = [
+            bench.flowdiag(path),
+            Contender(
+                name="flowdiag, reading alone", command=[sys.executable, str(reading), str(path)]
+            ),
+        ]
         if python is not None:
             for peer in ("duckdb", "polars"):
                 command = [str(python), str(PEERS / f"{peer}_late.py"), str(path)]

@@ -8,7 +8,8 @@ alike; medians and their ratios to the bare script are printed as a Markdown tab
 
 The contenders: a bare script (session, `read.text`, filter, count), `flowdiag checkpoints` without
 an archive, with the one that `flowdiag warm` makes, and joining the Java that `flowdiag warm --stay`
-left behind, whose own processor time is not counted. `--java` repeats the second and the third for
+left behind, whose own processor time is not counted. The floors are the same sessions with one query of two
+columns over a thousand rows and nothing else: what no diagnosis can be faster than. `--java` repeats the second and the third for
 other runtimes. Archives go to a folder of this run's own, which is removed. Where no logs are named, two
 recordings are unpacked: about 5 MB in some hundred files.
 """
@@ -41,6 +42,16 @@ spark = SparkSession.builder.getOrCreate()
 lines = spark.read.option("recursiveFileLookup", True).text(sys.argv[1])
 relevant = lines.where(F.col("value").contains("checkpoint"))
 print(relevant.groupBy(F.substring("value", 1, 10)).count().collect())
+"""
+
+# What no diagnosis can be faster than: the same session, and a query of two columns.
+FLOOR = """
+import sys
+from flowdiag.cli.spark.starter import SparkStarter
+with SparkStarter.begin(join="join" in sys.argv) as starter:
+    spark = starter.session()
+    rows = spark.range(1000).selectExpr("id % 7 AS a", "id AS b")
+    print(rows.groupBy("a").sum("b").collect())
 """
 
 
@@ -148,7 +159,11 @@ def main() -> None:
                 Contender(name=f"flowdiag, no archive{label}", command=ours, environ=empty),
                 Contender(name=f"flowdiag, archive{label}", command=ours, environ=warm),
             ]
+            floor = [sys.executable, "-c", FLOOR]
+            contenders.append(Contender(name=f"floor, archive{label}", command=floor, environ=warm))
         contenders.append(replace(joining, command=ours))
+        floor = [sys.executable, "-c", FLOOR, "join"]
+        contenders.append(replace(joining, name="floor, joining", command=floor))
         times: dict[str, list[tuple[float, float]]] = {each.name: [] for each in contenders}
         for number in range(options.rounds):
             for each in contenders:
