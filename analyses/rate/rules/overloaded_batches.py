@@ -20,7 +20,7 @@ by `rise` intervals within the present at least, and has reached `delay` of them
 wait. From `failing` intervals on it is critical. The confidence is low with fewer than `few` batches,
 unless the last one waited longest. Where the inputs end while batches take longer than the interval and
 wait longer each time, and the delay is short so far, nothing is found and nothing is well: the application
-is inconclusive. What was above `failing` intervals, after `before` batches on time, and is
+is inconclusive (the first half of spark/3.5.7/overloaded ends like that). What was above `failing` intervals, after `before` batches on time, and is
 back below one is told as over, with its worst delay; with back pressure on, before `settled` batches
 on time it is how the estimator finds its rate, a remark and no sickness. (The word `stability` in the report's data goes
 by the defaults, whatever limits are set.)

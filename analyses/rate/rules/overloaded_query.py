@@ -14,7 +14,7 @@ How it decides
 The present are the last third of the triggers (at least twelve), without the first of each run. With
 the trigger interval known (`--trigger-interval`, the driver's log, or the grid of the starts): more
 than `overrun` of the triggers overrun it, and the median does, and the next one follows at once (behind a
-pause all that was there is read). Without: durations rise by a robust
+pause all that was there is read, as in spark/4.3.0/query-no-interval-stable). Without: durations rise by a robust
 slope, or as many rows come in as `faster` of what is processed, while each trigger reads more than
 the last. Or the backlog (latest less end offsets) rises. In real-time mode (`--real-time`, the
 configuration, the driver's log) only the backlog counts: there a trigger lasts as long as it is told

@@ -13,7 +13,7 @@ How it decides
 --------------
 At least `share` of the latest batches hold `full` of what the estimator permitted during their
 interval, or more, and batches do not take longer than the interval and wait longer each time: then
-the rate is still too high, or was when they were filled. The words say which term holds the rate: the processing rate itself, the delay
+the rate is still too high, or was when they were filled (the first half of spark/4.0.1/failing-batches). The words say which term holds the rate: the processing rate itself, the delay
 (integral) term, the floor or the ceiling.
 
 What to do
