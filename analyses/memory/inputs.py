@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -51,64 +51,78 @@ def read_others(sources: Iterable[Source], version: tuple[int, int] | None = Non
     """
     from flowdiag.parsers.sources.open import WHOLE_BYTES, text_of
 
-    files: list[ConfigFile] = []
-    kills: list[Kill] = []
-    usages: list[Usage] = []
-    kinds: dict[int, str] = {}
-    unread: dict[int, str] = {}
-    said: str | None = None
     sources = tuple(sources)
+    reading = _Reading(version)
     for source in sources:
         if source.size > WHOLE_BYTES:
             continue
         if source.kind not in ("not-read", "log") or source.role in ("jobmanager", "taskmanager"):
             continue
-        text = text_of(source)
-        if not text:
-            continue
+        if text := text_of(source):
+            reading.add(source, text)
+    return OtherInputs(
+        files=tuple(reading.files),
+        kills=tuple(reading.kills),
+        usages=tuple(reading.usages),
+        kinds=reading.kinds,
+        unread=reading.unread,
+        version=reading.asked,
+        names={source.index: source.name for source in sources} if reading.usages else {},
+    )
+
+
+class _Reading:
+    """What was read so far."""
+
+    def __init__(self, version: tuple[int, int] | None) -> None:
+        self._version = version
+        self.files: list[ConfigFile] = []
+        self.kills: list[Kill] = []
+        self.usages: list[Usage] = []
+        self.kinds: dict[int, str] = {}
+        self.unread: dict[int, str] = {}
+        self.asked: str | None = None  # the version that the first deployment asks for
+
+    def add(self, source: Source, text: str) -> None:
+        """Read a source for what it is first taken for."""
         of_flink = _is_log(source, text)
         if of_flink and not looks_like_kubectl(text):
-            continue
-        read = None if of_flink else _options_of(text, source.name, version)
-        if read is not None and read.several and source.kind == "not-read":
+            return
+        read = None if of_flink else _options_of(text, source.name, self._version)
+        if read is not None:
+            self._add_options(source, text, read)
+        elif looks_like_kubectl(text) or tells_of_a_killed_process(text):
+            self.kills += _kills(source, text)
+            self.kinds[source.index] = "kubectl"
+        elif (usage := _usage(source.index, text)) is not None:
+            self.usages.append(usage)
+            self.kinds[source.index] = "gc-log"
+
+    def _add_options(self, source: Source, text: str, read: OptionFile) -> None:
+        if read.several and source.kind == "not-read":
             names = ", ".join(read.several[:5])
             told = f"it holds {len(read.several)} resources with options ({names}): give it one"
-            unread[source.index] = told
-        elif read is not None:
-            if said is None and (asked := flink_version(text)):
-                said = f"{asked[0]}.{asked[1]}"
-                version = version or asked
-                read = _options_of(text, source.name, version) or read
-            files.append(ConfigFile(source=source.index, name=source.name, read=read))
-            if source.kind == "not-read":  # a status that quotes an exception is read as that, too
-                kinds[source.index] = "configuration"
-        elif looks_like_kubectl(text) or tells_of_a_killed_process(text):
-            kills += [
-                Kill(
-                    reason=ended.reason,
-                    exit_code=ended.exit_code,
-                    pod=ended.pod,
-                    limit=ended.memory_limit,
-                    text=ended.text,
-                    ref=Ref(source.index, ended.offset),
-                )
-                for ended in ended_containers(text)
-            ]
-            kinds[source.index] = "kubectl"
-        else:
-            usage = _usage(source.index, text)
-            if usage is not None:
-                usages.append(usage)
-                kinds[source.index] = "gc-log"
-    return OtherInputs(
-        files=tuple(files),
-        kills=tuple(kills),
-        usages=tuple(usages),
-        kinds=kinds,
-        unread=unread,
-        version=said,
-        names={source.index: source.name for source in sources} if usages else {},
-    )
+            self.unread[source.index] = told
+            return
+        if self.asked is None and (asked := flink_version(text)):
+            self.asked = f"{asked[0]}.{asked[1]}"
+            self._version = self._version or asked
+            read = _options_of(text, source.name, self._version) or read
+        self.files.append(ConfigFile(source=source.index, name=source.name, read=read))
+        if source.kind == "not-read":  # a status that quotes an exception is read as that, too
+            self.kinds[source.index] = "configuration"
+
+
+def _kills(source: Source, text: str) -> Iterator[Kill]:
+    for ended in ended_containers(text):
+        yield Kill(
+            reason=ended.reason,
+            exit_code=ended.exit_code,
+            pod=ended.pod,
+            limit=ended.memory_limit,
+            text=ended.text,
+            ref=Ref(source.index, ended.offset),
+        )
 
 
 def _options_of(text: str, name: str, version: tuple[int, int] | None) -> OptionFile | None:

@@ -15,8 +15,8 @@ from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.model import Job, Outcome, Settings, changed, simulate
 from flowdiag.analyses.rate.pid import Gains
+from flowdiag.analyses.rate.present import Assessed, StreamState, at_once
 from flowdiag.analyses.rate.stability import Line
-from flowdiag.analyses.rate.state import Assessed, StreamState, at_once
 
 BATCHES: Final = 60
 POOR: Final = 0.25  # of the interval: with a larger error the model predicts little

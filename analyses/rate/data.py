@@ -12,7 +12,7 @@ from flowdiag.analyses.rate import facts as x
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.holding import held_by
 from flowdiag.analyses.rate.pid import Step
-from flowdiag.analyses.rate.state import Assessed, Assessment, StreamState
+from flowdiag.analyses.rate.present import Assessed, Assessment, StreamState
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.build import judge
 from flowdiag.analyses.report.redact import clean

@@ -10,9 +10,9 @@ from flowdiag.analyses import say
 from flowdiag.analyses.finding import Evidence, Origin, Present, Subject, cite
 from flowdiag.analyses.option_types import shown
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, Record, Trigger
+from flowdiag.analyses.rate.present import COLD, FEW, NARROW, Assessed, StreamState, tight
 from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import COLD, FEW, NARROW, Assessed, StreamState, tight
 
 # When batches cost about an interval whatever they hold (see `fixed_cost`).
 COST: Final = 0.9  # of the interval

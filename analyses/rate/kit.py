@@ -39,9 +39,8 @@ from flowdiag.analyses.option_types import (
     helps,
     write,
 )
-from flowdiag.analyses.rate import judging
+from flowdiag.analyses.rate import judging, present
 from flowdiag.analyses.rate import replay as pid
-from flowdiag.analyses.rate import state as present
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Batch,
@@ -58,9 +57,9 @@ from flowdiag.analyses.rate.judging import (
     short_of_time,
     slowest,
 )
+from flowdiag.analyses.rate.present import Assessed, StreamState, late_triggers, late_window
 from flowdiag.analyses.rate.replay import Replay
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import Assessed, StreamState, late_triggers, late_window
 from flowdiag.analyses.rule import Limits, Rule, limit
 
 __all__ = [

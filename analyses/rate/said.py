@@ -8,7 +8,7 @@ from typing import Final
 from flowdiag.analyses.finding import Action, Measurement
 from flowdiag.analyses.rate.facts import Record
 from flowdiag.analyses.rate.kit import measured, remedies
-from flowdiag.analyses.rate.state import Assessed
+from flowdiag.analyses.rate.present import Assessed
 from flowdiag.parsers.exceptions import Classified
 
 

@@ -21,8 +21,8 @@ from flowdiag.analyses.rate.assemble.rows import JSON
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts, RateFacts
 from flowdiag.analyses.rate.owned import owned_events
+from flowdiag.analyses.rate.present import Assessed, Assessment, assess, failed_tasks, stretches
 from flowdiag.analyses.rate.rules import RULES
-from flowdiag.analyses.rate.state import Assessed, Assessment, assess, failed_tasks, stretches
 from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.wire import Data, Where, iso
 from flowdiag.analyses.span import Span

@@ -9,7 +9,7 @@ from flowdiag.analyses.finding import Finding, Inconclusive, RuleOutcome
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.kit import jobs_of
 from flowdiag.analyses.queues.facts import QueueFacts
-from flowdiag.analyses.rate.state import Assessment
+from flowdiag.analyses.rate.present import Assessment
 from flowdiag.analyses.report.advice import action_of
 from flowdiag.analyses.rule import Rule, apply
 from flowdiag.analyses.startup.facts import JobStarting, StartupFacts

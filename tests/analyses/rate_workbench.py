@@ -17,8 +17,8 @@ from flowdiag.analyses.rate.facts import (
     Trigger,
 )
 from flowdiag.analyses.rate.model import Job, Settings, simulate
+from flowdiag.analyses.rate.present import Assessment, assess
 from flowdiag.analyses.rate.rules import RULES as RATE_RULES
-from flowdiag.analyses.rate.state import Assessment, assess
 from flowdiag.analyses.report.build import judge
 from flowdiag.analyses.rule import Thresholds, apply
 

@@ -28,8 +28,8 @@ from flowdiag.analyses.rate.facts import (
 from flowdiag.analyses.rate.holding import held_by
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
+from flowdiag.analyses.rate.present import Periodic, StreamState, assess
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import Periodic, StreamState, assess
 from flowdiag.analyses.rate.troubles import troubles
 
 from . import rate_workbench as w

@@ -17,8 +17,8 @@ from flowdiag.analyses.rate.facts import (
     StageLoad,
     Trigger,
 )
+from flowdiag.analyses.rate.present import StreamState, late_triggers, late_window, stop_us
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import StreamState, late_triggers, late_window, stop_us
 from flowdiag.analyses.rate.topic import RATE, hole_notes
 from flowdiag.parsers.remarks import Kind
 

@@ -22,9 +22,9 @@ from flowdiag.analyses.rate.facts import (
 )
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains
+from flowdiag.analyses.rate.present import assess
 from flowdiag.analyses.rate.rules import driver_killed
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.state import assess
 from flowdiag.analyses.rate.troubles import error_of
 from flowdiag.analyses.rule import apply
 

@@ -58,7 +58,7 @@ from flowdiag.analyses.rate.kit import (
     remedies,
     say,
 )
-from flowdiag.analyses.rate.state import stop_us
+from flowdiag.analyses.rate.present import stop_us
 from flowdiag.analyses.rate.troubles import BLOCK, Trouble, troubles
 
 _BENIGN: Final = (

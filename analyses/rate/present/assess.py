@@ -1,0 +1,69 @@
+"""Every application with the present of its batches and of its queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.rate import replay as pid
+from flowdiag.analyses.rate.facts import ApplicationFacts, QueryFacts, RateFacts
+from flowdiag.analyses.rate.present.batches import dstream_state
+from flowdiag.analyses.rate.present.state import StreamState
+from flowdiag.analyses.rate.present.triggers import query_state
+from flowdiag.analyses.rate.replay import Replay
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessed:
+    """An application with what its batches and triggers come to."""
+
+    app: ApplicationFacts
+    state: StreamState | None  # of its DStreams
+    estimators: tuple[Replay, ...]
+    queries: tuple[tuple[QueryFacts, StreamState], ...]
+    others: tuple[ApplicationFacts, ...] = ()  # the other applications of the input
+
+    @property
+    def key(self) -> JobKey:
+        """The key that findings carry."""
+        return self.app.key
+
+    @property
+    def dstreams(self) -> tuple[StreamState, ...]:
+        """The state of its DStreams: one, or none."""
+        return () if self.state is None else (self.state,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """What the rules of `rate` judge."""
+
+    applications: tuple[Assessed, ...]
+
+
+def assess(facts: RateFacts, *, retention_ms: int | None = None) -> Assessment:
+    """Replay the estimators and judge the present of every application.
+
+    Args:
+        facts: of all applications.
+        retention_ms: of the topics that are read; None: Kafka's default.
+    """
+    return Assessment(
+        applications=tuple(
+            replace(
+                _assess(app, retention_ms),
+                others=tuple(one for one in facts.applications if one is not app),
+            )
+            for app in facts.applications
+        )
+    )
+
+
+def _assess(app: ApplicationFacts, retention_ms: int | None) -> Assessed:
+    estimators = pid.replays(app)
+    return Assessed(
+        app=app,
+        state=dstream_state(app, estimators, retention_ms) if app.batches else None,
+        estimators=estimators,
+        queries=tuple((query, query_state(query)) for query in app.queries),
+    )

@@ -1,0 +1,105 @@
+"""Limits that hold the receivers of an application back, as far as batches show it."""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Sequence
+from statistics import median
+
+from flowdiag.analyses.rate import replay as pid
+from flowdiag.analyses.rate.facts import ApplicationFacts, Batch
+from flowdiag.analyses.rate.present.state import AT_LIMIT, MOSTLY, NARROW, Cap
+from flowdiag.analyses.rate.replay import Replay
+
+
+def dstream_caps(
+    app: ApplicationFacts,
+    late: Sequence[Batch],
+    estimators: Sequence[Replay],
+    *,
+    full: float = AT_LIMIT,
+    permitted: float = MOSTLY,
+    fixed: float = NARROW,
+) -> tuple[Cap, ...]:
+    """The limits that most of the latest batches reach, the one that binds first.
+
+    Args:
+        app: its settings.
+        late: the batches of the present.
+        estimators: of its streams.
+        full: share of what is permitted that a batch has to hold to be filled up.
+        permitted: share of the batches that have to be filled up to what an estimator permits.
+        fixed: the same for a fixed limit.
+    """
+    seconds = (app.interval_ms or 0) / 1000
+    if not seconds:
+        return ()
+    caps: list[Cap] = []
+    streams = sorted({s.stream for b in late for s in b.streams})
+    most = pid.number(app.settings.get(pid.MAX_RATE))
+    for stream in streams:
+        taken = [s.records for b in late for s in b.streams if s.stream == stream]
+        share, rate = _share_at_estimate(stream, late, estimators, seconds, full)
+        if 0 < share >= permitted and any(taken):
+            caps.append(Cap(kind="pid", per_s=rate, share=share, stream=stream))
+        elif most is not None and 0 < most < 1e15:
+            at_limit = len([n for n in taken if n >= full * most * seconds])
+            if taken and at_limit >= fixed * len(taken):
+                found = at_limit / len(taken)
+                caps.append(Cap(kind="max-rate", per_s=most, share=found, stream=stream))
+    caps += _kafka_caps(app, late, seconds, full=full, fixed=fixed)
+    return tuple(sorted(caps, key=lambda cap: -cap.share))
+
+
+def _share_at_estimate(
+    stream: int,
+    late: Sequence[Batch],
+    estimators: Sequence[Replay],
+    seconds: float,
+    full: float,
+) -> tuple[float, float]:
+    """How many of the latest batches hold what the estimator permitted, and that rate in the median."""
+    mine = next((one for one in estimators if one.stream == stream), None)
+    if mine is None:
+        return 0.0, 0.0
+    # In order of time: an estimator skips what is older than what it has seen.
+    published = [step for step in mine.steps if step.new_rate is not None]
+    if not published:
+        return 0.0, 0.0
+    times = [step.observation.time_ms for step in published]
+    values = [step.new_rate or 0.0 for step in published]
+    reached, counted, rates = 0, 0, []
+    for batch in late:
+        records = next((s.records for s in batch.streams if s.stream == stream), None)
+        # The records of a batch came in during the interval before its time.
+        begin = batch.time_ms - seconds * 1000
+        known = bisect(times, begin)
+        held = values[max(0, known - 1) : max(known, bisect(times, batch.time_ms))]
+        if records is None or not held:
+            continue
+        permitted, lowest = max(held), min(held)
+        counted += 1
+        rates.append(permitted)
+        reached += full * lowest * seconds <= records
+    if not counted:
+        return 0.0, 0.0
+    return reached / counted, median(rates)
+
+
+def _kafka_caps(
+    app: ApplicationFacts, late: Sequence[Batch], seconds: float, *, full: float, fixed: float
+) -> list[Cap]:
+    limit = pid.number(app.settings.get(pid.MAX_PER_PARTITION))
+    if limit is None or limit <= 0:
+        return []
+    from flowdiag.analyses.rate.model import kafka_ranges
+
+    reached = counted = 0
+    for batch in late:
+        ranges = [r for s in batch.streams for r in kafka_ranges(s.description)]
+        if ranges:
+            counted += 1
+            reached += any(r.count >= full * limit * seconds for r in ranges)
+    if not counted or reached < fixed * counted:
+        return []
+    return [Cap(kind="max-per-partition", per_s=limit, share=reached / counted)]

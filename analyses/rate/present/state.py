@@ -1,0 +1,124 @@
+"""What the present of a stream comes to: one word, and the numbers behind it; and from when on something is said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from flowdiag.analyses.rate.limits import Limit
+from flowdiag.analyses.rate.stability import Line, Stability, Trend
+
+# What the present is, and when something is said of it at all.
+COLD: Final = 2  # batches at the beginning that load classes and compile
+FEW: Final = 5  # completed ones below which nothing is said
+LATE: Final = 12  # at least so many, or a third of them, are the present
+# Defaults of the limits that rules publish: the words of `data` always go by these.
+SILENT: Final = 10  # intervals without a batch: lines are missing
+SILENCE_MS: Final = 600_000  # and so long at least
+GROWN: Final = 2.0  # intervals of delay from which growth is an overload
+LOST: Final = 5.0  # intervals of delay that are one even where it does not grow
+RISE: Final = 0.5  # intervals that the delay has to rise by within the present
+NARROW: Final = 0.8  # of the interval: what takes more has no room
+AT_LIMIT: Final = 0.85  # of the permitted records, that a batch has to hold to be "at the limit"
+MOSTLY: Final = 0.6  # of the latest batches
+FASTER: Final = 1.15  # times as fast as rows are processed: no two rates are equal
+SAME: Final = 0.95  # of the most rows that a trigger read: it took as many
+PERIODIC: Final = 1.5  # times the usual length, for a batch that is long at regular distances
+LONGER_MS: Final = 200.0  # and so much longer at least
+TIMES: Final = 3  # so often at least: two are at some distance in any case
+REAL_TIME_MS: Final = 5000  # spark.sql.streaming.realTimeMode.minBatchDuration
+START: Final = (
+    1.5  # intervals that the first triggers of a run may take: they load classes and compile
+)
+PAUSE_MS: Final = 100.0  # what lies between two triggers that follow each other at once
+LONG_MS: Final = 1000.0  # of a trigger: less is what one costs that has next to nothing to do
+FAILED_SHARE: Final = 0.05
+FAILED_LAST: Final = 3  # failed batches at the end: it does not work any more
+TURNING: Final = 2  # batches at the end that overrun, each waiting longer
+WORKED: Final = 3  # triggers behind an exception: it works again
+FAILING_DELAY: Final = 10.0  # intervals of delay at which "overloaded" becomes "failing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cap:
+    """A limit that the batches reach.
+
+    Args:
+        kind: `pid`, `max-rate`, `max-per-partition`, `rows`, `files`.
+        per_s: records per second and stream, in the median.
+        share: of the latest batches that reach it.
+        stream: whose it is.
+    """
+
+    kind: str
+    per_s: float
+    share: float
+    stream: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Periodic:
+    """Batches that take longer at regular distances, as those that merge metadata do.
+
+    Args:
+        every: batches.
+        phase: of the batch ids: `id % every`.
+        usual_ms, long_ms: medians of the others and of these.
+        batches: their ids.
+    """
+
+    every: int
+    phase: int
+    usual_ms: float
+    long_ms: float
+    batches: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamState:
+    """The state of a DStream application or of a query.
+
+    Args:
+        stability: the word.
+        because: one clause with the number that decided.
+        interval_ms: batch or trigger interval; None where not known.
+        processing_ms: median of the present.
+        use: processing over interval.
+        delay_ms: how late the present is: the wait of the last batch, or the age of the oldest queued.
+        waiting: trend of the waits, milliseconds per millisecond.
+        queued: batches that were waiting when the input ended.
+        turned_ms: batch time at which the delay began to grow for good.
+        line: cost of a batch over its records.
+        headroom_per_s: most records per second that fit into the interval, by that line.
+        caps: limits that are reached.
+        failed: failed batches or runs.
+        limit: what ends a growing delay, and when.
+        periodic: for queries, batches that are long at regular distances.
+        rows_void: whether rows are counted more than once, so that no rate of them means anything.
+    """
+
+    stability: Stability
+    because: str
+    interval_ms: int | None = None
+    processing_ms: float | None = None
+    use: float | None = None
+    delay_ms: float | None = None
+    waiting: Trend | None = None
+    queued: int = 0
+    turned_ms: int | None = None
+    line: Line | None = None
+    headroom_per_s: float | None = None
+    records_per_s: float | None = None
+    caps: tuple[Cap, ...] = ()
+    failed: int = 0
+    backlog: Trend | None = None
+    limit: Limit | None = None
+    periodic: Periodic | None = None
+    rows_void: bool = False
+
+    @property
+    def delay_intervals(self) -> float | None:
+        """The delay in intervals."""
+        if self.delay_ms is None or not self.interval_ms:
+            return None
+        return self.delay_ms / self.interval_ms
