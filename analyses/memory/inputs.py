@@ -84,17 +84,18 @@ class _Reading:
         self.asked: str | None = None  # the version that the first deployment asks for
 
     def add(self, source: Source, text: str) -> None:
-        """Read a source for what it is first taken for."""
+        """Read what a source tells of containers, and its options or collections of garbage."""
         of_flink = _is_log(source, text)
         if of_flink and not looks_like_kubectl(text):
             return
-        read = None if of_flink else _options_of(text, source.name, self._version)
-        if read is not None:
-            self._add_options(source, text, read)
-        elif looks_like_kubectl(text) or tells_of_a_killed_process(text):
+        listed = looks_like_kubectl(text) or tells_of_a_killed_process(text)
+        if listed:
             self.kills += _kills(source, text)
             self.kinds[source.index] = "kubectl"
-        elif (usage := _usage(source.index, text)) is not None:
+        read = None if of_flink else _options_of(text, source.name, self._version)
+        if read is not None and not (listed and (read.error or read.several)):
+            self._add_options(source, text, read)
+        elif not listed and (usage := _usage(source.index, text)) is not None:
             self.usages.append(usage)
             self.kinds[source.index] = "gc-log"
 

@@ -74,7 +74,7 @@ def settings_from(
 
     def limit(option: str) -> float | None:
         value = pid.number(told.get(option))
-        return value * streams if value is not None and 0 < value < 1e15 else None
+        return value * streams if value is not None and 0 < value < pid.NO_LIMIT else None
 
     return Settings(
         interval_ms=interval_ms,

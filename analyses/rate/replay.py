@@ -20,6 +20,9 @@ PREFIX: Final = "spark.streaming.backpressure."
 ENABLED: Final = PREFIX + "enabled"
 MAX_RATE: Final = "spark.streaming.receiver.maxRate"
 MAX_PER_PARTITION: Final = "spark.streaming.kafka.maxRatePerPartition"
+NO_LIMIT: Final = (
+    1e15  # records per second that are as good as none: Long.MaxValue is one way to say so
+)
 INITIAL_RATE: Final = PREFIX + "initialRate"
 MIN_RATE: Final = PREFIX + "pid.minRate"
 

@@ -287,19 +287,36 @@ class _NoYaml(ValueError):
 def _compose(text: str) -> Any:
     # Here and not above: most commands never read YAML, and should not wait for it.
     from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from ruamel.yaml.error import YAMLError
 
     try:
         return YAML(typ="safe", pure=True).compose(text[:MAX_BYTES])
-    except MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f" in line {mark.line + 1}" if mark is not None else ""
-        reason = error.problem or error.context or "no YAML"
-        raise _NoYaml(f"{reason}{place}") from None
     except RecursionError:
         raise _NoYaml("nested too deeply") from None
     except (YAMLError, ValueError, AttributeError, TypeError) as error:
-        raise _NoYaml(str(error).split("\n", 1)[0][:200] or "no YAML") from None
+        raise _NoYaml(_reason(error)) from None
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong with a document, and in which line."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return str(error).split("\n", 1)[0][:200] or "no YAML"
+    said = getattr(error, "problem", None) or getattr(error, "context", None) or "no YAML"
+    return f"{said} in line {mark.line + 1}"
+
+
+def _documents(text: str) -> Iterator[Any]:
+    """The outermost node of every document."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        yield from YAML(typ="safe", pure=True).compose_all(text)
+    except RecursionError:
+        raise _NoYaml("nested too deeply") from None
+    except (YAMLError, ValueError, AttributeError, TypeError) as error:
+        raise _NoYaml(_reason(error)) from None
 
 
 def _pairs(
@@ -340,14 +357,36 @@ def _line_starts(text: str) -> list[int]:
 
 def _carried(text: str) -> OptionFile:
     """The options of the only resource that has some."""
+    if len(text) > MAX_BYTES:  # cut, it would be no YAML
+        return OptionFile(dialect="yaml")
     try:
-        held = [(kind, node) for kind, node in _resources(_compose(text)) if kind in _KINDS]
+        found = [one for root in _documents(text) for one in _resources(root) if _holds(*one)]
     except _NoYaml as error:
-        return OptionFile(dialect="yaml", error=str(error))
-    deployed = [one for one in held if one[0] != "ConfigMap"] or held
-    if len(deployed) > 1:
-        return OptionFile(dialect="yaml", several=tuple(_name_of(node) for _, node in deployed))
-    return _of_resource(text, *deployed[0]) if deployed else OptionFile(dialect="yaml")
+        # What is wrong elsewhere in print-outs of several things is nobody's configuration.
+        mine = _OUTERMOST.search(text) is not None
+        return OptionFile(dialect="yaml", error=str(error) if mine else None)
+    if len(found) > 1:
+        return OptionFile(dialect="yaml", several=tuple(_name_of(node) for _, node in found))
+    return _of_resource(text, *found[0]) if found else OptionFile(dialect="yaml")
+
+
+_OUTERMOST: Final = re.compile(
+    r"^(?:kind: ?| {1,4}\"kind\": ?\")(?:ConfigMap|FlinkDeployment|FlinkSessionJob)\b",
+    re.MULTILINE,
+)
+_FILES: Final = ("flink-conf.yaml", "config.yaml")
+
+
+def _holds(kind: str, node: Any) -> bool:
+    """Whether a resource has options, or a status that tells of trouble."""
+    if kind == "ConfigMap":
+        return any(_child(_child(node, "data"), name) is not None for name in _FILES)
+    if kind not in _KINDS:
+        return False
+    spec = _child(node, "spec")
+    sizes = (_child(_child(spec, role), "resource") for role in ("jobManager", "taskManager"))
+    told = (_child(spec, "flinkConfiguration"), *sizes, _child(node, "status"))
+    return kind == "FlinkDeployment" or any(part is not None for part in told)
 
 
 def _resources(root: Any) -> Iterator[tuple[str, Any]]:
@@ -367,7 +406,7 @@ def _name_of(node: Any) -> str:
 def _of_resource(text: str, kind: str, root: Any) -> OptionFile:
     if kind == "ConfigMap":
         data = _child(root, "data")
-        for name in ("flink-conf.yaml", "config.yaml"):
+        for name in _FILES:
             inner = _child(data, name)
             if inner is not None and isinstance(inner.value, str):
                 read = read_options(inner.value, name=name)
@@ -421,7 +460,7 @@ def _trouble(status: Any) -> str | None:
         node = status
         for key in path:
             node = _child(node, key)
-        if node is not None and node.value in bad:
+        if node is not None and isinstance(node.value, str) and node.value in bad:
             return f"{'.'.join(path)}: {node.value}"
     return None
 

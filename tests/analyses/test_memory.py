@@ -225,6 +225,31 @@ def test_deployments_as_kubectl_lists_them(names: tuple[str, ...], tmp_path: Pat
         assert report.summary.verdict == "inconclusive" and report.findings == []
 
 
+@pytest.mark.parametrize("deployments", [0, 1, 2])
+def test_a_killed_container_is_told_whatever_else_is_listed(
+    deployments: int, tmp_path: Path
+) -> None:
+    owner = [
+        {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders"}
+    ]
+    last = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+    pod = {
+        "kind": "Pod",
+        "metadata": {"name": "orders-taskmanager-1-1", "ownerReferences": owner},
+        "status": {"containerStatuses": [{"lastState": last, "name": "flink-main-container"}]},
+    }
+    spec = {"flinkVersion": "v1_20", "taskManager": {"resource": {"memory": "2Gi"}}}
+    more = [
+        {"kind": "FlinkDeployment", "metadata": {"name": f"orders-{n}"}, "spec": spec}
+        for n in range(deployments)
+    ]
+    (tmp_path / "all.json").write_text(
+        json.dumps({"kind": "List", "items": [pod, *more]}, indent=4)
+    )
+    report = _diagnose([tmp_path])
+    assert [finding.code for finding in report.findings if finding.severity != "info"] == ["MM301"]
+
+
 @pytest.mark.parametrize("form", ["tar", "tar.gz", "zip", "tar in tar", "zip in tar", "gz in tar"])
 def test_a_configuration_in_an_archive_is_read(tmp_path: Path, form: str) -> None:
     conf = b"taskmanager.memory.process.size: 1728m\ntaskmanager.numberOfTaskSlots: 2\n"

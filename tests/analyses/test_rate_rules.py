@@ -495,6 +495,46 @@ def test_receivers_that_take_what_they_like() -> None:
     assert w.cause(app) == "unheeded-rate"
 
 
+def test_triggers_that_are_missing_are_no_pauses() -> None:
+    """Every second progress of a query that never rests, as a script that polls them has it."""
+    triggers = [w.trigger(n, 3000, time_us=(w.T0 + 3000 * n) * 1000) for n in range(60)]
+    for step in (1, 2, 3):
+        query = w.query(triggers[::step], trigger_interval_ms=1000)
+        assert w.codes(w.application(queries=(query,))) == ["RT401"], step
+
+
+def test_a_query_that_rests_little_has_little_headroom() -> None:
+    triggers = [w.trigger(n, 1700, interval=2000) for n in range(30)]
+    app = w.application(queries=(w.query(triggers, trigger_interval_ms=500),))
+    (finding,) = (x for o in w.outcomes(app) for x in o.findings if o.code == "RT106")
+    assert "85 % of the time from one to the next" in finding.title
+    assert "interval" not in finding.actions[0].text
+    assert w.assessed(app).applications[0].queries[0][1].delay_ms is None
+
+
+def test_batches_about_the_interval_are_still_throttled() -> None:
+    took = [990, 1005] * 30 + [1010, 1001]
+    waited = [1000] * 60 + [1005, 1015]
+    batches = [w.batch(n, processing_ms=took[n], scheduling_ms=waited[n]) for n in range(len(took))]
+    state = w.assessed(w.application(batches)).applications[0].state
+    assert state is not None and state.stability is not Stability.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        ("-1", Stability.STABLE),
+        ("9223372036854775807", Stability.STABLE),
+        ("50", Stability.INCONCLUSIVE),
+    ],
+)
+def test_behind_a_limit_only_counts_tell_of_health(value: str, word: Stability) -> None:
+    batches = [w.batch(n, records=None, streams=()) for n in range(30)]
+    app = w.application(batches, settings={"spark.streaming.receiver.maxRate": value})
+    state = w.assessed(app).applications[0].state
+    assert state is not None and state.stability is word
+
+
 def test_a_few_empty_batches_and_full_ones_behind_them_are_counted() -> None:
     zero = (StreamInput(stream=0, records=0),)
     first = [w.batch(n, records=0, streams=zero) for n in range(2)]

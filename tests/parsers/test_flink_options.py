@@ -131,6 +131,39 @@ def test_a_list_of_deployments_is_no_guess() -> None:
     assert read.several == ("orders", "payments")
 
 
+def test_resources_without_options_are_no_others() -> None:
+    system = {
+        "kind": "ConfigMap",
+        "metadata": {"name": "kube-root-ca.crt"},
+        "data": {"ca.crt": "x"},
+    }
+    job = {
+        "kind": "FlinkSessionJob",
+        "metadata": {"name": "j"},
+        "spec": {"job": {"state": "running"}},
+    }
+    read = read_options(_printed({"kind": "List", "items": [system, DEPLOYMENT, job]}, "yaml"))
+    assert (read.several, read.carrier) == ((), "FlinkDeployment")
+
+
+def test_documents_behind_each_other() -> None:
+    pod = {"kind": "Pod", "metadata": {"name": "orders-1"}}
+    text = "---\n".join(_printed(one, "yaml") for one in (pod, DEPLOYMENT))
+    assert read_options(text).options["taskmanager.numberOfTaskSlots"] == "4"
+
+
+@pytest.mark.parametrize("mine", [True, False])
+def test_what_is_no_yaml_is_a_fault_of_a_deployments_own_file_only(mine: bool) -> None:
+    owner = "metadata:\n  ownerReferences:\n    - kind: FlinkDeployment\n      name: flink\n"
+    text = "kind: FlinkDeployment\nspec: [\n" if mine else f"kind: Pod\n{owner}status: [\n"
+    assert (read_options(text).error is not None) == mine
+
+
+def test_a_state_of_any_type_is_none() -> None:
+    read = read_options(_printed({**DEPLOYMENT, "status": {"lifecycleState": {"a": "b"}}}, "yaml"))
+    assert read.trouble is None
+
+
 def test_what_belongs_to_a_deployment_holds_no_options() -> None:
     owner = {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders"}
     pod = {"kind": "Pod", "metadata": {"name": "orders-1", "ownerReferences": [owner]}}

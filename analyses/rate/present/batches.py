@@ -270,23 +270,19 @@ def _word(
     use = say.percent(state.use) if state.use is not None else "an unknown part"
     because = f"processing takes {use} of the interval"
     if not counted and (limit := _limit_set(app)):
-        told = f"{because}, {limit} is on, and no input counts the records that come in"
+        told = f"{because}, {limit}, and no input counts the records that come in"
         return Stability.INCONCLUSIVE, told
     return Stability.STABLE, because
 
 
 def _limit_set(app: ApplicationFacts) -> str | None:
-    """An option that may hold the source back: whether it does, only counts of records tell."""
+    """That something may hold the source back, in a clause: whether it does, only counts of records tell."""
     if pid.enabled(app):
-        return "back pressure"
-    return next(
-        (
-            name
-            for name in (pid.MAX_RATE, pid.MAX_PER_PARTITION)
-            if pid.number(app.settings.get(name))
-        ),
-        None,
-    )
+        return "back pressure is on"
+    for name in (pid.MAX_RATE, pid.MAX_PER_PARTITION):
+        if 0 < (pid.number(app.settings.get(name)) or 0) < pid.NO_LIMIT:
+            return f"{name} is set"
+    return None
 
 
 def _turning(app: ApplicationFacts, done: Sequence[Batch]) -> int:
@@ -295,16 +291,20 @@ def _turning(app: ApplicationFacts, done: Sequence[Batch]) -> int:
     A stream that has begun to fall behind where the inputs end: too short for an overload, and no health.
     """
     interval = app.interval_ms or 1
+    full = at_once(app.settings) * interval
     waits = [batch.waited_ms for batch in app.batches if batch.waited_ms is not None]
     if not waits or waits[-1] < interval:
         return 0
-    rising = 0
-    for before, batch in pairwise(done):
-        longer = (batch.waited_ms or 0) > (before.waited_ms or 0)
-        rising = rising + 1 if longer and (batch.processing_ms or 0) > interval else 0
-    # The first that took too long had not waited itself.
-    first = done[-rising - 1 :][:1]
-    return rising + any((batch.processing_ms or 0) > interval for batch in first)
+    late: list[Batch] = []
+    for batch in done:
+        longer = not late or (batch.waited_ms or 0) > (late[-1].waited_ms or 0)
+        if (batch.processing_ms or 0) <= full:
+            late = []
+        else:
+            late = [*late, batch] if longer else [batch]
+    # What a throttled stream waits for goes up and down by less.
+    grown = late and waits[-1] - (late[0].waited_ms or 0) >= RISE * interval
+    return len(late) if grown else 0
 
 
 def _recovers(state: StreamState) -> bool:
@@ -320,10 +320,12 @@ def waits(state: StreamState, *, delay: float = GROWN) -> bool:
 def climbs(state: StreamState) -> bool:
     """Whether batches take longer than the interval and wait longer: no limit holds them back, or not yet.
 
-    Four batches are too few for a trend that is sure, and enough to tell that a limit has no effect so far.
+    A few batches are too few for a trend that is sure, and enough to tell that a limit has no effect so far.
     """
-    risen = state.waiting is None or state.waiting.rise > RISE * (state.interval_ms or 0)
-    return risen and state.use is not None and state.use > 1
+    slope = state.waiting
+    sure = slope is None or slope.rises or slope.points < LATE
+    risen = slope is None or slope.rise > RISE * (state.interval_ms or 0)
+    return sure and risen and state.use is not None and state.use > 1
 
 
 def tight(state: StreamState, *, use: float = NARROW) -> bool:

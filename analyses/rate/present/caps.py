@@ -42,7 +42,7 @@ def dstream_caps(
         share, rate = _share_at_estimate(stream, late, estimators, seconds, full)
         if 0 < share >= permitted and any(taken):
             caps.append(Cap(kind="pid", per_s=rate, share=share, stream=stream))
-        elif most is not None and 0 < most < 1e15:
+        elif most is not None and 0 < most < pid.NO_LIMIT:
             at_limit = len([n for n in taken if n >= full * most * seconds])
             if taken and at_limit >= fixed * len(taken):
                 found = at_limit / len(taken)

@@ -83,7 +83,8 @@ class StreamState:
         because: one clause with the number that decided.
         interval_ms: batch or trigger interval; None where not known.
         processing_ms: median of the present.
-        use: processing over interval.
+        use: processing over interval; of a query that rests, over the time from one trigger to the next.
+        rests: for queries, whether triggers overrun and wait for rows all the same.
         delay_ms: how late the present is: the wait of the last batch, or the age of the oldest queued.
         waiting: trend of the waits, milliseconds per millisecond.
         queued: batches that were waiting when the input ended.
@@ -115,6 +116,7 @@ class StreamState:
     limit: Limit | None = None
     periodic: Periodic | None = None
     rows_void: bool = False
+    rests: bool = False
 
     @property
     def delay_intervals(self) -> float | None:

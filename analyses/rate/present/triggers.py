@@ -105,6 +105,8 @@ def query_state(query: QueryFacts) -> StreamState:
     growth = trend([t.time_us / 1000 for t in late], durations)
     middle = median(durations)
     line = fit(rows, durations) if len(late) >= FEW and not void else None
+    idle = bool(interval and middle > interval and rests(late) and not query.real_time)
+    every = _distance_ms(late) if idle else interval
     headroom = None
     if line is not None and line.per_x > 0 and interval:
         headroom = max(0.0, (interval - line.base) / line.per_x) * 1000 / interval
@@ -116,8 +118,9 @@ def query_state(query: QueryFacts) -> StreamState:
         because="",
         interval_ms=interval,
         processing_ms=middle,
-        use=_use(late, middle, interval),
-        delay_ms=max(0.0, durations[-1] - interval) if interval and durations else None,
+        use=middle / every if every and interval else None,
+        rests=idle,
+        delay_ms=max(0.0, durations[-1] - interval) if interval and not idle else None,
         waiting=growth,
         line=line,
         headroom_per_s=headroom,
@@ -132,35 +135,31 @@ def query_state(query: QueryFacts) -> StreamState:
     return called(state, word, because)
 
 
-def _use(late: Sequence[Trigger], middle: float, interval: int | None) -> float | None:
-    """The share of the time that triggers run.
-
-    Those that overrun their interval and yet wait for the next one wait for rows: the time from one to the
-    other counts.
-    """
-    if not interval:
-        return None
-    if middle <= interval or not rests(late):
-        return middle / interval
-    distances = [(b.time_us - a.time_us) / 1000 for a, b in _neighbours(late)]
-    return min(middle / interval, middle / max(1.0, median(distances)))
+def _distance_ms(late: Sequence[Trigger]) -> float:
+    """From one trigger to the next, in the median."""
+    return median([(b.time_us - a.time_us) / 1000 for a, b in _neighbours(late)])
 
 
 def _neighbours(late: Sequence[Trigger]) -> list[tuple[Trigger, Trigger]]:
-    """Triggers and the next one of the same run."""
-    return [(a, b) for a, b in pairwise(late) if a.run_id == b.run_id]
+    """Triggers and the next one of the same run, none of which is missing in between."""
+    return [
+        (a, b)
+        for a, b in pairwise(late)
+        if a.run_id == b.run_id
+        and (a.batch is None or b.batch is None or 0 <= b.batch - a.batch <= 1)
+    ]
 
 
 def rests(late: Sequence[Trigger], *, pause_ms: float = PAUSE_MS) -> bool:
-    """Whether there is a pause behind most triggers that tell of their rows: all that was there is read.
+    """Whether there is a pause behind most triggers that tell of their rows, and no backlog: all was read.
 
     Lines of a log at WARN tell of the late ones only, and of no rows.
     """
-    gaps = [
-        (b.time_us - a.time_us) / 1000 - (a.duration_ms or 0)
-        for a, b in _neighbours([t for t in late if t.rows is not None])
-    ]
-    return len(gaps) >= FEW - 1 and median(gaps) > pause_ms
+    told = [t for t in late if t.rows is not None]
+    gaps = [(b.time_us - a.time_us) / 1000 - (a.duration_ms or 0) for a, b in _neighbours(told)]
+    if len(gaps) < FEW - 1 or sum(bool(t.backlog) for t in told) > len(told) / 2:
+        return False
+    return median(gaps) > pause_ms
 
 
 def _query_word(
@@ -193,7 +192,7 @@ def _query_word(
     if state.caps:
         return Stability.THROTTLED, capped(state.caps[0])
     if state.use is not None and state.use >= NARROW:
-        return Stability.BORDERLINE, f"triggers take {say.percent(state.use)} of the interval"
+        return Stability.BORDERLINE, f"triggers take {say.percent(state.use)} of {_what(state)}"
     # A source without a limit is read to its end each time: that nothing is left then tells nothing.
     unknown = state.interval_ms is None and not any(t.backlog for t in query.triggers)
     if unknown and breathless(late) and not drained(query):
@@ -202,8 +201,12 @@ def _query_word(
         )
         because += "without a pause, and no input tells the trigger interval"
         return Stability.INCONCLUSIVE, because
-    part = f"{say.percent(state.use)} of the interval" if state.use is not None else "their time"
+    part = f"{say.percent(state.use)} of {_what(state)}" if state.use is not None else "their time"
     return Stability.STABLE, f"triggers take {part}"
+
+
+def _what(state: StreamState) -> str:
+    return "the time from one to the next" if state.rests else "the interval"
 
 
 def _starts(state: StreamState, late: Sequence[Trigger]) -> bool:
@@ -275,7 +278,7 @@ def falling_behind(
         return "the backlog grows" if _piling(state) else None
     if interval:
         over = sum((t.duration_ms or 0) > interval for t in late) / max(1, len(late))
-        if middle > interval and over > overrun and not rests(late):
+        if middle > interval and over > overrun and not state.rests:
             what = "and take longer each time" if grows else "and do not recover"
             told = f"{say.percent(over)} of the triggers take longer than the interval"
             return f"{told} (median {middle / interval:.1f} intervals) {what}"

@@ -84,6 +84,15 @@ def _finding(flow: Flow, limits: Tight) -> Finding:
             text="More cores and partitions, or a longer trigger interval",
             verify="triggerExecution below four fifths of the interval",
         )
+        if state.rests:
+            explain = (
+                "Triggers take longer than their interval and wait for rows all the same; the next burst "
+                "has nowhere to go."
+            )
+            action = Action(
+                text="More cores and partitions",
+                verify="triggerExecution below the trigger interval",
+            )
     over = f"median of {flow.counted(len(flow.units))}"
     return of_flow(
         flow,
