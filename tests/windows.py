@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -525,10 +526,11 @@ def _sick(stability: str, cause: str) -> dict[str, Any]:
 
 
 def _batches(truth: dict[str, Any]) -> Iterator[tuple[float, float]]:
-    """When each batch or trigger began, in ms since 1970, and how many ms it took."""
+    """When each batch or trigger began, in ms since 1970, and how many ms it took: one that never ended, all of them."""
     for batch in truth["batches"]:
         if "batch_time" in batch:
-            yield batch["batch_time"], 1000 * (batch["execution_s"] or 0)
+            took = batch["execution_s"]
+            yield batch["batch_time"], math.inf if took is None else 1000 * took
         else:
             began = datetime.fromisoformat(batch["timestamp"]).timestamp()
             yield 1000 * began, batch["trigger_execution"] or 0
