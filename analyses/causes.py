@@ -131,6 +131,10 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "class-loading": ("class-loading", ("missing", "conflict")),  # `flink.linkage` tells which
     "invalid-sql": ("invalid-sql", ()),
     "invalid-options": ("invalid-options", ()),
+    "unreadable-record": ("unreadable-record", ()),
+    "log-position-lost": ("log-position-lost", ()),
+    "slot-in-use": ("slot-in-use", ()),
+    "transaction-too-long": ("transaction-too-long", ()),
     "not-serializable": ("not-serializable", ()),
     "submission-failed": ("submission-failed", ("reason",)),
     "deployment-failed": ("deployment-failed", ("events",)),
@@ -436,6 +440,53 @@ CAUSES: Final[dict[str, Cause]] = {
                 text="Make what cannot be serialized transient and create it in open(), or register a "
                 "serializer for its class; for records, see which one cannot be read",
                 verify="the job runs past the record or the deployment that failed it",
+            ),
+        },
+    ),
+    "unreadable-record": Cause(
+        meaning="a record is not in the format that the job reads",
+        explanation="One record is enough: it is read again after each restart and fails the job again.",
+        remedies={
+            "skip": Remedy(
+                text="Look at the record, mend who writes it, and let the format pass over such records "
+                "(json.ignore-parse-errors and the like, mode PERMISSIVE, or a deserializer of your own "
+                "that sets them aside)",
+                risk="what is passed over is missing in the result",
+                verify="the offset that failed is passed",
+            ),
+        },
+    ),
+    "log-position-lost": Cause(
+        meaning="the database no longer has the changes from which a source wants to go on",
+        explanation="The job was away, or behind, for longer than the database keeps its log.",
+        remedies={
+            "snapshot": Remedy(
+                text="Begin with a new snapshot of the tables, and let the database keep its log for longer "
+                "than the longest outage (binlog_expire_logs_seconds, max_slot_wal_keep_size, archived logs)",
+                risk="rows are read again; deletes since the lost position are missing",
+                verify="the source reads changes again",
+            ),
+        },
+    ),
+    "slot-in-use": Cause(
+        meaning="another reader uses the replication slot, or server id, of this source",
+        explanation="A slot has one reader: an older run of the job that still lives, or another job.",
+        remedies={
+            "one-reader": Remedy(
+                text="End the other reader (pg_stat_replication tells who it is), or give each job, and each "
+                "reader of it, a slot or server id of its own",
+                verify="no further such failure",
+            ),
+        },
+    ),
+    "transaction-too-long": Cause(
+        meaning="a producer asks for longer transactions than the broker allows",
+        remedies={
+            "shorter": Remedy(
+                text="Make the producer's time-out no longer than the broker's transaction.max.timeout.ms "
+                "(15 min unless set), or raise that; it must outlast the longest outage",
+                option="transaction.timeout.ms",
+                verify="the producers begin",
             ),
         },
     ),

@@ -440,7 +440,11 @@ def _accused(window: Window, report: Report) -> Iterator[str]:
     for job in report.data.jobs or ():
         known = truths.get(job.job_id)
         among = [known] if known else list(truths.values())
-        said = [list(_other_culprits(each["expected"], job.culprits)) for each in among]
+        said = [
+            list(_other_culprits(expected, job.culprits))
+            for each in among
+            for expected in _at_some_time(each)
+        ]
         if all(said):
             yield from min(said, key=len)
 

@@ -181,7 +181,7 @@ def _failed(job: Job, cause: str | None, group: list[Crisis]) -> Finding:
         },
         RULE.signals,
     )
-    explain = _explain(cause)
+    explain = _explain(cause) + _record(said)
     if last.loop:
         explain += (
             f" {last.bursts} failures without a completed checkpoint between: a restart loop."
@@ -238,6 +238,15 @@ def _explain(cause: str | None) -> str:
         return _UNNAMED
     meaning = CAUSES[cause].meaning
     return explained(cause) or f"{meaning[:1].upper()}{meaning[1:]}."
+
+
+def _record(said: Classified | None) -> str:
+    """Where a record stands that cannot be read, as Kafka's consumer says it."""
+    if said is None or said.name != "unreadable-record" or "offset" not in said.values:
+        return ""
+    told = said.values
+    place = told.get("partition") or f"{told.get('topic', 'the topic')}-{told.get('number', '?')}"
+    return f" The record stands at offset {told['offset']} of {place}."
 
 
 _UNNAMED: Final = "The checkpoint took longer than its time-out; the exception does not say which subtask was late."

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.silences import heard_until
+from flowdiag.analyses.flink.silences import heard_until, told_until
 from flowdiag.analyses.startup.kit import (
     STEP_WORDS,
     UNKNOWN_JOB,
@@ -81,7 +81,14 @@ def _cut(facts: StartupFacts, step: Step) -> bool:
     """Whether lines are missing between the begin of a step and its end: they may be of two starts."""
     if step.started_us is None or step.ended_us is None:
         return False
-    return heard_until(facts.common, step.started_us, step.ended_us) < step.ended_us
+    begun, ended = step.started_us, step.ended_us
+    return (
+        min(
+            heard_until(facts.common, begun, ended),
+            told_until(facts.common, step.taskmanager, begun, ended),
+        )
+        < ended
+    )
 
 
 def _took(step: Step) -> int:
