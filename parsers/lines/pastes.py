@@ -347,10 +347,20 @@ def _json_record(line: str, head: prefix.Prefix) -> Record | None:
 
 
 def _owns(record: Record) -> bool:
-    """Whether an opened object is a record of a log: with a time, a logger or a level."""
+    """Whether an opened object is a record of a log: with a time, a logger or a level.
+
+    A time within the message of an exception is none of the object's.
+    """
     head = record.head
-    timed = head.local_us is not None or head.utc_us is not None
-    return bool(timed or head.logger or head.level)
+    if head.logger or head.level:
+        return True
+    if head.local_us is None and head.utc_us is None:
+        return False
+    text = head.text[head.inner :]
+    if _ELEMENT.match(text) is None:
+        return True
+    within = prefix.parse(text)
+    return (within.local_us, within.utc_us) != (head.local_us, head.utc_us)
 
 
 _NAME = r"(?:[A-Za-z_][\w$]{0,80}\.){1,20}[A-Z][\w$]{0,120}"
