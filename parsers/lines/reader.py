@@ -145,6 +145,8 @@ class Reader:
                 if found is not None and without_message:
                     return None  # the line with the message looks up to this one
         self._tally.logger_hits += drift
+        if found is not None and found.template.id == _NOT_FINALIZED and not head.complete:
+            return None  # an exception by itself: the pastes tell of it
         if found is None:
             if drift and (not without_message or head.alone):
                 self._saw(head)
@@ -190,6 +192,10 @@ class Reader:
         found = self._known.recognise(record.head)
         if found is None or found.template.loggers:
             return None
+        if found.template.id == _NOT_FINALIZED:
+            # It happened when the record above was written, unless that tells of it itself.
+            owner = self._known.recognise(above.head)
+            return None if owner is not None else (before.offset, joined, found)
         return offset, record, found
 
     def _quoted(self, record: Record) -> bool:
@@ -517,6 +523,8 @@ class Reader:
             yield found
 
 
+# An exception that says which checkpoint failed, below records that do not.
+_NOT_FINALIZED: Final = "checkpoint-not-finalized"
 # Records of a job or of a checkpoint whose exception names the subtask that it came from.
 _NAMING: Final = (Event.JOB_STATE, Event.CHECKPOINT_FAILED)
 _STRUCTURE_LINE = re.compile(

@@ -33,6 +33,7 @@ A local disk that is full on several machines at once (logs, spilled data) says 
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from flowdiag.analyses.causes import cause_of_class
@@ -69,6 +70,7 @@ _WORDS: Final = {
     "file-missing": "lacks what is written to or read",
     "service-unreachable": "cannot be reached",
 }
+_SAFE_MODE: Final = re.compile(r"safe ?mode", re.IGNORECASE)
 
 
 class Failing(Limits):
@@ -95,7 +97,10 @@ def _finding(job: Job, found: Refused, limits: Failing) -> Finding:
     cause, names = cause_of_class(
         "storage-failure" if name in (None, "service-unreachable") else name, "storage-failure"
     )
-    word = _WORDS.get(name or "", "fails")
+    safe = name == "storage-failure" and _SAFE_MODE.search(found.text)
+    word = (
+        "is in safe mode (its NameNode writes nothing)" if safe else _WORDS.get(name or "", "fails")
+    )
     place = f" ({say.shorten(found.path, 80)})" if found.path else ""
     votes = votes_for(_says(found), RULE.signals)
     number = found.attempts
