@@ -14,8 +14,9 @@ often what held the checkpoints up before.
 How it decides
 --------------
 "Task '…' did not react to cancelling signal" with the stack below it: the first line names the method.
-From `repeats` records on it is serious: ongoing as long as no checkpoint has completed since. Below, it
-is information.
+From `repeats` records on, or where Flink's watchdog ended the TaskManager for it, it is serious: ongoing as
+long as no checkpoint has completed since. Below, it is information. The watchdog does not say which task it
+waited for: where no record names one, the TaskManager is told of alone.
 
 What to do
 ----------
@@ -52,6 +53,7 @@ from flowdiag.analyses.flink.kit import (
     votes_for,
     weigh,
 )
+from flowdiag.analyses.keys import Ref
 
 
 class Stuck(Limits):
@@ -64,44 +66,109 @@ class Stuck(Limits):
     )
 
 
+_WATCHDOG: Final = "task-never-ended"
+
+
 def judge(job: Job, limits: Stuck) -> Iterator[Finding]:
-    """One finding per subtask."""
+    """One finding per subtask; one for what the watchdog ended without any record that names a task."""
     groups: dict[tuple[str, int | None], list[Incident]] = {}
+    ends: list[Incident] = []
     for incident in incidents(job, "task-stuck"):
         if incident.task is not None:
             groups.setdefault((incident.task, incident.subtask_index), []).append(incident)
+        elif incident.text.get("template") == _WATCHDOG:
+            ends.append(incident)
+    told: set[Ref | None] = set()
     for group in groups.values():
-        yield _finding(job, group, limits)
+        end = _ended_by(group, ends, alone=len(groups) == 1)
+        if end is not None:
+            told.add(end.ref)
+        yield _finding(job, group, end, limits)
+    if unnamed := [end for end in ends if end.ref not in told]:
+        yield _unnamed(job, unnamed)
+
+
+def _ended_by(group: list[Incident], ends: list[Incident], *, alone: bool) -> Incident | None:
+    """The record of the watchdog that waited for this task, or for one on the same TaskManager."""
+    last = group[-1]
+    for end in ends:
+        here = end.ref is not None and last.ref is not None and end.ref.source == last.ref.source
+        same = end.taskmanager == last.taskmanager if end.taskmanager and last.taskmanager else here
+        after = 0 <= (end.time_us or 0) - (last.time_us or 0) <= 2000 * (end.duration_ms or 0)
+        if after and (same or alone):
+            return end
+    return None
 
 
 def _method(incident: Incident) -> str:
-    """The method a task is stuck in: the innermost frame."""
+    """The method a task is stuck in: the innermost frame, and the one of user code that called it."""
     lines = [line.strip() for line in (incident.cause or "").splitlines() if line.strip()]
-    return say.shorten(lines[0].removeprefix("at "), 120) if lines else "an unknown method"
+    innermost = say.shorten(lines[0].removeprefix("at "), 120) if lines else None
+    own = incident.text.get("user_frame")
+    if own and innermost and own not in innermost:
+        return f"{innermost}, called by {say.shorten(own, 120)}"
+    return innermost or own or "an unknown method"
 
 
-def _finding(job: Job, group: list[Incident], limits: Stuck) -> Finding:
+def _finding(job: Job, group: list[Incident], end: Incident | None, limits: Stuck) -> Finding:
     last = group[-1]
     name, method = name_of(last), _method(last)
-    serious = len(group) >= limits.repeats
-    votes = votes_for({"stuck-stack": f"stuck in {method} ({len(group)}×)"}, RULE.signals)
+    serious = end is not None or len(group) >= limits.repeats
+    waited = say.duration(end.duration_ms) if end is not None else None
+    votes = votes_for(
+        {
+            "stuck-stack": f"stuck in {method} ({len(group)}×)",
+            "watchdog": f"the watchdog gave up after {waited}" if end is not None else None,
+        },
+        RULE.signals,
+    )
+    ended = f", and its TaskManager was ended for it after {waited}" if end is not None else ""
+    records = [*([end] if end is not None else []), *reversed(group)]
     return of_incidents(
         job,
-        group,
+        [*group, end] if end is not None else group,
         ongoing=serious and not job.completed_after(last.time_us),
         share=len(group) / max(1, len(job.concluded)) if serious else 0.0,
         subject=subtask_subject(job, last),
-        title=f"{name} does not react to cancelling, stuck in {method}",
-        why=f"{name}: stuck in {method}" if serious else None,
+        title=f"{name} does not react to cancelling, stuck in {method}{ended}",
+        why=f"{name}: stuck in {method}{ended}" if serious else None,
         cause="task-hangs" if serious else None,
         confidence=weigh(votes),
         rank=Rank.SHARED_MECHANISM,
-        explain="The job cannot be restarted before this task is gone; if it does not go, its "
+        explain="Flink's watchdog ended the whole TaskManager, with all tasks on it: the job restarts elsewhere."
+        if end is not None
+        else "The job cannot be restarted before this task is gone; if it does not go, its "
         "TaskManager is killed.",
         measurements=(measured("repeated", len(group), "records", limits.repeats),),
-        evidence=records_of(reversed(group)),
+        evidence=records_of(records),
         ranked=True,
         actions=remedies("task-hangs", job, "interruptible", "kill-sooner", method=method),
+        votes=votes,
+    )
+
+
+def _unnamed(job: Job, ends: list[Incident]) -> Finding:
+    """TaskManagers that the watchdog ended, where no record says for which task."""
+    last = ends[-1]
+    waited = say.duration(last.duration_ms)
+    says = f"a task did not end within {waited} of being cancelled"
+    votes = votes_for({"watchdog": says}, RULE.signals)
+    where = f" {last.taskmanager}" if last.taskmanager else ""
+    return of_incidents(
+        job,
+        ends,
+        ongoing=not job.completed_after(last.time_us),
+        share=1.0,
+        title=f"The TaskManager{where} was ended by the watchdog of cancelling: {says}; no record names the task",
+        why=f"{says}, and the TaskManager{where} was ended for it; no record names the task",
+        cause="task-hangs",
+        confidence=weigh(votes),
+        rank=Rank.SHARED_MECHANISM,
+        explain="Flink's watchdog ended the whole TaskManager, with all tasks on it. Which task it was, and in which "
+        "method, stands in the records 'did not react to cancelling signal' before it.",
+        evidence=records_of(reversed(ends)),
+        ranked=True,
+        actions=remedies("task-hangs", job, "kill-sooner"),
         votes=votes,
     )
 
@@ -110,6 +177,9 @@ RULE: Final = Rule(
     "CP310",
     judge,
     Stuck,
-    signals=(Signal("stuck-stack", 3, "the stack of the task's thread"),),
+    signals=(
+        Signal("stuck-stack", 3, "the stack of the task's thread"),
+        Signal("watchdog", 3, "the watchdog that ends the TaskManager of a task that does not end"),
+    ),
     causes=("task-hangs",),
 )
