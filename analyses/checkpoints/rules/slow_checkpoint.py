@@ -17,7 +17,8 @@ of the time-out, and `floor` in any case. The interval is the configured one or 
 of the gaps between triggers, the time-out the configured one, the one observed, or Flink's default
 of 10 minutes. Savepoints and the first checkpoints after a start or a restore are left out. It is
 reported when `slow-share` of the checkpoints and at least `checkpoints` of them were slow, or the last
-`checkpoints` were. It is told as information only where they come in bursts that pass: fewer than
+`checkpoints` were. Durations that only climb count from the first checkpoint on, the warm-up too: where each of
+the last `climb` took longer than the one before and the last reached `timeout-share` of the time-out. It is told as information only where they come in bursts that pass: fewer than
 `burst-share` of the checkpoints, none of them half of the time-out, and the last ones as fast as ever.
 
 What to do
@@ -36,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 from flowdiag.analyses.derived import once
@@ -84,6 +86,11 @@ class Slow(Limits):
     checkpoints: float = limit(
         3, "checkpoints", "slow ones that make a present state: two in a row are an accident"
     )
+    climb: float = limit(
+        4,
+        "checkpoints",
+        "a start is slow at first and gets faster; three steps up in a row, to half of the time-out, are no start",
+    )
     burst_share: float = limit(
         0.5,
         "share",
@@ -101,12 +108,25 @@ def judge(job: Job, limits: Slow) -> Iterator[Finding]:
     slow = [c for c in timed if _ms(c) >= limit_ms]
     last = timed[-int(limits.checkpoints) :]
     at_the_end = len(last) >= limits.checkpoints and all(_ms(c) >= limit_ms for c in last)
+    if not at_the_end and (climbing := _climbing(job, limits)):
+        timed = climbing
+        slow = [c for c in climbing if _ms(c) >= limit_ms]
+        at_the_end = True
     many = len(slow) >= limits.checkpoints and len(slow) >= len(timed) * limits.slow_share
     if slow and (at_the_end or many):
         passing = not at_the_end and len(slow) < len(timed) * limits.burst_share
         passing = passing and max(map(_ms, slow)) < _timeout_ms(job) * limits.timeout_share
         finding = _finding(job, slow, timed, limit_ms, at_the_end)
         yield replace(finding, severity=Severity.INFO) if passing else finding
+
+
+def _climbing(job: Job, limits: Slow) -> list[Checkpoint]:
+    """The last completed checkpoints where each took longer than the one before, up to half of the time-out."""
+    every = [c for stretch in settled(job, 0)[-1:] for c in stretch if lasted_ms(c) is not None]
+    last = every[-int(limits.climb) :]
+    far = bool(last) and _ms(last[-1]) >= _timeout_ms(job) * limits.timeout_share
+    climbs = all(_ms(one) < _ms(other) for one, other in pairwise(last))
+    return every if far and climbs and len(last) >= limits.climb else []
 
 
 def _limit_ms(job: Job, limits: Slow) -> float:
