@@ -11,7 +11,8 @@ The job waits for slots, in silence, until the request times out (five minutes b
 
 How it decides
 --------------
-Requests are counted against the workers that registered or ended, once the first one is `wait` old; what the
+A worker ended before it registered where its request or its start is in the input, its registration is not, and no
+task is known to have run on it. Requests are counted against the workers that registered or ended, once the first one is `wait` old; what the
 cluster says about an ended container is quoted.
 
 What to do
@@ -51,6 +52,7 @@ from flowdiag.analyses.startup.kit import (
     remedies,
     say,
 )
+from flowdiag.parsers.flink.failures import failure_kind
 
 
 class Missing(Limits):
@@ -70,8 +72,31 @@ def judge(facts: StartupFacts, limits: Missing) -> Iterator[Finding]:
         if waited >= limits.wait * 1000:
             yield _open(facts, facts.wanted_workers, waited, running=running)
     dead = [w for w in facts.workers if w.ended_us is not None and w.registered_us is None]
-    if dead:
-        yield _dead(facts, dead, running=running)
+    ran = _ran_tasks(facts) if dead else set()
+    dead = [w for w in dead if w.name not in ran]
+    unbegun = [w for w in dead if w.requested_us is None and w.started_us is None]
+    begun = [w for w in dead if w not in unbegun]
+    if begun:
+        yield _dead(facts, begun, " before registering", running=running)
+    # Nothing says whether they had registered: what killed them for their memory is MM301's to tell.
+    if unbegun := [w for w in unbegun if failure_kind(w.diagnostics or "") != "out-of-memory"]:
+        yield _dead(facts, unbegun, "", running=running)
+
+
+def _ran_tasks(facts: StartupFacts) -> set[str]:
+    """TaskManagers that are known to have had tasks: these had registered."""
+    placed = (
+        task.taskmanager
+        for job in facts.jobs
+        for start in job.starts
+        for task in start.tasks
+        if task.taskmanager
+    )
+    attempts = (a.taskmanager for job in facts.jobs for a in job.job.attempts if a.taskmanager)
+    failed = (
+        i.taskmanager for i in incidents_of(facts) if i.kind == "task-failure" and i.taskmanager
+    )
+    return {*placed, *attempts, *failed}
 
 
 def _open(facts: StartupFacts, wanted: int, waited: float, *, running: bool) -> Finding:
@@ -126,7 +151,7 @@ def _refusal(facts: StartupFacts) -> tuple[str | None, Cited]:
     return None, []
 
 
-def _dead(facts: StartupFacts, dead: list[Worker], *, running: bool) -> Finding:
+def _dead(facts: StartupFacts, dead: list[Worker], when: str, *, running: bool) -> Finding:
     last = dead[-1]
     said = say.shorten(last.diagnostics or "no diagnostics", 120)
     return of_worker(
@@ -134,7 +159,7 @@ def _dead(facts: StartupFacts, dead: list[Worker], *, running: bool) -> Finding:
         last.name,
         last.host,
         ongoing=not running,
-        title=f"{say.plural(len(dead), 'worker')} ended before registering: {said}",
+        title=f"{say.plural(len(dead), 'worker')} ended{when}: {said}",
         why=said if last.name in said else f"{last.name}: {said}",
         cause="worker-failed",
         rank=Rank.ROOT_CAUSE,
