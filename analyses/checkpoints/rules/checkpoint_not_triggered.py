@@ -13,7 +13,8 @@ unbounded one) is enough.
 
 How it decides
 --------------
-At least `attempts` refused triggers since the last one that worked, at the end of the input. Critical
+At least `attempts` refused triggers (`finished-attempts` where they say that tasks have finished, over
+`finishing`) since the last one that worked, at the end of the input. Critical
 from `critical` times as many, a warning below; information as long as the sources have been finished for less
 than `finishing`. Or: the last trigger is more than `silence` intervals
 (and `silence-floor`) old, nothing is in progress, and the job goes on.
@@ -69,6 +70,9 @@ class NotTriggered(Limits):
     """What CP107 compares with."""
 
     attempts: float = limit(5, "attempts", "a start or a restart refuses one to three")
+    finished_attempts: float = limit(
+        3, "attempts", "no start or restart says that tasks have finished: it does not pass"
+    )
     critical: float = limit(
         10.0, "ratio", "so many times `attempts` are no wait for something any more"
     )
@@ -86,13 +90,21 @@ def judge(job: Job, limits: NotTriggered) -> Iterator[Finding]:
     if finished_us(job) is not None:
         return
     refused = _refused(job)
-    if len(refused) >= limits.attempts:
+    if len(refused) >= limits.attempts or _have_finished(refused, limits):
         yield _given_up(job, refused, limits)
         return
     most = max(limits.silence_floor, limits.silence * (job.interval_ms or 0.0))
     silence = _silence_ms(job)
     if silence is not None and silence > most:
         yield _silent(job, silence, most)
+
+
+def _have_finished(refused: list[Incident], limits: NotTriggered) -> bool:
+    """Whether all say that tasks have finished, for longer than a bounded job needs to end."""
+    if len(refused) < limits.finished_attempts:
+        return False
+    span = ((refused[-1].time_us or 0) - (refused[0].time_us or 0)) / 1000
+    return span >= limits.finishing and all("finished" in (i.cause or "") for i in refused)
 
 
 def _refused(job: Job) -> list[Incident]:
