@@ -95,12 +95,12 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
     """At most one finding per job."""
     failures = incidents(job, "external-failure")
     hit = [i for i in failures if i.text.get("template") in _TRANSACTIONS]
-    if not hit or (not job.checkpoints and _is_told(job)):
+    sure = [i for i in hit if i.text.get("template") in _SURE]
+    if not hit or (not job.checkpoints and not sure and _is_told(job)):
         return
     timeout = _timeout_ms(job, failures) or limits.transaction_timeout
     gap = _longest_gap_ms(job)
     exceeded = gap >= timeout
-    sure = [i for i in hit if i.text.get("template") in _SURE]
     critical = bool(sure) or exceeded
     votes = _votes(len(sure), len(hit) - len(sure), gap if exceeded else None)
     text = say.shorten(exception_text(hit[-1].cause), 120) or "fenced producers"
@@ -113,8 +113,12 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
         if len({i.task for i in hit if i.task}) == 1
         else None,
         title=f"Transactions {'were lost' if critical else 'failed'}: {text}",
-        why=f"{say.plural(len(hit), 'transaction record')}; no checkpoint for up to "
-        f"{say.duration(gap)}, transaction time-out {say.duration(timeout)}",
+        why=say.plural(len(hit), "transaction record")
+        + (
+            f"; no checkpoint for up to {say.duration(gap)}, transaction time-out {say.duration(timeout)}"
+            if gap
+            else ""
+        ),
         cause="lost-transactions",
         confidence=weigh(votes),
         # What kept the checkpoints from completing is nearer to the root.
@@ -126,12 +130,18 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
         "in a state in which it must not be.",
         measurements=(
             measured("failed-transactions", len(hit), "records"),
-            measured(
-                "longest-gap-between-checkpoints",
-                gap,
-                "ms",
-                timeout,
-                over=say.plural(len(job.concluded), "checkpoint"),
+            *(
+                [
+                    measured(
+                        "longest-gap-between-checkpoints",
+                        gap,
+                        "ms",
+                        timeout,
+                        over=say.plural(len(job.concluded), "checkpoint"),
+                    )
+                ]
+                if gap
+                else []
             ),
         ),
         evidence=records_of((*sure, *hit)),
@@ -146,9 +156,12 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
     )
 
 
+_TOLD: Final = ("exception", "task-failure", "job-failing", "job-failure")
+
+
 def _is_told(job: Job) -> bool:
-    """Whether these records are lines of an exception that stands by itself: CP301 tells of it."""
-    said = (said_of(incident) for incident in incidents(job, "exception"))
+    """Whether these records are lines of an exception that stands by itself or ended a task: CP301 tells of it."""
+    said = (said_of(incident) for incident in incidents(job, *_TOLD))
     return any(one is not None and one.name == "fenced-transaction" for one in said)
 
 
