@@ -8,6 +8,7 @@ from typing import Final
 from flowdiag.analyses.flink.crises import said_of
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.startup.facts import StartupFacts
+from flowdiag.parsers.exceptions import classify
 
 _FAILURES: Final = ("task-failure", "job-failing", "job-failure")
 
@@ -58,3 +59,25 @@ def incidents_of(facts: StartupFacts) -> Iterator[Incident]:
     yield from facts.common.incidents
     for job in facts.jobs:
         yield from job.job.incidents
+
+
+_SIGNS: Final = ("leader-election-failed", "leader-session-expired", "leader-contender-out")
+
+
+def leadership_signs(facts: StartupFacts) -> list[Incident]:
+    """What says that an election failed, or that a job is suspended for it; each once, in order."""
+    seen = {
+        (incident.time_us, incident.ref): incident
+        for incident in incidents_of(facts)
+        if incident.time_us is not None
+        and (incident.text.get("template") in _SIGNS or _deposed(incident))
+    }
+    return sorted(seen.values(), key=lambda incident: incident.time_us or 0)
+
+
+def _deposed(incident: Incident) -> bool:
+    """Whether a job was suspended since its JobManager is no longer the leader."""
+    if incident.kind != "suspended" or not incident.cause:
+        return False
+    said = classify([incident.text.get("exception") or "", incident.cause], "flink")
+    return said is not None and said.name == "leadership-lost"

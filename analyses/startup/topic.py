@@ -17,7 +17,7 @@ from flowdiag.analyses.report.wire import Data
 from flowdiag.analyses.span import Span
 from flowdiag.analyses.startup.assemble import assemble_startup
 from flowdiag.analyses.startup.facts import JobStarting, JobStarts, StartupFacts
-from flowdiag.analyses.startup.failures import keeps_from_running
+from flowdiag.analyses.startup.failures import keeps_from_running, leadership_signs
 from flowdiag.analyses.startup.rules import RULES
 
 if TYPE_CHECKING:
@@ -157,6 +157,7 @@ class Startup(FlinkTopic):
             any(job.starts for job in facts.jobs)
             or bool(facts.cluster_steps or facts.troubles)
             or any(keeps_from_running(i) for job in facts.jobs for i in job.job.incidents)
+            or bool(leadership_signs(facts))
         )
 
 

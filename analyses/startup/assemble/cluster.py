@@ -157,8 +157,11 @@ def _marks(step: str, row: Row) -> bool:
         return bool(row["template"] == "actor-system")
     if step == "rest":
         return row["template"] in ("rest-endpoint", "web-frontend")
-    granted = row["event"] == Event.LEADERSHIP and row["template"] != "leadership-revoked"
+    granted = row["event"] == Event.LEADERSHIP and row["template"] in _GRANTED
     return granted and not row["job_id"]
+
+
+_GRANTED: Final = ("leadership-of-job", "leadership-session", "leadership-granted")
 
 
 def operator_step(rows: Iterable[Row]) -> Iterator[Step]:

@@ -11,7 +11,9 @@ With every change of the leader all jobs are suspended and started again.
 How it decides
 --------------
 From Flink's own lines. A component that stops lays its leadership down too: what comes less than `end` before
-the end of the input is not counted.
+the end of the input is not counted, unless less than `after` before it the election itself failed: a lock that
+was not renewed, a session that timed out, a connection that was lost. That counts where it cost a leadership,
+or suspended a job; a job that is suspended since its JobManager is no longer the leader says so itself.
 
 What to do
 ----------
@@ -27,6 +29,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.startup.failures import leadership_signs
 from flowdiag.analyses.startup.kit import (
     UNKNOWN_JOB,
     Finding,
@@ -37,6 +40,7 @@ from flowdiag.analyses.startup.kit import (
     Rule,
     StartupFacts,
     cite,
+    incidents_of,
     limit,
     of_cluster,
     remedies,
@@ -48,18 +52,33 @@ class Lost(Limits):
     """What ST304 compares with."""
 
     end: float = limit(15, "s", "before the end of the input: a cluster that stops revokes too")
+    after: float = limit(60, "s", "a lost leadership suspends the jobs within seconds")
 
 
 def judge(facts: StartupFacts, limits: Lost) -> Iterator[Finding]:
     """One finding for the cluster."""
-    revoked = [
-        incident
-        for incident in _revocations(facts)
-        if facts.last_us is None or facts.last_us - (incident.time_us or 0) > limits.end * 1_000_000
+    signs = leadership_signs(facts)
+    lost = _of_templates(facts, _REVOKED) or _of_templates(facts, _LOCK)
+    suspended = [i for i in incidents_of(facts) if i.kind == "suspended" and i.time_us is not None]
+    felt = [
+        i for i in (*lost, *suspended) if any(_follows(i, sign, limits.after) for sign in signs)
     ]
-    if not revoked:
-        return
-    yield of_cluster(
+    revoked = [
+        i
+        for i in lost
+        if i in felt
+        or facts.last_us is None
+        or facts.last_us - (i.time_us or 0) > limits.end * 1_000_000
+    ]
+    if felt:
+        yield _failed(facts, signs, revoked, [i for i in suspended if i in felt])
+    elif revoked:
+        yield _revoked(revoked)
+
+
+def _revoked(revoked: list[Incident]) -> Finding:
+    """Leaderships that were revoked, nothing says why."""
+    return of_cluster(
         None,
         ongoing=False,
         title=f"Leadership was lost {say.plural(len(revoked), 'time')}",
@@ -74,13 +93,58 @@ def judge(facts: StartupFacts, limits: Lost) -> Iterator[Finding]:
     )
 
 
-def _revocations(facts: StartupFacts) -> list[Incident]:
+def _failed(
+    facts: StartupFacts, signs: list[Incident], revoked: list[Incident], suspended: list[Incident]
+) -> Finding:
+    """The election failed, and what that did: no task is to blame for it."""
+    told = [*signs, *revoked, *(i for i in suspended if i not in signs)]
+    told.sort(key=lambda i: i.time_us or 0)
+    last = max(i.time_us or 0 for i in told)
+    back = any(
+        (i.time_us or 0) > last and (i.kind == "job-running" or i.text.get("template") in _GRANTED)
+        for i in incidents_of(facts)
+    )
+    says = say.shorten(" ".join((signs[0].cause or "").split()).rstrip("."), 120)
+    names = {i.job: i.text.get("job_name") or (i.job.job_id if i.job else "") for i in suspended}
+    what = ""
+    if suspended:
+        only = next(iter(names.values())) if len(names) == 1 else ""
+        what = (
+            f"; job {only} was suspended"
+            if only
+            else f"; {say.plural(len(names), 'job')} suspended"
+        )
+    return of_cluster(
+        facts,
+        ongoing=bool(suspended) and not back,
+        title=f"The JobManager lost its leadership: {says}{what}",
+        why=f"the JobManager lost its leadership: {says}",
+        cause="leadership-lost",
+        rank=Rank.ROOT_CAUSE,
+        first_us=told[0].time_us,
+        last_us=told[-1].time_us,
+        count=max(1, len(revoked)),
+        evidence=cite((i.ref, i.time_us) for i in told),
+        actions=remedies("leadership-lost", UNKNOWN_JOB),
+    )
+
+
+def _follows(one: Incident, sign: Incident, after_s: float) -> bool:
+    """Whether an incident comes with a sign that the election failed, or soon after it."""
+    return 0 <= (one.time_us or 0) - (sign.time_us or 0) <= after_s * 1_000_000
+
+
+_REVOKED: Final = ("leadership-revoked",)
+_LOCK: Final = ("leader-lock-lost",)
+_GRANTED: Final = ("leadership-session", "leadership-granted")
+
+
+def _of_templates(facts: StartupFacts, templates: tuple[str, ...]) -> list[Incident]:
     """Each once, though it is known to the cluster and to every job; in order."""
     seen = {
         (incident.time_us, incident.ref): incident
-        for incidents in (facts.common.incidents, *(job.incidents for job in facts.common.jobs))
-        for incident in incidents
-        if incident.text.get("template") == "leadership-revoked" and incident.time_us
+        for incident in incidents_of(facts)
+        if incident.text.get("template") in templates and incident.time_us
     }
     return sorted(seen.values(), key=lambda incident: incident.time_us or 0)
 
