@@ -138,6 +138,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "not-serializable": ("not-serializable", ()),
     "submission-failed": ("submission-failed", ("reason",)),
     "deployment-failed": ("deployment-failed", ("events",)),
+    "restore-by-hand": ("deployment-failed", ("by-hand",)),
     "task-stuck": ("task-hangs", ("time-out", "kill-sooner")),
     "rpc-timeout": ("rpc-trouble", ("other-side",)),
     "coordinator-failed": ("coordinator-failed", ()),
@@ -1536,6 +1537,12 @@ CAUSES: Final[dict[str, Cause]] = {
             "quota": Remedy(text="Ask for less, or raise the quota of the namespace"),
             "high-availability": Remedy(
                 text="Turn on high availability, so that a lost JobManager can be recovered"
+            ),
+            "by-hand": Remedy(
+                text="Restore by hand: find the last checkpoint or savepoint that completed, give it as "
+                "spec.job.initialSavepointPath with a new savepointRedeployNonce (the operator does not restore "
+                "without metadata of high availability)",
+                verify="status.lifecycleState becomes STABLE",
             ),
             "events": Remedy(
                 text="kubectl describe of the resource and of its pods shows the events behind it"

@@ -77,6 +77,7 @@ _OF_STARTS: Final = frozenset(
         "not-enough-slots",
         "submission-failed",
         "deployment-failed",
+        "restore-by-hand",
         "frame-too-large",
         "invalid-options",
         "invalid-sql",

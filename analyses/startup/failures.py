@@ -19,6 +19,7 @@ KEEPS: Final = frozenset(
         "class-loading",
         "submission-failed",
         "deployment-failed",
+        "restore-by-hand",
         "frame-too-large",
         "invalid-options",
         "invalid-sql",

@@ -29,6 +29,7 @@ from flowdiag.parsers.lines import prefix
 from flowdiag.parsers.lines.records import Record, open_record
 from flowdiag.parsers.lines.traces import (
     CAUSE_CHARACTERS,
+    is_exception_line,
     is_trace_line,
     python_root,
     read_trace,
@@ -583,7 +584,9 @@ class _Segments:
         block = self._begin(offset)
         for one in found:
             message = _string(one["message"]).replace("\\", "")  # of escapes in escapes
-            said = f"{one['name']}: {message}".rstrip(" :")
+            # What the operator puts around an exception says nothing: its message is the exception.
+            inner = bool(_ELEMENT.match(message)) and is_exception_line(message)
+            said = message if inner else f"{one['name']}: {message}".rstrip(" :")
             if said not in block.chain:
                 block.lines.append(said)
                 block.add(offset, said[:_MESSAGE])
