@@ -1,0 +1,303 @@
+"""Excerpts of a few lines, as people paste them: each holds one thing that is wrong, and is told of as that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from benchmarks.pastes import Judged
+from flowdiag.analyses.finding import Verdict
+from flowdiag.analyses.report.wire import Report
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+Told = Callable[[str], Report]
+JOB: Final = "9e0c7b6a5d4c3b2a1908f7e6d5c4b3a2"
+COORDINATOR: Final = "org.apache.flink.runtime.checkpoint.CheckpointCoordinator"
+NOT_FINALIZED: Final = (
+    "org.apache.flink.runtime.checkpoint.CheckpointException: Could not finalize the pending checkpoint 55. "
+    "Failure reason: Failure to finalize checkpoint.\n"
+    "\tat org.apache.flink.runtime.checkpoint.CheckpointCoordinator.completePendingCheckpoint(CheckpointCoordinator.java:1265)\n"
+    "Caused by: org.apache.hadoop.ipc.RemoteException: Cannot create file/flink/checkpoints/chk-55/_metadata. "
+    "Name node is in safe mode.\n"
+)
+
+
+@pytest.fixture
+def told(tmp_path: Path, spark: SparkSession) -> Told:
+    """What is said of a text."""
+    asked = Judged(tmp_path, lambda: spark, all_with_spark=True)
+
+    def tell(text: str) -> Report:
+        report = asked.report(asked.inputs(text))
+        assert report is not None
+        return report
+
+    return tell
+
+
+def record(logger: str, message: str, *, at: str = "10:00:00,001", level: str = "WARN") -> str:
+    return f"2023-02-08 {at} {level:5} {logger} [] - {message}\n"
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        record(
+            "org.apache.flink.runtime.jobmaster.JobMaster",
+            "Error while processing AcknowledgeCheckpoint message",
+        ),
+        record(COORDINATOR, f"Error while triggering checkpoint 55 for job {JOB}."),
+        record(
+            "org.apache.flink.runtime.checkpoint.CheckpointFailureManager",
+            f"Failed to trigger or complete checkpoint 55 for job {JOB}. (0 consecutive failed attempts so far)",
+        ),
+    ],
+    ids=["processing", "triggering", "counted"],
+)
+def test_a_checkpoint_that_could_not_be_finalized_is_read_below_any_record(
+    above: str, told: Told
+) -> None:
+    report = told(above + NOT_FINALIZED)
+    assert (report.summary.verdict, report.summary.cause) == (Verdict.DEGRADED, "storage-failure")
+    first = next(one for one in report.findings if one.code == "CP312")
+    assert "is in safe mode" in first.title
+    assert "1 checkpoint failed" in first.title
+    assert "since checkpoint 55" in (first.explain or "")
+
+
+STUCK: Final = record(
+    "org.apache.flink.runtime.taskmanager.Task",
+    "Task 'enrich -> Sink: es (2/8)#0' did not react to cancelling signal - notifying TM; it is stuck for 30 seconds in method:",
+) + (
+    " java.net.SocketInputStream.socketRead0(Native Method)\n"
+    " com.acme.enrich.CrmClient.lookup(CrmClient.java:91)\n"
+    " org.apache.flink.streaming.runtime.tasks.StreamTask.processInput(StreamTask.java:514)\n"
+)
+WATCHDOG: Final = (
+    record(
+        "org.apache.flink.runtime.taskmanager.Task",
+        "Task did not exit gracefully within 180 + seconds.",
+        at="10:02:30,001",
+        level="ERROR",
+    )
+    + "org.apache.flink.util.FlinkRuntimeException: Task did not exit gracefully within 180 + seconds.\n"
+    "\tat org.apache.flink.runtime.taskmanager.Task$TaskCancelerWatchDog.run(Task.java:1791)\n"
+    + record(
+        "org.apache.flink.runtime.taskexecutor.TaskManagerRunner",
+        "Fatal error occurred while executing the TaskManager. Shutting it down...",
+        at="10:02:30,010",
+        level="ERROR",
+    )
+)
+
+
+def test_a_task_for_which_the_watchdog_ended_its_taskmanager_is_the_culprit(told: Told) -> None:
+    report = told(STUCK + WATCHDOG)
+    (finding,) = report.findings
+    assert (finding.code, finding.cause) == ("CP310", "task-hangs")
+    assert (finding.subject.task, finding.subject.subtask_index) == ("enrich -> Sink: es", 1)
+    assert "com.acme.enrich.CrmClient.lookup(CrmClient.java:91)" in finding.title
+    assert "its TaskManager was ended" in finding.title
+
+
+def test_the_watchdog_alone_names_no_task(told: Told) -> None:
+    report = told(WATCHDOG)
+    (finding,) = report.findings
+    assert (finding.code, finding.cause) == ("CP310", "task-hangs")
+    assert finding.subject.task is None
+    assert "no record names the task" in finding.title
+
+
+def test_a_task_that_closes_slowly_is_information(told: Told) -> None:
+    report = told(STUCK)
+    (finding,) = report.findings
+    assert (finding.severity, finding.cause) == ("info", None)
+
+
+SUSPENDED: Final = record(
+    "org.apache.flink.runtime.executiongraph.ExecutionGraph",
+    f"Job orders ({JOB}) switched from state RUNNING to SUSPENDED.",
+    at="10:00:01,200",
+    level="INFO",
+)
+REVOKED: Final = record(
+    "org.apache.flink.runtime.jobmaster.JobMasterServiceLeadershipRunner",
+    f"JobMasterServiceLeadershipRunner for job {JOB} was revoked leadership with leader id 00000000-0000-0000-0000-000000000000. Stopping current JobMasterServiceProcess.",
+    at="10:00:01,100",
+    level="INFO",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            record(
+                "io.fabric8.kubernetes.client.extended.leaderelection.LeaderElector",
+                "Exception occurred while renewing lock: Unable to update ConfigMapLock",
+                level="ERROR",
+            )
+            + REVOKED
+            + SUSPENDED,
+            "Exception occurred while renewing lock",
+        ),
+        (
+            record(
+                "org.apache.flink.shaded.curator4.org.apache.curator.framework.state.ConnectionStateManager",
+                "Session timeout has elapsed while SUSPENDED. Posting LOST event. Session timeout ms: 60000. Adjustment ms: 0",
+            )
+            + record(
+                "org.apache.flink.runtime.leaderelection.ZooKeeperLeaderElectionDriver",
+                "Connection to ZooKeeper lost. The contender LeaderContender: DefaultDispatcherRunner no longer participates in the leader election.",
+                at="10:00:00,002",
+            )
+            + SUSPENDED,
+            "Session timeout has elapsed",
+        ),
+        (
+            SUSPENDED
+            + "org.apache.flink.util.FlinkException: JobManager is no longer the leader.\n"
+            "\tat org.apache.flink.runtime.jobmaster.JobManagerRunnerImpl.revokeJobMasterLeadership(JobManagerRunnerImpl.java:391)\n",
+            "JobManager is no longer the leader",
+        ),
+    ],
+    ids=["kubernetes", "zookeeper", "the job alone"],
+)
+def test_a_leadership_that_was_lost_suspends_the_job(text: str, says: str, told: Told) -> None:
+    report = told(text)
+    assert report.summary.cause == "leadership-lost"
+    finding = next(one for one in report.findings if one.code == "ST304")
+    assert says in finding.title
+    assert "job orders was suspended" in finding.title
+    assert all(one.subject.task is None for one in report.findings)
+
+
+def test_a_cluster_that_stops_lays_its_leadership_down(told: Told) -> None:
+    assert not told(REVOKED + SUSPENDED).findings
+
+
+def completed(durations: list[int]) -> str:
+    return "".join(
+        record(
+            COORDINATOR,
+            f"Completed checkpoint {number} for job {JOB} (1200331 bytes, checkpointDuration={ms} ms, finalizationTime=15 ms).",
+            at=f"10:{10 * number:02}:00,000",
+            level="INFO",
+        )
+        for number, ms in enumerate(durations, 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("durations", "codes"),
+    [
+        ([30_120, 95_001, 265_002, 535_002], {"CP104"}),
+        ([30_120, 95_001, 265_002, 275_002], set()),  # none near the time-out
+        ([535_002, 265_002, 95_001, 30_120], set()),  # a start that gets faster
+        ([30_120, 28_000, 31_000, 535_002], set()),  # one accident
+    ],
+    ids=["climbing", "below half of the time-out", "warming up", "one"],
+)
+def test_durations_that_only_climb_are_slow_from_the_first_on(
+    durations: list[int], codes: set[str], told: Told
+) -> None:
+    assert {one.code for one in told(completed(durations)).findings} == codes
+
+
+CONTAINER: Final = "container_e31_1625000000000_0412_01_000007"
+KILLED: Final = (
+    "[2021-07-08 14:22:19.733]Container [pid=28411,containerID={0}] is running 120893440B beyond the "
+    "'PHYSICAL' memory limit. Current usage: 8.1 GB of 8 GB physical memory used. Killing container."
+)
+
+
+def terminated(why: str) -> str:
+    return record(
+        "org.apache.flink.runtime.resourcemanager.active.ActiveResourceManager",
+        f"Worker {CONTAINER}(hadoop-dn-12.corp:8041) is terminated. Diagnostics: {why}",
+    )
+
+
+FAILED: Final = (
+    record(
+        "org.apache.flink.runtime.executiongraph.ExecutionGraph",
+        "dedup -> Sink: hbase (14/32) (6c1ff3b1b6d3e7f1c0a2b1d9f8e7a6c5) switched from RUNNING to FAILED on "
+        f"{CONTAINER} @ hadoop-dn-12.corp (dataPort=37121).",
+        at="10:00:00,120",
+        level="INFO",
+    )
+    + "org.apache.flink.runtime.jobmaster.JobMasterException: TaskManager with id "
+    f"{CONTAINER}(hadoop-dn-12.corp:8041) is no longer reachable.\n"
+)
+
+
+def test_a_worker_on_which_a_task_ran_had_registered(told: Told) -> None:
+    report = told(terminated(KILLED.format(CONTAINER)) + FAILED)
+    assert [story.cause for story in report.summary.stories] == ["out-of-memory"]
+    assert "ST202" not in {one.code for one in report.findings}
+
+
+def test_a_worker_of_which_nothing_says_when_it_began_just_ended(told: Told) -> None:
+    report = told(terminated("Container exited with a non-zero exit code 1."))
+    titles = [one.title for one in report.findings if one.code == "ST202"]
+    assert not any("before registering" in title for title in titles)
+
+
+FINISHED: Final = (
+    f"Failed to trigger checkpoint for job {JOB} since some tasks of job {JOB} has been finished, abort the "
+    "checkpoint Failure reason: Not all required tasks are currently running."
+)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "causes"), [((14, 15, 16), {"finished-tasks"}), ((14, 15), set())]
+)
+def test_three_triggers_refused_for_finished_tasks_are_enough(
+    minutes: tuple[int, ...], causes: set[str], told: Told
+) -> None:
+    text = "".join(
+        record(COORDINATOR, FINISHED, at=f"10:{minute}:20,114", level="INFO") for minute in minutes
+    )
+    assert {one.cause for one in told(text).findings} == causes
+
+
+def test_a_fenced_producer_says_nothing_of_a_gap(told: Told) -> None:
+    report = told(
+        record(
+            "org.apache.flink.runtime.taskmanager.Task",
+            "Sink: out: Writer -> Sink: out: Committer (2/4)#5 (ab12cd34ef56ab12cd34ef56ab12cd34_ea632d67b7d595e5b851708ae9ad79d6_1_5) switched from RUNNING to FAILED with failure cause:",
+        )
+        + "org.apache.flink.util.FlinkRuntimeException: Failed to send data to Kafka billing-events-3@-1\n"
+        "\tat org.apache.flink.connector.kafka.sink.KafkaWriter$WriterCallback.throwException(KafkaWriter.java:436)\n"
+        "Caused by: org.apache.kafka.common.errors.InvalidProducerEpochException: Producer attempted to produce with an old epoch.\n"
+    )
+    assert [story.cause for story in report.summary.stories] == ["fenced-transaction"]
+    assert not any("0 ms" in (one.why or "") for one in report.findings)
+
+
+def test_what_the_operator_wraps_is_the_headline(told: Told) -> None:
+    message = (
+        "org.apache.flink.kubernetes.operator.exception.UpgradeFailureException: HA metadata not available to "
+        "restore from last state. It is possible that the job has finished or terminally failed, or the "
+        "configmaps have been deleted. Manual restore required."
+    )
+    wrapper = "org.apache.flink.kubernetes.operator.exception.ReconciliationException"
+    report = told(
+        f'status:\n  error: \'{{"type":"{wrapper}","message":"{message}","throwableList":[]}}\'\n'
+        "  jobManagerDeploymentStatus: MISSING\n  lifecycleState: FAILED\n"
+    )
+    assert report.summary.cause == "deployment-failed"
+    assert any(
+        "UpgradeFailureException: HA metadata not available to restore from last state" in one.title
+        for one in report.findings
+    )
+    assert any(
+        "initialSavepointPath" in step.text for one in report.findings for step in one.actions
+    )
