@@ -44,6 +44,7 @@ from flowdiag.analyses.flink.kit import (
     Iterator,
     Job,
     Limits,
+    Measurement,
     Origin,
     Present,
     Rank,
@@ -113,12 +114,7 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
         if len({i.task for i in hit if i.task}) == 1
         else None,
         title=f"Transactions {'were lost' if critical else 'failed'}: {text}",
-        why=say.plural(len(hit), "transaction record")
-        + (
-            f"; no checkpoint for up to {say.duration(gap)}, transaction time-out {say.duration(timeout)}"
-            if gap
-            else ""
-        ),
+        why=say.plural(len(hit), "transaction record") + _while(gap, timeout),
         cause="lost-transactions",
         confidence=weigh(votes),
         # What kept the checkpoints from completing is nearer to the root.
@@ -130,19 +126,7 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
         "in a state in which it must not be.",
         measurements=(
             measured("failed-transactions", len(hit), "records"),
-            *(
-                [
-                    measured(
-                        "longest-gap-between-checkpoints",
-                        gap,
-                        "ms",
-                        timeout,
-                        over=say.plural(len(job.concluded), "checkpoint"),
-                    )
-                ]
-                if gap
-                else []
-            ),
+            *_measured_gap(job, gap, timeout),
         ),
         evidence=records_of((*sure, *hit)),
         ranked=True,
@@ -154,6 +138,19 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
         ),
         votes=votes,
     )
+
+
+def _while(gap: float, timeout: float) -> str:
+    """What is known of the checkpoints meanwhile; nothing where no two moments of them are."""
+    if not gap:
+        return ""
+    return f"; no checkpoint for up to {say.duration(gap)}, transaction time-out {say.duration(timeout)}"
+
+
+def _measured_gap(job: Job, gap: float, timeout: float) -> Iterator[Measurement]:
+    if gap:
+        over = say.plural(len(job.concluded), "checkpoint")
+        yield measured("longest-gap-between-checkpoints", gap, "ms", timeout, over=over)
 
 
 _TOLD: Final = ("exception", "task-failure", "job-failing", "job-failure")
