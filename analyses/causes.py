@@ -333,7 +333,15 @@ CAUSES: Final[dict[str, Cause]] = {
         meaning="state was written with another serializer or schema than the job has now",
         explanation="State is read with the type that the job has now; it was written with another.",
         remedies={
+            "same-schema": Remedy(
+                only_for="spark",
+                text="Keep the schema of key and value of stateful operators (grouping keys, aggregates, "
+                "the state's own type), or begin with a new checkpoint location",
+                risk="with a new location the state is lost",
+                verify="the query passes its first batch",
+            ),
             "old-type": Remedy(
+                only_for="flink",
                 text="Restore with the old type and evolve it as its serializer allows (POJO and Avro do; "
                 "Kryo and changed keys do not), or begin without this state",
                 risk="beginning without it loses the state",
@@ -839,6 +847,14 @@ CAUSES: Final[dict[str, Cause]] = {
                 measure="how much of the heap is in use after full collections",
                 restart_needed=True,
                 verify="no further OutOfMemoryError",
+            ),
+            "spark-driver-heap": Remedy(
+                text="Give the driver more heap, and bring less to it: write results from the executors instead "
+                "of collect, toPandas or large broadcasts",
+                option="spark.driver.memory",
+                measure="how much of the driver's heap is in use after full collections",
+                restart_needed=True,
+                verify="no further OutOfMemoryError of the driver",
             ),
             "spark-overhead": Remedy(
                 text="Give executors more room outside of the heap (Python workers, native memory, "

@@ -241,6 +241,16 @@ _FAILURES: Final = frozenset(
 )
 
 
+_OF_EXCEPTIONS: Final = (
+    b"Exception",
+    b"Error",
+    b"Throwable",
+    b"Failure",
+    b"NotCompatible",
+    b"Caused by",
+)
+
+
 def _add_pasted(task: _Task, failed: bool | None) -> None:
     """Add the exceptions that no record tells of, of all of a small text, else of its beginning.
 
@@ -257,9 +267,7 @@ def _add_pasted(task: _Task, failed: bool | None) -> None:
         rest = stream.read(PASTE_BYTES + 1 - len(data)) if len(data) == HEAD_BYTES else b""
     whole = len(data) + len(rest) <= PASTE_BYTES
     text = data + rest if whole else data
-    if not any(
-        word in text for word in (b"Exception", b"Error", b"Throwable", b"Failure", b"Caused by")
-    ):
+    if not any(word in text for word in _OF_EXCEPTIONS):
         return
     if failed is None:
         failed = whole and _fails(text, source)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from flowdiag.analyses.causes import cause_of_class
 from flowdiag.analyses.finding import Action, Measurement
 from flowdiag.analyses.rate.facts import Record
 from flowdiag.analyses.rate.kit import measured, remedies
@@ -19,9 +20,33 @@ def class_of(record: Record) -> Classified | None:
         # Not before: readers of lines import Arrow, which listing the rules does not need.
         from flowdiag.parsers.lines.pastes import classify_text
 
-        return classify_text(record.cause, "spark")
+        told = classify_text(record.cause, "spark")
+        if told is not None:
+            told.values.update({key: record.fields[key] for key in _HEAP if key in record.fields})
+        return told
     options = tuple(record.fields.get("options", "").split())
     return Classified(name, "", 0, dict(record.fields), options)
+
+
+_HEAP: Final = ("where", "by")
+
+
+def cause_of(found: Classified | None) -> tuple[str, tuple[str, ...]]:
+    """The word for what an exception says, and the remedies that fit; `failing-batches` where it says none."""
+    if found is None:
+        return "failing-batches", ()
+    cause, names = cause_of_class(found.name, "failing-batches")
+    if cause == "out-of-memory" and found.values.get("where") == "driver":
+        return cause, ("spark-driver-heap",)
+    return cause, names
+
+
+def explained_by(found: Classified | None) -> str:
+    """What the exception's frames add to the explanation of its cause; empty where they say nothing."""
+    if found is None or found.values.get("where") != "driver":
+        return ""
+    by = ": a collect brings the rows of all tasks there" if "by" in found.values else ""
+    return f"It is the driver that ran out of memory, no executor{by}."
 
 
 # Of the values that an exception says: what they are called, and their unit.

@@ -16,7 +16,7 @@ from typing import Final
 from flowdiag.analyses.finding import Rank
 from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.rate.facts import ApplicationFacts, Record
-from flowdiag.parsers.spark.causes import python_error
+from flowdiag.parsers.spark.causes import python_error, telling
 
 POLL: Final = "slow-kafka"
 GONE: Final = "offsets-out-of-range"
@@ -149,7 +149,8 @@ def error_of(text: str | None) -> str:
         return of_python
     causes = [line for line in lines if line.startswith("Caused by:")]
     if causes:
-        return causes[-1].removeprefix("Caused by:").strip()
+        below = [cause.removeprefix("Caused by:").strip() for cause in causes]
+        return telling([lines[0], *below]) or below[-1]
     return errors[-1] if errors else (lines[0] if lines else "an unknown error")
 
 

@@ -36,6 +36,7 @@ from flowdiag.parsers.lines.traces import (
 )
 from flowdiag.parsers.messages import parse_task
 from flowdiag.parsers.rows import Event, Row
+from flowdiag.parsers.spark.causes import full_heap
 
 PASTE_BYTES: Final = 256 * 1024
 """Texts up to this size are looked through as a whole, of larger ones only what precedes the first header."""
@@ -62,6 +63,7 @@ class Pasted:
         frames: how many of its lines are frames.
         level: of the record that it stands below; None for one that belongs to no record.
         task, location: what stands beside it in a row of the web UI's table of exceptions.
+        thread: of a query, that it ended, as the JVM prints it.
         inline: its date stands on the same line, so that it may be the message of a record.
         lines: of the trace, without dresses.
     """
@@ -79,6 +81,7 @@ class Pasted:
     level: str | None = None
     task: str | None = None
     location: str | None = None
+    thread: str | None = None
     inline: bool = False
     lines: list[str] = field(default_factory=list)
 
@@ -94,7 +97,11 @@ class Pasted:
             found = classify([self.python], engine)
             if found is not None:
                 return found._replace(link=len(self.chain))
-        return classify(self.chain, engine) or classify(self.glued, engine)
+        found = classify(self.chain, engine) or classify(self.glued, engine)
+        if found is not None and found.kind == "out-of-memory" and engine != "flink":
+            said = full_heap((*self.lines[:1], self.thread or "", *self.lines[1:]))
+            found.values.update(said)
+        return found
 
     def cause(self, found: Classified | None, *, outer: bool) -> tuple[str, int]:
         """Class and message of what says why, the classified one, else the deepest; and its offset."""
@@ -129,7 +136,7 @@ class Pasted:
         text = "\n".join((*self.chain, *self.lines))
         flink, spark = text.count("org.apache.flink."), text.count("org.apache.spark.")
         if not flink and not spark:
-            return "spark" if _OF_SPARK.search(text) is not None else None
+            return "spark" if self.thread or _OF_SPARK.search(text) is not None else None
         return "flink" if flink >= spark else "spark"
 
 
@@ -252,6 +259,8 @@ def _ends_something(one: Pasted, found: Classified | None, engine: str | None) -
     Clients log what they try again: time-outs, refused connections, missing files. Spark's own
     words say that a job or a query ended.
     """
+    if one.thread is not None:
+        return True  # nobody caught it: the query's own thread ended
     if one.level not in _GRAVE or found is None:
         return False
     if engine == "spark":
@@ -323,7 +332,7 @@ def _who(one: Pasted) -> Row:
 
 def _of_query(one: Pasted, fields: dict[str, str]) -> Row:
     """What a Spark exception adds: the query that it ended, if it names one, or that it failed a batch."""
-    text = " ".join(one.chain)
+    text = " ".join((*one.chain, f"query {one.thread}" if one.thread else ""))
     named = _QUERY.search(text) or _QUERY_ID.search(text)
     fields |= {"origin": "paste", "what": "terminated"}
     if named is None and one.of_dstream:
@@ -365,11 +374,15 @@ def _owns(record: Record) -> bool:
 
 
 _NAME = r"(?:[A-Za-z_][\w$]{0,80}\.){1,20}[A-Z][\w$]{0,120}"
-_ENDS = r"(?:Exception|Error|Throwable|Failure|Abort|Interrupt|Died)(?:\$\w{1,80})?"
+_ENDS = r"(?:Exception|Error|Throwable|Failure|Abort|Interrupt|Died|NotCompatible)(?:\$\w{1,80})?"
 _ELEMENT = re.compile(
     r"\s{0,40}(?:Exception in thread \"[^\"\n]{0,200}\" |: ?|Root exception:? |Exception: |\[)?"
     rf"(?=[\w$.]{{3,400}}{_ENDS}(?:[:;\])(]|\s|\Z))"
     rf"(?P<text>(?:{_NAME}|[A-Z][a-z0-9]\w{{2,100}}{_ENDS})(?:\Z|[:;] ?.*|\s*\Z|\s\(.*|\([\w.$]{{3,300}}\):? .*))"
+)
+# A query's thread that nobody's handler kept from ending.
+_THREAD = re.compile(
+    r"\s{0,40}Exception in thread \"stream execution thread for (?P<query>[^\"\n]{1,200})\" "
 )
 # Exception, name of the task, location: as the web UI's table of exceptions is copied.
 _TABLE_ROW = re.compile(
@@ -571,6 +584,9 @@ class _Segments:
         element = _ELEMENT.match(text, counted.end() if counted is not None else 0)
         if element is not None:
             self._element(offset, element["text"], counted is not None)
+            thread = _THREAD.match(text)
+            if thread is not None and self._block is not None:
+                self._block.thread = thread["query"]
         else:
             self._other(offset, text, bare)
 

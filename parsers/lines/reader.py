@@ -32,6 +32,7 @@ from flowdiag.parsers.lines.traces import (
     read_trace,
 )
 from flowdiag.parsers.rows import SAMPLE_CHARACTERS, Event, Tally
+from flowdiag.parsers.spark.causes import full_heap, telling
 from flowdiag.parsers.spark.log import finish
 from flowdiag.parsers.spark.rest import application_of_container
 
@@ -404,10 +405,14 @@ class Reader:
 
     def _add_trace(self, record: Record, row: dict[str, Any]) -> None:
         given = row.get("cause")
-        trace = read_trace(self._continuation(record), given)
+        lines = list(self._continuation(record))
+        trace = read_trace(lines, given)
+        of_spark = self._known.catalogue.engine == "spark"
         if trace.cause is not None:
-            row["cause"] = trace.cause
+            row["cause"] = (telling(trace.chain) if of_spark else None) or trace.cause
         extra = {}
+        if of_spark and row["event"] == Event.SPARK_QUERY:
+            extra |= full_heap(lines)
         if trace.exception is not None:
             extra["exception"] = trace.exception
             if row["event"] == Event.JOB_STATE and _GIVEN_UP in trace.exception:

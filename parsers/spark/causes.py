@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
+
+from flowdiag.parsers.exceptions import classify, is_outer, says_why
 
 _PYTHON_BEGIN: Final = "Traceback (most recent call last)"
 _PYTHON_ERROR: Final = re.compile(
@@ -27,6 +29,58 @@ def python_error(lines: Iterable[str]) -> str | None:
             if not line.startswith("py4j."):
                 found = line.strip()
     return found
+
+
+def telling(chain: Sequence[str]) -> str | None:
+    """What a chain of exceptions says, outermost first: the deepest that is known to say why, else the deepest.
+
+    >>> telling(["a.B: Multiple streaming queries are concurrently using hdfs://n/ck/offsets/7",
+    ...          "c.FileAlreadyExistsException: Rename destination exists"])
+    'a.B: Multiple streaming queries are concurrently using hdfs://n/ck/offsets/7'
+    """
+    found = classify(chain, "spark") if len(chain) > 1 else None
+    if found is not None and says_why(found.name) and not is_outer(found.name):
+        return chain[found.link]
+    return chain[-1] if chain else None
+
+
+_FULL: Final = "OutOfMemoryError"
+_OF_EXECUTOR: Final = re.compile(r"org\.apache\.spark\.executor\.|Lost task |Exception in task ")
+_OF_DRIVER: Final = re.compile(
+    r"\b(?:MicroBatchExecution|ContinuousExecution|StreamExecution|DAGScheduler|TaskResultGetter)\b"
+    r"|stream execution thread for "
+)
+_COLLECT: Final = re.compile(
+    r"\bexecute(?:Collect|Take|ToIterator)|\b(?:Dataset|RDD)\S{0,20}\.(?:collect|toLocalIterator|head|take)\w{0,20}\("
+    r"|\bcollect(?:AsArrow)?ToPython\b|\bBroadcastExchangeExec\b"
+)
+
+
+def full_heap(lines: Iterable[str]) -> Mapping[str, str]:
+    """Whose heap is full, by the frames of an OutOfMemoryError, and what filled it; nothing where they tell neither.
+
+    >>> full_heap(["java.lang.OutOfMemoryError: Java heap space", "at a.SparkPlan.executeCollect(S.scala:4)"])
+    {'where': 'driver', 'by': 'collect'}
+    >>> full_heap(["java.lang.OutOfMemoryError: x", "at org.apache.spark.executor.Executor$TaskRunner.run(E.scala:1)"])
+    {}
+    """
+    of: list[str] = []
+    inside = False
+    for line in lines:
+        begins = line.strip().startswith("Caused by: ")
+        if _FULL in line:
+            of, inside = [], True
+        elif begins or line.startswith("Driver stacktrace"):
+            inside = False
+        if inside:
+            of.append(line[:_LINE])
+    text = "\n".join(of)
+    if _OF_EXECUTOR.search(text) is not None:
+        return {}
+    collected = _COLLECT.search(text) is not None
+    if not collected and _OF_DRIVER.search(text) is None:
+        return {}
+    return {"where": "driver", **({"by": "collect"} if collected else {})}
 
 
 def last_cause(text: str) -> str | None:

@@ -37,7 +37,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from flowdiag.analyses.causes import CAUSE_OF_CLASS, cause_of_class
+from flowdiag.analyses.causes import CAUSE_OF_CLASS
 from flowdiag.analyses.rate.facts import Output
 from flowdiag.analyses.rate.kit import (
     Assessed,
@@ -66,7 +66,7 @@ from flowdiag.analyses.rate.kit import (
     say,
     without_package,
 )
-from flowdiag.analyses.rate.said import actions_of, class_of, numbers_of
+from flowdiag.analyses.rate.said import actions_of, cause_of, class_of, explained_by, numbers_of
 from flowdiag.analyses.rate.troubles import error_of, rank_of
 
 
@@ -178,13 +178,13 @@ def _by_exception(
 ) -> Finding:
     """A failure of which nothing but exceptions tells: their class says the cause and what to do."""
     found = class_of(records[-1])
-    cause, names = cause_of_class(found.name if found is not None else None, "failing-batches")
+    cause, names = cause_of(found)
     times = [one.time_us for one in records if one.time_us]
     explanation = explained(cause) or "What was to be processed then is not written."
     return of_application(
         assessed,
         title=f"{say.capital(failed)}: {without_package(error)}",
-        explain=" ".join(filter(None, (explanation, what_followed))),
+        explain=" ".join(filter(None, (explained_by(found), explanation, what_followed))),
         why=f"{failed}: {error}",
         cause=cause,
         rank=rank_of(one.cause for one in records),

@@ -29,7 +29,7 @@ Tests that end queries by an exception on purpose.
 
 from __future__ import annotations
 
-from flowdiag.analyses.causes import CAUSE_OF_CLASS, cause_of_class
+from flowdiag.analyses.causes import CAUSE_OF_CLASS
 from flowdiag.analyses.rate.kit import (
     Assessed,
     Finding,
@@ -50,7 +50,7 @@ from flowdiag.analyses.rate.kit import (
     say,
     without_package,
 )
-from flowdiag.analyses.rate.said import actions_of, class_of, numbers_of
+from flowdiag.analyses.rate.said import actions_of, cause_of, class_of, explained_by, numbers_of
 from flowdiag.analyses.rate.troubles import error_of, rank_of
 
 
@@ -81,7 +81,7 @@ def _finding(
     assessed: Assessed, query: QueryFacts, ended: list[Record], last: int, limits: Failing
 ) -> Finding:
     found = class_of(ended[-1])
-    cause, names = cause_of_class(found.name if found is not None else None, "failing-batches")
+    cause, names = cause_of(found)
     pasted = all(record.fields.get("origin") == "paste" for record in ended)
     after = _after(query, {record.fields.get("run_id") for record in ended}, last)
     recovered = after >= limits.worked
@@ -97,8 +97,21 @@ def _finding(
         if pasted or len(ended) == runs == 1
         else f"{len(ended)} of {say.plural(runs, 'run')} of {query.called} "
         f"ended with an exception: {shown}",
-        explain=_explain(
-            cause, len(ended), after, recovered=recovered, pasted=pasted, again=_begun(query, last)
+        explain=" ".join(
+            filter(
+                None,
+                (
+                    explained_by(found),
+                    _explain(
+                        cause,
+                        len(ended),
+                        after,
+                        recovered=recovered,
+                        pasted=pasted,
+                        again=_begun(query, last),
+                    ),
+                ),
+            )
         ),
         why=f"ended {len(ended)} times: {error}" if len(ended) > 1 else f"ended: {error}",
         cause=cause,
