@@ -118,6 +118,7 @@ CAUSE_OF_CLASS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "file-missing": ("storage-failure", ("missing",)),
     "storage-failure": ("storage-failure", ("mend",)),
     "service-unreachable": ("service-unreachable", ()),
+    "connections-used-up": ("no-connection-left", ()),
     "serializer-changed": ("state-incompatible", ()),
     "state-has-no-operator": ("state-without-operator", ()),
     "state-store-broken": ("state-store-broken", ()),
@@ -326,6 +327,21 @@ CAUSES: Final[dict[str, Cause]] = {
             "reach": Remedy(
                 text="See whether its name resolves and its port answers from the hosts of the job",
                 verify="a connection from such a host succeeds",
+            ),
+        },
+    ),
+    "no-connection-left": Cause(
+        meaning="a database has no connection left for the job",
+        explanation="Its limit of connections is used up: by this job's tasks and batches, or by other clients.",
+        remedies={
+            "fewer": Remedy(
+                text="Open fewer connections where the job writes (foreachBatch, foreachPartition, a sink): a pool "
+                "with a limit, or one for each partition that is closed in the end; fewer tasks that write at once",
+                verify="the number of sessions of the database stays below its limit",
+            ),
+            "limit": Remedy(
+                text="See who holds the connections (pg_stat_activity, SHOW PROCESSLIST), and raise the limit of "
+                "the database or put a pooler before it",
             ),
         },
     ),
@@ -1228,6 +1244,10 @@ CAUSES: Final[dict[str, Cause]] = {
             "catch": Remedy(
                 text="Catch what the function cannot handle, record by record, and set it aside",
                 verify="no output operation with a failure reason",
+            ),
+            "mend": Remedy(
+                text="Mend what the exception names",
+                verify="the query passes the batch that failed",
             ),
             "tolerate": Remedy(
                 text="Read what cannot be read tolerantly, and set it aside",

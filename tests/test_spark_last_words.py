@@ -142,3 +142,83 @@ def test_a_state_schema_that_changed_has_the_advice_of_spark(above: str, tmp_pat
     assert finding.cause == "state-incompatible"
     assert "key and value" in advice(finding)
     assert "POJO" not in advice(finding)
+
+
+# --- advice that fits -----------------------------------------------------------------------------
+
+PYTHON = f"""pyspark.errors.exceptions.captured.StreamingQueryException: [STREAM_FAILED] Query [id = {ID}, runId = {RUN}] terminated with exception: An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "/opt/spark/python/lib/py4j-0.10.9.7-src.zip/py4j/clientserver.py", line 617, in _call_proxy
+    return_value = getattr(self.pool[obj_id], method)(*params)
+  File "/opt/app/stream_job.py", line 61, in upsert_batch
+    conn = psycopg2.connect(host=PG_HOST, dbname="dwh", user="etl", password=PW)
+  File "/usr/local/lib/python3.10/site-packages/psycopg2/__init__.py", line 122, in connect
+    conn = _connect(dsn, connection_factory=connection_factory, **kwasync)
+"""
+OUTER = """Traceback (most recent call last):
+  File "/opt/app/stream_job.py", line 88, in <module>
+    query.awaitTermination()
+  File "/opt/spark/python/lib/pyspark.zip/pyspark/sql/streaming/query.py", line 221, in awaitTermination
+"""
+NO_SLOT = (
+    'psycopg2.OperationalError: connection to server at "dwh-pg.internal" (10.2.0.14), port 5432 failed: '
+    "FATAL:  remaining connection slots are reserved for non-replication superuser connections\n"
+)
+
+
+@pytest.mark.parametrize("above", ["", OUTER, ENDED], ids=["cut", "console", "below a record"])
+def test_a_database_without_connections_is_named_with_the_function(
+    above: str, tmp_path: Path
+) -> None:
+    finding = only(above + PYTHON + NO_SLOT, tmp_path)
+    assert finding.cause == "no-connection-left"
+    assert "upsert_batch(stream_job.py:61)" in advice(finding)
+    assert "pool" in advice(finding)
+
+
+def query_failed(said: str) -> str:
+    return (
+        f"org.apache.spark.sql.streaming.StreamingQueryException: {said}\n=== Streaming Query ===\n"
+        f"Identifier: gold [id = {ID}, runId = {RUN}]\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "option"),
+    [
+        (
+            (
+                "Detected deleted data (for example part-00000-2a.snappy.parquet) from streaming source at version 191. "
+                "This is currently not supported. If you'd like to ignore deletes, set the option 'ignoreDeletes' to "
+                "'true'. The source table can be found at path dbfs:/mnt/lake/silver."
+            ),
+            "ignoreDeletes",
+        ),
+        (
+            (
+                "Detected a data update (for example part-0.parquet) in the source table at version 3. This is currently "
+                "not supported. If you'd like to ignore updates, set the option 'skipChangeCommits' to 'true'."
+            ),
+            "skipChangeCommits",
+        ),
+    ],
+)
+def test_an_option_that_the_exception_recommends_is_the_advice(
+    said: str, option: str, tmp_path: Path
+) -> None:
+    finding = only(query_failed(said), tmp_path)
+    (action,) = finding.actions
+    assert (action.option, action.proposed) == (option, "true")
+
+
+@pytest.mark.parametrize(
+    ("said", "advised"),
+    [
+        ('java.lang.NumberFormatException: For input string: "n/a"', "tolerantly"),
+        ("com.acme.orders.LimitException: the partner's quota is used up", "Mend what"),
+        ("java.sql.BatchUpdateException: value too long for type character(8)", "Mend what"),
+    ],
+)
+def test_only_what_cannot_be_read_is_to_be_read_tolerantly(
+    said: str, advised: str, tmp_path: Path
+) -> None:
+    assert advised in advice(only(query_failed(said), tmp_path))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from flowdiag.analyses.causes import cause_of_class
@@ -28,6 +30,7 @@ def class_of(record: Record) -> Classified | None:
     return Classified(name, "", 0, dict(record.fields), options)
 
 
+_OF_CODE: Final = ("failing-batches", "no-connection-left", "service-unreachable")
 _HEAP: Final = ("where", "by")
 
 
@@ -90,11 +93,78 @@ def numbers_of(found: Classified | None) -> Iterator[Measurement]:
             )
 
 
-def actions_of(
-    assessed: Assessed, cause: str, names: tuple[str, ...], found: Classified | None
+# What says that a record could not be read, and what any record may bring about in a user's function.
+_READING: Final = re.compile(
+    r"(?i:deseriali[sz]|serializationexception|malformed|(?<!s)pars(?:e|ing)|decod(?:e|ing)"
+    r"|corrupt|(?:avro|json|proto)\w{0,40}(?:exception|error))"
+    r"|NumberFormat|For input string|could not convert|invalid literal|CAST_INVALID|CAST_OVERFLOW|DateTimeException"
+    r"|UPGRADE_EXCEPTION|InvalidProtocolBuffer|Expecting value|ClassCastException|cannot be cast"
+)
+_OF_RECORDS: Final = re.compile(
+    r"\b(?:\w{0,40}(?:NullPointer|Arithmetic|IndexOutOfBounds|IllegalArgument|IllegalState|NoSuchElement)Exception"
+    r"|MatchError|KeyError|ValueError|TypeError|IndexError|AttributeError|ZeroDivisionError|AssertionError)\b"
+)
+_RECOMMENDED: Final = re.compile(
+    r"\b(?:set|setting|enable|use) (?:the )?(?:[a-z]{1,20} )?(?:option|configuration|config|conf|property)"
+    r" ['\"`]?(?P<option>[A-Za-z][\w.]{2,100})['\"`]? (?:to|=) ['\"`]?(?P<value>[\w.-]{1,60}?)['\"`.,;]*(?=\s|$)"
+)
+
+
+def remedies_of_failure(text: str, usual: str) -> tuple[str, ...]:
+    """What to do about a failure of which no class is known: what fits its words.
+
+    Args:
+        text: class and message.
+        usual: `tolerate` or `catch`, for records that cannot be read or handled.
+
+    >>> remedies_of_failure("java.lang.NumberFormatException: For input string", "tolerate")
+    ('tolerate',)
+    >>> remedies_of_failure("psycopg2.OperationalError: SSL SYSCALL error", "tolerate")
+    ('mend',)
+    """
+    of_records = _READING.search(text) or (usual == "catch" and _OF_RECORDS.search(text))
+    return (usual,) if of_records else ("mend",)
+
+
+def recommended(text: str) -> dict[str, str]:
+    """The options that an exception itself recommends to set, and to what.
+
+    >>> recommended("If you'd like to ignore deletes, set the option 'ignoreDeletes' to 'true'. The table")
+    {'ignoreDeletes': 'true'}
+    """
+    return {found["option"]: found["value"] for found in _RECOMMENDED.finditer(text)}
+
+
+def actions_of_failure(
+    assessed: Assessed, record: Record, error: str, usual: str
 ) -> tuple[Action, ...]:
-    """What to do about the cause, and the options that the exception itself names."""
+    """What to do about a failure of which no class is known, by its own words."""
+    text = f"{record.fields.get('exception', '')}\n{record.cause or ''}"
+    offered = tuple(
+        Action(
+            text=f"Decide whether to set {option} to {value}, as the exception itself offers, and what is then left out",
+            option=option,
+            proposed=value,
+            verify="the query passes the batch that failed",
+        )
+        for option, value in recommended(text).items()
+    )
+    names = remedies_of_failure(error, usual)
+    return offered or actions_of(assessed, "failing-batches", names, class_of(record), record)
+
+
+def actions_of(
+    assessed: Assessed,
+    cause: str,
+    names: tuple[str, ...],
+    found: Classified | None,
+    record: Record | None = None,
+) -> tuple[Action, ...]:
+    """What to do about the cause, where the user's code is, and the options that the exception itself names."""
     known = remedies(cause, assessed.app, *names)
+    frame = record.fields.get("python_frame") if record is not None else None
+    if frame and known and cause in _OF_CODE:
+        known = (replace(known[0], text=f"{known[0].text}; it was raised in {frame}"), *known[1:])
     told = {action.option for action in known}
     return (
         *known,

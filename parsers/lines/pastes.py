@@ -36,7 +36,7 @@ from flowdiag.parsers.lines.traces import (
 )
 from flowdiag.parsers.messages import parse_task
 from flowdiag.parsers.rows import Event, Row
-from flowdiag.parsers.spark.causes import full_heap
+from flowdiag.parsers.spark.causes import full_heap, python_frame
 
 PASTE_BYTES: Final = 256 * 1024
 """Texts up to this size are looked through as a whole, of larger ones only what precedes the first header."""
@@ -64,6 +64,7 @@ class Pasted:
         level: of the record that it stands below; None for one that belongs to no record.
         task, location: what stands beside it in a row of the web UI's table of exceptions.
         thread: of a query, that it ended, as the JVM prints it.
+        python_frame: the deepest frame of the user's own Python code.
         inline: its date stands on the same line, so that it may be the message of a record.
         lines: of the trace, without dresses.
     """
@@ -82,6 +83,7 @@ class Pasted:
     task: str | None = None
     location: str | None = None
     thread: str | None = None
+    python_frame: str | None = None
     inline: bool = False
     lines: list[str] = field(default_factory=list)
 
@@ -284,6 +286,8 @@ def _row(one: Pasted, found: Classified | None, engine: str, source: int) -> Row
             fields["options"] = " ".join(found.options)
     if (frame := one.user_frame) is not None:
         fields["user_frame"] = frame
+    if engine == "spark" and one.python_frame is not None:
+        fields["python_frame"] = one.python_frame
     row: Row = {
         "source": source,
         "offset": offset,
@@ -574,6 +578,8 @@ class _Segments:
         if below is not None or is_trace_line(text) or _FRAMEISH.match(text):
             self._trace_line(offset, text, below)
             return
+        if self._block is not None and bare.startswith('File "'):
+            self._block.python_frame = python_frame([bare]) or self._block.python_frame
         if self._python_line(offset, text, bare):
             return
         if self._table_row(offset, text):

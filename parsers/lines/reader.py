@@ -32,7 +32,7 @@ from flowdiag.parsers.lines.traces import (
     read_trace,
 )
 from flowdiag.parsers.rows import SAMPLE_CHARACTERS, Event, Tally
-from flowdiag.parsers.spark.causes import full_heap, telling
+from flowdiag.parsers.spark.causes import full_heap, python_frame, telling
 from flowdiag.parsers.spark.log import finish
 from flowdiag.parsers.spark.rest import application_of_container
 
@@ -410,9 +410,11 @@ class Reader:
         of_spark = self._known.catalogue.engine == "spark"
         if trace.cause is not None:
             row["cause"] = (telling(trace.chain) if of_spark else None) or trace.cause
-        extra = {}
+        extra: dict[str, str] = {}
         if of_spark and row["event"] == Event.SPARK_QUERY:
             extra |= full_heap(lines)
+        if of_spark and (frame := python_frame(lines)) is not None:
+            extra["python_frame"] = frame
         if trace.exception is not None:
             extra["exception"] = trace.exception
             if row["event"] == Event.JOB_STATE and _GIVEN_UP in trace.exception:

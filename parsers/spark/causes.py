@@ -31,6 +31,30 @@ def python_error(lines: Iterable[str]) -> str | None:
     return found
 
 
+_PYTHON_FRAME: Final = re.compile(
+    r'\s{0,40}File "(?P<file>[^"\n]{1,300})", line (?P<line>[0-9]{1,7}), in (?P<function>[\w.<>]{1,120})'
+)
+_LIBRARY: Final = re.compile(
+    r"(?:site|dist)-packages|pyspark|py4j|/lib(?:64)?/python[0-9.]*/|<frozen|\.zip/"
+)
+
+
+def python_frame(lines: Iterable[str]) -> str | None:
+    """The deepest frame of a Python traceback that is the user's own: its function, file and line.
+
+    >>> python_frame(['  File "/opt/app/job.py", line 61, in upsert', '    c = connect()',
+    ...               '  File "/usr/lib/python3.10/site-packages/psycopg2/__init__.py", line 122, in connect'])
+    'upsert(job.py:61)'
+    """
+    said = None
+    for line in lines:
+        found = _PYTHON_FRAME.match(line) if 'File "' in line else None
+        if found is not None and _LIBRARY.search(found["file"]) is None:
+            name = re.split(r"[\\/]", found["file"])[-1]
+            said = f"{found['function']}({name}:{found['line']})"
+    return said
+
+
 def telling(chain: Sequence[str]) -> str | None:
     """What a chain of exceptions says, outermost first: the deepest that is known to say why, else the deepest.
 

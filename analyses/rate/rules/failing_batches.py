@@ -66,7 +66,15 @@ from flowdiag.analyses.rate.kit import (
     say,
     without_package,
 )
-from flowdiag.analyses.rate.said import actions_of, cause_of, class_of, explained_by, numbers_of
+from flowdiag.analyses.rate.said import (
+    actions_of,
+    actions_of_failure,
+    cause_of,
+    class_of,
+    explained_by,
+    numbers_of,
+    remedies_of_failure,
+)
 from flowdiag.analyses.rate.troubles import error_of, rank_of
 
 
@@ -133,7 +141,7 @@ def _finding(assessed: Assessed, failed: tuple[Batch, ...], limits: Failing) -> 
             measured("failed-share", round(share, 4), "share", limits.failed_share),
         ),
         evidence=cite((one.ref, one.batch_ms * 1000) for one in outputs) or records_of(failed),
-        actions=remedies("failing-batches", app, "catch"),
+        actions=remedies("failing-batches", app, *remedies_of_failure(error, "catch")),
     )
 
 
@@ -193,9 +201,9 @@ def _by_exception(
         count=len(records),
         measurements=tuple(numbers_of(found)),
         evidence=records_of(records),
-        actions=actions_of(
-            assessed, cause, ("catch",) if cause == "failing-batches" else names, found
-        ),
+        actions=actions_of(assessed, cause, names, found, records[-1])
+        if cause != "failing-batches"
+        else actions_of_failure(assessed, records[-1], error, "catch"),
         **said,
     )
 

@@ -50,7 +50,14 @@ from flowdiag.analyses.rate.kit import (
     say,
     without_package,
 )
-from flowdiag.analyses.rate.said import actions_of, cause_of, class_of, explained_by, numbers_of
+from flowdiag.analyses.rate.said import (
+    actions_of,
+    actions_of_failure,
+    cause_of,
+    class_of,
+    explained_by,
+    numbers_of,
+)
 from flowdiag.analyses.rate.troubles import error_of, rank_of
 
 
@@ -124,9 +131,9 @@ def _finding(
             *numbers_of(found),
         ),
         evidence=records_of(ended),
-        actions=actions_of(
-            assessed, cause, names if cause != "failing-batches" else ("tolerate",), found
-        ),
+        actions=actions_of(assessed, cause, names, found, ended[-1])
+        if cause != "failing-batches"
+        else actions_of_failure(assessed, ended[-1], error, "tolerate"),
     )
 
 
