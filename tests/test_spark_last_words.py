@@ -222,3 +222,48 @@ def test_only_what_cannot_be_read_is_to_be_read_tolerantly(
     said: str, advised: str, tmp_path: Path
 ) -> None:
     assert advised in advice(only(query_failed(said), tmp_path))
+
+
+# --- Kubernetes -----------------------------------------------------------------------------------
+
+POD = """23/10/04 14:03:27 ERROR TaskSchedulerImpl: Lost executor 7 on 10.40.2.118:{blank}
+The executor with id 7 exited with exit code 137(SIGKILL{guess}).
+
+
+
+The API gave the following container statuses:
+
+
+\t container name: spark-kubernetes-executor
+\t container image: acme/spark:3.4.1
+\t container state: terminated
+\t exit code: 137
+\t termination reason: {reason}
+      
+23/10/04 14:03:27 WARN TaskSetManager: Lost task 44.0 in stage 812.0 (TID 92233) (10.40.2.118 executor 7): ExecutorLostFailure (executor 7 exited caused by one of the running tasks) Reason: 
+"""
+
+
+@pytest.mark.parametrize("blank", [" ", ""], ids=["as logged", "trimmed"])
+@pytest.mark.parametrize(
+    ("guess", "reason", "cause"),
+    [
+        (", possible container OOM", "OOMKilled", "out-of-memory"),
+        ("", "Error", "executor-lost"),
+    ],
+)
+def test_why_kubernetes_ended_an_executor_stands_below_the_line(
+    blank: str, guess: str, reason: str, cause: str, tmp_path: Path
+) -> None:
+    report = told(POD.format(blank=blank, guess=guess, reason=reason), tmp_path)
+    (lost,) = (finding for finding in report.findings if finding.code == "RT304")
+    assert lost.cause == cause
+    assert "The executor with id 7 exited with exit code 137" in lost.title
+    assert f"termination reason: {reason}" in lost.title
+    assert report.summary.cause == cause
+
+
+def test_an_executor_that_ended_by_itself_is_not_lost(tmp_path: Path) -> None:
+    text = POD.format(blank=" ", guess="", reason="Completed")
+    text = text.replace("exit code 137(SIGKILL)", "exit code 0(success)").replace(": 137", ": 0")
+    assert not told(text[: text.rindex("23/10/04")], tmp_path).findings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -16,6 +17,8 @@ from flowdiag.parsers.units import duration_ms, size_bytes
 PROGRESS_BYTES: Final = (
     1024 * 1024
 )  # of one report; a query with hundreds of state stores fills pages
+_REASON_LINES: Final = 60  # containers of a pod, a few lines each
+_REASON: Final = 500
 _KEPT: Final = ("source", "offset", "template", "local_us", "level", "logger", "process")
 
 
@@ -52,7 +55,9 @@ def finish(row: Row, following: Iterable[str]) -> list[Row]:
     if "application" in fields:
         row["application"] = fields.pop("application")
     template = row["template"]
-    if template == "total-delay":
+    if template == "executor-lost":
+        row["cause"] = row.get("cause") or _reason_below(following)
+    elif template == "total-delay":
         row["duration_ms"] = milliseconds(fields.pop("execution", ""))
         total = milliseconds(fields.pop("total", ""))
         if total is not None:
@@ -76,6 +81,16 @@ def finish(row: Row, following: Iterable[str]) -> list[Row]:
         told_ms = int(fields["time"][:20])
         row["utc_us"] = told_ms * 1000 if told_ms <= MOMENT_MAX else None
     return [row]
+
+
+def _reason_below(following: Iterable[str]) -> str | None:
+    """Why Kubernetes ended an executor, as it stands below the line: what exited, and the container's own reason."""
+    lines = [text for line in islice(following, _REASON_LINES) if (text := line.strip())]
+    if not lines:
+        return None
+    first = lines[0] if lines[0].endswith(".") else f"{lines[0]}."
+    told = next((line for line in lines[1:] if line.startswith("termination reason: ")), "")
+    return f"{first} {told}".strip()[:_REASON]
 
 
 def _progress(row: Row, begin: str, following: Iterable[str]) -> list[Row]:

@@ -72,6 +72,7 @@ _BENIGN: Final = (
     "shutdown",
     "shutting down",
     "command exited with code 0",
+    "exited with exit code 0(",
     "driver commanded a shutdown",
     "worker shutting down",
 )
