@@ -1143,6 +1143,13 @@ CAUSES: Final[dict[str, Cause]] = {
                 "spark.executor.cores, spark.executor.memory; end what holds the cores",
                 verify="no 'Initial job has not accepted any resources'",
             ),
+            "quota": Remedy(
+                only_for="spark",
+                text="Raise the quota {quota} of the namespace, or ask for less: spark.executor.instances, "
+                "spark.executor.memory, spark.executor.memoryOverhead, spark.kubernetes.executor.limit.cores; end "
+                "what else uses it up (kubectl describe quota)",
+                verify="kubectl get pods shows the executors, and no line says 'exceeded quota'",
+            ),
         },
     ),
     "max-rate": Cause(

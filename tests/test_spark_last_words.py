@@ -267,3 +267,36 @@ def test_an_executor_that_ended_by_itself_is_not_lost(tmp_path: Path) -> None:
     text = POD.format(blank=" ", guess="", reason="Completed")
     text = text.replace("exit code 137(SIGKILL)", "exit code 0(success)").replace(": 137", ": 0")
     assert not told(text[: text.rindex("23/10/04")], tmp_path).findings
+
+
+STARVED = (
+    "23/05/05 09:00:30 WARN TaskSchedulerImpl: Initial job has not accepted any resources; check your cluster UI to "
+    "ensure that workers are registered and have sufficient resources\n"
+)
+FORBIDDEN = (
+    "23/05/05 09:00:52 WARN ExecutorPodsSnapshotsStoreImpl: Exception when notifying snapshot subscriber.\n"
+    "io.fabric8.kubernetes.client.KubernetesClientException: Failure executing: POST at: "
+    "https://kubernetes.default.svc/api/v1/namespaces/spark/pods. Message: pods "
+    '"ingest-exec-1" is forbidden: exceeded quota: compute-quota, requested: limits.cpu=2,limits.memory=5632Mi, '
+    "used: limits.cpu=31,limits.memory=60Gi, limited: limits.cpu=32,limits.memory=64Gi.\n"
+    "\tat io.fabric8.kubernetes.client.dsl.internal.OperationSupport.requestFailure(OperationSupport.java:671)\n"
+)
+
+
+def test_a_quota_that_forbids_executors_is_named(tmp_path: Path) -> None:
+    finding = only(STARVED + FORBIDDEN, tmp_path)
+    assert (finding.code, finding.cause) == ("RT313", "no-core-left")
+    for said in (
+        "quota compute-quota",
+        "requested limits.cpu=2,limits.memory=5632Mi",
+        "used limits.cpu=31,limits.memory=60Gi",
+        "limited limits.cpu=32,limits.memory=64Gi",
+    ):
+        assert said in finding.title
+    assert "quota compute-quota" in advice(finding)
+    assert "cluster's page" not in advice(finding)
+
+
+def test_executors_that_nobody_forbids_have_no_quota(tmp_path: Path) -> None:
+    finding = only(STARVED, tmp_path)
+    assert "quota" not in finding.title + advice(finding)

@@ -15,7 +15,7 @@ A receiver is a task that never ends: each holds one core. As many streams with 
 and `waiting` batches without an end, are the proof (executors of the event log or of the driver's log, else
 `local[N]`), where no more than `ran` batches ended before the application was stopped: empty ones need no core. Otherwise `Initial job has not accepted any resources`, which Spark repeats every fifteen seconds:
 it is ongoing where no batch or trigger ended after the last of these lines, and a remark on a slow start where
-one did.
+one did. `pods ... is forbidden: exceeded quota` says why there is none on Kubernetes.
 
 What to do
 ----------
@@ -129,6 +129,8 @@ def _refused(assessed: Assessed, refused: list[Record]) -> Finding:
     known = [one for one in app.executors if one.removed_us is None]
     there = f"{say.plural(len(known), 'executor')} with {say.plural(cores_of(app) or 0, 'core')}"
     told = f"; {there} {'are' if len(known) > 1 else 'is'} there" if known else ""
+    over_quota = [record for record in app.incidents if record.template == "pods-over-quota"]
+    told += _forbidden(over_quota)
     return of_application(
         assessed,
         severity=Severity.INFO if over else Severity.CRITICAL,
@@ -143,8 +145,22 @@ def _refused(assessed: Assessed, refused: list[Record]) -> Finding:
         last_us=last or None,
         count=len(refused),
         measurements=(measured("refused", len(refused), "times"),),
-        evidence=records_of(refused),
-        actions=remedies("no-core-left", app, "less"),
+        evidence=records_of([*refused[:4], *over_quota[-4:]] if over_quota else refused),
+        evidence_total=len(refused) + len(over_quota),
+        actions=remedies("no-core-left", app, "quota", quota=over_quota[-1].fields["quota"])
+        if over_quota
+        else remedies("no-core-left", app, "less"),
+    )
+
+
+def _forbidden(over_quota: list[Record]) -> str:
+    """What Kubernetes says of the pods that it does not let the driver start."""
+    if not over_quota:
+        return ""
+    said = {name: text.rstrip(".,") for name, text in over_quota[-1].fields.items()}
+    return (
+        f"; the quota {said['quota']} of the namespace forbids executor pods: requested {said['requested']}, "
+        f"used {said['used']}, limited {said['limited']}"
     )
 
 
