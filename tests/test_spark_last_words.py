@@ -300,3 +300,17 @@ def test_a_quota_that_forbids_executors_is_named(tmp_path: Path) -> None:
 def test_executors_that_nobody_forbids_have_no_quota(tmp_path: Path) -> None:
     finding = only(STARVED, tmp_path)
     assert "quota" not in finding.title + advice(finding)
+
+
+# --- counts ---------------------------------------------------------------------------------------
+
+POLL = (
+    ABORTED
+    + "java.util.concurrent.TimeoutException: Cannot fetch record for offset 8812003 in 120000 milliseconds\n"
+    "\tat org.apache.spark.sql.kafka010.consumer.InternalKafkaConsumer.fetch(KafkaDataConsumer.scala:94)\n"
+)
+
+
+def test_one_poll_that_ended_a_query_is_told_once(tmp_path: Path) -> None:
+    finding = only(POLL + DRIVER_STACK, tmp_path)
+    assert (finding.code, finding.cause) == ("RT402", "kafka-timeout")

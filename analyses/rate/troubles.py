@@ -61,6 +61,9 @@ _TEMPLATES: Final = {
     "kafka-offset-changed": GONE,
     "block-not-found": BLOCK,
 }
+_FAILED_TASK: Final = re.compile(
+    r"Lost task [0-9.]{1,20} in stage [0-9.]{1,20} \(TID (?P<id>[0-9]{1,12})\b"
+)
 _PARTITION: Final = re.compile(r"(?P<topic>[\w.-]{1,249})[- ](?P<number>\d{1,6})(?=[\s=,}]|\Z)")
 
 
@@ -187,10 +190,13 @@ def _told(app: ApplicationFacts) -> Iterator[Trouble]:
         for event in query.events:
             if event.what == "terminated" and (said := trouble_in(event.cause)) is not None:
                 run = event.fields.get("run_id")
+                # A task whose failure ended the run tells of it in a line of its own, too.
+                text = f"{event.fields.get('exception', '')} {event.cause}"
+                task = _FAILED_TASK.search(text)
                 yield Trouble(
                     kind=said[0],
                     what=said[1],
-                    key=f"{said[0]} run {run}",
+                    key=f"{said[0]} task {task['id']}" if task else f"{said[0]} run {run}",
                     time_us=event.time_us,
                     ref=event.ref,
                 )

@@ -25,7 +25,7 @@ from flowdiag.analyses.rate.pid import Gains
 from flowdiag.analyses.rate.present import assess
 from flowdiag.analyses.rate.rules import driver_killed
 from flowdiag.analyses.rate.stability import Stability
-from flowdiag.analyses.rate.troubles import error_of
+from flowdiag.analyses.rate.troubles import error_of, troubles
 from flowdiag.analyses.rule import apply
 
 from . import rate_workbench as w
@@ -285,6 +285,54 @@ def test_restarts_of_a_receiver() -> None:
     events += [told("stopped", 9000, "listener"), told("started", 11_000, "listener")]
     app = replace(app, receivers=tuple(events))  # type: ignore[arg-type]
     assert w.codes(app) == ["RT302"] and w.cause(app) == "receiver-restarts"
+
+
+@pytest.mark.parametrize(
+    ("stops", "starts", "says"),
+    [
+        ((0, 2000, 4000), (1900, 3900), "started again 2 times, and stopped once more"),
+        ((0, 2000), (1900, 3900), "started again 2 times:"),
+        ((2000,), (0, 3900), "started again once:"),
+    ],
+)
+def test_restarts_are_counted_also_where_the_log_begins_with_a_stop(
+    stops: tuple[int, ...], starts: tuple[int, ...], says: str
+) -> None:
+    def told(what: str, at: int, cause: str | None = None) -> Any:
+        return w.record(
+            kind="spark_receiver", at=at, what=what, stream="0", origin="log", cause=cause
+        )
+
+    why = "Restarting receiver with delay 2000ms: refused"
+    events = [
+        *(told("stopped", at, why) for at in stops),
+        *(told("started", at) for at in starts),
+    ]
+    events.sort(key=lambda one: one.time_us)
+    app = w.application([w.batch(n) for n in range(30)], receivers=tuple(events))
+    (finding,) = (f for o in w.outcomes(app) for f in o.findings)
+    assert finding.code == "RT302" and says in finding.title
+
+
+def test_a_poll_that_task_and_query_tell_of_is_one() -> None:
+    poll = "Cannot fetch record for offset 8812 in 120000 milliseconds"
+    lost = f"Job aborted: Lost task 3.3 in stage 9.0 (TID 61) (h executor 4): {poll}"
+    task = w.record("task-lost", cause=poll, task_id="61")
+    ended = w.record(kind="spark_query", cause=poll, exception=lost, what="terminated")
+    query = w.query([], events=(ended,))
+    assert len(troubles(w.application(incidents=(task,), queries=(query,)))) == 1
+    other = w.record("task-lost", cause=poll, task_id="62")
+    assert len(troubles(w.application(incidents=(task, other), queries=(query,)))) == 2
+
+
+def test_a_receiver_that_another_run_stopped_was_not_started_again() -> None:
+    def told(what: str, at: int, cause: str | None = None) -> Any:
+        return w.record(
+            kind="spark_receiver", at=at, what=what, stream="0", origin="log", cause=cause
+        )
+
+    events = (told("stopped", 0, "Stopped by driver"), told("started", 1000))
+    assert w.codes(w.application([w.batch(n) for n in range(30)], receivers=events)) == []
 
 
 def stage(

@@ -11,7 +11,7 @@ Nothing is received in between, and what was in flight may be lost without a wri
 How it decides
 --------------
 A stream that was started again `restarts` times or more, from the listener or the driver's log, where
-a stop precedes; a stop at the end of the application is none. `onReceiverError` need not come, so
+a stop precedes, also one with which the log begins; a stop at the end of the application is none. `onReceiverError` need not come, so
 that starts count, not errors. It is over when `quiet` has passed since the last start.
 
 What to do
@@ -64,8 +64,9 @@ def judge(assessed: Assessed, limits: Restarts) -> Iterator[Finding | Inconclusi
             streams[record.fields.get("stream", "")].append(record)
     for stream in sorted(streams):
         starts = started(streams[stream])
-        if len(starts) > max(1, limits.restarts):
-            yield _finding(assessed, stream, starts, streams[stream], limits)
+        again = starts if _begins_with_a_stop(streams[stream], starts) else starts[1:]
+        if again and len(again) >= limits.restarts:
+            yield _finding(assessed, stream, again, streams[stream], limits)
 
 
 def started(records: list[Record]) -> list[Record]:
@@ -77,17 +78,44 @@ def started(records: list[Record]) -> list[Record]:
     return max(by_origin.values(), key=len, default=[])
 
 
+def _begins_with_a_stop(records: list[Record], starts: list[Record]) -> bool:
+    """Whether the first start that is told follows a stop: the input begins while the receiver ran."""
+    first = starts[0] if starts else None
+    return first is not None and any(
+        record.what == "stopped"
+        and (record.time_us or 0) < (first.time_us or 0)
+        and "Stopped by driver" not in (record.cause or "")
+        for record in records
+    )
+
+
+def _stopped_since(assessed: Assessed, records: list[Record]) -> bool:
+    """Whether a stop after which Spark meant to start it again is the last that is told."""
+    of_log = [record for record in records if record.fields.get("origin", "log") == "log"]
+    last = next((record for record in reversed(of_log) if record.what != "error"), None)
+    return (
+        last is not None
+        and last.what == "stopped"
+        and "Restarting receiver" in (last.cause or "")
+        and assessed.app.ended_us is None
+    )
+
+
 def _finding(
     assessed: Assessed, stream: str, starts: list[Record], records: list[Record], limits: Restarts
 ) -> Finding:
+    """The finding of one stream; `starts` without the first, which is no restart."""
     app, last = assessed.app, starts[-1].time_us
-    restarts = len(starts) - 1
+    restarts = len(starts)
     again = "once" if restarts == 1 else f"{restarts} times"
+    if _stopped_since(assessed, records):
+        again += ", and stopped once more"
     number = int(stream) if stream.isdecimal() else None
     name = receiver_name(app, number) or f"The receiver of stream {stream}"
     causes = [record.cause for record in records if record.cause and record.what != "started"]
     cause = f": {say.shorten(causes[-1].splitlines()[0], 160)}" if causes else ""
-    _, *since = (record for record in records if record.what != "error")
+    told = [record for record in records if record.what != "error"]
+    since = told if told[0].what == "stopped" else told[1:]
     ended = app.last_us
     over = last is not None and ended is not None and ended - last > limits.quiet * 1000
     state = State.RECOVERED if over else State.ONGOING
@@ -100,7 +128,7 @@ def _finding(
         why=f"was started again {again}",
         cause="receiver-restarts",
         rank=Rank.ROOT_CAUSE,
-        first_us=starts[1].time_us,
+        first_us=starts[0].time_us,
         last_us=last,
         count=restarts,
         measurements=(

@@ -13,7 +13,7 @@ How it decides
 --------------
 Failures of tasks, batches and queries, and records of the logs of driver and executors, each counted
 once: `Failed to get records for ... after polling for`, `Cannot fetch record for offset ...`, offsets
-out of range or data that Kafka has no more. A partition is named where `mostly` of the failures name
+out of range or data that Kafka has no more. One poll that an exception by itself tells of is left to RT402. A partition is named where `mostly` of the failures name
 it. `Checkpoint for time ... took ... ms` above `share` of the interval in the median, of `writes` at
 least. `Exception thrown while writing record` of the write-ahead log, other than within `at-end` of
 the application's end. Except for lost records it is over when it happened once only, or when `quiet`
@@ -39,6 +39,7 @@ from typing import Final
 from flowdiag.analyses.rate.judging import partition_subject
 from flowdiag.analyses.rate.kit import (
     Action,
+    ApplicationFacts,
     Assessed,
     Finding,
     Inconclusive,
@@ -60,7 +61,7 @@ from flowdiag.analyses.rate.kit import (
     say,
 )
 from flowdiag.analyses.rate.limits import RETENTION_MS
-from flowdiag.analyses.rate.troubles import GONE, POLL, Trouble, troubles
+from flowdiag.analyses.rate.troubles import GONE, POLL, Trouble, trouble_in, troubles
 
 _FAILED: Final = {
     "graph-checkpoint-failed": ("checkpoint of the driver", "checkpoints of the driver"),
@@ -85,12 +86,24 @@ def judge(assessed: Assessed, limits: Outside) -> Iterator[Finding | Inconclusiv
     told = troubles(assessed.app)
     polls = [one for one in told if one.kind == POLL]
     gone = [one for one in told if one.kind == GONE]
-    if polls:
+    if polls and not _is_the_end(assessed.app, polls):
         yield _polls(assessed, polls, limits)
     if gone:
         yield _gone(assessed, gone, limits)
     yield from _slow_writes(assessed, limits)
     yield from _failed_writes(assessed, limits)
+
+
+def _is_the_end(app: ApplicationFacts, polls: Sequence[Trouble]) -> bool:
+    """Whether all that is told is one poll, by an exception that stands by itself: RT402 tells of that one."""
+    return len(polls) == 1 and any(
+        event.what == "terminated"
+        and event.fields.get("origin") == "paste"
+        and (said := trouble_in(event.cause)) is not None
+        and said[0] == POLL
+        for query in app.queries
+        for event in query.events
+    )
 
 
 def _polls(assessed: Assessed, polls: list[Trouble], limits: Outside) -> Finding:
