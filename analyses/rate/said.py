@@ -142,9 +142,9 @@ def actions_of_failure(
     text = f"{record.fields.get('exception', '')}\n{record.cause or ''}"
     offered = tuple(
         Action(
-            text=f"Decide whether to set {option} to {value}, as the exception itself offers, and what is then left out",
+            text=f"Decide whether to set {option} to {value}, as the exception itself offers",
             option=option,
-            proposed=value,
+            measure="what is left out then",
             verify="the query passes the batch that failed",
         )
         for option, value in recommended(text).items()

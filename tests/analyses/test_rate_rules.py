@@ -311,7 +311,7 @@ def test_restarts_are_counted_also_where_the_log_begins_with_a_stop(
     events.sort(key=lambda one: one.time_us)
     app = w.application([w.batch(n) for n in range(30)], receivers=tuple(events))
     (finding,) = (f for o in w.outcomes(app) for f in o.findings)
-    assert finding.code == "RT302" and says in finding.title
+    assert finding.cause == "receiver-restarts" and says in finding.title
 
 
 def test_a_poll_that_task_and_query_tell_of_is_one() -> None:
