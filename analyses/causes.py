@@ -511,6 +511,9 @@ CAUSES: Final[dict[str, Cause]] = {
                 text="Make the producer's time-out no longer than the broker's transaction.max.timeout.ms "
                 "(15 min unless set), or raise that; it must outlast the longest outage",
                 option="transaction.timeout.ms",
+                shows_current=False,
+                measure="the broker's transaction.max.timeout.ms (kafka-configs.sh --describe)",
+                restart_needed=True,
                 verify="the producers begin",
             ),
         },
