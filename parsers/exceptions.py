@@ -109,10 +109,10 @@ def classify(chain: Sequence[str], engine: str | None = None) -> Classified | No
                 if any(part in lower[link] for part in one.texts):
                     # What it wraps and what wraps it may be of one class: of a record that cannot be read the
                     # deepest says why, and the one above it where the record stands.
-                    same = [n for n in links if any(part in lower[n] for part in one.texts)]
                     values: dict[str, str] = {}
-                    for place in (link, *same):
-                        values = {**_values(one, texts[place]), **values}
+                    for place in links:
+                        if any(part in lower[place] for part in one.texts):
+                            values = {**_values(one, texts[place]), **values}
                     return Classified(
                         _directed(one.name, values),
                         one.kind,
