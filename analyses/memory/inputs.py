@@ -15,7 +15,6 @@ from flowdiag.parsers.flink.container_texts import (
     tells_of_a_killed_process,
 )
 from flowdiag.parsers.flink.options import (
-    MAX_BYTES,
     OptionFile,
     flink_version,
     is_resource,
@@ -130,7 +129,7 @@ def _options_of(text: str, name: str, version: tuple[int, int] | None) -> Option
     """The options in a text; None where it holds none, as a pod that belongs to a FlinkDeployment does not."""
     if not looks_like_options(text):
         return None
-    read = read_options(text[:MAX_BYTES], name=name, version=version)
+    read = read_options(text, name=name, version=version)  # bounded by itself
     told = (
         read.options or read.skipped or read.error or read.trouble or read.carrier or read.several
     )

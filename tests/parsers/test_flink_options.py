@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from flowdiag.parsers.flink.options import (
+    MAX_BYTES,
     flat_options,
     flink_version,
     looks_like_options,
@@ -144,6 +145,12 @@ def test_resources_without_options_are_no_others() -> None:
     }
     read = read_options(_printed({"kind": "List", "items": [system, DEPLOYMENT, job]}, "yaml"))
     assert (read.several, read.carrier) == ((), "FlinkDeployment")
+
+
+def test_a_list_that_is_too_long_to_be_read_is_no_broken_configuration() -> None:
+    text = _printed({"kind": "List", "items": [DEPLOYMENT]}, "yaml")
+    read = read_options(text + "# filled up\n" * (MAX_BYTES // 10))
+    assert (read.options, read.error, read.carrier) == ({}, None, None)
 
 
 def test_documents_behind_each_other() -> None:
