@@ -27,6 +27,8 @@ A planned change of the JobManager.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Final
 
 from flowdiag.analyses.startup.failures import leadership_signs
@@ -60,18 +62,17 @@ def judge(facts: StartupFacts, limits: Lost) -> Iterator[Finding]:
     signs = leadership_signs(facts)
     lost = _of_templates(facts, _REVOKED) or _of_templates(facts, _LOCK)
     suspended = [i for i in incidents_of(facts) if i.kind == "suspended" and i.time_us is not None]
-    felt = [
-        i for i in (*lost, *suspended) if any(_follows(i, sign, limits.after) for sign in signs)
-    ]
+    times = [sign.time_us or 0 for sign in signs]
+    hit = [i for i in suspended if _follows(i, times, limits.after)]
     revoked = [
         i
         for i in lost
-        if i in felt
+        if _follows(i, times, limits.after)
         or facts.last_us is None
         or facts.last_us - (i.time_us or 0) > limits.end * 1_000_000
     ]
-    if felt:
-        yield _failed(facts, signs, revoked, [i for i in suspended if i in felt])
+    if hit or any(_follows(i, times, limits.after) for i in lost):
+        yield _failed(facts, signs, revoked, hit)
     elif revoked:
         yield _revoked(revoked)
 
@@ -97,7 +98,8 @@ def _failed(
     facts: StartupFacts, signs: list[Incident], revoked: list[Incident], suspended: list[Incident]
 ) -> Finding:
     """The election failed, and what that did: no task is to blame for it."""
-    told = [*signs, *revoked, *(i for i in suspended if i not in signs)]
+    known = {sign.ref for sign in signs}
+    told = [*signs, *revoked, *(i for i in suspended if i.ref not in known)]
     told.sort(key=lambda i: i.time_us or 0)
     last = max(i.time_us or 0 for i in told)
     back = any(
@@ -129,9 +131,11 @@ def _failed(
     )
 
 
-def _follows(one: Incident, sign: Incident, after_s: float) -> bool:
-    """Whether an incident comes with a sign that the election failed, or soon after it."""
-    return 0 <= (one.time_us or 0) - (sign.time_us or 0) <= after_s * 1_000_000
+def _follows(one: Incident, signs_us: Sequence[int], after_s: float) -> bool:
+    """Whether an incident comes with a sign that the election failed, or soon after it; signs in order."""
+    at = one.time_us or 0
+    before = bisect_right(signs_us, at)
+    return before > 0 and at - signs_us[before - 1] <= after_s * 1_000_000
 
 
 _REVOKED: Final = ("leadership-revoked",)
