@@ -160,7 +160,7 @@ def page(kept: Kept) -> str:
         "own batches in it tell. *Right*: the first culprit is who the job itself says it is, the cause where it",
         "names nobody, and a healthy job accuses nobody. *Inconclusive*: nobody is accused. *Silent*: the window",
         "holds nothing to diagnose, and the report says so. *Called healthy*: a sick job's checkpoints complete, or",
-        "its batches keep up, as far as these files tell; of halves and thirds most lie before the trouble. *Wrong*:",
+        "its batches keep up, as far as these files tell; of parts of the time most are first ones. *Wrong*:",
         "somebody else is accused, or a healthy job is called sick.",
         "",
     ]
