@@ -234,6 +234,11 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.array([value if _fits(value, kind) else None for value in values], type=kind)
 
 
+def repeated(value: Any, kind: pa.DataType, size: int) -> pa.Array:
+    """A column that says the same in each row, of one value as `array_of` has it."""
+    return pa.repeat(array_of([value], kind)[0], size)
+
+
 def _fits(value: Any, kind: pa.DataType) -> bool:
     try:
         pa.scalar(value, type=kind)

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from flowdiag.parsers.rows import EVENTS, METRIC, Event, RowBuilder, array_of, batch_of
+from flowdiag.parsers.rows import EVENTS, METRIC, Event, RowBuilder, array_of, repeated
 
 TEMPLATE: Final = "metrics-report"
 PLACED_TEMPLATE: Final = "metrics-scope"
@@ -178,7 +178,7 @@ class _Rows:
 
     Attributes:
         series, names: of each row.
-        columns: of `EVENTS`, those that are not part of the metric.
+        columns: of `EVENTS`, all that do not change with the minute, those without any value among them.
         metric: the first parts of the column `metric`, up to the operator.
         absent: the rows with a value that means "none yet".
     """
@@ -472,7 +472,12 @@ class MetricFolder:
         return _Rows(
             series,
             names,
-            {name: array_of(values, EVENTS.field(name).type) for name, values in columns.items()},
+            {
+                kind.name: array_of(columns[kind.name], kind.type)
+                if kind.name in columns
+                else pa.nulls(size, kind.type)
+                for kind in EVENTS
+            },
             [
                 pa.array(names, pa.string()),
                 pa.array([one.kind for one in series], pa.string()),
@@ -491,17 +496,18 @@ class MetricFolder:
         metric = pa.StructArray.from_arrays(
             [*rows.metric, *_statistics(rows, samples)], fields=list(METRIC)
         )
-        columns: dict[str, list[Any] | pa.Array] = {
-            **rows.columns,
-            "metric": metric,
-            "offset": [state.offset] * size,
-            "local_us": [state.first_local_us] * size,
-            "utc_us": [state.first_utc_us] * size,
-            "clock": [state.clock] * size,
-            # A series that missed a report says nothing about the time between its samples.
-            "duration_ms": [None if len(each) % state.blocks else span for each in samples],
-        }
-        return batch_of(columns, size)
+        columns: dict[str, pa.Array] = {**rows.columns, "metric": metric}
+        for name, value in (
+            ("offset", state.offset),
+            ("local_us", state.first_local_us),
+            ("utc_us", state.first_utc_us),
+            ("clock", state.clock),
+        ):
+            columns[name] = repeated(value, EVENTS.field(name).type, size)
+        # A series that missed a report says nothing about the time between its samples.
+        spans = [None if len(each) % state.blocks else span for each in samples]
+        columns["duration_ms"] = array_of(spans, EVENTS.field("duration_ms").type)
+        return pa.RecordBatch.from_arrays([*columns.values()], schema=EVENTS)
 
     def _placed_batch(
         self, process: str | None, state: _Process, places: list[Place]
