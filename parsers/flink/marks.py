@@ -42,6 +42,8 @@ TASKMANAGER_LOGGERS: Final = (
     "TaskExecutor",
     "TaskManager",
     "StreamTask",
+    "SubtaskCheckpointCoordinatorImpl",
+    "AsyncCheckpointRunnable",
     "Slf4jReporter",
 )
 
