@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flowdiag.analyses.engine.collector import paused
 from flowdiag.analyses.engine.reading import (
     ORDINARY,
     Read,
@@ -234,12 +236,25 @@ def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
     return dictionaries(frame.toArrow())
 
 
+@paused()
 def dictionaries(table: pa.Table) -> list[dict[str, Any]]:
-    """The rows of a small table; maps become dictionaries."""
-    maps = [field.name for field in table.schema if str(field.type).startswith("map<")]
-    rows: list[dict[str, Any]] = table.to_pylist()
-    for row in rows:
-        for name in maps:
-            if row[name] is not None:
-                row[name] = dict(row[name])
+    """The rows of a small table; maps become dictionaries.
+
+    Most columns of most rows are empty, since queries of different columns are united: where all of a batch
+    are, no value is looked at.
+    """
+    names: list[str] = table.schema.names
+    maps = {field.name for field in table.schema if str(field.type).startswith("map<")}
+    rows: list[dict[str, Any]] = []
+    for batch in table.to_batches():
+        columns: list[Iterable[Any]] = []
+        for name, column in zip(names, batch.columns, strict=True):
+            if column.null_count == batch.num_rows:
+                columns.append(repeat(None, batch.num_rows))
+                continue
+            values = column.to_pylist()
+            if name in maps:
+                values = [None if value is None else dict(value) for value in values]
+            columns.append(values)
+        rows += [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     return rows
