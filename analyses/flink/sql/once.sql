@@ -5,7 +5,8 @@ SELECT row.* FROM (
   SELECT min_by(struct({settled}), struct(source, offset)) AS row
   FROM {events}
   WHERE event NOT IN ('metric', 'split', 'known')
-  GROUP BY event, xxhash64(
+  GROUP BY xxhash64(
+    event,
     IF(event = 'configuration', NULL, time_us), IF(event = 'configuration', NULL, shown_us),
     job_id, checkpoint, attempt_id, task, vertex_id, subtask_index, epoch_ms,
     from_state, to_state, taskmanager, host, duration_ms, bytes, cause, map_entries(fields),
