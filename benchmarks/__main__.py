@@ -1,7 +1,7 @@
 """Speed, scaling and memory of whole runs, beside other tools that do less.
 
     python -m benchmarks --short     five minutes: 1 GB
-    python -m benchmarks --full      10 GB beside the peers, memory with 1, 10 and 40 GB
+    python -m benchmarks --full      1 and 10 GB beside the peers, memory with 1, 10 and 40 GB
     python -m benchmarks --full --only memory
 
 The logs are generated (`benchmarks.logs`), read once before the first run so that they lie in the
@@ -22,15 +22,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Final
 
 from benchmarks import logs
 from benchmarks.measuring import KINDS as EACH
 from benchmarks.measuring import Contender, Run, in_turn, machine, median, run
+from benchmarks.page import write
 
 PEERS: Final = Path(__file__).parent / "peers"
-PAGE: Final = Path(__file__).parent / "README.md"
 GIGABYTE: Final = 1000
 KINDS: Final = {"plain": "no metric reports", "reports": "half of it metric reports"}
 
@@ -75,7 +76,7 @@ class Bench:
 
     folder: Path
     rounds: int
-    large: int  # megabytes of the runs beside the peers
+    sizes: tuple[int, ...]  # megabytes of the runs beside the peers
     memory: tuple[int, ...]
     cache: Path  # of flowdiag's archive
 
@@ -109,8 +110,8 @@ class Bench:
 def throughput(bench: Bench) -> Iterator[str]:
     """Whole processes beside tools that only filter and extract the late acknowledgements."""
     python = peers_python(bench.folder)
-    for kind, words in KINDS.items():
-        path = bench.logs(bench.large, kind)
+    for megabytes, (kind, words) in product(bench.sizes, KINDS.items()):
+        path = bench.logs(megabytes, kind)
         reading = bench.folder / "reading.py"
         reading.write_text(READING, encoding="utf-8")
         contenders = [
@@ -128,7 +129,7 @@ def throughput(bench: Bench) -> Iterator[str]:
         contenders += ripgreps(bench, path)
         runs = {name: median(each) for name, each in in_turn(contenders, bench.rounds).items()}
         yield f"\n{size_of(path)}, {words}; whole processes, medians of {bench.rounds} round(s):\n\n"
-        yield table(runs, "flowdiag checkpoints", unit=bench.large / GIGABYTE)
+        yield table(runs, "flowdiag checkpoints", unit=megabytes / GIGABYTE)
 
 
 def scan(bench: Bench) -> Iterator[str]:
@@ -278,20 +279,6 @@ def working_folder(given: Path | None, *, keep: bool) -> Iterator[Path]:
                 shutil.rmtree(path)
 
 
-def write(sections: dict[str, str]) -> None:
-    """Put the tables between their marks on the page; sections that are not there come last."""
-    page = PAGE.read_text(encoding="utf-8")
-    for name, text in sections.items():
-        begin, end = f"<!-- {name}: generated -->\n", f"<!-- /{name} -->\n"
-        block = f"{begin}{text}{end}"
-        if begin in page:
-            before, _, rest = page.partition(begin)
-            page = before + block + rest.partition(end)[2]
-        else:
-            page = f"{page.rstrip()}\n\n{block}"
-    PAGE.write_text(page, encoding="utf-8")
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(
@@ -309,12 +296,12 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="leave the logs in --folder")
     parser.add_argument("--write", action="store_true", help="put the tables into the README")
     options = parser.parse_args()
-    sections = {}
+    sizes = (GIGABYTE, 10 * GIGABYTE) if options.full else (GIGABYTE,)
     with working_folder(options.folder, keep=options.keep) as folder:
         bench = Bench(
             folder=folder,
             rounds=options.rounds or (3 if options.full else 2),
-            large=options.megabytes or (10 if options.full else 1) * GIGABYTE,
+            sizes=(options.megabytes,) if options.megabytes else sizes,
             memory=(1000, 10_000, 40_000) if options.full else (1000,),
             cache=folder / "cache",
         )
@@ -329,7 +316,6 @@ def main() -> None:
             text = f"## {title}\n\n{section.__doc__}\n\n{what}.\n" + "".join(section(bench))
             print(text, flush=True)
             print(f"{name}: {time.perf_counter() - started:.0f} s", file=sys.stderr)
-            sections[name] = text
             if options.write:
                 write({name: text})
 

@@ -21,9 +21,11 @@ from typing import Final
 from benchmarks import logs
 from benchmarks.__main__ import KINDS
 from benchmarks.measuring import Contender, Run, machine, run
+from benchmarks.page import write
 from tests.standalone import standalone
 
 TERABYTE: Final = 1000  # gigabytes
+PAGE: Final = Path(__file__).parents[1] / "docs" / "scaling.md"
 
 
 def measured(path: Path, cache: Path, *, cluster: bool) -> Run:
@@ -45,18 +47,17 @@ def measured(path: Path, cache: Path, *, cluster: bool) -> Run:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--folder", type=Path, required=True, help="for the logs")
     parser.add_argument("--megabytes", type=int, nargs=2, default=(1000, 10_000))
     parser.add_argument("--kinds", choices=KINDS, nargs="*", default=list(KINDS))
+    parser.add_argument("--write", action="store_true", help="put the table into docs/scaling.md")
     options = parser.parse_args()
     for name in ("PYTHONDONTWRITEBYTECODE", "CI"):
         os.environ.pop(name, None)
-    print(machine())
-    print(
-        "\n| logs | where | wall | processor seconds per GB | core hours per TB |\n|---|---|---|---|---|"
-    )
+    text = f"{machine()}; from {options.megabytes[0] / 1000:g} to {options.megabytes[1] / 1000:g} GB.\n\n"
+    text += "| logs | where | wall | processor seconds per GB | core hours per TB |\n|---|---|---|---|---|\n"
     cache = options.folder / "cache"
     warm = [sys.executable, "-m", "flowdiag.cli", "warm"]
     environ = {**os.environ, "FLOWDIAG_CACHE_DIR": str(cache)}
@@ -70,10 +71,12 @@ def main() -> None:
             first, last = (measured(each, cache, cluster=where != "this machine") for each in paths)
             per_gb = (last.processor - first.processor) / ((large - small) / 1000)
             hours = per_gb * TERABYTE / 3600
-            print(
-                f"| {KINDS[kind]} | {where} | {last.wall:.1f} s | {per_gb:.1f} | {hours:.2f} |",
-                flush=True,
+            text += (
+                f"| {KINDS[kind]} | {where} | {last.wall:.1f} s | {per_gb:.1f} | {hours:.2f} |\n"
             )
+    print(text)
+    if options.write:
+        write({"cluster": text}, PAGE)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from typing import Any, Final
 import zstandard
 
 from benchmarks.measuring import Contender, Run, in_turn, machine, median
+from benchmarks.page import write
 
 Json = dict[str, Any]
 
@@ -233,7 +234,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--write", action="store_true", help="put the tables into the README")
     chosen = parser.parse_args()
+    what = machine()
     with tempfile.TemporaryDirectory(prefix="flowdiag-bench-") as name:
         folder = Path(name)
         plain, small = folder / APPLICATION, folder / "small"
@@ -245,12 +248,17 @@ def main() -> None:
         environ = {**os.environ, "FLOWDIAG_CACHE_DIR": str(folder / "cache")}
         subprocess.run(warm, env=environ, check=True, stdout=subprocess.DEVNULL)
         packed = sum(path.stat().st_size for path in rolled.iterdir())
-        print(f"{plain.stat().st_size / 1e6:.0f} MB plain, {packed / 1e6:.0f} MB zstd; {machine()}")
+        text = (
+            f"{plain.stat().st_size / 1e6:.0f} MB in one plain file ({packed / 1e6:.0f} MB rolled as zstd), 1 % of the"
+            " lines progress events, 97 % tasks, against\n`spark.read.json` with an explicit schema that counts these"
+            f" progress events; medians of {chosen.rounds} rounds.\n\n{what}.\n"
+        )
         for title, several in contenders(plain, rolled, small):
             runs = in_turn(several, chosen.rounds)
-            print(
-                f"\n{title}:\n\n{table({n: median(each) for n, each in runs.items()})}", flush=True
-            )
+            text += f"\n{title}:\n\n{table({n: median(each) for n, each in runs.items()})}\n"
+    print(text)
+    if chosen.write:
+        write({"event-log": text})
 
 
 if __name__ == "__main__":

@@ -172,10 +172,12 @@ class _Sampler(threading.Thread):
         while not self._stopped.wait(SAMPLED_EVERY_S):
             below = _below(os.getpid())
             if self._memory:
+                # First what it is: of one that ends meanwhile nothing can be told afterwards.
+                kinds = {process: self._kind(process) for process in below}
                 sizes = {process: _proportional_bytes(process) for process in below}
                 self.peak = max(self.peak, sum(sizes.values()))
                 for process, size in sizes.items():
-                    kind = self._kind(process)
+                    kind = kinds[process]
                     self.peaks[kind] = max(self.peaks.get(kind, 0), size)
             for process in below:
                 with contextlib.suppress(OSError, ValueError, IndexError):
@@ -186,8 +188,9 @@ class _Sampler(threading.Thread):
     def _kind(self, process: int) -> str:
         if process == self._command:
             return KINDS[0]
+        # Its program, not its name: a process that Java is about to start bears the name of a thread.
         with contextlib.suppress(OSError):
-            if (Path("/proc") / str(process) / "comm").read_text().startswith("java"):
+            if Path(f"/proc/{process}/exe").readlink().name.startswith("java"):
                 return KINDS[1]
         return KINDS[2]
 

@@ -1,6 +1,7 @@
 """How long until the first answer: `flowdiag checkpoints` beside a bare PySpark script.
 
-    python benchmarks/startup.py
+    python -m benchmarks.startup            # or python benchmarks/startup.py
+    python -m benchmarks.startup --write    # the table goes into benchmarks/README.md
 
 Every round runs each contender once, in turn, so that a busy machine is unfair to all of them
 alike; medians and their ratios to the bare script are printed as a Markdown table. Processor time
@@ -136,6 +137,7 @@ def main() -> None:
     parser.add_argument("logs", type=Path, nargs="?", help="default: recordings, unpacked")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--java", type=Path, nargs="*", default=[], help="homes of other runtimes")
+    parser.add_argument("--write", action="store_true", help="put the table into the README")
     options = parser.parse_args()
     flowdiag = shutil.which("flowdiag", path=str(Path(sys.executable).parent)) or "flowdiag"
 
@@ -174,13 +176,27 @@ def main() -> None:
         name: [statistics.median(column) for column in zip(*found, strict=True)]
         for name, found in times.items()
     }
-    wall, processor = rows["bare script"]
-    print("| | wall | of bare | processor | of bare |\n|---|---|---|---|---|")
-    for name, (own_wall, own_processor) in rows.items():
-        print(
-            f"| {name} | {own_wall:.1f} s | {own_wall / wall:.2f} "
-            f"| {own_processor:.1f} s | {own_processor / processor:.2f} |"
+    text = table(rows)
+    print(text)
+    if options.write:
+        from benchmarks.measuring import machine
+        from benchmarks.page import write
+
+        write(
+            {"startup": f"Medians of {options.rounds} rounds, run in turn. {machine()}.\n\n{text}"}
         )
+
+
+def table(rows: Mapping[str, Sequence[float]]) -> str:
+    """Wall and processor time of each contender, and their shares of the bare script's."""
+    wall, processor = rows["bare script"]
+    lines = ["| | wall | of bare | processor | of bare |", "|---|---|---|---|---|"]
+    lines += [
+        f"| {name} | {own_wall:.2f} s | {own_wall / wall:.2f} "
+        f"| {own_processor:.1f} s | {own_processor / processor:.2f} |"
+        for name, (own_wall, own_processor) in rows.items()
+    ]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from benchmarks.__main__ import write
 from benchmarks.measuring import Contender, Run, in_turn, machine, median
+from benchmarks.page import write
 from benchmarks.startup import unpacked
 from flowdiag.cli.spark.tricks import MEANING, VARIABLE, Trick
 
