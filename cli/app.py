@@ -6,7 +6,6 @@ import errno
 import sys
 import traceback
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Annotated, Final
 
 import typer
@@ -33,7 +32,6 @@ from flowdiag.cli.help import ComparingCommand, HelpfulCommand, HelpfulGroup
 from flowdiag.cli.options import ShowConfig
 from flowdiag.cli.routing import routed
 from flowdiag.cli.settings import effective
-from flowdiag.cli.spark.early import spark_ahead
 from flowdiag.parsers.errors import FlowdiagError, is_no_room, is_used_up, text_of, used_up
 
 app = typer.Typer(
@@ -125,8 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         given = routed(given, _COMMANDS)
-        with spark_ahead(given) if arguments is None else nullcontext():
-            result = app(args=given, prog_name="flowdiag", standalone_mode=False)
+        result = app(args=given, prog_name="flowdiag", standalone_mode=False)
         sys.stdout.flush()
     except FlowdiagError as error:
         say("error", error.message, error.hint)

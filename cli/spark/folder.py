@@ -1,4 +1,4 @@
-"""The private folder of a session: for sockets, spill files and logs, gone when the session is."""
+"""The private folder of a session: for spill files, rows and logs, gone when the session is."""
 
 from __future__ import annotations
 

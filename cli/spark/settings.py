@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -119,19 +118,11 @@ CLUSTER: Final[Mapping[str, str]] = {
 
 
 def folders(folder: Path) -> dict[str, str]:
-    """Settings that name folders, all in a private one.
-
-    A reused worker of Python stalls about 40 ms a task on loopback TCP. The path of a socket is limited to
-    some hundred bytes, its name takes 41.
-    """
-    found = {
+    """Settings that name folders, all in a private one."""
+    return {
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    if os.name == "posix" and len(os.fsencode(folder)) < 60 and used(Trick.SOCKETS):
-        found["spark.python.unix.domain.socket.enabled"] = "true"
-        found["spark.python.unix.domain.socket.dir"] = str(folder)
-    return found
 
 
 def by_size(rows: int | None, cores: int) -> Mapping[str, str | None]:

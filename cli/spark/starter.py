@@ -5,7 +5,7 @@ parse its inputs meanwhile; `session()` waits for the rest. The JVM is started d
 `flowdiag.cli.spark.jvm`). Whatever goes wrong on this way, the ordinary one
 (`SparkSession.builder.getOrCreate()`) is tried before giving up.
 
-What a session leaves behind: nothing. Sockets, spill files and logs lie in one private folder that
+What a session leaves behind: nothing. Spill files, rows and logs lie in one private folder that
 `close()` removes; the JVM ends when `close()` kills it or when this process dies (its standard
 input closes); its output never reaches ours, and is only quoted when Spark does not start.
 """

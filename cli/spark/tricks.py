@@ -21,7 +21,6 @@ VARIABLE: Final = "FLOWDIAG_WITHOUT"
 class Trick(StrEnum):
     """One of them, as `FLOWDIAG_WITHOUT` names it."""
 
-    AHEAD = "ahead"
     LEAN_IMPORTS = "lean-imports"
     ARCHIVE = "archive"
     FEWER_JARS = "fewer-jars"
@@ -31,11 +30,9 @@ class Trick(StrEnum):
     INTERPRETED = "interpreted"
     FEWER_RULES = "fewer-rules"
     FIXED_PLANS = "fixed-plans"
-    SOCKETS = "sockets"
 
 
 MEANING: Final[Mapping[Trick, str]] = {
-    Trick.AHEAD: "Java begins before the command line is understood (`early.py`)",
     Trick.LEAN_IMPORTS: "NumPy, pandas and PyArrow's datasets stay out of the process (`lean.py`)",
     Trick.ARCHIVE: "Java maps Spark's classes from the archive of `flowdiag warm` (`archive.py`)",
     Trick.FEWER_JARS: "what a local session never needs, MLlib above all, is not on the class path (`jvm.py`)",
@@ -45,7 +42,6 @@ MEANING: Final[Mapping[Trick, str]] = {
     Trick.INTERPRETED: "no code is generated for a few thousand rows (`settings.py`)",
     Trick.FEWER_RULES: "rules of the optimizer that find nothing in our queries are off (`settings.py`)",
     Trick.FIXED_PLANS: "a plan stays as it is, and no exchange is a job of its own (`settings.py`)",
-    Trick.SOCKETS: "Python's workers talk through sockets of the file system (`settings.py`)",
 }
 """What each of them is, and where it lies."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -172,16 +171,6 @@ def test_a_hostile_module_beside_the_workers_is_not_run(spark: SparkSession) -> 
             (folder / f"{name}.py").unlink()
     assert len(found) == len(names)
     assert not any(origin.startswith(str(folder)) for origin in found)
-
-
-@pytest.mark.spark
-def test_sockets_of_workers_are_private(spark: SparkSession) -> None:
-    if not hasattr(socket, "AF_UNIX"):
-        pytest.skip("no Unix sockets here")
-    conf = spark.sparkContext.getConf()
-    if conf.get("spark.python.unix.domain.socket.enabled") != "true":
-        pytest.skip("the temporary folder's path is too long for a socket")
-    assert conf.get("spark.python.unix.domain.socket.dir") == conf.get("spark.local.dir")
 
 
 def test_the_java_in_use_is_supported() -> None:

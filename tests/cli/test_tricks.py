@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flowdiag.cli.spark import early, jvm, settings, tricks
+from flowdiag.cli.spark import jvm, settings, tricks
 from flowdiag.cli.spark.tricks import MEANING, VARIABLE, Trick
 from flowdiag.parsers.errors import FlowdiagError
 from tests.archives import unpacked
@@ -37,7 +37,7 @@ def test_the_page_says_what_each_brings() -> None:
 
 def test_a_name_that_means_nothing_is_told_with_a_near_one() -> None:
     with pytest.raises(FlowdiagError, match="FLOWDIAG_WITHOUT: there is no 'archives'") as caught:
-        tricks.check({VARIABLE: "archives,sockets"})
+        tricks.check({VARIABLE: "archives,fewer-jars"})
     assert caught.value.hint == "did you mean 'archive'?"
 
 
@@ -55,8 +55,6 @@ def test_what_is_left_out_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
         "-XX:ReservedCodeCacheSize=200m",
     }
     assert len(jvm.class_path(jvm.spark_home())) > len(path)
-    assert early._foreseen(["checkpoints", "logs"]) is None
-    assert "spark.python.unix.domain.socket.dir" not in settings.folders(Path("/tmp/x"))
 
 
 @pytest.mark.full
