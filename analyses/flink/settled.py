@@ -236,21 +236,25 @@ def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
     return dictionaries(frame.toArrow())
 
 
+_RUN_ROWS: Final = 4096
+
+
 @paused()
 def dictionaries(table: pa.Table) -> list[dict[str, Any]]:
     """The rows of a small table; maps become dictionaries.
 
-    Most columns of most rows are empty, since queries of different columns are united: where all of a batch
-    are, no value is looked at.
+    Most columns of most rows are empty, since queries of different columns are united: where a run of rows has
+    none, no value is looked at.
     """
     names: list[str] = table.schema.names
     maps = {field.name for field in table.schema if str(field.type).startswith("map<")}
     rows: list[dict[str, Any]] = []
-    for batch in table.to_batches():
+    for start in range(0, table.num_rows, _RUN_ROWS):
+        part = table.slice(start, _RUN_ROWS)
         columns: list[Iterable[Any]] = []
-        for name, column in zip(names, batch.columns, strict=True):
-            if column.null_count == batch.num_rows:
-                columns.append(repeat(None, batch.num_rows))
+        for name, column in zip(names, part.columns, strict=True):
+            if column.null_count == part.num_rows:
+                columns.append(repeat(None, part.num_rows))
                 continue
             values = column.to_pylist()
             if name in maps:
