@@ -39,7 +39,9 @@ from flowdiag.parsers.spark.reports import holds_report, printed_reports
 from flowdiag.parsers.spark.rest import answer_rows
 
 TASK_BYTES: Final = 96 * 1024 * 1024
-"""Bytes per task: a reused Spark worker stalls some 40 ms for each, so not many small ones."""
+"""Bytes per task, at most: a reused Spark worker stalls some 40 ms for each, so not many small ones."""
+_LEAST_BYTES: Final = 16 * 1024 * 1024  # at least, unless there is less of all
+_TASKS: Final = 16  # so many share out evenly what is not large: nobody is long at one when all others have none
 UNPACKED: Final = 10  # logs shrink about so much
 
 
@@ -52,13 +54,18 @@ class Split:
     end: int
 
 
-def plan_splits(sources: Sequence[Source], target_bytes: int = TASK_BYTES) -> list[list[Split]]:
+def plan_splits(sources: Sequence[Source], target_bytes: int | None = None) -> list[list[Split]]:
     """Cut the sources into tasks of about `target_bytes` each; small files are packed together.
+
+    Without a target, the size of all sources decides, and nothing else: on any machine they are the same tasks, so
+    that the same rows of metrics come of them, which are added up within one.
 
     Sources that cannot be cut (compressed, UTF-16, documents) are one split each; a compressed one
     counts as `UNPACKED` times its size. Sources that are not read get no split. Small files are
     packed in the order of the sources.
     """
+    if target_bytes is None:
+        target_bytes = task_bytes(sum(_weight(each) for each in sources))
     tasks: list[list[Split]] = []
     current: list[Split] = []
     current_bytes = 0
@@ -74,7 +81,7 @@ def plan_splits(sources: Sequence[Source], target_bytes: int = TASK_BYTES) -> li
                 [Split(source, start, end)] for start, end in zip(edges, ends, strict=True)
             )
             continue
-        weight = source.size if source.codec == "none" else source.size * UNPACKED
+        weight = _weight(source)
         if current and current_bytes + weight > target_bytes:
             tasks.append(current)
             current, current_bytes = [], 0
@@ -83,6 +90,22 @@ def plan_splits(sources: Sequence[Source], target_bytes: int = TASK_BYTES) -> li
     if current:
         tasks.append(current)
     return tasks
+
+
+def task_bytes(whole: int) -> int:
+    """How large a task is, of so many bytes in all.
+
+    >>> [task_bytes(megabytes * 10**6) // 10**6 for megabytes in (100, 300, 1000, 10_000)]
+    [16, 18, 62, 100]
+    """
+    return min(TASK_BYTES, max(_LEAST_BYTES, whole // _TASKS))
+
+
+def _weight(source: Source) -> int:
+    """What a source comes to when it is unpacked, about."""
+    if source.kind == "not-read":
+        return 0
+    return source.size if source.codec == "none" else source.size * UNPACKED
 
 
 @dataclass(frozen=True, slots=True)

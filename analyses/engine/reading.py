@@ -44,9 +44,6 @@ FEW_ROWS: Final = 300_000
 # Up to here rows are handed over as a table, of which Spark makes a copy for each query that reads it:
 # six copies of 130 000 rows, in `startup`, filled a gigabyte.
 TABLE_ROWS: Final = 30_000
-# So many tasks for each process, unless they would be so small that starting one is what takes the time.
-_TASKS_EACH: Final = 8
-_LEAST_BYTES: Final = 16 * 1024 * 1024
 # What a byte of the others costs, that of a log being 1: tasks, nearly all of an event log, are only
 # added up.
 _WEIGHTS: Final = {"spark-events": 0.2}
@@ -148,11 +145,11 @@ def read(
     say("reading")
     from flowdiag.parsers.parallel import parse_in_processes
 
-    processes = resources.processes or processors()
+    # The same tasks whoever parses them: reports of metrics are added up within one.
     parsed = parse_in_processes(
-        plan_splits(sources, share_bytes(cost(sources), processes)),
+        plan_splits(sources),
         resources.folder or _own_folder(),
-        processes=processes,
+        processes=resources.processes or processors(),
         metrics=metrics,
         tell=lambda share: say(f"reading, {share:.0%}"),
     )
@@ -203,21 +200,6 @@ def cost(sources: Sequence[Source]) -> float:
         for source in sources
         if source.kind != "not-read"
     )
-
-
-def share_bytes(whole: float, processes: int) -> int:
-    """How large tasks are best, so that no process is still at one when the others have none left.
-
-    Args:
-        whole: all there is to parse, in bytes.
-        processes: that parse.
-
-    >>> [share_bytes(megabytes * 1e6, 2) // 1_000_000 for megabytes in (100, 300, 1000, 10_000)]
-    [16, 18, 62, 100]
-    """
-    from flowdiag.parsers.split import TASK_BYTES
-
-    return min(TASK_BYTES, max(_LEAST_BYTES, int(whole) // (processes * _TASKS_EACH)))
 
 
 def _in_a_file(table: pa.Table, resources: Resources) -> Rows | None:
