@@ -84,7 +84,7 @@ def text_of(source: Source) -> str:
     """The first `WHOLE_BYTES` of a source as text; empty where it cannot be read, or holds binary data."""
     try:
         with open_source(source) as stream:
-            content: bytes = stream.read(WHOLE_BYTES)
+            content = read_first(stream, WHOLE_BYTES)
     except (OSError, ValueError, EOFError):
         return ""
     return "" if b"\0" in content[:4096] else content.decode("utf-8", "replace")
