@@ -276,7 +276,7 @@ def open_decoded(path: str, codec: str) -> ByteStream:
     return decode(cast(BinaryIO, open_file(path)), codec)
 
 
-def read_first(stream: Stream, count: int, head: bytes = b"") -> bytes:
+def read_first(stream: Stream | BinaryIO, count: int, head: bytes = b"") -> bytes:
     """The first bytes of a stream, of which `head` is read already."""
     # Reading allocates what it is asked for: ask for little.
     parts = [head]
