@@ -52,7 +52,8 @@ def one_line(done: subprocess.CompletedProcess[bytes], *words: str) -> None:
 
 @linux_only
 @pytest.mark.parametrize(
-    "megabytes", [140, *(pytest.param(n, marks=pytest.mark.full) for n in (60, 100, 160, 180, 240, 320))]
+    "megabytes",
+    [140, *(pytest.param(n, marks=pytest.mark.full) for n in (60, 100, 160, 180, 240, 320))],
 )
 def test_python_without_memory_ends_in_one_line(megabytes: int, tmp_path: Path) -> None:
     import resource
