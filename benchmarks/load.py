@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import shutil
 import sys
 import tempfile
@@ -25,9 +24,9 @@ from typing import Final
 
 from benchmarks import logs
 from benchmarks.measuring import Contender, Run, machine, run
+from benchmarks.page import write
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "reliability.md"
-_MARKS: Final = re.compile(r"(?<=<!-- load: measured -->\n).*?(?=<!-- /load -->)", re.DOTALL)
 _COORDINATOR: Final = "INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator    [] -"
 _GRAPH: Final = "INFO  org.apache.flink.runtime.executiongraph.ExecutionGraph       [] -"
 _RESOURCES: Final = "INFO  org.apache.flink.runtime.resourcemanager.StandaloneResourceManager [] -"
@@ -268,7 +267,7 @@ def main() -> None:
     names = asked.only or [name for name in LOADS if name not in _UNASKED]
     text = "".join(table(names, asked.scale, asked.folder, growth=asked.growth))
     if asked.write:
-        PAGE.write_text(_MARKS.sub(lambda _: text, PAGE.read_text()))
+        write({"load": text}, PAGE)
     else:
         print(text, end="")
 
