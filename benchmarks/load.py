@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -24,9 +25,9 @@ from typing import Final
 
 from benchmarks import logs
 from benchmarks.measuring import Contender, Run, machine, run
-from benchmarks.page import write
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "reliability.md"
+_MARKS: Final = re.compile(r"(?<=<!-- load: measured -->\n).*?(?=<!-- /load -->)", re.DOTALL)
 _COORDINATOR: Final = "INFO  org.apache.flink.runtime.checkpoint.CheckpointCoordinator    [] -"
 _GRAPH: Final = "INFO  org.apache.flink.runtime.executiongraph.ExecutionGraph       [] -"
 _RESOURCES: Final = "INFO  org.apache.flink.runtime.resourcemanager.StandaloneResourceManager [] -"
@@ -267,7 +268,7 @@ def main() -> None:
     names = asked.only or [name for name in LOADS if name not in _UNASKED]
     text = "".join(table(names, asked.scale, asked.folder, growth=asked.growth))
     if asked.write:
-        write({"load": text}, PAGE)
+        PAGE.write_text(_MARKS.sub(lambda _: text, PAGE.read_text()))
     else:
         print(text, end="")
 
