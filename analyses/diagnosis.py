@@ -18,18 +18,18 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from flowdiag.analyses.choice import without
 from flowdiag.analyses.engine.reading import ORDINARY, Resources, Say
-from flowdiag.analyses.finding import Inconclusive, RuleOutcome, Understood
-from flowdiag.analyses.keys import JobKey, Process
-from flowdiag.analyses.names import with_names
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.choice import without
+from flowdiag.analyses.model.finding import Inconclusive, RuleOutcome, Understood
+from flowdiag.analyses.model.keys import JobKey, Process
+from flowdiag.analyses.model.names import with_names
+from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.model.rule import Rule, apply, not_assessed
+from flowdiag.analyses.model.span import Selection, Span, zone_of
 from flowdiag.analyses.report.build import report_of, topic_of, unfed
 from flowdiag.analyses.report.faults import Faults, faults_in, faults_of
 from flowdiag.analyses.report.wire import Data, Fault, Report, Where, iso
 from flowdiag.analyses.report.wire import Topic as WireTopic
-from flowdiag.analyses.rule import Rule, apply, not_assessed
-from flowdiag.analyses.span import Selection, Span, zone_of
 from flowdiag.analyses.topics import ENGINES, EVERYTHING
 from flowdiag.parsers.catalogue import plugins_left_out
 from flowdiag.parsers.remarks import Kind, Remark
@@ -37,7 +37,7 @@ from flowdiag.parsers.remarks import Kind, Remark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from flowdiag.analyses.columns import Keeper, Rows
+    from flowdiag.analyses.model.columns import Keeper, Rows
     from flowdiag.parsers.sources.discover import Discovery
     from flowdiag.parsers.sources.open import Source
 

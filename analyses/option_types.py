@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NewType
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.parsers.units import duration_ms, size_bytes
 
 Proposed = NewType("Proposed", str)
@@ -112,17 +112,17 @@ def _batch_duration(value: Value) -> str:
 
 def _as_time(text: str) -> str:
     ms = duration_ms(text)
-    return say.duration(ms) if ms is not None else text
+    return fmt.duration(ms) if ms is not None else text
 
 
 def _as_size(text: str) -> str:
     size = size_bytes(text)
-    return say.size(size) if size is not None else text
+    return fmt.size(size) if size is not None else text
 
 
 def _as_mebibytes(text: str) -> str:
     size = size_bytes(f"{text}m" if text.isdecimal() else text)
-    return say.size(size) if size is not None else text
+    return fmt.size(size) if size is not None else text
 
 
 def _text(pattern: str) -> re.Pattern[str]:

@@ -12,7 +12,7 @@ from flowdiag.parsers import plugins
 
 if TYPE_CHECKING:
     from flowdiag.analyses.diagnosis import Topic
-    from flowdiag.analyses.rule import Rule
+    from flowdiag.analyses.model.rule import Rule
 
 ENGINES: Final = {
     "checkpoints": "flink",
@@ -117,7 +117,7 @@ def _added() -> dict[str, tuple[tuple[Rule, str], ...]]:
 
 def _rules_in(plugin: plugins.Plugin) -> Iterator[Rule]:
     """The rules that a plug-in holds, those that are complete."""
-    from flowdiag.analyses.rule import Rule
+    from flowdiag.analyses.model.rule import Rule
 
     found: Any = plugin.loaded
     each = (found,) if isinstance(found, Rule) else found

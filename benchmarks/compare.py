@@ -38,9 +38,9 @@ from flowdiag.analyses.comparison.compare import compared
 from flowdiag.analyses.comparison.measures import BUSY, FACTOR, PROCESSING
 from flowdiag.analyses.comparison.wire import Change, Comparison
 from flowdiag.analyses.diagnosis import Looked, Measured, judged
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.model.span import Selection, parse_moment
 from flowdiag.analyses.report.wire import Report
-from flowdiag.analyses.span import Selection, parse_moment
 from flowdiag.analyses.topics import ENGINES, topic
 
 PAGE: Final = Path("docs") / "compare.md"

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from benchmarks.reports import joined
 from flowdiag.analyses.diagnosis import judged, look, measure
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.fitting import engines_of
 from flowdiag.analyses.report.wire import Report
 from flowdiag.analyses.topics import ENGINES, EVERYTHING, names_of, topic

@@ -30,7 +30,7 @@ import zstandard
 
 from benchmarks.reports import joined
 from flowdiag.analyses.report.wire import Report, encode
-from flowdiag.cli.embedded import taken_out
+from flowdiag.cli.output.embedded import taken_out
 from flowdiag.cli.render import html
 from flowdiag.cli.render.page import Page
 

@@ -29,12 +29,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.diagnosis import Measured, judged, look, measure
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.fitting import engines_of
 from flowdiag.analyses.report.wire import Finding, Report
 from flowdiag.analyses.topics import EVERYTHING, names_of, topic
 from flowdiag.cli.exit_codes import exit_code
-from flowdiag.cli.settings import Settings
+from flowdiag.cli.options.settings import Settings
 from flowdiag.parsers.sources.discover import Discovery, discover
 from flowdiag.parsers.split import Split, parse_split
 from tests.parsers.traces import CUT, DRESSES, HEADED

@@ -126,7 +126,7 @@ def _measured(top: Path, shard: int, shards: int) -> Iterator[tuple[str, str, tu
     """The name of each input, the topic, and what `look` and `measure` make of it."""
     from flowdiag.analyses.diagnosis import look, measure
     from flowdiag.analyses.inputs import find
-    from flowdiag.analyses.options import Options
+    from flowdiag.analyses.model.options import Options
     from flowdiag.analyses.topics import ENGINES, topic
     from flowdiag.cli.spark.starter import SparkStarter
 
@@ -163,7 +163,7 @@ def joined(measured: Path, top: Path) -> Iterator[tuple[str, Report]]:
         top: of the checkout that holds the recordings.
     """
     from flowdiag.analyses.diagnosis import judged
-    from flowdiag.analyses.options import Options
+    from flowdiag.analyses.model.options import Options
     from flowdiag.analyses.topics import ENGINES, topic
 
     topics = Counter(path.name.rsplit(".", 2)[0] for path in measured.glob("*.pickle"))

@@ -28,10 +28,10 @@ from flowdiag.cli.commands.simulate import simulate
 from flowdiag.cli.commands.startup import startup
 from flowdiag.cli.commands.warm import warm
 from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.help import ComparingCommand, HelpfulCommand, HelpfulGroup
-from flowdiag.cli.options import ShowConfig
-from flowdiag.cli.routing import routed
-from flowdiag.cli.settings import effective
+from flowdiag.cli.options.help import ComparingCommand, HelpfulCommand, HelpfulGroup
+from flowdiag.cli.options.routing import routed
+from flowdiag.cli.options.settings import effective
+from flowdiag.cli.options.shared import ShowConfig
 from flowdiag.parsers.errors import FlowdiagError, is_no_room, is_used_up, text_of, used_up
 
 app = typer.Typer(
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the command line without the program's name; None takes the process's own.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
-    from flowdiag.cli.console import cannot_write, drop_stdout, say
+    from flowdiag.cli.output.console import cannot_write, drop_stdout, say
 
     try:
         given = routed(given, _COMMANDS)
@@ -161,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _wrong_usage(message: str, context: object) -> ExitCode:
     """Say what is wrong with the command line."""
-    from flowdiag.cli.console import say
+    from flowdiag.cli.output.console import say
 
     path = getattr(context, "command_path", "flowdiag")
     text = message.strip().rstrip(".").replace("\n", " ").replace(": Value error, ", ": ")

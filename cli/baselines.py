@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 
 from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.settings import MinSeverity
+from flowdiag.cli.options.settings import MinSeverity
 from flowdiag.parsers.errors import FlowdiagError
 
 
@@ -29,11 +29,11 @@ def write(
     Raises:
         FlowdiagError: a report or the baseline cannot be read, or written, or something is missing.
     """
-    from flowdiag.analyses.baseline import text_of, updated
-    from flowdiag.analyses.finding import Severity
-    from flowdiag.analyses.say import plural
-    from flowdiag.cli.console import check_output, say, write_report
-    from flowdiag.cli.reading import read_report
+    from flowdiag.analyses.comparison.baseline import text_of, updated
+    from flowdiag.analyses.model.finding import Severity
+    from flowdiag.analyses.model.fmt import plural
+    from flowdiag.cli.output.console import check_output, say, write_report
+    from flowdiag.cli.output.saved import read_report
 
     if output == "-":
         raise FlowdiagError("a baseline is a file", hint="-o known.toml")

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from flowdiag.cli import options as o
 from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.settings import Settings, effective
+from flowdiag.cli.options import shared as o
+from flowdiag.cli.options.settings import Settings, effective
 from flowdiag.parsers.errors import FlowdiagError
 
 if TYPE_CHECKING:
     from flowdiag.analyses.comparison.wire import Comparison
     from flowdiag.analyses.report.wire import Report
-    from flowdiag.cli.console import Progress
+    from flowdiag.cli.output.console import Progress
 
 _HEAD: Final = 4096  # bytes: a report says at once what it is
 _SMALL: Final = 64 << 20  # bytes of a document that somebody may have sorted, so that it does not
@@ -60,8 +60,8 @@ def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
         return show_config(found)
     settings = found.settings
     from flowdiag.analyses.report.muting import muted
-    from flowdiag.cli.console import Progress, check_output, write_report
     from flowdiag.cli.diagnosing import muting_of
+    from flowdiag.cli.output.console import Progress, check_output, write_report
 
     check_output(settings.output)
     renderer = _renderer(settings)
@@ -93,8 +93,8 @@ def run(before: str, after: str, given: Mapping[str, Any]) -> ExitCode:
 
 def _tell_known(report: Report) -> None:
     """What the baseline says of the later side: what got worse counts again, what is gone is to be taken out."""
-    from flowdiag.cli import words
-    from flowdiag.cli.console import say
+    from flowdiag.cli.output.console import say
+    from flowdiag.cli.text import words
 
     for line in words.known(report):
         say("note", line)
@@ -108,7 +108,7 @@ def _reports(
     progress: Progress,
 ) -> tuple[Report, Report]:
     """Both reports; inputs are diagnosed in one session of Spark."""
-    from flowdiag.cli.reading import read_report
+    from flowdiag.cli.output.saved import read_report
 
     paths = (before, after)
     if paths == ("-", "-"):
@@ -141,10 +141,10 @@ def _diagnosed(
 ) -> dict[str, Report]:
     """The reports of some inputs, one for each."""
     from flowdiag.analyses.inputs import find
-    from flowdiag.cli.console import say
     from flowdiag.cli.diagnosing import asked_for, diagnosed, logged
-    from flowdiag.cli.output import tell
-    from flowdiag.cli.routing import refuse_servers
+    from flowdiag.cli.options.routing import refuse_servers
+    from flowdiag.cli.output.console import say
+    from flowdiag.cli.output.writing import tell
     from flowdiag.cli.spark.early import spark_for
 
     refuse_servers(paths, command)
@@ -209,7 +209,7 @@ def _renderer(settings: Settings) -> Callable[[Comparison, Settings], str]:
         )
 
     def rendered(comparison: Comparison, settings: Settings) -> str:
-        from flowdiag.cli.output import page_for
+        from flowdiag.cli.output.writing import page_for
 
         return found(comparison, page_for(settings))
 

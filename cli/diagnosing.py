@@ -15,13 +15,13 @@ from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.inputs import inputs_of
-from flowdiag.analyses.zones import zone_name
-from flowdiag.cli import options as o
-from flowdiag.cli.console import Progress, check_output, say, write_report
+from flowdiag.analyses.model.zones import zone_name
 from flowdiag.cli.exit_codes import ExitCode, exit_code
+from flowdiag.cli.options import shared as o
+from flowdiag.cli.options.routing import refuse_servers
+from flowdiag.cli.options.settings import Effective, Format, Settings, Warm, effective
+from flowdiag.cli.output.console import Progress, check_output, say, write_report
 from flowdiag.cli.render import check_format
-from flowdiag.cli.routing import refuse_servers
-from flowdiag.cli.settings import Effective, Format, Settings, Warm, effective
 from flowdiag.cli.spark.early import spark_for
 from flowdiag.cli.spark.resources import resources_of
 from flowdiag.parsers.errors import (
@@ -34,9 +34,9 @@ from flowdiag.parsers.errors import (
 )
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.choice import Choice
     from flowdiag.analyses.diagnosis import Topic
-    from flowdiag.analyses.options import Options
+    from flowdiag.analyses.model.choice import Choice
+    from flowdiag.analyses.model.options import Options
     from flowdiag.analyses.report.data_dir import DataDir
     from flowdiag.analyses.report.wire import Report
     from flowdiag.cli.spark.starter import SparkStarter
@@ -172,8 +172,8 @@ def asked_for(
     Raises:
         FlowdiagError: a time, zone or threshold that is none.
     """
+    from flowdiag.analyses.model.span import Selection, parse_moment
     from flowdiag.analyses.report.privacy import Privacy
-    from flowdiag.analyses.span import Selection, parse_moment
 
     overrides, choice = rule_settings(settings)
     since, until = given["since"], given["until"]
@@ -197,7 +197,7 @@ def rule_settings(settings: Settings) -> tuple[Mapping[str, Mapping[str, float]]
     Raises:
         FlowdiagError: a rule or a threshold that there is none of.
     """
-    from flowdiag.analyses.choice import Choice, chosen, rule_overrides
+    from flowdiag.analyses.model.choice import Choice, chosen, rule_overrides
 
     if not (settings.thresholds or settings.select or settings.ignore):
         return {}, Choice()
@@ -214,7 +214,7 @@ def show_config(found: Effective) -> ExitCode:
     Raises:
         FlowdiagError: a rule, a threshold or a zone that there is none of.
     """
-    from flowdiag.cli.configuration import shown
+    from flowdiag.cli.options.configuration import shown
 
     rule_settings(found.settings)
     zone_name(found.settings.tz)
@@ -286,7 +286,7 @@ def muting_of(settings: Settings) -> Callable[[Report], Report]:
         return lambda report: report
     from datetime import date
 
-    from flowdiag.analyses.baseline import KnownFindings, with_baseline
+    from flowdiag.analyses.comparison.baseline import KnownFindings, with_baseline
 
     known = KnownFindings.read(settings.baseline)
     return lambda report: with_baseline(report, known, date.today(), private=settings.redact)
@@ -413,7 +413,7 @@ def tables_for(settings: Settings) -> DataDir | None:
 
 def _options(name: str, paths: Sequence[str], asked: Mapping[str, Any]) -> Options:
     """What was asked; URLs are named without what opens doors."""
-    from flowdiag.analyses.options import Options
+    from flowdiag.analyses.model.options import Options
     from flowdiag.analyses.topics import EVERYTHING
     from flowdiag.parsers.sources.remote import is_url, shown
 
@@ -441,7 +441,7 @@ def _keep_for_later(settings: Settings) -> None:
 
 def stages(progress: Callable[[str], None], discovery: Discovery) -> Callable[[str], None]:
     """Shows the stages of a diagnosis; the reading of the inputs with how much there is of them."""
-    from flowdiag.analyses.say import plural, size
+    from flowdiag.analyses.model.fmt import plural, size
 
     readable = [source for source in discovery.sources if source.kind != "not-read"]
     told = f"{plural(len(readable), 'input')}, {size(sum(s.size for s in readable))}"
@@ -459,7 +459,7 @@ def interval_ms(text: str | None, option: str = "--trigger-interval") -> int | N
     """
     if text is None:
         return None
-    from flowdiag.cli.values import length
+    from flowdiag.cli.options.values import length
 
     value = length(text, option, below=1e12)
     if value < 1:
@@ -496,7 +496,7 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
             with Progress(quiet=settings.quiet) as progress:
                 report = diagnosis(progress)
             # Not before: what renders is imported when there is something to render.
-            from flowdiag.cli.output import rendered, shown_of, tell, with_faults
+            from flowdiag.cli.output.writing import rendered, shown_of, tell, with_faults
 
             text, faults = rendered(shown_of(report, settings), settings)
         report = with_faults(report, faults)
@@ -510,7 +510,7 @@ def deliver(command: str, settings: Settings, diagnosis: Callable[[Progress], Re
         if settings.format is Format.JSON:
             from flowdiag.analyses.report.build import failed_report
             from flowdiag.analyses.report.faults import fault_of
-            from flowdiag.cli.output import render_report
+            from flowdiag.cli.output.writing import render_report
 
             report = failed_report(command, fault_of(error))
             write_report(render_report(report, settings), settings.output)

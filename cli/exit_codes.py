@@ -9,7 +9,7 @@ from flowdiag.analyses.report.muting import muted
 
 if TYPE_CHECKING:
     from flowdiag.analyses.report.wire import Report
-    from flowdiag.cli.settings import Settings
+    from flowdiag.cli.options.settings import Settings
 
 
 class ExitCode(IntEnum):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flowdiag.analyses.diagnosis import judged, look, measure
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.wire import Report
 from flowdiag.analyses.topics import topic
 from flowdiag.parsers.sources.discover import discover

@@ -79,7 +79,7 @@ _GOOD = {
         There are at least `refusals` of them.
         """
 
-        from flowdiag.analyses.flink.kit import (
+        from flowdiag.analyses.flink.helpers import (
             Finding, Iterator, Job, Limits, Rule, incidents, limit, of_incidents,
         )
 
@@ -121,7 +121,7 @@ _BAD = {
     "bad_flowdiag/broken.py": "raise RuntimeError('no licence\\n\\x1b[31mred')",
     "bad_flowdiag/taken.py": '''
         """Somebody else's code."""
-        from flowdiag.analyses.rule import Rule
+        from flowdiag.analyses.model.rule import Rule
 
         def judge(job, limits):
             yield from ()

@@ -9,12 +9,12 @@ import pytest
 
 from flowdiag.analyses.comparison.compare import compared
 from flowdiag.analyses.diagnosis import diagnose
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.wire import Report
 from flowdiag.analyses.topics import ENGINES, topic
+from flowdiag.cli.options.settings import Format
 from flowdiag.cli.render.comparison import RENDERERS
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.settings import Format
 from flowdiag.parsers.sources.discover import discover
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.pastes import PAGE, RIGHT, Judged, Paste, dressed, dresses, pastes
 from flowdiag.analyses.causes import CAUSE_OF_CLASS, CAUSE_OF_FAILURE, CAUSES
 from flowdiag.analyses.diagnosis import judged, look, measure
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.fitting import engines_of
 from flowdiag.analyses.topics import EVERYTHING, names_of, topic
 from flowdiag.parsers.exceptions import classes

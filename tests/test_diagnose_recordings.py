@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flowdiag.analyses.diagnosis import diagnose, judged
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.fitting import engines_of
 from flowdiag.analyses.topics import EVERYTHING, names_of, topic
 from flowdiag.cli.render import table

@@ -17,19 +17,19 @@ import pytest
 
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
 from flowdiag.analyses.diagnosis import Looked, Measured, diagnose, judged, look
-from flowdiag.analyses.finding import Inconclusive
 from flowdiag.analyses.flink.clocks import settle as settling
 from flowdiag.analyses.flink.job import ClusterFacts
-from flowdiag.analyses.keys import JobKey
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.finding import Inconclusive
+from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report import build, wire
 from flowdiag.analyses.report.faults import Faults, fault_of
 from flowdiag.analyses.topics import topic
 from flowdiag.cli.app import main
 from flowdiag.cli.exit_codes import exit_code
+from flowdiag.cli.options.settings import Format, Settings
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.settings import Format, Settings
 from flowdiag.parsers import faults, parallel
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.lines.records import Recogniser
@@ -431,7 +431,7 @@ def test_a_part_of_the_report_fails(name: str, monkeypatch: pytest.MonkeyPatch) 
         (Format.TABLE, "flowdiag.cli.render.table.findings_block"),
         (Format.TABLE, "flowdiag.cli.render.table.inputs_block"),
         (Format.TABLE, "flowdiag.cli.render.table._verdict"),
-        (Format.TABLE, "flowdiag.cli.grid.Listing.__rich_console__"),
+        (Format.TABLE, "flowdiag.cli.text.grid.Listing.__rich_console__"),
         (Format.MARKDOWN, "flowdiag.cli.render.markdown._job"),
         (Format.MARKDOWN, "flowdiag.cli.render.markdown._finding"),
         (Format.GITHUB, "flowdiag.cli.render.github._finding"),

@@ -11,7 +11,7 @@ import pytest
 
 from flowdiag.analyses.diagnosis import judged, look, measure
 from flowdiag.analyses.inputs import find
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.topics import topic
 
 from .archives import FIXTURES, unpacked

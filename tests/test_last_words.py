@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.pastes import Judged
-from flowdiag.analyses.finding import Verdict
+from flowdiag.analyses.model.finding import Verdict
 from flowdiag.analyses.report.wire import Report
 from flowdiag.parsers.sources.discover import discover
 

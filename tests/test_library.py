@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 import flowdiag
-from flowdiag.analyses.columns import schema_of
 from flowdiag.analyses.engine.views import EVENTS, METRICS
+from flowdiag.analyses.model.columns import schema_of
 from flowdiag.analyses.report.notebook import MOST
 from flowdiag.analyses.topics import all_rules
 

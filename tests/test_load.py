@@ -18,13 +18,13 @@ import pytest
 
 from flowdiag.analyses.diagnosis import Measured, judged, look
 from flowdiag.analyses.flink.job import ClusterFacts
-from flowdiag.analyses.keys import JobKey
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.topics import topic
+from flowdiag.cli.options.settings import Format
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.settings import Format
 from flowdiag.parsers.sources.discover import discover
 from tests.analyses import rate_workbench as rate
 from tests.analyses import startup_workbench as startup

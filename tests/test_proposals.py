@@ -14,7 +14,10 @@ import pytest
 from flowdiag import analyses
 from flowdiag.analyses.causes import CAUSES, CHECKED_BY, SHARED, Remedy
 from flowdiag.analyses.conditions import CONDITIONS, Setup
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.flink.helpers import advice_for, shared
+from flowdiag.analyses.flink.job import JobFacts, Setting
+from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess
+from flowdiag.analyses.model.finding import (
     Action,
     Finding,
     Origin,
@@ -24,18 +27,15 @@ from flowdiag.analyses.finding import (
     State,
     Subject,
 )
-from flowdiag.analyses.flink.job import JobFacts, Setting
-from flowdiag.analyses.flink.kit import advice_for, shared
-from flowdiag.analyses.keys import JobKey
-from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess
+from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.option_types import TYPES, accepted, write
 from flowdiag.analyses.rate.facts import ApplicationFacts
-from flowdiag.analyses.rate.kit import remedies as spark_remedies
+from flowdiag.analyses.rate.helpers import remedies as spark_remedies
 from flowdiag.analyses.report.advice import action_of
 from flowdiag.analyses.report.build import build_report
 from flowdiag.analyses.report.wire import Data, Report
 from flowdiag.analyses.topics import ENGINES
-from flowdiag.cli import words
+from flowdiag.cli.text import words
 
 from .proposals import disagreeing, is_taken, wrong, wrong_with
 from .recordings import is_rare

@@ -12,8 +12,8 @@ import pytest
 from flowdiag.analyses.checkpoints.rules import RULES as CHECKPOINT_RULES
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
 from flowdiag.analyses.diagnosis import diagnose
-from flowdiag.analyses.finding import RuleOutcome, Severity
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.model.finding import RuleOutcome, Severity
+from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.queues.facts import QueueFacts
 from flowdiag.analyses.queues.rules import RULES as QUEUE_RULES
 from flowdiag.analyses.queues.topic import QUEUES

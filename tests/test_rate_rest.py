@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flowdiag.analyses.diagnosis import diagnose
-from flowdiag.analyses.options import Options, RateOptions
+from flowdiag.analyses.model.options import Options, RateOptions
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.report.wire import RateApplication
 from flowdiag.parsers.sources.discover import discover, of_engine

@@ -13,10 +13,10 @@ import pytest
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
 from flowdiag.analyses.diagnosis import diagnose, measure
 from flowdiag.analyses.engine.reading import Resources
-from flowdiag.analyses.finding import Severity
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
 from flowdiag.analyses.flink.settled import settled_events
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.finding import Severity
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flowdiag.analyses.diagnosis import judged
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.topics import ENGINES, topic
 
 from .cli.formats import invalid

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses import finding as f
+from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.report.build import failed_report
 from flowdiag.analyses.report.evidence import Key, Located
 from flowdiag.analyses.report.faults import fault_of
@@ -20,10 +20,10 @@ from flowdiag.analyses.report.privacy import Privacy
 from flowdiag.analyses.report.redact import clean, mask_secrets
 from flowdiag.analyses.report.wire import Report
 from flowdiag.cli import app
-from flowdiag.cli.console import say
+from flowdiag.cli.options.settings import Format
+from flowdiag.cli.output.console import say
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.settings import Format
 from flowdiag.parsers.live.watching import redacted
 from flowdiag.parsers.secrets import is_secret_key, mask_credentials
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from benchmarks.pastes import Judged
-from flowdiag.analyses.finding import Verdict
+from flowdiag.analyses.model.finding import Verdict
 from flowdiag.analyses.report.wire import Report
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 from flowdiag.analyses.diagnosis import judged, look, measure
 from flowdiag.analyses.inputs import find
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.wire import Report
 from flowdiag.analyses.topics import topic
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from flowdiag.analyses.diagnosis import Measured
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.lifecycle import INCIDENTS
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.rate.assemble import assemble as assemble_rate
 from flowdiag.analyses.topics import ENGINES, topic
 from flowdiag.parsers.rows import Event

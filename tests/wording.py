@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import Finding, Inconclusive, RuleOutcome
+from flowdiag.analyses.model.finding import Finding, Inconclusive, RuleOutcome
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.wire import Report
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.finding import Confidence, Severity, State, Verdict
-    from flowdiag.analyses.options import MemoryOptions, QueueOptions, RateOptions
+    from flowdiag.analyses.model.finding import Confidence, Severity, State, Verdict
+    from flowdiag.analyses.model.options import MemoryOptions, QueueOptions, RateOptions
+    from flowdiag.analyses.model.rule import Rule
     from flowdiag.analyses.report.wire import Culprit, Finding, Report
-    from flowdiag.analyses.rule import Rule
     from flowdiag.library import Events, diagnose, load, read, register, rules
     from flowdiag.parsers.errors import FlowdiagError, InputError
 
@@ -43,10 +43,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "flowdiag.analyses.finding": ("Confidence", "Severity", "State", "Verdict"),
-    "flowdiag.analyses.options": ("MemoryOptions", "QueueOptions", "RateOptions"),
+    "flowdiag.analyses.model.finding": ("Confidence", "Severity", "State", "Verdict"),
+    "flowdiag.analyses.model.options": ("MemoryOptions", "QueueOptions", "RateOptions"),
     "flowdiag.analyses.report.wire": ("Culprit", "Finding", "Report"),
-    "flowdiag.analyses.rule": ("Rule",),
+    "flowdiag.analyses.model.rule": ("Rule",),
     "flowdiag.library": ("Events", "diagnose", "load", "read", "register", "rules"),
     "flowdiag.parsers.errors": ("FlowdiagError", "InputError"),
 }

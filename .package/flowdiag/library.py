@@ -17,16 +17,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from flowdiag.analyses.choice import Choice, chosen, rule_overrides
 from flowdiag.analyses.inputs import find, inputs_of
-from flowdiag.analyses.options import MemoryOptions, Options, QueueOptions, RateOptions
+from flowdiag.analyses.model.choice import Choice, chosen, rule_overrides
+from flowdiag.analyses.model.options import MemoryOptions, Options, QueueOptions, RateOptions
+from flowdiag.analyses.model.rule import Rule
+from flowdiag.analyses.model.span import Moment, Selection, parse_moment
+from flowdiag.analyses.model.zones import zone_name
 from flowdiag.analyses.report.privacy import Privacy
 from flowdiag.analyses.report.saved import report_in
 from flowdiag.analyses.report.wire import Report
-from flowdiag.analyses.rule import Rule
-from flowdiag.analyses.span import Moment, Selection, parse_moment
 from flowdiag.analyses.topics import ENGINES, EVERYTHING, all_rules, names_of, topic
-from flowdiag.analyses.zones import zone_name
 from flowdiag.parsers.errors import FlowdiagError, InputError, nearest
 from flowdiag.parsers.rows import Event
 from flowdiag.parsers.sources.remote import is_url, shown
@@ -206,8 +206,8 @@ class Events:
         found = next((metrics for _, metrics in self._parts if metrics is not None), None)
         if found is not None:
             return found
-        from flowdiag.analyses.columns import schema_of
         from flowdiag.analyses.engine.views import METRICS
+        from flowdiag.analyses.model.columns import schema_of
         from flowdiag.parsers.spark.frame import spark_schema
 
         empty = schema_of(METRICS)

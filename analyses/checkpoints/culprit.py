@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
-from flowdiag.analyses import say
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.finding import Confidence
 from flowdiag.analyses.flink.episodes import Episode, all_spells
 from flowdiag.analyses.flink.job import Attempt, JobFacts, LateAcknowledgement, Status
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.flink.pressure import during, overall, unseen_end
 from flowdiag.analyses.flink.suspects import Conviction, convict, goes_with
 from flowdiag.analyses.flink.suspects.case import Case
-from flowdiag.analyses.rule import Signal
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Confidence
+from flowdiag.analyses.model.rule import Signal
 
 MOST_SPELLS: Final = 40
 """Spells are judged one by one up to here; of more, the last ones tell what is the matter now."""
@@ -273,13 +273,13 @@ def late_alone(job: JobFacts) -> LateAlone | None:
 def sender_name(attempt: Attempt) -> str:
     """A subtask as people know it; without its name by what the id of its attempt tells, and by its place."""
     if attempt.task is not None:
-        return say.subtask_of(attempt.task, attempt.subtask_index, attempt.parallelism)
+        return fmt.subtask_of(attempt.task, attempt.subtask_index, attempt.parallelism)
     name = f"attempt {attempt.attempt_id[:8]}"
     if attempt.vertex_id is not None and attempt.subtask_index is not None:
         name = f"subtask {attempt.subtask_index + 1} of vertex {attempt.vertex_id[:8]}"
     if not attempt.taskmanager and not attempt.host:
         return name
-    return f"{name} on {say.place(attempt.taskmanager, attempt.host)}"
+    return f"{name} on {fmt.place(attempt.taskmanager, attempt.host)}"
 
 
 def followed(job: JobFacts) -> Iterator[tuple[Answer, Answer]]:
@@ -295,7 +295,7 @@ def lasted(episode: Episode) -> str:
     which = f"checkpoint {first.id}" if first is last else f"checkpoints {first.id} to {last.id}"
     if episode.first_us is None or episode.last_us is None:
         return which
-    return f"{which}, {say.clock(episode.first_us)} to {say.clock(episode.last_us)} UTC"
+    return f"{which}, {fmt.clock(episode.first_us)} to {fmt.clock(episode.last_us)} UTC"
 
 
 def hot_spot(job: JobFacts) -> Answer | None:
@@ -312,7 +312,7 @@ def hot_spot(job: JobFacts) -> Answer | None:
             return None
         return Answer(
             episode=episode,
-            missing=f"back pressure ends in {say.shorten(task)}, and not all of its subtasks are known",
+            missing=f"back pressure ends in {fmt.shorten(task)}, and not all of its subtasks are known",
             remedy="add the logs of the TaskManagers that are missing",
         )
     found = convict(Case(job, episode, view, end=view.ends[0]))

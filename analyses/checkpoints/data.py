@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 
 from flowdiag.analyses.checkpoints.culprit import Answer, answers
-from flowdiag.analyses.finding import RuleOutcome, Verdict
 from flowdiag.analyses.flink import job as x
 from flowdiag.analyses.flink.placement import Share, shares
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.model.finding import RuleOutcome, Verdict
+from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.build import Judgement, judge_each, subject_of
 from flowdiag.analyses.report.redact import clean
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.columns import Row as TableRow
-    from flowdiag.analyses.columns import Rows
+    from flowdiag.analyses.model.columns import Row as TableRow
+    from flowdiag.analyses.model.columns import Rows
 
 MAX_ROWS: Final = 10_000
 

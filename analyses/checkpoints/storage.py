@@ -12,7 +12,7 @@ from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.episodes import Episode, episodes, incidents, reason_word
 from flowdiag.analyses.flink.job import Checkpoint, Decline, Incident, JobFacts, Status
 from flowdiag.analyses.flink.judging import setting
-from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.model.keys import Ref
 from flowdiag.parsers.exceptions import Classified, classify
 
 DIRECTORY_KEYS: Final = ("execution.checkpointing.dir", "state.checkpoints.dir")

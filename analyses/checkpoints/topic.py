@@ -7,30 +7,30 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses import say
 from flowdiag.analyses.checkpoints.rules import RULES
 from flowdiag.analyses.diagnosis import Aside, Named
-from flowdiag.analyses.finding import Inconclusive, RuleOutcome, Severity
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.collectors import CollectorLogs, read_collectors, with_collectors
 from flowdiag.analyses.flink.episodes import in_order
+from flowdiag.analyses.flink.helpers import Job, jobs_of
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
-from flowdiag.analyses.flink.kit import Job, jobs_of
 from flowdiag.analyses.flink.missing import missing_inputs
 from flowdiag.analyses.flink.settled import Settled, rows_of
 from flowdiag.analyses.flink.silences import silence_notes
 from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
-from flowdiag.analyses.keys import JobKey
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Inconclusive, RuleOutcome, Severity
+from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.model.span import Span
 from flowdiag.analyses.report.wire import Data, iso
-from flowdiag.analyses.span import Span
 from flowdiag.parsers.remarks import Kind, Remark
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.columns import Rows
     from flowdiag.analyses.engine.reading import Say
     from flowdiag.analyses.flink.clocks.settle import Writer
-    from flowdiag.analyses.rule import Rule
+    from flowdiag.analyses.model.columns import Rows
+    from flowdiag.analyses.model.rule import Rule
     from flowdiag.parsers.sources.open import Source
 
 # Metrics are judged while checkpoints fail; this much before the trigger belongs to it.
@@ -226,7 +226,7 @@ def unproven(job: JobFacts) -> str | None:
         failed = max((int(said.get("failed") or 0) for said in counted), default=0)
         done = max((int(said.get("completed") or 0) for said in counted), default=0)
         if failed and not done:
-            return f"no checkpoint completed: {say.plural(failed, 'checkpoint')} failed"
+            return f"no checkpoint completed: {fmt.plural(failed, 'checkpoint')} failed"
         if job.late or job.declines:
             return "no checkpoint completed in the input, which holds complaints about some"
         return None

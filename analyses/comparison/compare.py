@@ -6,8 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.analyses import finding as f
-from flowdiag.analyses import say
 from flowdiag.analyses.comparison.chance import (
     FEWEST,
     LEVEL,
@@ -29,6 +27,8 @@ from flowdiag.analyses.comparison.wire import (
     Side,
     Trend,
 )
+from flowdiag.analyses.model import finding as f
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.scope import engines_of, jobs_of
 from flowdiag.analyses.report.version import tool_version
 from flowdiag.analyses.report.wire import Note, Report, Tool
@@ -93,8 +93,8 @@ def _check(before: Report, after: Report, same_job: bool) -> bool:
     engines = engines_of(before), engines_of(after)
     if all(engines) and not engines[0] & engines[1]:
         raise FlowdiagError(
-            f"cannot compare: one side is of {say.capital(min(engines[0]))},"
-            f" the other one of {say.capital(min(engines[1]))}"
+            f"cannot compare: one side is of {fmt.capital(min(engines[0]))},"
+            f" the other one of {fmt.capital(min(engines[1]))}"
         )
     old, new = jobs_of(before), jobs_of(after)
     if same_job and max(len(old), len(new)) > 1:
@@ -112,7 +112,7 @@ def _check(before: Report, after: Report, same_job: bool) -> bool:
 
 
 def _few(names: Sequence[str]) -> str:
-    shown = [f"'{say.shorten(name)}'" for name in names[:_NAMED]]
+    shown = [f"'{fmt.shorten(name)}'" for name in names[:_NAMED]]
     return ", ".join(shown) + (f" and {len(names) - _NAMED} more" if names[_NAMED:] else "")
 
 
@@ -239,13 +239,13 @@ def _limit(kind: Kind, factor: float) -> str:
     least = ""
     match kind.unit:
         case "ms":
-            least = say.duration(kind.least)
+            least = fmt.duration(kind.least)
         case "bytes":
-            least = say.size(kind.least)
+            least = fmt.size(kind.least)
         case "share":
-            least = f"{say.share(kind.least)} of the {'time' if kind.worse_up else 'whole'}"
+            least = f"{fmt.share(kind.least)} of the {'time' if kind.worse_up else 'whole'}"
         case _ if kind.least:
-            least = f"{say.number(kind.least)} {kind.unit}"
+            least = f"{fmt.number(kind.least)} {kind.unit}"
     by = f"{factor:g}×" if kind.factor else ""
     return " and ".join(filter(None, (by, least if kind.least else "")))
 
@@ -271,11 +271,11 @@ def _because(found: Sequence[FindingChange], measures: Sequence[Measure]) -> lis
         some = serious(found, kind)
         if some:
             codes = ", ".join(dict.fromkeys(one.code for one in some))
-            told.append(f"{say.plural(len(some), f'{kind.value} finding')}: {codes}")
+            told.append(f"{fmt.plural(len(some), f'{kind.value} finding')}: {codes}")
     worse = [one for one in measures if one.change is Trend.WORSE]
     if worse:
         names = ", ".join(dict.fromkeys(one.name for one in worse))
-        told.append(f"{say.plural(len(worse), 'worse measure')}: {names}")
+        told.append(f"{fmt.plural(len(worse), 'worse measure')}: {names}")
     return told
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
-from flowdiag.analyses import finding as f
 from flowdiag.analyses.comparison.wire import Change, FindingChange, Seen
+from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.report.scope import unassessed
 from flowdiag.analyses.report.wire import Finding, Report, Subject
 

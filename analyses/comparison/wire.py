@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from flowdiag.analyses import finding as f
+from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.report.redact import pseudonymise, visible_json
 from flowdiag.analyses.report.wire import Culprit, Input, Note, Subject, Tool
 

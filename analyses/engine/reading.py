@@ -27,7 +27,7 @@ from flowdiag.parsers.machine import processors
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from flowdiag.analyses.columns import Keeper
+    from flowdiag.analyses.model.columns import Keeper
     from flowdiag.parsers.parallel import Rows
     from flowdiag.parsers.sources.open import Source
     from flowdiag.parsers.split import Split

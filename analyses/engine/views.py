@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from flowdiag.analyses.columns import INSTANT, Column
 from flowdiag.analyses.engine.sql import Queries, lines, words
+from flowdiag.analyses.model.columns import INSTANT, Column
 from flowdiag.parsers.rows import Event
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flowdiag.analyses.columns import Keeper
+    from flowdiag.analyses.model.columns import Keeper
     from flowdiag.parsers.sources.open import Source
 
 

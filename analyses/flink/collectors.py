@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.flink.job import ClusterFacts, Garbage, JobFacts
-from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.model.keys import Ref
 from flowdiag.parsers.flink.container_texts import Pause, pauses
 from flowdiag.parsers.sniff.verdict import GC_LOG
 

@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import Final
 
 from flowdiag.analyses.derived import Answers, once
-from flowdiag.analyses.finding import Evidence, focused
-from flowdiag.analyses.keys import JobKey, Process, Ref
+from flowdiag.analyses.model.finding import Evidence, focused
+from flowdiag.analyses.model.keys import JobKey, Process, Ref
 from flowdiag.parsers.focus import Focus
 
 ZERO_JOB: Final = "0" * 32

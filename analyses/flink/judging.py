@@ -7,19 +7,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
-from flowdiag.analyses import say
 from flowdiag.analyses.conditions import Setup, backend_of
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.finding import (
-    Evidence,
-    Origin,
-    Present,
-    Severity,
-    State,
-    Subject,
-    cite,
-    grade,
-)
 from flowdiag.analyses.flink.episodes import Episode, finished_us
 from flowdiag.analyses.flink.job import (
     Attempt,
@@ -30,6 +19,17 @@ from flowdiag.analyses.flink.job import (
     Status,
 )
 from flowdiag.analyses.flink.options import at_least, names_of, version_of
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import (
+    Evidence,
+    Origin,
+    Present,
+    Severity,
+    State,
+    Subject,
+    cite,
+    grade,
+)
 from flowdiag.analyses.option_types import shown
 from flowdiag.parsers.units import size_bytes
 
@@ -236,7 +236,7 @@ def interval_from(job: JobFacts) -> str:
     told = next((s for s in job.settings if s.key == INTERVAL_KEYS[1]), None)
     seen = None if told is None else milliseconds(told.value)
     apart = seen is not None and seen > 1.25 * (milliseconds(known.value) or seen)
-    return f"configured; {say.duration(seen)} observed" if apart else "configured"
+    return f"configured; {fmt.duration(seen)} observed" if apart else "configured"
 
 
 def trigger_gaps_ms(checkpoints: Iterable[Checkpoint]) -> list[float]:
@@ -340,7 +340,7 @@ def exception_text(text: str | None, most: int = 200) -> str:
     """
     causes = (text or "").split("Caused by: ")
     said = (_unwrapped(_FRAME.split(cause, maxsplit=1)[0]) for cause in reversed(causes))
-    return say.shorten(next(filter(None, said), ""), most)
+    return fmt.shorten(next(filter(None, said), ""), most)
 
 
 def without_package(text: str) -> str:
@@ -371,4 +371,4 @@ _REQUEST: Final = re.compile(r"Failure executing: [A-Z]{3,7} at: \S{1,400} Messa
 
 def name_of(who: Attempt | Incident) -> str:
     """A subtask as people know it, by its attempt or by a record."""
-    return say.subtask_of(who.task, who.subtask_index, who.parallelism)
+    return fmt.subtask_of(who.task, who.subtask_index, who.parallelism)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses import say
 from flowdiag.analyses.flink.episodes import episodes
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, Status
+from flowdiag.analyses.model import fmt
 from flowdiag.parsers.remarks import Kind, Remark
 
 _NAMED: Final = 3
@@ -30,7 +30,7 @@ def missing_inputs(facts: ClusterFacts) -> Iterator[Remark]:
             more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
             yield Remark(
                 Kind.NO_TASKMANAGER_LOG,
-                f"no log of {len(lacking)} of the {say.plural(ran, 'TaskManager')} that ran tasks{of}: "
+                f"no log of {len(lacking)} of the {fmt.plural(ran, 'TaskManager')} that ran tasks{of}: "
                 f"{shown}{more}",
             )
         expired = [episode for episode in episodes(job) if episode.count(Status.EXPIRED)]

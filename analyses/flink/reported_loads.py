@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from flowdiag.analyses.flink.job import SubtaskLoad
-from flowdiag.analyses.keys import JobKey, Ref
+from flowdiag.analyses.model.keys import JobKey, Ref
 
 Row = Mapping[str, Any]
 

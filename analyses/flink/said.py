@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import Action, Measurement
-from flowdiag.analyses.flink.kit import measured
+from flowdiag.analyses.flink.helpers import measured
+from flowdiag.analyses.model.finding import Action, Measurement
 from flowdiag.parsers.exceptions import Classified
 
 # Of the values that an exception says those that are numbers: their name, their unit.

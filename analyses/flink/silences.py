@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flowdiag.analyses import say
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.episodes import beginnings
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
 from flowdiag.analyses.flink.judging import interval_ms
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.wire import iso
 from flowdiag.parsers.remarks import Kind, Remark
 
@@ -122,7 +122,7 @@ def silence_notes(facts: ClusterFacts) -> Iterator[Remark]:
             yield Remark(
                 Kind.GAP,
                 f"the JobManager's log is silent from {iso(begun)} to {iso(ended)}"
-                f" ({say.duration(lasted)}), with checkpoints before and after: lines are missing, or"
+                f" ({fmt.duration(lasted)}), with checkpoints before and after: lines are missing, or"
                 " the JobManager stood still; nothing counts as waiting for that time",
                 first_us=begun,
                 last_us=ended,

@@ -15,7 +15,7 @@ from flowdiag.analyses.flink.clocks.settle import disputed_zones
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
 from flowdiag.analyses.flink.settled import Settled, rows_of, settled_events
 from flowdiag.analyses.flink.understood import understood
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.wire import Where
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import Understood
 from flowdiag.analyses.flink.job import ClusterFacts, Incident
-from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.model.finding import Understood
+from flowdiag.analyses.model.keys import Ref
 
 _WORDS: Final = {
     "task-failure": "failures of tasks",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from flowdiag.analyses import say
-from flowdiag.analyses.finding import Action
 from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.facts import BufferNeeds, MemoryProcess
-from flowdiag.analyses.memory.kit import changes, present
+from flowdiag.analyses.memory.helpers import changes, present
 from flowdiag.analyses.memory.options import derive
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Action
 from flowdiag.analyses.option_types import write
 
 _STEP = 64 * m.MIB
@@ -213,7 +213,7 @@ def setting_of(process: MemoryProcess, proposal: Proposal, text: str) -> Action:
         text: what to do.
     """
     memory = proposal.memory
-    heap, managed, total = map(say.size, (memory.heap, memory.managed, memory.process))
+    heap, managed, total = map(fmt.size, (memory.heap, memory.managed, memory.process))
     key, *others = proposal.options
     version = version_of(process.version)
     return Action(

@@ -13,8 +13,8 @@ from typing import Final
 
 from flowdiag.analyses.flink.buffers import TaskNeed
 from flowdiag.analyses.flink.job import JobFacts
-from flowdiag.analyses.keys import Process, Ref
 from flowdiag.analyses.memory.model import Derivation
+from flowdiag.analyses.model.keys import Process, Ref
 from flowdiag.parsers.flink.options import OptionFile
 
 

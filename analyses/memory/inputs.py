@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.memory.facts import ConfigFile, Kill, Usage
+from flowdiag.analyses.model.keys import Ref
 from flowdiag.parsers.flink.container_texts import (
     ended_containers,
     looks_like_kubectl,

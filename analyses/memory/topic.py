@@ -7,20 +7,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from flowdiag.analyses.diagnosis import Aside, Named
-from flowdiag.analyses.finding import RuleOutcome
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.flink.settled import Settled
 from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
-from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.memory.assemble import assemble_memory
 from flowdiag.analyses.memory.facts import MemoryFacts
 from flowdiag.analyses.memory.inputs import OtherInputs, read_others
 from flowdiag.analyses.memory.options import KNOWN_VERSIONS, nearest_key, nearest_version
 from flowdiag.analyses.memory.rules import RULES
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.finding import RuleOutcome
+from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.model.span import Span
 from flowdiag.analyses.report.wire import Data
-from flowdiag.analyses.span import Span
 from flowdiag.parsers.remarks import Kind, Remark
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from flowdiag.analyses.queues.saturation import saturated_share
 from flowdiag.analyses.queues.skew import skew_score
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.columns import Row, Rows
+    from flowdiag.analyses.model.columns import Row, Rows
 
 
 def queue_vertices(facts: QueueFacts, max_rows: int) -> list[wire.QueueVertex]:

@@ -14,7 +14,7 @@ from flowdiag.analyses.derived import Answers, once
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts, SubtaskLoad
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.topology import Topology
-from flowdiag.analyses.keys import Process, Ref
+from flowdiag.analyses.model.keys import Process, Ref
 from flowdiag.analyses.queues.capacity import Capacity
 
 

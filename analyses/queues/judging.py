@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses import say
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.flink.suspects import numbers_of
+from flowdiag.analyses.flink.suspects.remedies import cures, explanation
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import (
     MAX_CITED,
     Cited,
     Evidence,
@@ -18,9 +21,6 @@ from flowdiag.analyses.finding import (
     cite,
     grade,
 )
-from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.flink.suspects import numbers_of
-from flowdiag.analyses.flink.suspects.remedies import cures, explanation
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.proof import WAITING, WORKING, strongest, told_in
 from flowdiag.analyses.queues.root import Spell, find_spells, loads_in, name_of
@@ -116,10 +116,10 @@ def who(job: JobQueues, spell: Spell) -> str:
     """The accused, for people."""
     suspect = spell.conviction.suspect
     if suspect.kind == "taskmanager":
-        return say.place(suspect.taskmanager, host_of(job, suspect.taskmanager))
+        return fmt.place(suspect.taskmanager, host_of(job, suspect.taskmanager))
     if suspect.kind == "task":
-        return say.shorten(spell.task)
-    return say.listed((name_of(job, load.key) for load in spell.convicted[:3]), " and ") + (
+        return fmt.shorten(spell.task)
+    return fmt.listed((name_of(job, load.key) for load in spell.convicted[:3]), " and ") + (
         f" and {len(spell.convicted) - 3} more" if len(spell.convicted) > 3 else ""
     )
 
@@ -132,7 +132,7 @@ def measurements(spell: Spell) -> tuple[Measurement, ...]:
             name="back-pressured-before",
             value=round(min(before[1], 1.0), 4),
             unit="share",
-            population=f"of the time, a subtask of {say.shorten(before[0])}",
+            population=f"of the time, a subtask of {fmt.shorten(before[0])}",
         )
         if before is not None
         else None
@@ -173,7 +173,7 @@ def finding(job: JobQueues, spell: Spell, title: str) -> Finding:
     )
     if spell.then is not None:
         after = spell.then.subject
-        name = say.subtask_of(after.task, after.subtask_index, after.parallelism)
+        name = fmt.subtask_of(after.task, after.subtask_index, after.parallelism)
         note += (
             f" It is over; from then on {name if after.task else after.taskmanager} was to blame."
         )

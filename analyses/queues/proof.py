@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from flowdiag.analyses.finding import Evidence, focused
 from flowdiag.analyses.flink.placement import SubtaskKey
+from flowdiag.analyses.model.finding import Evidence, focused
 from flowdiag.analyses.queues.facts import Gauge, Machine, Sample
 from flowdiag.analyses.queues.measure import COUNTERS, GAUGES, MACHINE_GAUGES
 from flowdiag.parsers.focus import Focus

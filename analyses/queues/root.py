@@ -12,9 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from flowdiag.analyses import say
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.finding import Confidence, State, Vote
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, all_spells, episodes, spells
 from flowdiag.analyses.flink.job import JobFacts, Status, SubtaskLoad
@@ -40,6 +38,8 @@ from flowdiag.analyses.flink.pressure import (
 from flowdiag.analyses.flink.suspects import Conviction, convict, goes_with
 from flowdiag.analyses.flink.suspects.case import Case, Suspect, sync_share
 from flowdiag.analyses.flink.suspects.signals import SNAPSHOT_SHARE
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Confidence, State, Vote
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Sample, joined
 
 ENOUGH_TIMES: Final = 2
@@ -674,7 +674,7 @@ def _draining(job: JobQueues, windows: Sequence[int] | None) -> bool:
 
 def name_of(job: JobQueues, key: SubtaskKey) -> str:
     """A subtask for people."""
-    return say.subtask_of(key.task, key.subtask_index, job.topology.parallelism.get(key.task))
+    return fmt.subtask_of(key.task, key.subtask_index, job.topology.parallelism.get(key.task))
 
 
 def fatal(job: JobQueues) -> bool:

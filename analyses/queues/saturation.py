@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.analyses.finding import Evidence
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import ENOUGH_SAMPLES
+from flowdiag.analyses.model.finding import Evidence
 from flowdiag.analyses.queues.facts import JobQueues, Sample, joined
 from flowdiag.analyses.queues.proof import told_in
 from flowdiag.analyses.queues.root import find_spells, loads_in, samples_in

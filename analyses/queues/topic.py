@@ -7,23 +7,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.diagnosis import Named
-from flowdiag.analyses.finding import RuleOutcome
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.settled import Settled, rows_of
 from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
-from flowdiag.analyses.keys import JobKey
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.finding import RuleOutcome
+from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.model.span import Span
 from flowdiag.analyses.queues.assemble import assemble_queues
 from flowdiag.analyses.queues.facts import JobQueues, QueueFacts, Sample
 from flowdiag.analyses.queues.rules import RULES
 from flowdiag.analyses.report.wire import Data
-from flowdiag.analyses.span import Span
 from flowdiag.parsers.remarks import Kind, Remark
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.columns import Rows
     from flowdiag.analyses.engine.reading import Say
     from flowdiag.analyses.flink.clocks.settle import Writer
+    from flowdiag.analyses.model.columns import Rows
     from flowdiag.parsers.sources.open import Source
 
 MINUTE_US: Final = 60_000_000

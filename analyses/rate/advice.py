@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.model import Job, Outcome, Settings, changed, simulate
@@ -38,7 +38,7 @@ def poor(line: Line | None, interval_ms: int | None) -> str | None:
     if line is None or line.per_x <= 0 or line.spread < APART:
         return "the batches differ too little in size to tell what a record costs"
     if not interval_ms or line.error > POOR * interval_ms:
-        return f"batches miss the fitted cost by {say.duration(line.error)} in the median"
+        return f"batches miss the fitted cost by {fmt.duration(line.error)} in the median"
     return None
 
 
@@ -127,7 +127,7 @@ def predict(assessed: Assessed, state: StreamState, **changes: object) -> Predic
         return None
     offers = [offered] * BATCHES
     before, after = simulate(job, settings, offers), simulate(job, tried, offers)
-    error = f"off by {say.duration(line.error)} per batch in the median"
+    error = f"off by {fmt.duration(line.error)} per batch in the median"
     return Prediction(
         before=before,
         after=after,
@@ -137,12 +137,12 @@ def predict(assessed: Assessed, state: StreamState, **changes: object) -> Predic
 
 def _words(outcome: Outcome) -> str:
     # What is processed per second is what completes: a queue that grows takes in more.
-    delay = say.duration(outcome.delay_ms)
+    delay = fmt.duration(outcome.delay_ms)
     text = f"{outcome.steady_per_s:.0f} records/s with a total delay of {delay}"
     if outcome.queued > 2:
         return f"{text}, {outcome.queued} batches waiting after {BATCHES} batches"
     if outcome.settling_ms:
-        return f"{text}, settled after {say.duration(outcome.settling_ms)}"
+        return f"{text}, settled after {fmt.duration(outcome.settling_ms)}"
     return text
 
 

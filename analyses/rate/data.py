@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from flowdiag.analyses.finding import RuleOutcome
+from flowdiag.analyses.model.finding import RuleOutcome
 from flowdiag.analyses.rate import facts as x
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.holding import held_by
@@ -18,8 +18,8 @@ from flowdiag.analyses.report.build import judge
 from flowdiag.analyses.report.redact import clean
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.columns import Row as TableRow
-    from flowdiag.analyses.columns import Rows
+    from flowdiag.analyses.model.columns import Row as TableRow
+    from flowdiag.analyses.model.columns import Rows
 
 MAX_SLOW: Final = 20
 _ESTIMATOR: Final = "org.apache.spark.streaming.scheduler.rate.PIDRateEstimator"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from flowdiag.analyses.keys import JobKey, Ref
+from flowdiag.analyses.model.keys import JobKey, Ref
 
 MANUAL_CLOCK_MS: Final = 365 * 86_400_000
 """Batch times in the first year are those of a manual clock, which no other time can be compared with."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate import present
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.facts import Batch
@@ -72,7 +72,7 @@ def term(estimator: Replay, *, several: bool = False) -> tuple[str, str]:
     if taken > 0.3:
         return (
             "delay",
-            f"the delay: its term takes {say.percent(taken)} off what is processed",
+            f"the delay: its term takes {fmt.percent(taken)} off what is processed",
         )
     rate = median(step.processing_rate or 0.0 for step in late)
     of = f" of stream {estimator.stream}" if several else ""

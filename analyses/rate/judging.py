@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from statistics import median
 from typing import Final, TypeVar
 
-from flowdiag.analyses import say
-from flowdiag.analyses.finding import Evidence, Origin, Present, Subject, cite
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Evidence, Origin, Present, Subject, cite
 from flowdiag.analyses.option_types import shown
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, QueryFacts, Record, Trigger
 from flowdiag.analyses.rate.present import COLD, FEW, NARROW, Assessed, StreamState, tight
@@ -185,7 +185,7 @@ def fixed_cost(
     return None
 
 
-rate_text = say.rate  # what rules call it
+rate_text = fmt.rate  # what rules call it
 
 
 _WEEKS_MS: Final = 14 * 86_400_000.0
@@ -199,4 +199,4 @@ def time_to(state: StreamState, limit_intervals: float) -> str | None:
     left = limit_intervals * interval - delay
     # The slope is per second of batch times; a batch is processed by its wait later.
     takes_ms = left / slope.slope * (1 + slope.slope)
-    return say.duration(takes_ms) if 0 < takes_ms < _WEEKS_MS else None
+    return fmt.duration(takes_ms) if 0 < takes_ms < _WEEKS_MS else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.stability import Trend
 
@@ -68,7 +68,7 @@ def limit_of(
         left = _memory_left(app, grows)
         text = "Receivers keep the blocks of waiting batches in memory"
         text += (
-            f": at this slope it is full in {say.duration(left)}; then blocks go to disk, or are lost."
+            f": at this slope it is full in {fmt.duration(left)}; then blocks go to disk, or are lost."
             if left is not None
             else ", until it is full."
         )
@@ -78,8 +78,8 @@ def limit_of(
         left = max(0.0, kept - (delay_ms or 0.0)) / grows
         assumed = "" if retention_ms else ", Kafka's default"
         text = (
-            f"The topic keeps its records for {say.duration(kept)}{assumed}: at this slope the delay "
-            f"reaches that in {say.duration(left)}, and what is deleted then is lost."
+            f"The topic keeps its records for {fmt.duration(kept)}{assumed}: at this slope the delay "
+            f"reaches that in {fmt.duration(left)}, and what is deleted then is lost."
         )
         return Limit(kind=kind, left_ms=left, text=text)
     return Limit(kind=kind, left_ms=None, text="What is not read yet waits in the source.")

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Final
 
 from flowdiag.analyses.causes import cause_of_class
-from flowdiag.analyses.finding import Action, Measurement
+from flowdiag.analyses.model.finding import Action, Measurement
 from flowdiag.analyses.rate.facts import Record
-from flowdiag.analyses.rate.kit import measured, remedies
+from flowdiag.analyses.rate.helpers import measured, remedies
 from flowdiag.analyses.rate.present import Assessed
 from flowdiag.parsers.exceptions import Classified
 

@@ -7,15 +7,16 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from flowdiag.analyses import say
 from flowdiag.analyses.diagnosis import Measured, Named, Session, Topic
 from flowdiag.analyses.engine.frames import kept
 from flowdiag.analyses.engine.reading import Resources, Say
 from flowdiag.analyses.engine.views import keep_read
-from flowdiag.analyses.finding import Confidence, RuleOutcome, Understood
 from flowdiag.analyses.flink.clocks.settle import zone_of
-from flowdiag.analyses.keys import JobKey, Process
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Confidence, RuleOutcome, Understood
+from flowdiag.analyses.model.keys import JobKey, Process
+from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.model.span import Span
 from flowdiag.analyses.rate.assemble import Told, assemble
 from flowdiag.analyses.rate.assemble.rows import JSON
 from flowdiag.analyses.rate.data import rate_data
@@ -25,11 +26,10 @@ from flowdiag.analyses.rate.present import Assessed, Assessment, assess, failed_
 from flowdiag.analyses.rate.rules import RULES
 from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.wire import Data, Where, iso
-from flowdiag.analyses.span import Span
 from flowdiag.parsers.remarks import Kind, Remark
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.columns import Rows
+    from flowdiag.analyses.model.columns import Rows
     from flowdiag.analyses.rate.measure import Owner
     from flowdiag.parsers.sources.open import Source
 
@@ -233,7 +233,7 @@ def hole_notes(app: ApplicationFacts) -> Iterator[Remark]:
         yield Remark(
             Kind.GAP,
             f"no batch of {app.name or app.application or 'the application'} from {iso(begun)} to {iso(ended)}"
-            f" ({say.duration((ended - begun) / 1000)}), with batches before and after: lines are missing, or the"
+            f" ({fmt.duration((ended - begun) / 1000)}), with batches before and after: lines are missing, or the"
             " driver stood still or was not there; nothing counts as waiting for that time",
             first_us=begun,
             last_us=ended,

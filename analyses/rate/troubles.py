@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from flowdiag.analyses.finding import Rank
-from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.model.finding import Rank
+from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.rate.facts import ApplicationFacts, Record
 from flowdiag.parsers.spark.causes import python_error, telling
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from flowdiag.analyses import finding as f
-from flowdiag.analyses.finding import RuleOutcome
 from flowdiag.analyses.flink.clocks.settle import DRIFT_MS
-from flowdiag.analyses.keys import JobKey, Process
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model import finding as f
+from flowdiag.analyses.model.finding import RuleOutcome
+from flowdiag.analyses.model.keys import JobKey, Process
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report.advice import action_of, each_once, first_action
 from flowdiag.analyses.report.evidence import Key, Located
 from flowdiag.analyses.report.faults import Faults

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import msgspec
 import pyarrow as pa
 
-from flowdiag.analyses.columns import Row
+from flowdiag.analyses.model.columns import Row
 from flowdiag.analyses.report.tables import BY_NAME, SCHEMA, Table, tables_of
 from flowdiag.parsers.cleanup import at_end, remove_folder
 from flowdiag.parsers.errors import FlowdiagError, text_of

@@ -16,10 +16,10 @@ from io import BufferedIOBase
 from types import MappingProxyType
 from typing import BinaryIO, Final, cast
 
-from flowdiag.analyses.finding import Evidence
+from flowdiag.analyses.model.finding import Evidence
+from flowdiag.analyses.model.fmt import shorten
 from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.wire import DOCUMENTS
-from flowdiag.analyses.say import shorten
 from flowdiag.parsers.focus import Focus
 from flowdiag.parsers.remarks import Kind, Remark
 

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from flowdiag.analyses.finding import Finding, RuleOutcome
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.model.finding import Finding, RuleOutcome
+from flowdiag.analyses.model.keys import JobKey
 
 # What tells apart findings of one rule about the same task, and stays what it is after a redeployment.
 _APART: Final = (

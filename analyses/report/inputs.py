@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from flowdiag.analyses.flink.clocks.settle import zone_name
-from flowdiag.analyses.keys import Process
+from flowdiag.analyses.model.keys import Process
 from flowdiag.analyses.report.redact import clean, printable
 from flowdiag.analyses.report.wire import Input, Note, iso
 from flowdiag.analyses.report.wire import Process as WireProcess

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.analyses import say
-from flowdiag.analyses.finding import Severity, Verdict
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Severity, Verdict
 
 if TYPE_CHECKING:
     from flowdiag.analyses.report.wire import Finding, Report
@@ -86,4 +86,4 @@ def text_of(report: Report) -> str:
 
 def _inputs(report: Report) -> str:
     read = sum(item.kind != "not-read" for item in report.inputs)
-    return f"{say.plural(read, 'input')}, {say.plural(len(report.findings), 'finding')}"
+    return f"{fmt.plural(read, 'input')}, {fmt.plural(len(report.findings), 'finding')}"

@@ -1,6 +1,6 @@
 """What must not leave the machine inside a report: secrets always, names on request.
 
-What rules write marks the names in it (`flowdiag.analyses.names`); in what a log said they are searched for.
+What rules write marks the names in it (`flowdiag.analyses.model.names`); in what a log said they are searched for.
 Log text is hostile: it carries passwords that somebody logged, terminal escapes, and characters
 that reorder what a reader sees. `clean` is applied to every piece of log text that enters a report.
 """
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from flowdiag.analyses.names import MARKED, unmarked
-from flowdiag.analyses.say import shorten
+from flowdiag.analyses.model.fmt import shorten
+from flowdiag.analyses.model.names import MARKED, unmarked
 from flowdiag.parsers.secrets import mask_secrets
 
 __all__ = ["clean", "mask_secrets", "printable", "pseudonymise", "visible_json"]

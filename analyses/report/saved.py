@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
+from flowdiag.analyses.model.fmt import shorten
 from flowdiag.analyses.report.wire import SCHEMA, Report, decode, speakable
-from flowdiag.analyses.say import shorten
 from flowdiag.parsers.errors import FlowdiagError
 
 _SPACE: Final = (b" ", b"\t", b"\r", b"\n")

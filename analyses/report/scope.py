@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flowdiag.analyses import finding as f
+from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.report.wire import Report, TopicStatus
 from flowdiag.analyses.topics import topic_named
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from flowdiag.analyses.finding import Finding, RuleOutcome
-from flowdiag.analyses.finding import Subject as Inner
+from flowdiag.analyses.model.finding import Finding, RuleOutcome
+from flowdiag.analyses.model.finding import Subject as Inner
 from flowdiag.analyses.report.redact import clean
 from flowdiag.analyses.report.wire import Because, Culprit, Story, Subject, iso
 from flowdiag.analyses.stories import Story as Told

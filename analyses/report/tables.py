@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from flowdiag.analyses.columns import Column, columns_of, schema_of
 from flowdiag.analyses.engine import views
+from flowdiag.analyses.model.columns import Column, columns_of, schema_of
 from flowdiag.analyses.queues import wire as queues
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.startup import wire as startup

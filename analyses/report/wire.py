@@ -16,8 +16,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from flowdiag.analyses import finding as f
 from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
+from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.queues.wire import QueueTaskManager, QueueVertex, QueueWhatIf
 from flowdiag.analyses.report.redact import printable, pseudonymise, visible_json
 from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker

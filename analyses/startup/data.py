@@ -14,7 +14,7 @@ from flowdiag.analyses.startup import facts as x
 from flowdiag.analyses.startup import wire
 
 if TYPE_CHECKING:
-    from flowdiag.analyses.columns import Row, Rows
+    from flowdiag.analyses.model.columns import Row, Rows
 
 
 def start_attempts(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
-from flowdiag.analyses.keys import JobKey, Process, Ref
+from flowdiag.analyses.model.keys import JobKey, Process, Ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

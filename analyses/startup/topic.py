@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from flowdiag.analyses.diagnosis import Named
-from flowdiag.analyses.finding import Inconclusive, RuleOutcome
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.settled import Settled
 from flowdiag.analyses.flink.topic import FLINK, FlinkTopic, Row, named_jobs
-from flowdiag.analyses.keys import JobKey
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.finding import Inconclusive, RuleOutcome
+from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.model.span import Span
 from flowdiag.analyses.report.wire import Data
-from flowdiag.analyses.span import Span
 from flowdiag.analyses.startup.assemble import assemble_startup
 from flowdiag.analyses.startup.facts import JobStarting, JobStarts, StartupFacts
 from flowdiag.analyses.startup.failures import keeps_from_running, leadership_signs
@@ -23,8 +23,8 @@ from flowdiag.analyses.startup.rules import RULES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flowdiag.analyses.columns import Rows
     from flowdiag.analyses.flink.clocks.settle import Writer
+    from flowdiag.analyses.model.columns import Rows
     from flowdiag.parsers.sources.open import Source
 
 

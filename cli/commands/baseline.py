@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flowdiag.cli import options as o
+from flowdiag.cli.options import shared as o
 
 
 def baseline(

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from flowdiag.cli.access import REACHED, Timeout, access_of, seconds
-from flowdiag.cli.help import DEBUG, HelpfulCommand, HelpfulGroup
+from flowdiag.cli.live.access import REACHED, Timeout, access_of, seconds
+from flowdiag.cli.options.help import DEBUG, HelpfulCommand, HelpfulGroup
+from flowdiag.cli.options.signature import Options, taking
 from flowdiag.cli.process import instead
-from flowdiag.cli.signature import Options, taking
 
 if TYPE_CHECKING:
-    from flowdiag.cli.console import Progress
+    from flowdiag.cli.output.console import Progress
     from flowdiag.parsers.live.client import Client
     from flowdiag.parsers.live.folder import Folder
     from flowdiag.parsers.live.watching import Outcome, Say
@@ -273,8 +273,8 @@ def _run(
     """Run a collection; whatever ends it, the folder is good."""
     import asyncio
 
-    from flowdiag.cli.console import Progress, say
     from flowdiag.cli.exit_codes import ExitCode
+    from flowdiag.cli.output.console import Progress, say
     from flowdiag.parsers.live.client import base_of
     from flowdiag.parsers.live.folder import Folder
 
@@ -297,7 +297,7 @@ def _run(
         folder.close()
     _tell(outcome, base, output)
     if not given["quiet"]:
-        from flowdiag.analyses.say import size
+        from flowdiag.analyses.model.fmt import size
 
         typer.echo(
             f"{_snapshots(outcome.ticks)} in {output} ({outcome.requests} requests,"
@@ -333,7 +333,7 @@ async def _collection(
 
 
 def _tell(outcome: Outcome, base: str, output: str) -> None:
-    from flowdiag.cli.console import say
+    from flowdiag.cli.output.console import say
 
     for warning in outcome.warnings[:5]:
         say("warning", warning)

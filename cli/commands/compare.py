@@ -6,9 +6,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from flowdiag.cli import options as o
 from flowdiag.cli.comparing import FailOnChange
-from flowdiag.cli.signature import Options, taking
+from flowdiag.cli.options import shared as o
+from flowdiag.cli.options.signature import Options, taking
 
 _CHANGE = "What counts"
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from flowdiag.cli.access import REACHED, Timeout
 from flowdiag.cli.diagnosing import Own, diagnosing
+from flowdiag.cli.live.access import REACHED, Timeout
 
 if TYPE_CHECKING:
     from flowdiag.cli.diagnosing import Run
-    from flowdiag.cli.settings import Settings
+    from flowdiag.cli.options.settings import Settings
 
 _LIVE: Final = "Live systems"
 
@@ -82,7 +82,7 @@ _OWN: Final[Own] = {
 
 
 def _live(given: Mapping[str, Any], settings: Settings) -> Run | None:
-    from flowdiag.cli.rounds import plan_of
+    from flowdiag.cli.live.rounds import plan_of
 
     return plan_of(given["paths"] or [], given, settings)
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from flowdiag.cli import options as o
-from flowdiag.cli.completion import rule_word
+from flowdiag.cli.options import shared as o
+from flowdiag.cli.options.completion import rule_word
 
 
 def explain(
@@ -24,7 +24,7 @@ def explain(
       flowdiag explain CP101
       flowdiag explain checkpoint-expired
     """
-    from flowdiag.cli.manual import find_rule, rule_page, show, warn_of_plugins
+    from flowdiag.cli.docs.manual import find_rule, rule_page, show, warn_of_plugins
 
     warn_of_plugins()  # first: it may be why there is no such rule
     show(rule_page(find_rule(rule)), output)

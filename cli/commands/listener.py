@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flowdiag.cli.help import HelpfulCommand, HelpfulGroup
+from flowdiag.cli.options.help import HelpfulCommand, HelpfulGroup
 
 listener = typer.Typer(
     name="listener",
@@ -50,9 +50,9 @@ def export(
     For Python there is one file, without dependencies, for Python 3.8 and PySpark 3.0 or later. For
     Scala and Java there is a class, and a jar of it where a JDK is found.
     """
-    from flowdiag.cli.console import say
     from flowdiag.cli.listener.export import JAR, PYTHON
     from flowdiag.cli.listener.export import export as write
+    from flowdiag.cli.output.console import say
 
     exported = write(folder, spark_home=spark_home)
     for path in exported.files:

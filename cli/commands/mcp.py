@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flowdiag.cli import options as o
-from flowdiag.cli.settings import Settings, effective
+from flowdiag.cli.options import shared as o
+from flowdiag.cli.options.settings import Settings, effective
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -51,9 +51,9 @@ def mcp(
     diagnose, explain and evidence: they read files below the roots, change nothing and reach no network.
     One request is answered at a time, by one Spark that stays between requests.
     """
-    from flowdiag.cli.console import say
     from flowdiag.cli.mcp.roots import Roots
-    from flowdiag.cli.values import length
+    from flowdiag.cli.options.values import length
+    from flowdiag.cli.output.console import say
     from flowdiag.parsers.errors import FlowdiagError
 
     flags = {"redact": redact, "no_excerpts": no_excerpts, "java_heap": java_heap, "debug": debug}

@@ -101,7 +101,7 @@ def memory(given: Mapping[str, Any]) -> Mapping[str, Any]:
     The arithmetic is Flink's own, to the byte, for the version seen. With logs it compares what was
     configured with what runs, counts the network buffers that the job needs, and explains kills.
     """
-    from flowdiag.analyses.options import MemoryOptions
+    from flowdiag.analyses.model.options import MemoryOptions
 
     version = given["flink"]
     role = "jobmanager" if given["jobmanager"] else "taskmanager"

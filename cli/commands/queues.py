@@ -35,6 +35,6 @@ def queues(given: Mapping[str, Any]) -> Mapping[str, Any]:
     Give it metrics and the job graph: logs with metric reports (Slf4jReporter), files of Prometheus,
     what `flowdiag collect` saved, saved REST answers, archives; logs and configurations add to it.
     """
-    from flowdiag.analyses.options import QueueOptions
+    from flowdiag.analyses.model.options import QueueOptions
 
     return {"queues": QueueOptions(what_if=given["what_if"])}

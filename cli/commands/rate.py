@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flowdiag.cli import options as o
 from flowdiag.cli.diagnosing import configuration, diagnosing, interval_ms
+from flowdiag.cli.options import shared as o
 
 
 @diagnosing(
@@ -33,7 +33,7 @@ def rate(given: Mapping[str, Any]) -> Mapping[str, Any]:
     `flowdiag listener`, saved answers of /streaming/batches and its siblings and of /environment, logs
     of driver and executors. Nothing is changed or sent.
     """
-    from flowdiag.analyses.options import RateOptions
+    from flowdiag.analyses.model.options import RateOptions
 
     return {
         "rate": RateOptions(

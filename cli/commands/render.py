@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from flowdiag.cli import options as o
 from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.settings import Settings, effective
+from flowdiag.cli.options import shared as o
+from flowdiag.cli.options.settings import Settings, effective
 
 
 def render(
@@ -64,10 +64,10 @@ def render(
 
 def _show(report: str, settings: Settings) -> ExitCode:
     from flowdiag.analyses.report.wire import redacted
-    from flowdiag.cli.console import write_report
     from flowdiag.cli.diagnosing import logged
-    from flowdiag.cli.output import check_place, rendered, shown_of, tell_faults
-    from flowdiag.cli.reading import read_report
+    from flowdiag.cli.output.console import write_report
+    from flowdiag.cli.output.saved import read_report
+    from flowdiag.cli.output.writing import check_place, rendered, shown_of, tell_faults
 
     check_place(settings)
     saved = read_report(report)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from flowdiag.cli import options as o
-from flowdiag.cli.settings import Listing
+from flowdiag.cli.options import shared as o
+from flowdiag.cli.options.settings import Listing
 
 
 def rules(
@@ -29,7 +29,7 @@ def rules(
 
     As JSON with its command, limits, votes and causes: what `flowdiag explain` shows of each.
     """
-    from flowdiag.cli.manual import list_of_rules, rules_as_json, show, warn_of_plugins
+    from flowdiag.cli.docs.manual import list_of_rules, rules_as_json, show, warn_of_plugins
 
     show(rules_as_json() if format is Listing.JSON else list_of_rules(), output)
     warn_of_plugins()

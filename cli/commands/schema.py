@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from flowdiag.cli import options as o
+from flowdiag.cli.options import shared as o
 
 
 def schema(
@@ -26,7 +26,7 @@ def schema(
     It is made from the types that write the reports of this version; the installed package holds it
     as flowdiag/report.schema.json.
     """
-    from flowdiag.cli.console import write_report
+    from flowdiag.cli.output.console import write_report
 
     if comparison:
         from flowdiag.analyses.comparison.wire import schema_text

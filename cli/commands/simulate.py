@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from flowdiag.cli import options as o
-from flowdiag.cli.help import HelpfulCommand, HelpfulGroup
-from flowdiag.cli.settings import Listing
-from flowdiag.cli.signature import Options, taking
+from flowdiag.cli.options import shared as o
+from flowdiag.cli.options.help import HelpfulCommand, HelpfulGroup
+from flowdiag.cli.options.settings import Listing
+from flowdiag.cli.options.signature import Options, taking
 
 simulate = typer.Typer(
     name="simulate",

@@ -52,8 +52,8 @@ def warm(
 
 def _done(*, force: bool, remove: bool, stay: str | None, status: bool, stop: bool) -> str:
     """Do it, and say so."""
-    from flowdiag.analyses.say import size
-    from flowdiag.cli.console import Progress
+    from flowdiag.analyses.model.fmt import size
+    from flowdiag.cli.output.console import Progress
     from flowdiag.cli.spark import staying
     from flowdiag.cli.spark import warm as archive
 

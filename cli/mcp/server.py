@@ -18,13 +18,13 @@ from typing_extensions import TypedDict
 
 from flowdiag.analyses.report.version import tool_version
 from flowdiag.analyses.report.wire import Evidence, Finding, Report
-from flowdiag.cli import words
 from flowdiag.cli.mcp.roots import Roots
 from flowdiag.cli.mcp.session import Kept, Session
 from flowdiag.cli.render import brief
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.telling import Told as Story
-from flowdiag.cli.telling import told_of
+from flowdiag.cli.text import words
+from flowdiag.cli.text.telling import Told as Story
+from flowdiag.cli.text.telling import told_of
 from flowdiag.parsers.errors import FlowdiagError
 
 T = TypeVar("T")
@@ -232,7 +232,7 @@ class _Tools:
         self, rule: Annotated[str, Field(description="Code or name: CP101, checkpoint-expired.")]
     ) -> CallToolResult:
         """What a rule of flowdiag means, how it decides, when it is wrong, and what to do."""
-        from flowdiag.cli.manual import find_rule, rule_page
+        from flowdiag.cli.docs.manual import find_rule, rule_page
 
         page = _refused(lambda: rule_page(find_rule(rule)))
         return CallToolResult(content=[TextContent(type="text", text=_cut(page))])

@@ -18,9 +18,9 @@ import msgspec
 from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from flowdiag.analyses.model.fmt import duration
 from flowdiag.analyses.report.wire import Report
-from flowdiag.analyses.say import duration
-from flowdiag.cli.settings import Settings
+from flowdiag.cli.options.settings import Settings
 from flowdiag.parsers.errors import FlowdiagError
 
 MOST_REPORTS: Final = 8

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from flowdiag.cli.settings import Settings
+from flowdiag.cli.options.settings import Settings
 from flowdiag.parsers.errors import FlowdiagError, text_of
 
 if TYPE_CHECKING:

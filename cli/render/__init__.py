@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.cli.settings import Format
+from flowdiag.cli.options.settings import Format
 from flowdiag.parsers.errors import FlowdiagError
 
 if TYPE_CHECKING:

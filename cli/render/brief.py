@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Report
-from flowdiag.cli import words
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.telling import Told, beside, paragraph, told_of
+from flowdiag.cli.text import words
+from flowdiag.cli.text.telling import Told, beside, paragraph, told_of
 
 MOST: Final = 2_000
 """Characters of a brief, with its line ends."""
@@ -110,7 +110,7 @@ def _culprit(report: Report, room: _Room) -> Iterator[str]:
 def _inputs(report: Report, clock: words.Clock) -> str:
     read = [item for item in report.inputs if item.kind != "not-read"]
     unread = len(report.inputs) - len(read)
-    parts = [f"{say.plural(len(read), 'input')} read", words.span(report, clock)]
+    parts = [f"{fmt.plural(len(read), 'input')} read", words.span(report, clock)]
     parts += [f"{unread} not read"] if unread else []
     broken = sum(bool(item.error) for item in read)
     parts += [f"{broken} cut short"] if broken else []
@@ -143,10 +143,10 @@ def _not_told(report: Report, stories: list[Told], room: _Room) -> Iterator[str]
     """What is left out."""
     left = stories[room.stories :]
     counts = [
-        say.plural(len(left), "story" if report.summary.stories else "finding", _several(report))
+        fmt.plural(len(left), "story" if report.summary.stories else "finding", _several(report))
     ]
     remarks = beside(report)
-    parts = [*(counts if left else ()), *([say.plural(len(remarks), "remark")] if remarks else [])]
+    parts = [*(counts if left else ()), *([fmt.plural(len(remarks), "remark")] if remarks else [])]
     detailed = min(len(stories), room.stories) - room.full
     parts += [f"proof and remedy of {detailed}"] if detailed > 0 else []
     hidden = [words.ignored(report.rules), words.left_out(report)]

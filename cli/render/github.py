@@ -12,8 +12,8 @@ from typing import Final
 
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Finding, Report
-from flowdiag.cli import words
 from flowdiag.cli.render.page import Page
+from flowdiag.cli.text import words
 
 _LEVEL: Final = {"critical": "error", "warning": "warning", "info": "notice"}
 _OF_A_VERDICT: Final = {"failing": "error", "healthy": "notice", "calculated": "notice"}

@@ -9,8 +9,8 @@ from xml.etree import ElementTree as Xml
 
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Finding, Report, Rule
-from flowdiag.cli import words
 from flowdiag.cli.render.page import Page
+from flowdiag.cli.text import words
 
 
 def render(report: Report, page: Page) -> str:

@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import CheckpointJob, Finding, RateApplication, Report
-from flowdiag.cli import words
-from flowdiag.cli.chart import chart
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.timeline import plain, timeline
+from flowdiag.cli.text import words
+from flowdiag.cli.text.chart import chart
+from flowdiag.cli.text.timeline import plain, timeline
 from flowdiag.cli.views import checkpoints, rate
 from flowdiag.cli.views.overview import Patient, alike, names
 
@@ -81,7 +81,7 @@ def _lines(report: Report, page: Page) -> Iterator[str]:
 
 def _inputs(report: Report, page: Page, clock: words.Clock) -> Iterator[str]:
     read = [item for item in report.inputs if item.kind != "not-read"]
-    yield _say(f"{say.plural(len(read), 'input')}, {words.span(report, clock)}")
+    yield _say(f"{fmt.plural(len(read), 'input')}, {words.span(report, clock)}")
     yield ""
     missing = [item for item in report.inputs if item.kind == "not-read" or item.error]
     shown = missing if page.verbose else missing[:INPUTS_SHOWN]
@@ -135,7 +135,7 @@ def _job(job: CheckpointJob, clock: words.Clock) -> Iterator[str]:
             str(row.late),
             "-" if row.expected is None else f"{row.expected:.1f}",
             "-" if row.ratio is None else words.quantity(row.ratio, "ratio"),
-            "-" if row.p_value is None else say.share(row.p_value),
+            "-" if row.p_value is None else fmt.share(row.p_value),
         )
         yield f"| {' | '.join(cells)} |"
     yield ""

@@ -15,12 +15,13 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.wire import Culprit, Report, Rule
 from flowdiag.analyses.topics import EVERYTHING
-from flowdiag.cli import views, words
-from flowdiag.cli.grid import VERDICT_STYLES, aligned, block, drawn, heading, line, more, under
+from flowdiag.cli import views
 from flowdiag.cli.render.page import TERSEST, Page
+from flowdiag.cli.text import words
+from flowdiag.cli.text.grid import VERDICT_STYLES, aligned, block, drawn, heading, line, more, under
 from flowdiag.cli.views.findings import findings_block
 from flowdiag.cli.views.inputs import inputs_block
 from flowdiag.cli.views.stories import stories_block
@@ -197,7 +198,7 @@ def _example(text: str, page: Page) -> str:
     if text.lstrip('"')[:1] in ("{", "["):
         return ""  # an answer for programs
     said = _HEAD.sub("", text)
-    return said if page.verbose else say.shorten(said, _EXAMPLE[page.terse])
+    return said if page.verbose else fmt.shorten(said, _EXAMPLE[page.terse])
 
 
 def _culprit(culprit: Culprit, page: Page, jobs: Sequence[str]) -> Text:

@@ -28,9 +28,9 @@ from flowdiag.analyses.queues.credits.job import (
     Outcome,
     Task,
 )
-from flowdiag.cli.console import Progress, check_output, write_report
 from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.values import length
+from flowdiag.cli.options.values import length
+from flowdiag.cli.output.console import Progress, check_output, write_report
 from flowdiag.parsers.errors import FlowdiagError
 
 DEFAULT_PARALLELISM: Final = "2,4,2"
@@ -122,10 +122,10 @@ def _from_inputs(wanted: Wanted) -> tuple[Fit, list[Prediction]]:
 def _fitted(wanted: Wanted) -> Fit:
     from flowdiag.analyses.diagnosis import measure, selected
     from flowdiag.analyses.inputs import find
-    from flowdiag.analyses.options import Options
+    from flowdiag.analyses.model.options import Options
+    from flowdiag.analyses.model.span import Selection
     from flowdiag.analyses.queues.facts import options_of
     from flowdiag.analyses.queues.topic import QUEUES
-    from flowdiag.analyses.span import Selection
     from flowdiag.cli.diagnosing import stages
     from flowdiag.cli.spark.resources import resources_of
     from flowdiag.cli.spark.starter import SparkStarter

@@ -12,10 +12,10 @@ from flowdiag.analyses.rate import advice, present
 from flowdiag.analyses.rate import replay as rate_pid
 from flowdiag.analyses.rate.model import Job, Outcome, Settings, simulate
 from flowdiag.analyses.report.wire import RateApplication
-from flowdiag.cli.console import check_output, write_report
 from flowdiag.cli.exit_codes import ExitCode
-from flowdiag.cli.reading import read_report
-from flowdiag.cli.values import length, positive
+from flowdiag.cli.options.values import length, positive
+from flowdiag.cli.output.console import check_output, write_report
+from flowdiag.cli.output.saved import read_report
 from flowdiag.parsers.errors import FlowdiagError
 
 DEFAULT_INTERVAL_MS: Final = 1000

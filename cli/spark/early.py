@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from flowdiag.cli.settings import Settings, parse_heap, parse_stay
+from flowdiag.cli.options.settings import Settings, parse_heap, parse_stay
 from flowdiag.cli.spark import tricks
 from flowdiag.cli.spark.lean import without_unused
 from flowdiag.cli.spark.tricks import Trick, used

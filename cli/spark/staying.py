@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from flowdiag.analyses.say import duration, size
-from flowdiag.cli.settings import load_settings, parse_heap, parse_stay
+from flowdiag.analyses.model.fmt import duration, size
+from flowdiag.cli.options.settings import load_settings, parse_heap, parse_stay
 from flowdiag.cli.spark import kept
 from flowdiag.cli.spark.archive import archives
 from flowdiag.cli.spark.starter import SparkStarter

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from flowdiag.analyses.report.wire import Report
     from flowdiag.cli.render.page import Page
-    from flowdiag.cli.words import Clock
+    from flowdiag.cli.text.words import Clock
 
     Blocks = Callable[[Report, Page, Clock], list[RenderableType]]
 
@@ -41,7 +41,7 @@ def outlook(report: Report, page: Page, clock: Clock) -> Iterator[RenderableType
 
 
 def _told(text: str) -> RenderableType:
-    from flowdiag.cli.grid import line
+    from flowdiag.cli.text.grid import line
 
     return line(text, "red")
 

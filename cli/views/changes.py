@@ -8,11 +8,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from flowdiag.analyses.report.changes import Change, Kind, Round, Standing
-from flowdiag.cli import words
-from flowdiag.cli.grid import VERDICT_STYLES, aligned, drawn, line, under
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.words import Clock
-from flowdiag.cli.zones import shown_zone
+from flowdiag.cli.text import words
+from flowdiag.cli.text.grid import VERDICT_STYLES, aligned, drawn, line, under
+from flowdiag.cli.text.words import Clock
+from flowdiag.cli.text.zones import shown_zone
 
 _KINDS: Final = {
     Kind.NEW: "bold red",

@@ -8,13 +8,13 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import CheckpointJob, Report, TaskManager
-from flowdiag.cli import words
-from flowdiag.cli.grid import Column, heading, judged, line, listing, more, under
 from flowdiag.cli.render.page import PROSE, Page
-from flowdiag.cli.timeline import GLYPHS, Timeline, bucket_note, legend_word, timeline
+from flowdiag.cli.text import words
+from flowdiag.cli.text.grid import Column, heading, judged, line, listing, more, under
+from flowdiag.cli.text.timeline import GLYPHS, Timeline, bucket_note, legend_word, timeline
 from flowdiag.cli.views.overview import Patient, triage
 
 # By `Page.terse`: rows of TaskManagers, and of the timeline.
@@ -40,7 +40,7 @@ def patient(job: CheckpointJob) -> Patient:
     """What an overview tells of a job."""
     name = job.name or job.job_id
     done, total = job.counts.get("completed", 0), job.total.checkpoints
-    told = f"{say.thousands(done)} of {say.plural(total, 'checkpoint')} completed"
+    told = f"{fmt.thousands(done)} of {fmt.plural(total, 'checkpoint')} completed"
     return Patient(name, job.verdict, job.cause, told if total else "no checkpoint seen")
 
 
@@ -97,7 +97,7 @@ def _taskmanagers(job: CheckpointJob, page: Page) -> RenderableType:
         Column(
             "ratio", lambda row: None if row.ratio is None else words.quantity(row.ratio, "ratio")
         ),
-        Column("by chance", lambda row: None if row.p_value is None else say.share(row.p_value)),
+        Column("by chance", lambda row: None if row.p_value is None else fmt.share(row.p_value)),
         # Twice what placement explains is worth a look, whatever p says on a small cluster.
         style=lambda row: "bold yellow" if row.late and (row.ratio or 0) >= 2 else "",
     )
@@ -108,4 +108,4 @@ def _taskmanagers(job: CheckpointJob, page: Page) -> RenderableType:
 
 
 def _named(row: TaskManager) -> str:
-    return say.place(row.taskmanager, row.host)
+    return fmt.place(row.taskmanager, row.host)

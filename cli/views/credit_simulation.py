@@ -8,13 +8,13 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.queues.credit_fit import POOR, Fit, Prediction, watched
 from flowdiag.analyses.queues.credits.job import Flow, Job, Outcome
 from flowdiag.analyses.queues.credits.static import flow_rates
-from flowdiag.cli.chart import labelled
-from flowdiag.cli.grid import Column, drawn, listing
-from flowdiag.cli.output import page_here
+from flowdiag.cli.output.writing import page_here
+from flowdiag.cli.text.chart import labelled
+from flowdiag.cli.text.grid import Column, drawn, listing
 
 _WIDEST: Final = 114
 
@@ -34,7 +34,7 @@ def page_of(fitted: Fit, played: Sequence[Prediction], growth: Outcome) -> str:
     values: list[float | None] = [value for _, value in growth.queue_over_time.get(task, ())]
     rows = labelled(values, width=min(page.width, _WIDEST), unicode=page.unicode)
     if rows:
-        lasted = say.duration(growth.seconds * 1000)
+        lasted = fmt.duration(growth.seconds * 1000)
         blocks.append(Text(f"buffers before {task}, from empty ones on, {lasted}", "dim"))
     blocks += rows
     blocks += [Text(note, "yellow") for note in dict.fromkeys(fitted.notes)]
@@ -55,8 +55,8 @@ def _fit(fitted: Fit) -> list[Text]:
 
 def _figure(name: str, value: float) -> str:
     if name == "barrier":
-        return say.duration(value)
-    return f"{say.number(round(value, 1))}{'/s' if name == 'throughput' else ' buffers'}"
+        return fmt.duration(value)
+    return f"{fmt.number(round(value, 1))}{'/s' if name == 'throughput' else ' buffers'}"
 
 
 def _chain(job: Job) -> Text:
@@ -64,7 +64,7 @@ def _chain(job: Job) -> Text:
     parts = []
     for task in job.tasks:
         if all(edge.downstream != task.name for edge in job.edges):
-            cost = f"{say.number(round(rates[task.name], 1))} records/s"
+            cost = f"{fmt.number(round(rates[task.name], 1))} records/s"
         else:
             low, high = min(task.service_ms), max(task.service_ms)
             cost = f"{low:.3g} ms" if high - low < 0.005 else f"{low:.3g} to {high:.3g} ms"
@@ -77,9 +77,9 @@ def _said(fitted: Fit) -> Text:
         return Text("no task is near its limit")
     held = max(item.busy for item in fitted.outcome.of(fitted.bottleneck))
     offered, taken = _offered(fitted.job), _sent(fitted.job, fitted.outcome)
-    told = f"the slowest is {fitted.bottleneck}, busy {say.percent(held)} of the time"
+    told = f"the slowest is {fitted.bottleneck}, busy {fmt.percent(held)} of the time"
     if offered - taken > 0.02 * offered:
-        told += f": {say.number(round(offered - taken, 1))} records/s more come than get through"
+        told += f": {fmt.number(round(offered - taken, 1))} records/s more come than get through"
     return Text(told)
 
 
@@ -100,12 +100,12 @@ def _told_settings(flow: Flow) -> Text:
     told = [
         f"{flow.per_channel} buffers per channel",
         f"{flow.floating} floating",
-        f"of {say.size(flow.segment_bytes)}",
+        f"of {fmt.size(flow.segment_bytes)}",
         "no debloating"
         if flow.debloating is None
-        else f"debloating to {say.duration(flow.debloating.target_ms)}",
+        else f"debloating to {fmt.duration(flow.debloating.target_ms)}",
         "unaligned checkpoints" if flow.unaligned else "aligned checkpoints",
-        f"every {say.duration(flow.interval_ms)}",
+        f"every {fmt.duration(flow.interval_ms)}",
     ]
     return Text(", ".join(told), "dim")
 
@@ -122,19 +122,19 @@ def _table(played: Sequence[Prediction]) -> RenderableType:
 
 
 def _throughput(item: Prediction) -> str | None:
-    return None if item.outcome is None else f"{say.number(round(item.throughput, 1))}/s"
+    return None if item.outcome is None else f"{fmt.number(round(item.throughput, 1))}/s"
 
 
 def _rounded(item: Prediction, value: float, digits: int | None = None) -> str | None:
-    return None if item.outcome is None else say.number(round(value, digits))
+    return None if item.outcome is None else fmt.number(round(value, digits))
 
 
 def _checkpoint(item: Prediction) -> str | None:
     if item.outcome is None:
         return None
     if item.barrier_ms is not None:
-        return say.duration(item.barrier_ms)
-    return None if item.at_least_ms is None else f"> {say.duration(item.at_least_ms)}"
+        return fmt.duration(item.barrier_ms)
+    return None if item.at_least_ms is None else f"> {fmt.duration(item.at_least_ms)}"
 
 
 def _remarks(played: Sequence[Prediction]) -> list[str]:
@@ -143,7 +143,7 @@ def _remarks(played: Sequence[Prediction]) -> list[str]:
         if item.outcome is not None and item.flow.unaligned:
             carried = max((b.overtaken_bytes for b in item.outcome.barriers), default=0.0)
             found.append(
-                f"{item.name}: each carries up to {say.size(carried)} of waiting data, which takes"
+                f"{item.name}: each carries up to {fmt.size(carried)} of waiting data, which takes"
                 " its time to store"
             )
     return found

@@ -11,14 +11,14 @@ from rich.console import Group, RenderableType
 from rich.style import Style
 from rich.text import Text
 
-from flowdiag.analyses import finding as f
-from flowdiag.analyses import say
+from flowdiag.analyses.model import finding as f
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Action, Evidence, Finding, Report
-from flowdiag.cli import words
-from flowdiag.cli.grid import aligned, heading, line, more, under, whole
-from flowdiag.cli.hyperlinks import url_of
 from flowdiag.cli.render.page import PROSE, TERSEST, Page
+from flowdiag.cli.text import words
+from flowdiag.cli.text.grid import aligned, heading, line, more, under, whole
+from flowdiag.cli.text.hyperlinks import url_of
 
 _SEVERITY: Final = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 _HEAD: Final = re.compile(r"^.{0,40}?\d\d:\d\d:\d\d.{0,250}? - +")
@@ -159,7 +159,7 @@ def _evidence(
         if item.excerpt and characters is None:
             yield under(line(item.excerpt, "dim"))
         elif item.excerpt and characters is not None:
-            yield under(line(say.shorten(_HEAD.sub("", item.excerpt), characters), "dim"))
+            yield under(line(fmt.shorten(_HEAD.sub("", item.excerpt), characters), "dim"))
     if hidden > 0 and (characters is None or not shown):
         yield line(f"… {hidden} more", "dim")
 
@@ -180,7 +180,7 @@ def quoted(excerpt: str) -> str:
     said = _HEAD.sub("", excerpt)
     name = said.partition(" ")[0]
     # Of a metric the value counts, which stands behind a long name.
-    return say.abbreviate(said, _LINE) if len(name) > _LINE // 2 else words.cut(said, _LINE)
+    return fmt.abbreviate(said, _LINE) if len(name) > _LINE // 2 else words.cut(said, _LINE)
 
 
 def _to_do(actions: Sequence[Action], page: Page) -> Iterator[RenderableType]:

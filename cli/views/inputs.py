@@ -10,12 +10,12 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import DOCUMENTS, Input, Report
-from flowdiag.cli import words
-from flowdiag.cli.grid import aligned, heading, line, under, whole
 from flowdiag.cli.render.page import PROSE, Page
+from flowdiag.cli.text import words
+from flowdiag.cli.text.grid import aligned, heading, line, under, whole
 
 DRIFT_SHOWN_MS: Final = 1_000  # less is as likely the time that a message takes
 _NAMED: Final = 3  # inputs of a kind of trouble that are named in a line
@@ -35,10 +35,10 @@ def inputs_block(report: Report, page: Page, clock: words.Clock) -> RenderableTy
     read = [item for item in report.inputs if item.kind != "not-read"]
     unread = [item for item in report.inputs if item.kind == "not-read"]
     paths = words.paths_of(report, page)
-    total = say.size(sum(item.bytes for item in read))
+    total = fmt.size(sum(item.bytes for item in read))
     facts = [f"{len(unread)} not read"] if unread and page.verbose else []
     facts += [words.span(report, clock)]
-    number = say.plural(len(read), "input")
+    number = fmt.plural(len(read), "input")
     alone = paths.show(read[0].source) if len(read) == 1 else ""
     told = " · ".join([f"{alone or number}, {total}", *facts])
     below = paths.folder
@@ -80,7 +80,7 @@ def _troubles_in_lines(
         yield whole(f"cut short: {why}{more}", "yellow")
     strange = [item for item in report.inputs if item.not_understood]
     if strange:
-        lines = say.plural(sum(item.not_understood for item in strange), "line")
+        lines = fmt.plural(sum(item.not_understood for item in strange), "line")
         yield _named(f"{lines} of known classes not understood", strange, "-v shows some", page)
     drifting = [item for item in report.inputs if _drift(item)]
     if drifting:
@@ -102,7 +102,7 @@ def _drift(item: Input) -> str:
     offset = item.clock_offset_ms or 0
     if abs(offset) < DRIFT_SHOWN_MS:
         return ""
-    return f"{say.duration(abs(offset))} {'ahead' if offset > 0 else 'behind'}"
+    return f"{fmt.duration(abs(offset))} {'ahead' if offset > 0 else 'behind'}"
 
 
 # --- everything -----------------------------------------------------------------------------------
@@ -151,8 +151,8 @@ def _input_facts(item: Input, engine: str) -> str:
     if drift := _drift(item):
         zone += f", clock {drift}"
     version = f"{engine} {item.version}" if item.version else ""
-    records = say.plural(item.recognised, "record")
-    return printable(" · ".join(filter(None, [version, say.size(item.bytes), records, zone])))
+    records = fmt.plural(item.recognised, "record")
+    return printable(" · ".join(filter(None, [version, fmt.size(item.bytes), records, zone])))
 
 
 def _troubles(report: Report, unread: Sequence[Input]) -> Iterator[Text]:
@@ -162,6 +162,6 @@ def _troubles(report: Report, unread: Sequence[Input]) -> Iterator[Text]:
         if item.error and item.kind != "not-read":
             yield whole(f"cut short: {item.source}: {item.error}", "yellow")
         if item.not_understood:
-            sample = f', e.g. "{say.abbreviate(item.samples[0], 120)}"' if item.samples else ""
-            lines = say.plural(item.not_understood, "line")
+            sample = f', e.g. "{fmt.abbreviate(item.samples[0], 120)}"' if item.samples else ""
+            lines = fmt.plural(item.not_understood, "line")
             yield line(f"not understood: {item.source}: {lines} of known classes{sample}", "yellow")

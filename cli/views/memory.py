@@ -9,14 +9,14 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from flowdiag.analyses import say
 from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Report
-from flowdiag.cli.grid import Bar, Column, block, heading, line, listing, more
-from flowdiag.cli.pools import Pool, alike, configured, pools_of, sizes_of, with_sums
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.words import Clock
+from flowdiag.cli.text.grid import Bar, Column, block, heading, line, listing, more
+from flowdiag.cli.text.pools import Pool, alike, configured, pools_of, sizes_of, with_sums
+from flowdiag.cli.text.words import Clock
 
 _BAR: Final = 32
 # By `Page.terse`: processes that are drawn, those that are named, and rows of network buffers.
@@ -58,7 +58,7 @@ def _summed_up(group: list[MemoryProcess]) -> Text:
         (sizes[pool.name] for pool in pools_of(group[0], sizes) if pool.name in sizes), None
     )
     said = _title(group)
-    said.append(f" · {say.size(total)}" if total else "")
+    said.append(f" · {fmt.size(total)}" if total else "")
     return said
 
 
@@ -76,7 +76,7 @@ def _picture(group: list[MemoryProcess], page: Page) -> RenderableType:
             name = row[0].name
             differs = name in derived and name in observed and derived[name] != observed[name]
             return Text(
-                say.size(sizes[name]) if name in sizes else "-", "bold yellow" if differs else ""
+                fmt.size(sizes[name]) if name in sizes else "-", "bold yellow" if differs else ""
             )
 
         return cell
@@ -100,7 +100,7 @@ def _picture(group: list[MemoryProcess], page: Page) -> RenderableType:
 def _title(group: list[MemoryProcess]) -> Text:
     process = group[0]
     what = {"jobmanager": "JobManager", "taskmanager": "TaskManager"}.get(process.role, "process")
-    name = say.plural(len(group), what) if len(group) > 1 else what
+    name = fmt.plural(len(group), what) if len(group) > 1 else what
     facts = [name]
     if len(group) == 1 and (process.taskmanager or process.host):
         facts.append(printable(process.taskmanager or process.host or ""))
@@ -149,12 +149,12 @@ def _bar(begin: float, end: float, full: str, cells: int) -> Text:
 
 def _notes(process: MemoryProcess, page: Page) -> Iterator[str]:
     if process.segments is not None:
-        each = say.size(process.segment_bytes or 0)
+        each = fmt.size(process.segment_bytes or 0)
         yield f"{process.segments} network buffers of {each}"
     if process.jvm_parameters and page.terse < 1:
         yield process.jvm_parameters
     if process.usage is not None and process.usage.floors_bytes:
-        floors = " ".join(say.size(floor) for floor in process.usage.floors_bytes)
+        floors = " ".join(fmt.size(floor) for floor in process.usage.floors_bytes)
         yield f"heap left after collections, over time: {floors}"
     yield from process.error
     yield from process.remarks if page.verbose else ()
@@ -172,7 +172,7 @@ def _buffers(buffers: Sequence[MemoryBuffers], page: Page) -> RenderableType:
         Column("desired", lambda row: str(row.desired)),
         Column("missing", lambda row: str(row.missing) if row.missing else None),
         Column("any placement", lambda row: str(row.any_placement)),
-        Column("smallest", lambda row: say.size(row.smallest_bytes)),
+        Column("smallest", lambda row: fmt.size(row.smallest_bytes)),
         style=lambda row: "bold red" if row.missing else "",
     )
     note = (

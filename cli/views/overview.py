@@ -10,13 +10,13 @@ from typing import Final, TypeVar
 from rich.console import RenderableType
 from rich.text import Text
 
-from flowdiag.analyses import finding as f
-from flowdiag.analyses import say
+from flowdiag.analyses.model import finding as f
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Report
-from flowdiag.cli import words
-from flowdiag.cli.grid import VERDICT_STYLES, Column, block, heading, line, listing, more
 from flowdiag.cli.render.page import Page
+from flowdiag.cli.text import words
+from flowdiag.cli.text.grid import VERDICT_STYLES, Column, block, heading, line, listing, more
 
 T = TypeVar("T")
 
@@ -62,10 +62,10 @@ def triage(
 
 def _overview(word: str, patients: Sequence[Patient], page: Page) -> RenderableType:
     tally = ", ".join(
-        f"{say.thousands(len(list(group)))} {verdict}"
+        f"{fmt.thousands(len(list(group)))} {verdict}"
         for verdict, group in groupby(patient.verdict for patient in patients)
     )
-    title = heading(word, f"{say.thousands(len(patients))}: {tally}")
+    title = heading(word, f"{fmt.thousands(len(patients))}: {tally}")
     if len(patients) <= _IN_LINES[page.terse]:
         return block(title, _lines(patients))
     return block(title, *_groups(patients, page))
@@ -79,7 +79,7 @@ def _lines(patients: Iterable[Patient]) -> RenderableType:
     return listing(
         patients,
         Column("", _verdict, "left"),
-        Column("", lambda one: say.abbreviate(one.name, _NAME), "wrap"),
+        Column("", lambda one: fmt.abbreviate(one.name, _NAME), "wrap"),
         Column("", lambda one: line(one.cause or "", "bold"), "wrap"),
         Column("", lambda one: line(one.says, "dim"), "wrap"),
         heads=None,
@@ -98,7 +98,7 @@ def _groups(patients: Iterable[Patient], page: Page) -> list[RenderableType]:
     ranked = alike(patients)
     table = listing(
         ranked[:_GROUPS],
-        Column("", lambda some: say.thousands(len(some))),
+        Column("", lambda some: fmt.thousands(len(some))),
         Column("", lambda some: _verdict(some[0]), "left"),
         Column("", lambda some: line(some[0].cause or "", "bold"), "wrap"),
         Column("", lambda some: line(names(some, _NAMES[page.terse]), "dim"), "wrap"),
@@ -109,7 +109,7 @@ def _groups(patients: Iterable[Patient], page: Page) -> list[RenderableType]:
 
 def names(some: Sequence[Patient], most: int) -> str:
     """The first few of them."""
-    shown = [say.abbreviate(printable(patient.name), _NAME) for patient in some[:most]]
+    shown = [fmt.abbreviate(printable(patient.name), _NAME) for patient in some[:most]]
     return ", ".join(shown + (["…"] if len(some) > most else []))
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate.model import LONGEST, Outcome, Settings, Settling
-from flowdiag.cli.chart import labelled
-from flowdiag.cli.grid import Column, drawn, listing
-from flowdiag.cli.output import page_here
+from flowdiag.cli.output.writing import page_here
+from flowdiag.cli.text.chart import labelled
+from flowdiag.cli.text.grid import Column, drawn, listing
 
 if TYPE_CHECKING:
     from flowdiag.cli.simulations.pid import Workload
@@ -43,7 +43,7 @@ def page_of(
         blocks.append(Text(f"records/s, {name}", "dim"))
         blocks += labelled(shown, width=page.width, unicode=page.unicode)
     if job.error_ms > POOR_FIT * settings["tried"].interval_ms:
-        missed = say.duration(job.error_ms)
+        missed = fmt.duration(job.error_ms)
         told = f"batches miss the fitted cost by {missed}: predictions are poor"
         blocks.append(Text(told, "yellow"))
     return drawn(blocks, page)
@@ -54,19 +54,19 @@ def _table(outcomes: Mapping[str, Outcome], settings: Mapping[str, Settings]) ->
         outcomes.items(),
         Column("", lambda item: item[0], "wrap"),
         Column("steady rate", lambda item: f"{_rate(item[1])}/s", "right-wrap"),
-        Column("delay", lambda item: say.duration(item[1].delay_ms), "right-wrap"),
+        Column("delay", lambda item: fmt.duration(item[1].delay_ms), "right-wrap"),
         Column(
             "settles after",
             lambda item: _settled(item[1], settings[item[0]].interval_ms),
             "right-wrap",
         ),
-        Column("overshoot", lambda item: say.share(max(0.0, item[1].overshoot)), "right-wrap"),
+        Column("overshoot", lambda item: fmt.share(max(0.0, item[1].overshoot)), "right-wrap"),
         Column("waiting batches", lambda item: str(item[1].queued), "right-wrap"),
     )
 
 
 def _rate(outcome: Outcome) -> str:
-    return say.number(round(outcome.steady_per_s, 1))
+    return fmt.number(round(outcome.steady_per_s, 1))
 
 
 def _settled(outcome: Outcome, interval_ms: int) -> str:
@@ -76,8 +76,8 @@ def _settled(outcome: Outcome, interval_ms: int) -> str:
         case Settling.SWINGS:
             return "never: the rate swings"
         case Settling.LATER:
-            return f"not within {say.duration(LONGEST * interval_ms)}"
-    return say.duration(outcome.settling_ms or 0)
+            return f"not within {fmt.duration(LONGEST * interval_ms)}"
+    return fmt.duration(outcome.settling_ms or 0)
 
 
 def _offered(load: Workload) -> str:
@@ -86,7 +86,7 @@ def _offered(load: Workload) -> str:
     for rate in load.offered_per_s:
         if rate not in changes[-1:]:
             changes.append(rate)
-    told = [say.number(round(rate, 1)) for rate in changes]
+    told = [fmt.number(round(rate, 1)) for rate in changes]
     return ", then ".join(told if len(told) <= 4 else [*told[:3], "…"])
 
 
@@ -101,10 +101,10 @@ def _job_line(load: Workload, settings: Settings) -> Text:
         if settings.back_pressure
         else "no back pressure"
     )
-    fit = f" (batches miss that by {say.duration(job.error_ms)})" if job.error_ms else ""
+    fit = f" (batches miss that by {fmt.duration(job.error_ms)})" if job.error_ms else ""
     at_once = f", {job.at_once} batches at once" if job.at_once > 1 else ""
     return Text(
-        f"{say.duration(job.fixed_ms)} per batch and {job.per_record_ms:.4g} ms per record{fit} every"
-        f" {say.duration(settings.interval_ms)}{at_once}: at most {say.number(round(sustains, 1))}"
+        f"{fmt.duration(job.fixed_ms)} per batch and {job.per_record_ms:.4g} ms per record{fit} every"
+        f" {fmt.duration(settings.interval_ms)}{at_once}: at most {fmt.number(round(sustains, 1))}"
         f" records/s · {estimator}"
     )

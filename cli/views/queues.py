@@ -9,7 +9,7 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.queues.wire import (
     QueueForecast,
     QueueSubtask,
@@ -19,10 +19,10 @@ from flowdiag.analyses.queues.wire import (
 )
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Report
-from flowdiag.cli.grid import Bar, Column, block, heading, line, listing, more
 from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.grid import Bar, Column, block, heading, line, listing, more
+from flowdiag.cli.text.words import Clock
 from flowdiag.cli.views.overview import Patient, judgements, triage
-from flowdiag.cli.words import Clock
 
 _BAR: Final = 20
 _FILL: Final = 8
@@ -70,14 +70,14 @@ def blocks(report: Report, page: Page, clock: Clock) -> list[RenderableType]:
 def _patient(job: Job, judged: Mapping[str, tuple[str, str | None]]) -> Patient:
     verdict, cause = judged.get(job[0].job_id, ("healthy", None))
     root = next((vertex.name for vertex in job if vertex.role == "root"), None)
-    says = say.plural(len(job), "task") + (f", root {_short(root)}" if root else "")
+    says = fmt.plural(len(job), "task") + (f", root {_short(root)}" if root else "")
     return Patient(job[0].job_name or job[0].job_id, verdict, cause, says)
 
 
 def _graph(vertices: Sequence[QueueVertex], page: Page) -> RenderableType:
     first = vertices[0]
     name = printable(first.job_name or first.job_id or "job without a name")
-    title = heading("Graph", f"{name} · {say.plural(len(vertices), 'task')}")
+    title = heading("Graph", f"{name} · {fmt.plural(len(vertices), 'task')}")
     if first.graph_from not in (None, "plan", "rest", "archive"):
         title.append(f" · order from {printable(first.graph_from or '')}", "dim")
     ranked = vertices if page.verbose else _of_interest(vertices, _TASKS[page.terse])
@@ -118,11 +118,11 @@ def _root_style(vertex: QueueVertex) -> str:
 
 
 def _short(name: str) -> str:
-    return say.shorten(printable(name), 2 * _NAME)
+    return fmt.shorten(printable(name), 2 * _NAME)
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else say.percent(min(share, 1.0))
+    return "-" if share is None else fmt.percent(min(share, 1.0))
 
 
 def _heat_style(share: float | None) -> str:
@@ -190,7 +190,7 @@ def _queue(vertex: QueueVertex) -> Text:
     text = Text()
     text.append(f"{length:.1f}" + (f"/{capacity}" if capacity else ""))
     if fullest.saturated_share:
-        text.append(f", full {say.percent(fullest.saturated_share)}", "dim")
+        text.append(f", full {fmt.percent(fullest.saturated_share)}", "dim")
     return text
 
 
@@ -204,7 +204,7 @@ def _worth_a_strip(vertex: QueueVertex) -> bool:
 def _strip(vertex: QueueVertex, page: Page) -> Text:
     """One cell per subtask, or the worst of several: how busy each is, and how many records it gets."""
     subtasks = sorted(vertex.subtasks, key=lambda s: s.subtask_index)
-    text = Text(f"{say.abbreviate(printable(vertex.name), _NAME)}  ")
+    text = Text(f"{fmt.abbreviate(printable(vertex.name), _NAME)}  ")
     busy = [s.busy for s in subtasks]
     records = [s.records_in for s in subtasks]
     most = max((value for value in records if value is not None), default=0.0)
@@ -260,7 +260,7 @@ def _accused_first(managers: Sequence[QueueTaskManager]) -> list[QueueTaskManage
 
 
 def _named(manager: QueueTaskManager) -> str:
-    return say.place(manager.taskmanager, manager.host)
+    return fmt.place(manager.taskmanager, manager.host)
 
 
 def _free(manager: QueueTaskManager) -> str | None:
@@ -285,14 +285,14 @@ def _remedies(job: QueueWhatIf, page: Page) -> RenderableType:
         Column("change", lambda item: item.change, "wrap"),
         Column(
             "records/s",
-            lambda i: None if i.problem is not None else say.number(round(i.records_per_s)),
+            lambda i: None if i.problem is not None else fmt.number(round(i.records_per_s)),
         ),
         Column("queued buffers", lambda i: None if i.problem is not None else f"{i.queue:.1f}"),
         Column("checkpoint", _checkpoint),
         heads="dim",
     )
     told = ", ".join(
-        f"{item.name} {say.number(item.modelled)} for {say.number(item.observed)}"
+        f"{item.name} {fmt.number(item.modelled)} for {fmt.number(item.observed)}"
         for item in job.fit
     )
     fit = [Text(f"fit: {told}", "dim")] if told and page.verbose else []
@@ -304,5 +304,5 @@ def _checkpoint(item: QueueForecast) -> str | Text | None:
     if item.problem is not None:
         return Text(printable(item.problem), "dim")
     if item.checkpoint_ms is not None:
-        return say.duration(item.checkpoint_ms)
-    return None if item.at_least_ms is None else f"over {say.duration(item.at_least_ms)}"
+        return fmt.duration(item.checkpoint_ms)
+    return None if item.at_least_ms is None else f"over {fmt.duration(item.at_least_ms)}"

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import (
     Keeping,
@@ -23,10 +23,10 @@ from flowdiag.analyses.report.wire import (
     SlowPart,
     iso,
 )
-from flowdiag.cli import words
-from flowdiag.cli.chart import chart
-from flowdiag.cli.grid import Column, heading, judged, line, listing, more, under
 from flowdiag.cli.render.page import Page
+from flowdiag.cli.text import words
+from flowdiag.cli.text.chart import chart
+from flowdiag.cli.text.grid import Column, heading, judged, line, listing, more, under
 from flowdiag.cli.views.overview import Patient, triage
 
 SHOWN: Final = 5
@@ -58,11 +58,11 @@ def blocks(report: Report, page: Page, clock: words.Clock) -> list[RenderableTyp
 
 def patient(app: RateApplication) -> Patient:
     """What an overview tells of an application."""
-    says = say.plural(len(app.queries), "query", "queries")
+    says = fmt.plural(len(app.queries), "query", "queries")
     if app.batches:
-        says = say.plural(app.total.batches, "batch", "batches")
+        says = fmt.plural(app.total.batches, "batch", "batches")
         failed = sum(batch.failed_outputs > 0 for batch in app.batches)
-        says += f", {say.thousands(failed)} failed" if failed else ""
+        says += f", {fmt.thousands(failed)} failed" if failed else ""
     return Patient(app.name or app.application or "without a name", app.verdict, app.cause, says)
 
 
@@ -110,7 +110,7 @@ def _summary(word: str, keeping: Keeping, counts: str, app: RateApplication | No
     if keeping.because:
         said.append(f": {printable(keeping.because)}")
     if keeping.sustainable_per_s is not None and keeping.records_per_s is not None:
-        fits = say.number(round(keeping.sustainable_per_s, 1))
+        fits = fmt.number(round(keeping.sustainable_per_s, 1))
         said.append(f" · {fits} records/s would fit", "dim")
     if app is not None and app.back_pressure is False:
         said.append(" · back pressure is off", "dim")
@@ -197,13 +197,13 @@ def _terms(steps: Sequence[PidStep], shown: int) -> RenderableType:
     last = [step for step in steps if step.new_rate is not None][-shown:]
     return listing(
         last,
-        Column("records", lambda step: say.thousands(step.elements)),
-        Column("processing", lambda step: say.duration(step.processing_delay_ms)),
-        Column("waited", lambda step: say.duration(step.scheduling_delay_ms)),
+        Column("records", lambda step: fmt.thousands(step.elements)),
+        Column("processing", lambda step: fmt.duration(step.processing_delay_ms)),
+        Column("waited", lambda step: fmt.duration(step.scheduling_delay_ms)),
         Column("error", lambda step: _signed(step.error)),
         Column("history", lambda step: _signed(step.historical_error)),
         Column("derivative", lambda step: _signed(step.d_error)),
-        Column("new rate", lambda step: say.number(round(step.new_rate or 0.0, 1))),
+        Column("new rate", lambda step: fmt.number(round(step.new_rate or 0.0, 1))),
         heads="dim",
     )
 
@@ -213,11 +213,11 @@ def _signed(value: float | None) -> str | None:
 
 
 def _length(ms: float | None) -> str | None:
-    return None if ms is None else say.duration(ms)
+    return None if ms is None else fmt.duration(ms)
 
 
 def _count(value: float | None) -> str | None:
-    return None if value is None else say.thousands(value)
+    return None if value is None else fmt.thousands(value)
 
 
 def _worst(app: RateApplication, page: Page, clock: words.Clock) -> RenderableType | None:
@@ -246,12 +246,12 @@ def _badness(batch: RateBatch) -> tuple[int, float, float, int]:
 
 
 def _query(query: RateQuery, page: Page, clock: words.Clock) -> list[RenderableType]:
-    counts = say.plural(len(query.triggers), "trigger") if query.triggers else "no trigger seen"
+    counts = fmt.plural(len(query.triggers), "trigger") if query.triggers else "no trigger seen"
     if len(query.runs) > 1:
-        counts += f" in {say.plural(len(query.runs), 'run')}"
+        counts += f" in {fmt.plural(len(query.runs), 'run')}"
     if query.trigger_interval_ms:
         origin = {"option": "", "log": "", "observed": ", as observed"}
-        counts += f" every {say.duration(query.trigger_interval_ms)}"
+        counts += f" every {fmt.duration(query.trigger_interval_ms)}"
         counts += origin.get(query.trigger_interval_from or "", "")
     name = query.name or query.id or "without a name"
     blocks: list[RenderableType] = [
@@ -304,12 +304,12 @@ def _slow(parts: Sequence[SlowPart], page: Page) -> RenderableType:
     return listing(
         parts[: _rows(page)],
         Column("slowest tasks", _stage, "wrap"),
-        Column("task", lambda part: say.subtask(part.index, part.tasks)),
-        Column("took", lambda part: say.duration(part.longest_ms)),
+        Column("task", lambda part: fmt.subtask(part.index, part.tasks)),
+        Column("took", lambda part: fmt.duration(part.longest_ms)),
         Column("others", lambda part: _length(part.others_ms)),
-        Column("records", lambda part: say.thousands(part.records)),
+        Column("records", lambda part: fmt.thousands(part.records)),
         Column(
-            "others", lambda p: None if p.others_records is None else say.number(p.others_records)
+            "others", lambda p: None if p.others_records is None else fmt.number(p.others_records)
         ),
         Column("on", _place, "wrap"),
     )

@@ -10,15 +10,15 @@ from typing import Final
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Report
 from flowdiag.analyses.startup.wire import JobScheduling, StartAttempt, StartStep, StartWorker
-from flowdiag.cli import words
-from flowdiag.cli.grid import Bar, Column, block, heading, line, listing, more, under
 from flowdiag.cli.render.page import TERSEST, Page
+from flowdiag.cli.text import words
+from flowdiag.cli.text.grid import Bar, Column, block, heading, line, listing, more, under
+from flowdiag.cli.text.words import Clock
 from flowdiag.cli.views.overview import Patient, judgements, triage
-from flowdiag.cli.words import Clock
 
 _BAR: Final = 32
 # By `Page.terse`: starts of a job with their steps, characters of a cause, TaskManagers on their way.
@@ -57,13 +57,13 @@ def _patient(
 ) -> Patient:
     last = attempts[-1]
     verdict, cause = judged.get(last.job_id, ("healthy", None))
-    says = f"{say.plural(len(attempts), 'start')}, {_outcome(last)}"
+    says = f"{fmt.plural(len(attempts), 'start')}, {_outcome(last)}"
     return Patient(last.job_name or last.job_id, verdict, cause, says)
 
 
 def _outcome(attempt: StartAttempt) -> str:
     if attempt.running_after_ms is not None:
-        return f"RUNNING after {say.duration(attempt.running_after_ms)}"
+        return f"RUNNING after {fmt.duration(attempt.running_after_ms)}"
     return f"held in {attempt.held or '?'}"
 
 
@@ -72,8 +72,8 @@ def _job(
 ) -> RenderableType:
     restarts = sum(attempt.kind == "restart" for attempt in attempts)
     name = printable(attempts[0].job_name or attempts[0].job_id)
-    title = heading("Starts", f"{name} · {say.plural(len(attempts), 'start')}")
-    title.append(f", {say.plural(restarts, 'restart')}" if restarts else "")
+    title = heading("Starts", f"{name} · {fmt.plural(len(attempts), 'start')}")
+    title.append(f", {fmt.plural(restarts, 'restart')}" if restarts else "")
     lines: list[RenderableType] = []
     facts = _scheduling(scheduling) if scheduling is not None and page.terse < 2 else ""
     if facts:
@@ -82,9 +82,9 @@ def _job(
     for attempt, after in zip(shown, [*shown[1:], None], strict=True):
         lines.append(_attempt(attempt, page))
         skipped = 0 if after is None else after.number - attempt.number - 1
-        lines += more(skipped, say.plural(skipped, "start").partition(" ")[2])
+        lines += more(skipped, fmt.plural(skipped, "start").partition(" ")[2])
     hidden = len(attempts) - (shown[-1].number - shown[0].number + 1)
-    lines += more(hidden, say.plural(hidden, "start").partition(" ")[2])
+    lines += more(hidden, fmt.plural(hidden, "start").partition(" ")[2])
     return block(title, *lines)
 
 
@@ -108,7 +108,7 @@ def _scheduling(told: JobScheduling) -> str:
     if told.restart_strategy:
         facts.append(f"restarts {told.restart_strategy}")
     if told.parallelism:
-        facts.append(f"{say.plural(told.tasks, 'task')}, widest {told.parallelism}")
+        facts.append(f"{fmt.plural(told.tasks, 'task')}, widest {told.parallelism}")
     if told.spread:
         most = ", ".join(f"{share.taskmanager} {share.tasks}" for share in told.spread[:4])
         more = f", … {len(told.spread)} TaskManagers" if len(told.spread) > 4 else ""
@@ -126,7 +126,7 @@ def _attempt(attempt: StartAttempt, page: Page) -> RenderableType:
     if attempt.cause:
         said = attempt.cause.split("\n", 1)[0]
         said = said if page.verbose else words.brief(said)
-        said = say.shorten(printable(said), _CAUSE[page.terse])
+        said = fmt.shorten(printable(said), _CAUSE[page.terse])
         lines.append(under(line(said, "dim")))
     if attempt.required_slots and attempt.acquired_slots is not None:
         text = f"slots: {attempt.required_slots} required, {attempt.acquired_slots} acquired"
@@ -159,7 +159,7 @@ def _steps(steps: Sequence[StartStep], page: Page, slowest: str | None = None) -
 
 
 def _lasted(step: StartStep) -> str:
-    lasted = say.duration(step.duration_ms) if step.duration_ms is not None else "?"
+    lasted = fmt.duration(step.duration_ms) if step.duration_ms is not None else "?"
     return f"{lasted}{'+' if step.ended_at is None else ''}"
 
 
@@ -168,8 +168,8 @@ def _facts(step: StartStep) -> str:
     if step.tasks:
         what = "TaskManager" if step.step in _OVER_TASKMANAGERS else "task"
         facts.append(
-            f"{say.plural(step.tasks, what)}: median {say.duration(step.p50_ms)}, "
-            f"p95 {say.duration(step.p95_ms)}"
+            f"{fmt.plural(step.tasks, what)}: median {fmt.duration(step.p50_ms)}, "
+            f"p95 {fmt.duration(step.p95_ms)}"
         )
     if step.subject is not None:
         who = step.subject.task

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Report
-from flowdiag.cli import words
-from flowdiag.cli.grid import aligned, heading, line, more, under
 from flowdiag.cli.render.page import PROSE, TERSEST, Page
-from flowdiag.cli.telling import Told, beside, paragraph, title, told_of
+from flowdiag.cli.text import words
+from flowdiag.cli.text.grid import aligned, heading, line, more, under
+from flowdiag.cli.text.telling import Told, beside, paragraph, title, told_of
 from flowdiag.cli.views.findings import in_lines, quoted, recorded, severity
 
 # By `Page.terse`: stories, findings that are named as consequences of one, characters of each.

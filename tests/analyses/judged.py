@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from flowdiag.analyses.finding import Finding, Inconclusive, RuleOutcome
+from flowdiag.analyses.flink.helpers import jobs_of
 from flowdiag.analyses.flink.job import ClusterFacts
-from flowdiag.analyses.flink.kit import jobs_of
+from flowdiag.analyses.model.finding import Finding, Inconclusive, RuleOutcome
+from flowdiag.analyses.model.rule import Rule, apply
 from flowdiag.analyses.queues.facts import QueueFacts
 from flowdiag.analyses.rate.present import Assessment
 from flowdiag.analyses.report.advice import action_of
-from flowdiag.analyses.rule import Rule, apply
 from flowdiag.analyses.startup.facts import JobStarting, StartupFacts
 from tests.proposals import wrong_with
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from flowdiag.analyses.finding import Finding, Inconclusive
 from flowdiag.analyses.flink.job import (
     ClusterFacts,
     Graph,
@@ -17,7 +16,8 @@ from flowdiag.analyses.flink.job import (
 )
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.topology import Topology
-from flowdiag.analyses.keys import JobKey, Ref
+from flowdiag.analyses.model.finding import Finding, Inconclusive
+from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.queues.capacity import GateShape, input_capacity
 from flowdiag.analyses.queues.facts import Gauge, JobQueues, Machine, QueueFacts, Sample
 from flowdiag.analyses.queues.rules import RULES as QUEUE_RULES

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flowdiag.analyses.finding import RuleOutcome
-from flowdiag.analyses.keys import JobKey, Ref
+from flowdiag.analyses.model.finding import RuleOutcome
+from flowdiag.analyses.model.keys import JobKey, Ref
+from flowdiag.analyses.model.rule import Thresholds, apply
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Batch,
@@ -20,7 +21,6 @@ from flowdiag.analyses.rate.model import Job, Settings, simulate
 from flowdiag.analyses.rate.present import Assessment, assess
 from flowdiag.analyses.rate.rules import RULES as RATE_RULES
 from flowdiag.analyses.report.build import judge
-from flowdiag.analyses.rule import Thresholds, apply
 
 from .judged import checked
 

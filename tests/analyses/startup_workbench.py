@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flowdiag.analyses.finding import Finding
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
-from flowdiag.analyses.keys import JobKey, Ref
-from flowdiag.analyses.rule import Rule
+from flowdiag.analyses.model.finding import Finding
+from flowdiag.analyses.model.keys import JobKey, Ref
+from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.startup.facts import (
     JobStarts,
     Start,

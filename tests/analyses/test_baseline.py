@@ -10,13 +10,13 @@ from typing import Any
 import jsonschema
 import pytest
 
-from flowdiag.analyses import finding as f
-from flowdiag.analyses.baseline import KnownFindings, updated, with_baseline
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.comparison.baseline import KnownFindings, updated, with_baseline
+from flowdiag.analyses.model import finding as f
+from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.report.muting import muted
 from flowdiag.analyses.report.wire import Muting, Report, encode, json_schema
 from flowdiag.cli.exit_codes import ExitCode, exit_code
-from flowdiag.cli.settings import FailOn, Settings
+from flowdiag.cli.options.settings import FailOn, Settings
 from flowdiag.parsers.errors import FlowdiagError
 
 from ..cli.reports import JOB, build, expired, failing, job_facts, outcome, slow_taskmanager

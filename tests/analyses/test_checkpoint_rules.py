@@ -21,10 +21,10 @@ from flowdiag.analyses.checkpoints.rules import (
     late_acknowledgement,
     slow_checkpoint,
 )
-from flowdiag.analyses.finding import Finding, Inconclusive, Severity, State
+from flowdiag.analyses.flink.helpers import jobs_of
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
-from flowdiag.analyses.flink.kit import jobs_of
-from flowdiag.analyses.rule import Rule
+from flowdiag.analyses.model.finding import Finding, Inconclusive, Severity, State
+from flowdiag.analyses.model.rule import Rule
 
 from .judged import said_by
 from .workbench import Bench

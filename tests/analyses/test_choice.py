@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.analyses.choice import Choice, chosen, means
 from flowdiag.analyses.diagnosis import Looked, Measured, judged
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.choice import Choice, chosen, means
+from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.report.wire import Report
-from flowdiag.analyses.rule import Rule
 from flowdiag.analyses.topics import all_rules
 from flowdiag.parsers.errors import FlowdiagError
 from flowdiag.parsers.sources.discover import discover

@@ -12,7 +12,7 @@ from flowdiag.analyses.diagnosis import judged, look, measure
 from flowdiag.analyses.flink.collectors import CollectorLogs, read_collectors, with_collectors
 from flowdiag.analyses.flink.job import ClusterFacts, Garbage
 from flowdiag.analyses.inputs import find
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.topics import topic
 from flowdiag.parsers.flink.container_texts import pauses
 

@@ -10,7 +10,6 @@ import jsonschema
 import msgspec
 import pytest
 
-from flowdiag.analyses import finding as f
 from flowdiag.analyses.comparison.compare import compared
 from flowdiag.analyses.comparison.wire import (
     Change,
@@ -23,7 +22,8 @@ from flowdiag.analyses.comparison.wire import (
     redacted,
 )
 from flowdiag.analyses.flink import job as x
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.model import finding as f
+from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.queues.wire import QueueSubtask, QueueVertex
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.wire import Report, at_least

@@ -10,18 +10,18 @@ import jsonschema
 import msgspec
 import pytest
 
-from flowdiag.analyses import finding as f
 from flowdiag.analyses.diagnosis import Looked, Measured, judged
 from flowdiag.analyses.flink.job import ClusterFacts
-from flowdiag.analyses.keys import JobKey
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model import finding as f
+from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.build import build_report, judge, topic_of
 from flowdiag.analyses.report.faults import fault_of
 from flowdiag.analyses.report.fingerprints import fingerprint, fingerprints
 from flowdiag.analyses.topics import ENGINES, topic
 from flowdiag.cli.exit_codes import exit_code
-from flowdiag.cli.settings import FailOn, Settings
+from flowdiag.cli.options.settings import FailOn, Settings
 from flowdiag.parsers.remarks import MEANINGS, Kind
 from tests.cli import reports
 

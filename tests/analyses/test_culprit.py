@@ -9,12 +9,12 @@ import pytest
 
 from flowdiag.analyses.checkpoints.culprit import Answer, held_up, hot_spot, late_alone
 from flowdiag.analyses.checkpoints.rules import checkpoint_culprit, slow_half
-from flowdiag.analyses.finding import Confidence, Finding, Inconclusive, Severity, State
 from flowdiag.analyses.flink.episodes import episodes, spells
 from flowdiag.analyses.flink.job import Checkpoint, Status
 from flowdiag.analyses.flink.suspects import Conviction
 from flowdiag.analyses.flink.suspects.case import Suspect
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
+from flowdiag.analyses.model.finding import Confidence, Finding, Inconclusive, Severity, State
 
 from .judged import said_by
 from .workbench import Bench

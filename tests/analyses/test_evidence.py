@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.analyses.finding import Evidence
-from flowdiag.analyses.keys import Process
+from flowdiag.analyses.model.finding import Evidence
+from flowdiag.analyses.model.keys import Process
 from flowdiag.analyses.report import evidence
 from flowdiag.analyses.report.build import clocks_ahead
 from flowdiag.analyses.report.evidence import Located, excerpt, locate

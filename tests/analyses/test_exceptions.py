@@ -12,9 +12,9 @@ from flowdiag.analyses.causes import CAUSE_OF_CLASS
 from flowdiag.analyses.checkpoints.rules import RULES
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
 from flowdiag.analyses.diagnosis import diagnose
-from flowdiag.analyses.finding import Finding, State
 from flowdiag.analyses.flink.crises import crises
 from flowdiag.analyses.flink.job import ClusterFacts, Incident
+from flowdiag.analyses.model.finding import Finding, State
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.startup.topic import STARTUP
 from flowdiag.parsers.sources.discover import discover

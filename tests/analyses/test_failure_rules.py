@@ -23,11 +23,11 @@ from flowdiag.analyses.checkpoints.rules import (
 )
 from flowdiag.analyses.checkpoints.rules import slow_checkpoint_storage as storage_throttled
 from flowdiag.analyses.checkpoints.rules import slow_finalization as metadata_write
-from flowdiag.analyses.finding import Confidence, Finding, Inconclusive, Severity, State
 from flowdiag.analyses.flink.crises import crises
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, Setting
+from flowdiag.analyses.model.finding import Confidence, Finding, Inconclusive, Severity, State
+from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.report.build import judge
-from flowdiag.analyses.rule import Rule
 
 from .judged import cases_of, outcomes_of, said_by
 from .workbench import Bench

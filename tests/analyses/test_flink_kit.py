@@ -7,9 +7,8 @@ from typing import Any, Final
 import pytest
 
 from flowdiag.analyses.causes import CAUSES, SHARED
-from flowdiag.analyses.finding import Origin, Present, Rank, Severity, State, Vote
 from flowdiag.analyses.flink.episodes import episodes
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     Job,
     jobs_of,
     of_checkpoints,
@@ -24,7 +23,8 @@ from flowdiag.analyses.flink.kit import (
     votes_for,
 )
 from flowdiag.analyses.flink.options import names_of
-from flowdiag.analyses.rule import Signal
+from flowdiag.analyses.model.finding import Origin, Present, Rank, Severity, State, Vote
+from flowdiag.analyses.model.rule import Signal
 
 from .workbench import Bench
 

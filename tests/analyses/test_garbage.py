@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from flowdiag.analyses.checkpoints.culprit import answers
 from flowdiag.analyses.checkpoints.rules import checkpoint_culprit
-from flowdiag.analyses.finding import Confidence, Finding, Severity
 from flowdiag.analyses.flink.job import Garbage
 from flowdiag.analyses.flink.suspects import Conviction
 from flowdiag.analyses.flink.suspects.case import Suspect
+from flowdiag.analyses.model.finding import Confidence, Finding, Severity
 
 from .judged import said_by
 from .queues_workbench import MINUTE, Queues, judged

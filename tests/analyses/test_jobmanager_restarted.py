@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from flowdiag.analyses.checkpoints.rules import RULES
-from flowdiag.analyses.finding import Finding, Severity, State, Verdict
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
-from flowdiag.analyses.keys import JobKey, Ref
+from flowdiag.analyses.model.finding import Finding, Severity, State, Verdict
+from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.report.build import judge
 
 from .judged import outcomes_of

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.finding import MAX_CITED, Finding
 from flowdiag.analyses.flink.job import Incident, JobFacts
-from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess
 from flowdiag.analyses.memory.options import derive
 from flowdiag.analyses.memory.rules.memory_ran_out import RULE as RAN_OUT
 from flowdiag.analyses.memory.rules.tight_network_memory import RULE as TIGHT
 from flowdiag.analyses.memory.rules.too_few_network_buffers import RULE as BUFFERS
+from flowdiag.analyses.model.finding import MAX_CITED, Finding
+from flowdiag.analyses.model.keys import Ref
+from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.queues.rules.back_pressure import RULE as PRESSURE
 from flowdiag.analyses.queues.rules.garbage_collection import RULE as GARBAGE
 from flowdiag.analyses.queues.rules.network_bottleneck import RULE as NETWORK
 from flowdiag.analyses.queues.rules.network_memory_used_up import RULE as USED_UP
 from flowdiag.analyses.queues.rules.uneven_load import RULE as LOAD
 from flowdiag.analyses.queues.rules.watermark_lag import RULE as WATERMARK
-from flowdiag.analyses.rule import Rule
 from flowdiag.analyses.startup.facts import Restore
 from flowdiag.analyses.startup.rules.crowded_taskmanager import RULE as CROWDED
 from flowdiag.analyses.startup.rules.held_start import RULE as HELD

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flowdiag.analyses.flink.missing import missing_inputs
-from flowdiag.analyses.keys import Process
+from flowdiag.analyses.model.keys import Process
 from flowdiag.analyses.report.inputs import describe_inputs, missing_parts
 from flowdiag.parsers.sources.open import Source
 

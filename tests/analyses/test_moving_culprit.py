@@ -11,10 +11,10 @@ import pytest
 from flowdiag.analyses.checkpoints.culprit import answers
 from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.checkpoints.rules import RULES, checkpoint_culprit
-from flowdiag.analyses.finding import Confidence, Finding, Severity, State, Subject
 from flowdiag.analyses.flink.job import Checkpoint, JobFacts
 from flowdiag.analyses.flink.suspects.case import Suspect
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.model.finding import Confidence, Finding, Severity, State, Subject
+from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.report.build import judge
 
 from .judged import outcomes_of, said_by

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowdiag.analyses import say
-from flowdiag.analyses.names import BEGINS, ENDS, Name, with_names
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.names import BEGINS, ENDS, Name, with_names
 from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.report.redact import pseudonymise
 
@@ -22,7 +22,7 @@ def test_a_name_is_the_text_that_it_is_and_is_marked_in_sentences(one: str, othe
     marked = f"{BEGINS}{one}{ENDS}"
     assert f"{name} waits" == f"{name} waits" == name + " waits" == f"{marked} waits"
     assert "waits for " + name == f"waits for {marked}"
-    assert say.listed([name, Name(other)]) == f"{marked}, {BEGINS}{other}{ENDS}"
+    assert fmt.listed([name, Name(other)]) == f"{marked}, {BEGINS}{other}{ENDS}"
 
 
 def test_only_marked_names_are_replaced_in_our_own_words() -> None:
@@ -30,7 +30,7 @@ def test_only_marked_names_are_replaced_in_our_own_words() -> None:
     told = pseudonymise(
         {
             "subject": {"task": "aggregate"},
-            "title": f"{say.subtask_of(name, 2, 6)} holds up what others aggregate",
+            "title": f"{fmt.subtask_of(name, 2, 6)} holds up what others aggregate",
             "actions": [{"text": "Spread its key: salt it, or aggregate in two steps"}],
             "evidence": [{"excerpt": "Deploying aggregate (3/6)"}],
         }
@@ -46,7 +46,7 @@ def test_only_marked_names_are_replaced_in_our_own_words() -> None:
 def test_a_name_that_was_cut_has_the_same_pseudonym() -> None:
     name = Name("Source: a -> Map -> Filter -> Sink: b")
     told = pseudonymise(
-        {"task": str(name), "title": f"{say.shorten(name, 12)} and {say.abbreviate(name, 20)} wait"}
+        {"task": str(name), "title": f"{fmt.shorten(name, 12)} and {fmt.abbreviate(name, 20)} wait"}
     )
     assert told["title"] == "task-1 and task-1 wait"
 

@@ -9,15 +9,16 @@ import pytest
 
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS, unproven
 from flowdiag.analyses.diagnosis import Measured, judge
-from flowdiag.analyses.finding import Status, Understood, Verdict
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.clocks.settle import Clock, Segment, _disputed
 from flowdiag.analyses.flink.job import ClusterFacts, Incident
 from flowdiag.analyses.flink.understood import understood
-from flowdiag.analyses.keys import JobKey
 from flowdiag.analyses.memory.facts import MemoryFacts, MemoryProcess
 from flowdiag.analyses.memory.topic import MEMORY
-from flowdiag.analyses.options import MemoryOptions, Options
+from flowdiag.analyses.model.finding import Status, Understood, Verdict
+from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.model.options import MemoryOptions, Options
+from flowdiag.analyses.model.span import Moment, Selection
 from flowdiag.analyses.queues.facts import QueueFacts
 from flowdiag.analyses.queues.topic import QUEUES
 from flowdiag.analyses.rate.assemble.queries import _late
@@ -25,7 +26,6 @@ from flowdiag.analyses.rate.facts import RateFacts
 from flowdiag.analyses.rate.topic import RATE
 from flowdiag.analyses.report import build, wire
 from flowdiag.analyses.report.build import unrecognised
-from flowdiag.analyses.span import Moment, Selection
 from flowdiag.analyses.startup.facts import StartupFacts
 from flowdiag.analyses.startup.topic import STARTUP
 from flowdiag.parsers.rows import Event

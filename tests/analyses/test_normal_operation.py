@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from flowdiag.analyses.checkpoints.rules import RULES as CHECKPOINT_RULES
-from flowdiag.analyses.finding import Finding, Severity, Verdict
 from flowdiag.analyses.flink.job import ClusterFacts
+from flowdiag.analyses.model.finding import Finding, Severity, Verdict
 from flowdiag.analyses.report.build import judge
 
 from .judged import outcomes_of

@@ -16,7 +16,7 @@ import pytest
 from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.checkpoints.rules import RULES as CHECKPOINT_RULES
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.model.keys import JobKey
 
 from .judged import outcomes_of
 from .workbench import Bench

@@ -13,8 +13,8 @@ from flowdiag.analyses.queues.data import queue_taskmanagers, queue_vertices
 from flowdiag.analyses.report.build import failed_report
 from flowdiag.analyses.report.wire import Data, Fault
 from flowdiag.cli.render.page import Page
+from flowdiag.cli.text.words import Clock
 from flowdiag.cli.views.queues import blocks
-from flowdiag.cli.words import Clock
 
 from .queues_workbench import Queues, facts_of, judged, reasons
 

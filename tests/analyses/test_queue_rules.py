@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from flowdiag.analyses.diagnosis import selected
-from flowdiag.analyses.finding import Confidence, Severity, State, Verdict
 from flowdiag.analyses.flink.job import SubtaskLoad
 from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.keys import JobKey
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.finding import Confidence, Severity, State, Verdict
+from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.model.span import Moment, Selection
 from flowdiag.analyses.queues import judging
 from flowdiag.analyses.queues.data import queue_vertices
 from flowdiag.analyses.queues.remedies import queue_remedies
 from flowdiag.analyses.queues.root import find_spells
 from flowdiag.analyses.queues.topic import QUEUES
-from flowdiag.analyses.span import Moment, Selection
 
 from .queues_workbench import FIRST, MINUTE, Queues, facts_of, findings, judged, reasons
 

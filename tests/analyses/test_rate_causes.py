@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.finding import Finding, Present, Severity
-from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.model.finding import Finding, Present, Severity
+from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.rate.cores import cores_of, free_cores
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flowdiag.analyses.finding import Finding
+from flowdiag.analyses.model.finding import Finding
 from flowdiag.analyses.rate.facts import ApplicationFacts, Executor, Output, StageLoad
 from flowdiag.analyses.rate.model import Job, Settings
 from flowdiag.analyses.rate.pid import Gains

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from flowdiag.analyses.finding import Finding, Severity, State
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.finding import Finding, Severity, State
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Batch,

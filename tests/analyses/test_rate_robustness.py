@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowdiag.analyses.finding import Confidence, Finding, Severity, State
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.model.finding import Confidence, Finding, Severity, State
+from flowdiag.analyses.model.keys import JobKey
+from flowdiag.analyses.model.rule import apply
 from flowdiag.analyses.rate.facts import (
     ApplicationFacts,
     Executor,
@@ -26,7 +27,6 @@ from flowdiag.analyses.rate.present import assess
 from flowdiag.analyses.rate.rules import driver_killed
 from flowdiag.analyses.rate.stability import Stability
 from flowdiag.analyses.rate.troubles import error_of, troubles
-from flowdiag.analyses.rule import apply
 
 from . import rate_workbench as w
 

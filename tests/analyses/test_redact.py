@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from flowdiag.analyses.model.fmt import shorten
 from flowdiag.analyses.report import redact
 from flowdiag.analyses.report.redact import (
     clean,
@@ -16,7 +17,6 @@ from flowdiag.analyses.report.redact import (
     pseudonymise,
     visible_json,
 )
-from flowdiag.analyses.say import shorten
 from flowdiag.parsers import secrets
 
 SECRET = "hunter2ABCDEFghij"

@@ -6,10 +6,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from flowdiag.analyses import finding as f
 from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.flink.job import Checkpoint, ClusterFacts, JobFacts, Status
-from flowdiag.analyses.keys import JobKey, Process
+from flowdiag.analyses.model import finding as f
+from flowdiag.analyses.model.keys import JobKey, Process
 from flowdiag.analyses.report.build import judge
 from flowdiag.analyses.report.fingerprints import fingerprint
 from flowdiag.analyses.report.inputs import describe_inputs, input_problems, unknown_days

@@ -9,7 +9,7 @@ import pytest
 from flowdiag.analyses.flink.pressure import read_loads, records_ratio
 from flowdiag.analyses.flink.reported_loads import reported_loads
 from flowdiag.analyses.flink.topology import Topology
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.model.keys import JobKey
 
 from .workbench import Bench
 

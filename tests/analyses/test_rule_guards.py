@@ -17,8 +17,8 @@ import pytest
 
 from flowdiag import analyses
 from flowdiag.analyses.causes import CAUSES
-from flowdiag.analyses.finding import Rank
-from flowdiag.analyses.rule import Limits, Rule, sections
+from flowdiag.analyses.model.finding import Rank
+from flowdiag.analyses.model.rule import Limits, Rule, sections
 from flowdiag.analyses.topics import ENGINES, all_rules
 
 HOME = Path(analyses.__file__).parent

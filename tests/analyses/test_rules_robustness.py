@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flowdiag.analyses.checkpoints.rules import RULES as CHECKPOINT_RULES
-from flowdiag.analyses.finding import Confidence, weigh
 from flowdiag.analyses.flink.job import ClusterFacts
 from flowdiag.analyses.flink.placement import place
+from flowdiag.analyses.model.finding import Confidence, weigh
 from flowdiag.analyses.report.build import judge
 
 from .judged import outcomes_of

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from flowdiag.analyses.checkpoints.topic import CHECKPOINTS
 from flowdiag.analyses.diagnosis import selected, span_of
 from flowdiag.analyses.flink.job import ClusterFacts
-from flowdiag.analyses.keys import Process
 from flowdiag.analyses.memory.facts import MemoryFacts
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.keys import Process
+from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.model.span import Moment, Selection, instant, parse_moment
 from flowdiag.analyses.queues.facts import QueueFacts
 from flowdiag.analyses.rate.facts import RateFacts
-from flowdiag.analyses.span import Moment, Selection, instant, parse_moment
 from flowdiag.analyses.startup.facts import StartupFacts
 from flowdiag.analyses.topics import ENGINES, topic
 from flowdiag.parsers.errors import FlowdiagError

@@ -17,10 +17,10 @@ from flowdiag.analyses.flink.clocks.survey import survey
 from flowdiag.analyses.flink.job import ClusterFacts, Incident
 from flowdiag.analyses.flink.settled import rare_of
 from flowdiag.analyses.flink.silences import heard_until, silence_notes, told_until
-from flowdiag.analyses.keys import Process
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.keys import Process
+from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.model.rule import apply
 from flowdiag.analyses.rate.facts import Batch
-from flowdiag.analyses.rule import apply
 from flowdiag.analyses.startup.assemble.steps import _last_round
 from flowdiag.analyses.startup.facts import TaskTimes
 from flowdiag.analyses.startup.rules.held_start import RULE as HELD

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flowdiag.analyses.diagnosis import diagnose
-from flowdiag.analyses.options import Options
-from flowdiag.analyses.span import Moment, Selection
+from flowdiag.analyses.model.options import Options
+from flowdiag.analyses.model.span import Moment, Selection
 from flowdiag.analyses.startup.topic import STARTUP
 from flowdiag.parsers.sources.discover import discover
 from tests.archives import synthetic, unpacked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowdiag.analyses.flink.job import Attempt, ClusterFacts, Incident, JobFacts
-from flowdiag.analyses.keys import JobKey, Ref
+from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.startup.assemble import assemble_startup
 from flowdiag.analyses.startup.assemble.cluster import cluster_steps
 from flowdiag.analyses.startup.data import start_attempts

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from flowdiag.analyses.finding import Finding, Severity, State
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.flink.linkage import linkage
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.model.finding import Finding, Severity, State
+from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.startup.facts import Collecting, JobStarts, Restore, Trouble
 from flowdiag.analyses.startup.rules.class_loading_failed import RULE as CLASSES
 from flowdiag.analyses.startup.rules.frame_too_large import RULE as FRAMES

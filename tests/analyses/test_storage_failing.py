@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flowdiag.analyses.checkpoints.rules import RULES
-from flowdiag.analyses.finding import Confidence, Finding, Severity, State, Verdict
+from flowdiag.analyses.model.finding import Confidence, Finding, Severity, State, Verdict
 from flowdiag.analyses.report.build import judge
 
 from .judged import outcomes_of

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowdiag.analyses.checkpoints.data import checkpoint_data
-from flowdiag.analyses.finding import Verdict
 from flowdiag.analyses.flink.assemble import assemble
 from flowdiag.analyses.flink.clocks.settle import (
     Clock,
@@ -21,6 +20,7 @@ from flowdiag.analyses.flink.clocks.settle import (
 )
 from flowdiag.analyses.flink.clocks.survey import Stream, _empty_stream
 from flowdiag.analyses.flink.job import ClusterFacts
+from flowdiag.analyses.model.finding import Verdict
 
 from .workbench import Bench
 

@@ -22,7 +22,7 @@ from flowdiag.analyses.flink.job import (
     SubtaskLoad,
     Vertex,
 )
-from flowdiag.analyses.keys import JobKey, Ref
+from flowdiag.analyses.model.keys import JobKey, Ref
 
 SECOND = 1_000_000
 T0 = 1_700_000_000 * SECOND

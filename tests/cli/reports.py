@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flowdiag.analyses import finding as f
 from flowdiag.analyses.checkpoints.data import checkpoint_data
 from flowdiag.analyses.flink import job as x
-from flowdiag.analyses.keys import JobKey, Ref
+from flowdiag.analyses.model import finding as f
+from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.analyses.option_types import write
 from flowdiag.analyses.report import wire
 from flowdiag.analyses.report.build import build_report

@@ -10,9 +10,9 @@ from rich.cells import cell_len
 
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Report
-from flowdiag.cli import words
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import TERSEST, Page
+from flowdiag.cli.text import words
 
 WIDTHS = (60, 80, 120)
 _DRAWN = re.compile(r"[✓EDFSa…│▁▂▃▄▅▆▇█▒■·◀├└─?.|#~_+*%=-]+")

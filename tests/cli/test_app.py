@@ -19,7 +19,7 @@ import pytest
 
 from flowdiag.analyses.report.wire import Note, Report, encode
 from flowdiag.cli.app import main
-from flowdiag.cli.console import Progress
+from flowdiag.cli.output.console import Progress
 from flowdiag.parsers.errors import FlowdiagError
 
 from . import reports
@@ -413,8 +413,8 @@ def test_colour_is_what_was_asked_for_then_what_the_environment_says_then_for_te
     coloured: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from flowdiag.cli.console import wants_colour
-    from flowdiag.cli.settings import When
+    from flowdiag.cli.options.settings import When
+    from flowdiag.cli.output.console import wants_colour
 
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)

@@ -19,16 +19,16 @@ import jsonschema
 import pytest
 import zstandard
 
-from flowdiag.analyses.baseline import KnownFindings, with_baseline
+from flowdiag.analyses.comparison.baseline import KnownFindings, with_baseline
 from flowdiag.analyses.comparison.compare import compared
 from flowdiag.analyses.comparison.wire import json_schema
 from flowdiag.analyses.report.wire import Report, decode, encode
-from flowdiag.cli import words
 from flowdiag.cli.app import main
 from flowdiag.cli.comparing import is_report
+from flowdiag.cli.options.settings import Format
 from flowdiag.cli.render.comparison import RENDERERS
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.settings import Format
+from flowdiag.cli.text import words
 
 from . import reports
 

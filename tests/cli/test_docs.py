@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from flowdiag.analyses.causes import CAUSES
-from flowdiag.analyses.rule import HEADINGS, Rule, sections
+from flowdiag.analyses.model.rule import HEADINGS, Rule, sections
 from flowdiag.analyses.topics import all_rules
 from flowdiag.cli.docs import documents, with_blocks
-from flowdiag.cli.manual import rule_page
+from flowdiag.cli.docs.manual import rule_page
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ from typing import Self
 
 import pytest
 
-from flowdiag.cli.settings import Settings
+from flowdiag.cli.options.settings import Settings
 from flowdiag.cli.spark.early import spark_for
 
 

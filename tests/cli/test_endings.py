@@ -18,7 +18,7 @@ from typing import Self
 import pytest
 
 from flowdiag.cli.app import main
-from flowdiag.cli.settings import load_settings, parse_heap
+from flowdiag.cli.options.settings import load_settings, parse_heap
 from flowdiag.cli.spark.jvm import Jvm, drained, heap_here
 from flowdiag.cli.spark.starter import SparkStarter
 from flowdiag.parsers import cleanup

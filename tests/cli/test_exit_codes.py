@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from flowdiag.analyses import finding as f
+from flowdiag.analyses.model import finding as f
 from flowdiag.analyses.report.wire import Report
 from flowdiag.cli.exit_codes import MEANINGS, ExitCode, exit_code
-from flowdiag.cli.settings import FailOn, Settings
+from flowdiag.cli.options.settings import FailOn, Settings
 
 from . import reports
 

@@ -14,9 +14,9 @@ from flowdiag.analyses.report.build import failed_report
 from flowdiag.analyses.report.faults import fault_of
 from flowdiag.analyses.report.privacy import Privacy
 from flowdiag.analyses.report.wire import Report, decode, encode, json_schema
+from flowdiag.cli.options.settings import Format
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.settings import Format
 
 from . import reports
 

@@ -21,10 +21,10 @@ from markdown_it import MarkdownIt
 from flowdiag.analyses.report.saved import report_in
 from flowdiag.analyses.report.wire import Report, encode
 from flowdiag.cli.app import main
-from flowdiag.cli.console import say
+from flowdiag.cli.options.settings import Format
+from flowdiag.cli.output.console import say
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.settings import Format
 
 from . import reports
 from .hostile import HARMLESS, INJECTIONS, planted

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from flowdiag.analyses.report.wire import Report
-from flowdiag.cli.hyperlinks import url_of, wanted
+from flowdiag.cli.options.settings import When
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.settings import When
+from flowdiag.cli.text.hyperlinks import url_of, wanted
 
 from . import reports
 

@@ -44,7 +44,7 @@ with without_unused():
 USED = """
 import sys
 from flowdiag.cli.spark.early import spark_for
-from flowdiag.cli.settings import Settings
+from flowdiag.cli.options.settings import Settings
 with spark_for(Settings(), []) as starter:
     import pyarrow as pa
     table = pa.table({"a": ["x", "x", None], "n": [1, None, 3], "m": [[("k", "v")], [], None]},

@@ -14,8 +14,8 @@ import pytest
 from flowdiag.analyses.report.wire import encode, json_schema
 from flowdiag.analyses.topics import ENGINES, all_rules
 from flowdiag.cli.app import main
-from flowdiag.cli.completion import rule_word, rule_words
-from flowdiag.cli.manual import rule_page
+from flowdiag.cli.docs.manual import rule_page
+from flowdiag.cli.options.completion import rule_word, rule_words
 
 from . import reports
 

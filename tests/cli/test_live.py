@@ -21,13 +21,14 @@ import jsonschema
 import msgspec
 import pytest
 
-from flowdiag.analyses.finding import Status
+from flowdiag.analyses.model.finding import Status
 from flowdiag.analyses.report.build import unfed
 from flowdiag.analyses.report.changes import Kind, Round, changes
 from flowdiag.analyses.report.wire import Note, Report, encode
 from flowdiag.analyses.topics import topic_named
-from flowdiag.cli import hook, live
 from flowdiag.cli.app import main
+from flowdiag.cli.live import hook
+from flowdiag.cli.live import servers as live
 from flowdiag.cli.render.page import Page
 from flowdiag.cli.spark.starter import SparkStarter
 from flowdiag.cli.views.changes import changes_text
@@ -82,7 +83,7 @@ class Canned:
 @pytest.fixture
 def canned(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Canned]]:
     monkeypatch.setattr(SparkStarter, "begin", lambda **how: Starter())
-    monkeypatch.setattr("flowdiag.cli.rounds.pause", lambda seconds: None)
+    monkeypatch.setattr("flowdiag.cli.live.rounds.pause", lambda seconds: None)
     monkeypatch.setitem(Client.__init__.__kwdefaults__, "backoff_s", 0.01)  # type: ignore[arg-type]
 
     def say(*said: Report) -> Canned:
@@ -426,7 +427,7 @@ def test_what_rounds_keep_is_bounded(
     def pause(seconds: float) -> None:
         clock[0] += 10
 
-    monkeypatch.setattr("flowdiag.cli.rounds.pause", pause)
+    monkeypatch.setattr("flowdiag.cli.live.rounds.pause", pause)
     monkeypatch.setattr(live, "now", lambda: clock[0])
     with serving(recorded_driver) as server:
         command = ["diagnose", server.url, "--every", "10s", "--for", "0", "-q"]

@@ -18,11 +18,11 @@ from benchmarks.pages import MOST, SAMPLE
 from benchmarks.reports import SAMPLE as REPORTS
 from flowdiag.analyses.report.wire import Report, decode, encode
 from flowdiag.cli import render as renderers
-from flowdiag.cli.embedded import fitted, script_of, taken_out
-from flowdiag.cli.reading import read_report
+from flowdiag.cli.options.settings import Format
+from flowdiag.cli.output.embedded import fitted, script_of, taken_out
+from flowdiag.cli.output.saved import read_report
 from flowdiag.cli.render import check_format, html
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.settings import Format
 from flowdiag.parsers.errors import FlowdiagError
 
 from . import reports

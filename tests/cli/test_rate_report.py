@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flowdiag.analyses.finding import Evidence
+from flowdiag.analyses.model.finding import Evidence
 from flowdiag.analyses.rate.data import rate_data
 from flowdiag.analyses.rate.facts import ApplicationFacts
 from flowdiag.analyses.rate.model import Job, Settings
@@ -13,10 +13,10 @@ from flowdiag.analyses.rate.pid import Gains
 from flowdiag.analyses.report.build import build_report
 from flowdiag.analyses.report.privacy import Privacy
 from flowdiag.analyses.report.wire import Data, Input, Report, decode, encode
-from flowdiag.cli.chart import chart
+from flowdiag.cli.options.settings import Format
 from flowdiag.cli.render import RENDERERS
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.settings import Format
+from flowdiag.cli.text.chart import chart
 from tests.analyses import rate_workbench as w
 
 

@@ -10,9 +10,9 @@ import pytest
 from flowdiag.analyses.memory.inputs import read_others
 from flowdiag.analyses.report.fitting import engines_of, fits, suggested
 from flowdiag.analyses.topics import names_of
+from flowdiag.cli.options.routing import routed
 from flowdiag.cli.render import junit
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.routing import routed
 from flowdiag.parsers.sources.discover import discover
 
 from . import reports

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flowdiag.analyses.choice import rule_overrides
+from flowdiag.analyses.model.choice import rule_overrides
 from flowdiag.analyses.topics import all_rules
-from flowdiag.cli.settings import (
+from flowdiag.cli.options.settings import (
     OTHER_VARIABLES,
     FailOn,
     Format,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pytest
 
 from flowdiag.cli.commands import simulate
-from flowdiag.cli.signature import taking
+from flowdiag.cli.options.signature import taking
 from flowdiag.cli.simulations import credits, pid
 
 

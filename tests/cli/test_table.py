@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from flowdiag.analyses.flink import job as x
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.report.wire import Input, Report
 from flowdiag.cli.render import table
 from flowdiag.cli.render.page import Page
-from flowdiag.cli.timeline import timeline
-from flowdiag.cli.words import clock_of
+from flowdiag.cli.text.timeline import timeline
+from flowdiag.cli.text.words import clock_of
 
 from . import reports
 

@@ -31,7 +31,7 @@ import jsonschema
 from flowdiag.analyses.report.wire import json_schema
 from flowdiag.analyses.topics import ENGINES
 from flowdiag.cli import app, diagnosing
-from flowdiag.cli.settings import Format
+from flowdiag.cli.options.settings import Format
 from flowdiag.cli.spark.starter import SparkStarter
 from tests.archives import FIXTURES, synthetic, unpacked
 from tests.fuzz.found import Found

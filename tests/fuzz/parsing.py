@@ -29,7 +29,7 @@ from flowdiag.analyses.engine.reading import Read as Rows
 from flowdiag.analyses.flink.clocks.settle import settle
 from flowdiag.analyses.flink.clocks.survey import survey
 from flowdiag.analyses.flink.settled import rare_of
-from flowdiag.analyses.options import Options
+from flowdiag.analyses.model.options import Options
 from flowdiag.analyses.rate.measure import own
 from flowdiag.analyses.rate.survey import survey_table
 from flowdiag.analyses.topics import ENGINES, topic

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flowdiag.analyses.finding import Evidence
+from flowdiag.analyses.model.finding import Evidence
 from flowdiag.analyses.report.evidence import Located, locate
 from flowdiag.parsers.focus import Focus
 from flowdiag.parsers.quotes import entry_of, event_of, samples_in

@@ -29,7 +29,7 @@ from flowdiag.analyses.checkpoints.rules import (
     task_failure,
     taskmanager_lost,
 )
-from flowdiag.analyses.rule import Rule
+from flowdiag.analyses.model.rule import Rule
 
 RULES: Final[tuple[Rule, ...]] = (
     # CP1xx: what happens

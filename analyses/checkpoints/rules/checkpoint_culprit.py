@@ -63,7 +63,6 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final
 
-from flowdiag.analyses import say
 from flowdiag.analyses.checkpoints.culprit import (
     LATE_ALONE,
     Answer,
@@ -77,7 +76,16 @@ from flowdiag.analyses.checkpoints.culprit import (
     slowed_by,
 )
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow
-from flowdiag.analyses.finding import (
+from flowdiag.analyses.flink import judging as j
+from flowdiag.analyses.flink.episodes import Episode, concluded, incidents
+from flowdiag.analyses.flink.helpers import Job, votes_for
+from flowdiag.analyses.flink.job import JobFacts, Status
+from flowdiag.analyses.flink.suspects import Conviction, numbers_of
+from flowdiag.analyses.flink.suspects.causes import CONVICTS_OF
+from flowdiag.analyses.flink.suspects.remedies import cures, explanation
+from flowdiag.analyses.flink.suspects.signals import SIGNALS
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import (
     MAX_CITED,
     Action,
     Confidence,
@@ -90,15 +98,7 @@ from flowdiag.analyses.finding import (
     cite,
     weigh,
 )
-from flowdiag.analyses.flink import judging as j
-from flowdiag.analyses.flink.episodes import Episode, concluded, incidents
-from flowdiag.analyses.flink.job import JobFacts, Status
-from flowdiag.analyses.flink.kit import Job, votes_for
-from flowdiag.analyses.flink.suspects import Conviction, numbers_of
-from flowdiag.analyses.flink.suspects.causes import CONVICTS_OF
-from flowdiag.analyses.flink.suspects.remedies import cures, explanation
-from flowdiag.analyses.flink.suspects.signals import SIGNALS
-from flowdiag.analyses.rule import Limits, Rule
+from flowdiag.analyses.model.rule import Limits, Rule
 
 _NOT_ALWAYS: Final = 900.0  # ms of busy time a second: who is saturated all the time has more
 _UNHEARD_US: Final = 60_000_000  # heartbeat.timeout, 50 s, and its check
@@ -155,13 +155,13 @@ _INFO_LINES: Final = (
 def _late_alone(job: JobFacts, found: LateAlone) -> Finding:
     attempt, times = found.attempt, len(found.records)
     name = sender_name(attempt)
-    says = f"alone late for {times} of {say.plural(found.among, 'checkpoint')} with late messages"
+    says = f"alone late for {times} of {fmt.plural(found.among, 'checkpoint')} with late messages"
     received = [item.received_us for item in found.records if item.received_us is not None]
     votes = votes_for({LATE_ALONE.name: says}, (LATE_ALONE,))
     return Finding(
         job=job.key,
         subject=replace(j.subtask_subject(job, attempt), kind="subtask"),
-        title=f"{say.capital(name)} acknowledged {say.plural(times, 'checkpoint')} too late, and nobody else did",
+        title=f"{fmt.capital(name)} acknowledged {fmt.plural(times, 'checkpoint')} too late, and nobody else did",
         why=f"{name}: {says}",
         explain="Most likely its snapshots take too long: it has passed the barrier on, since nobody behind it was "
         "late. If it is a source, it may wait for the checkpoint lock instead, and is a victim. No line "
@@ -178,7 +178,7 @@ def _late_alone(job: JobFacts, found: LateAlone) -> Finding:
             Measurement(name="with-late-messages", value=found.among, unit="checkpoints"),
         ),
         evidence=cite((item.ref, item.received_us) for item in found.records),
-        actions=(Action(text=f"{say.capital(_INFO_LINES)}; they tell its name, and more signals"),),
+        actions=(Action(text=f"{fmt.capital(_INFO_LINES)}; they tell its name, and more signals"),),
         votes=votes,
     )
 
@@ -240,10 +240,10 @@ def _moved_from(job: JobFacts, found: Conviction) -> str | None:
     rest = [each for index, each in windows.items() if index != before]
     if busy < mine / 2 or busy < 2 * max(rest, default=0.0):
         return None
-    name = say.subtask_of(about.task, before, about.parallelism)
+    name = fmt.subtask_of(about.task, before, about.parallelism)
     return (
-        f"It was not always so: over all samples it was busy {say.percent(mine / 1000)} of the time and {name} "
-        f"{say.percent(busy / 1000)}, the others {say.percent(max(rest, default=0.0) / 1000)} at most."
+        f"It was not always so: over all samples it was busy {fmt.percent(mine / 1000)} of the time and {name} "
+        f"{fmt.percent(busy / 1000)}, the others {fmt.percent(max(rest, default=0.0) / 1000)} at most."
     )
 
 
@@ -282,7 +282,7 @@ def _of_a_culprit(job: JobFacts, group: list[tuple[Episode, Conviction]]) -> Fin
     return _said(
         job,
         best,
-        f"held up {say.plural(expired, 'checkpoint')}"
+        f"held up {fmt.plural(expired, 'checkpoint')}"
         + (f", then {_name(after)} did" if after is not None and series[-1].handed_on else ""),
         explain=" ".join([explanation(best), *_when(job, series, after)]),
         severity=_severity(job, series),
@@ -338,15 +338,15 @@ def _name(found: Conviction) -> str:
     """The convicted, for people."""
     subject = found.subject
     if subject.kind == "taskmanager":
-        return f"TaskManager {say.place(subject.taskmanager, subject.host)}"
-    return say.subtask_of(subject.task, subject.subtask_index, subject.parallelism)
+        return f"TaskManager {fmt.place(subject.taskmanager, subject.host)}"
+    return fmt.subtask_of(subject.task, subject.subtask_index, subject.parallelism)
 
 
 def _names(found: Conviction) -> str:
     """The convicted and those that are sick of the same at the same time."""
     size = found.subject.parallelism
-    more = [say.subtask_of("", one.subtask_index, size).strip() for one in found.others[:3]]
-    return say.listed([_name(found), *more], " and ") if more else _name(found)
+    more = [fmt.subtask_of("", one.subtask_index, size).strip() for one in found.others[:3]]
+    return fmt.listed([_name(found), *more], " and ") if more else _name(found)
 
 
 def _said(job: JobFacts, found: Conviction, what: str, **said: Any) -> Finding:

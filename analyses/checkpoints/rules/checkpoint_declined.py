@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     AT_THE_END,
     Action,
     Checkpoint,
@@ -53,11 +53,11 @@ from flowdiag.analyses.flink.kit import (
     cite,
     episodes,
     fatal_at_end,
+    fmt,
     limit,
     measured,
     name_of,
     of_episodes,
-    say,
     shared,
 )
 
@@ -89,9 +89,9 @@ def judge(job: Job, limits: Declined) -> Iterator[Finding]:
     listed = "; ".join(f"{text} ({count}×)" for text, count in why.most_common(3))
     none_since = at_the_end(series)
     population = len(job.concluded)
-    title = f"{len(sick)} of {say.plural(population, 'checkpoint')} {_word(sick)}"
+    title = f"{len(sick)} of {fmt.plural(population, 'checkpoint')} {_word(sick)}"
     if why:
-        title += f": {say.shorten(why.most_common(1)[0][0], 120)}"
+        title += f": {fmt.shorten(why.most_common(1)[0][0], 120)}"
     elif none_since:
         title += ", none has completed since"
     yield of_episodes(

@@ -38,7 +38,7 @@ from collections import Counter
 from typing import Final
 
 from flowdiag.analyses.checkpoints.culprit import names_somebody
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     AT_THE_END,
     Action,
     Checkpoint,
@@ -57,10 +57,10 @@ from flowdiag.analyses.flink.kit import (
     ends,
     episodes,
     fatal_at_end,
+    fmt,
     limit,
     measured,
     of_episodes,
-    say,
     shared,
 )
 
@@ -95,7 +95,7 @@ def _finding(job: Job, series: list[Episode], limits: Expired) -> Finding:
     population = len(job.concluded)
     in_a_row = max(len(e.checkpoints) for e in series)
     none_since = at_the_end(series)
-    title = f"{len(expired)} of {say.plural(population, 'checkpoint')} expired"
+    title = f"{len(expired)} of {fmt.plural(population, 'checkpoint')} expired"
     if none_since:
         title += _none_since(job, none_since)
     elif in_a_row > 1:
@@ -191,7 +191,7 @@ def _actions(job: Job) -> tuple[Action, ...]:
             verify="acknowledgements of all subtasks arrive within the time-out",
         ),
         *shared(
-            job, "more-time", current=Present(say.duration(now), Origin.OBSERVED) if now else None
+            job, "more-time", current=Present(fmt.duration(now), Origin.OBSERVED) if now else None
         ),
     )
 

@@ -34,8 +34,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.judging import ended_or_last
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     DEFAULT_TIMEOUT_MS,
     Action,
     Checkpoint,
@@ -50,13 +49,14 @@ from flowdiag.analyses.flink.kit import (
     Status,
     cite,
     failed,
+    fmt,
     incidents,
     limit,
     measured,
     of_job,
-    say,
     shared,
 )
+from flowdiag.analyses.flink.judging import ended_or_last
 from flowdiag.analyses.flink.silences import heard_until
 
 
@@ -168,9 +168,9 @@ def _in_progress(job: Job, checkpoint: Checkpoint, age: float, longest: float) -
         job,
         severity=Severity.CRITICAL,
         state=State.ONGOING,
-        title=f"Checkpoint {checkpoint.id} has been in progress for {say.duration(age)}",
+        title=f"Checkpoint {checkpoint.id} has been in progress for {fmt.duration(age)}",
         explain="It neither completed nor expired, although the time-out is "
-        f"{say.duration(timeout)} and the log goes on: the coordinator itself hangs, or "
+        f"{fmt.duration(timeout)} and the log goes on: the coordinator itself hangs, or "
         "lines are missing.",
         rank=Rank.SYMPTOM,
         first_us=checkpoint.triggered_us,

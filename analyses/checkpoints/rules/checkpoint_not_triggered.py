@@ -39,8 +39,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.crises import crises
 from flowdiag.analyses.flink.episodes import finished_us
-from flowdiag.analyses.flink.judging import setting
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     Action,
     Finding,
     Incident,
@@ -54,14 +53,15 @@ from flowdiag.analyses.flink.kit import (
     Status,
     ends,
     explained,
+    fmt,
     incidents,
     limit,
     measured,
     of_incidents,
     of_job,
     remedies,
-    say,
 )
+from flowdiag.analyses.flink.judging import setting
 from flowdiag.analyses.flink.silences import heard_until
 from flowdiag.parsers.flink.failures import reason_kind
 
@@ -174,8 +174,8 @@ def _given_up(job: Job, refused: list[Incident], limits: NotTriggered) -> Findin
         refused,
         ongoing=True,
         severity=Severity.INFO if ending else Severity.CRITICAL if many else Severity.WARNING,
-        title=f"{len(refused)} triggers in a row were given up within {say.duration(span)}: "
-        f"{say.shorten(reason, 120) or 'no reason printed'}",
+        title=f"{len(refused)} triggers in a row were given up within {fmt.duration(span)}: "
+        f"{fmt.shorten(reason, 120) or 'no reason printed'}",
         explain=_BROKEN if broken else explained("finished-tasks"),
         rank=Rank.SYMPTOM,
         cause="finished-tasks" if finished else None,
@@ -204,8 +204,8 @@ def _silent(job: Job, silence: float, most: float) -> Finding:
         job,
         severity=Severity.WARNING,
         state=State.ONGOING,
-        title=f"No checkpoint was triggered for {say.duration(silence)}, and nothing says why",
-        explain=f"The interval is {say.duration(job.interval_ms)} ({job.interval_from}), and the last checkpoint had "
+        title=f"No checkpoint was triggered for {fmt.duration(silence)}, and nothing says why",
+        explain=f"The interval is {fmt.duration(job.interval_ms)} ({job.interval_from}), and the last checkpoint had "
         "ended. The log goes on, so the job has not.",
         rank=Rank.SYMPTOM,
         first_us=last.ended_us,

@@ -38,7 +38,7 @@ from typing import Any, Final
 
 from flowdiag.analyses.causes import cause_of_class
 from flowdiag.analyses.checkpoints.storage import Refused, refused
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     AT_THE_END,
     Confidence,
     Finding,
@@ -54,11 +54,11 @@ from flowdiag.analyses.flink.kit import (
     cite,
     exception_text,
     fatal_at_end,
+    fmt,
     limit,
     measured,
     of_episodes,
     remedies,
-    say,
     votes_for,
     weigh,
 )
@@ -101,7 +101,7 @@ def _finding(job: Job, found: Refused, limits: Failing) -> Finding:
     word = (
         "is in safe mode (its NameNode writes nothing)" if safe else _WORDS.get(name or "", "fails")
     )
-    place = f" ({say.shorten(found.path, 80)})" if found.path else ""
+    place = f" ({fmt.shorten(found.path, 80)})" if found.path else ""
     votes = votes_for(_says(found), RULE.signals)
     number = found.attempts
     series = list(found.series)
@@ -111,7 +111,7 @@ def _finding(job: Job, found: Refused, limits: Failing) -> Finding:
         number,
         fatal=fatal_at_end(job, series, limits.at_the_end),
         subject=Subject(kind="storage", job_id=job.key.job_id or None, job_name=job.name),
-        title=f"The storage of the checkpoints{place} {word}: {say.plural(number, 'checkpoint')} "
+        title=f"The storage of the checkpoints{place} {word}: {fmt.plural(number, 'checkpoint')} "
         "failed for it",
         why=f"the checkpoint storage{place} {word}: {exception_text(found.text)}",
         cause=cause,
@@ -152,7 +152,7 @@ def _victims(found: Refused) -> str:
     since = (
         f"since checkpoint {min(found.checkpoints)[1]}"
         if found.checkpoints
-        else f"since {say.clock(begun)} UTC"
+        else f"since {fmt.clock(begun)} UTC"
         if begun is not None
         else "in the whole input"
     )
@@ -163,8 +163,8 @@ def _victims(found: Refused) -> str:
         )
     who = []
     if found.taskmanagers:
-        managers = say.plural(len(found.taskmanagers), "TaskManager")
-        who.append(f"{say.plural(found.subtasks, 'subtask')} on {managers}")
+        managers = fmt.plural(len(found.taskmanagers), "TaskManager")
+        who.append(f"{fmt.plural(found.subtasks, 'subtask')} on {managers}")
     if found.itself:
         who.append("the JobManager")
     if not who and found.jobmanager:

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     Action,
     Finding,
     Iterator,

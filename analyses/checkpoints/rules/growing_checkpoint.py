@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     WARM_UP,
     Action,
     Checkpoint,
@@ -46,11 +46,11 @@ from flowdiag.analyses.flink.kit import (
     Rank,
     Rule,
     Sequence,
+    fmt,
     lasted_ms,
     limit,
     measured,
     of_checkpoints,
-    say,
     settled,
     shared,
 )
@@ -178,14 +178,14 @@ def kendall(values: Sequence[float]) -> float:
 
 
 def _finding(job: Job, grown: Growth, what: str, unit: str, limits: Growing) -> Finding:
-    told = say.duration if unit == "ms" else say.size
+    told = fmt.duration if unit == "ms" else fmt.size
     checkpoints = [c for c, _ in grown.points]
     return of_checkpoints(
         job,
         checkpoints,
         among=checkpoints,
         ongoing=True,
-        title=f"Checkpoint {what} grew {grown.factor:.1f}-fold in {say.duration(grown.span_ms)}, "
+        title=f"Checkpoint {what} grew {grown.factor:.1f}-fold in {fmt.duration(grown.span_ms)}, "
         f"from {told(grown.before)} to {told(grown.after)}",
         explain="The rise is steady and goes on in the second half of the stretch, so it is not the "
         f"filling up after a start.{_pace(job, grown) if unit == 'ms' else ''}",
@@ -219,8 +219,8 @@ def _pace(job: Job, grown: Growth) -> str:
     if not timeout or timeout <= grown.after or pace <= 0:
         return ""
     return (
-        f" At this pace they reach the time-out of {say.duration(timeout)} in "
-        f"{say.duration((timeout - grown.after) / pace)}."
+        f" At this pace they reach the time-out of {fmt.duration(timeout)} in "
+        f"{fmt.duration((timeout - grown.after) / pace)}."
     )
 
 

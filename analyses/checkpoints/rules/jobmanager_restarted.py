@@ -38,7 +38,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     Checkpoint,
     ClusterFacts,
     Finding,
@@ -56,11 +56,11 @@ from flowdiag.analyses.flink.kit import (
     Subject,
     cite,
     explained,
+    fmt,
     limit,
     measured,
     of_job,
     remedies,
-    say,
 )
 
 _ELECTION_US: Final = (
@@ -242,16 +242,16 @@ def _finding(job: Job, found: Sequence[Takeover]) -> Finding:
     state = State.ONGOING if done is None else State.RECOVERED
     orderly = all(_suspended(one) for one in found)
     gap = max((one.at_us - one.heard_us) / 1000 for one in found)
-    many = f"{say.plural(len(found), 'time')}, first" if len(found) > 1 else ""
+    many = f"{fmt.plural(len(found), 'time')}, first" if len(found) > 1 else ""
     return of_job(
         job,
         subject=Subject(kind="process", job_id=job.key.job_id or None, job_name=job.name),
         state=state,
         severity=Severity.INFO if orderly and done is not None else Severity.WARNING,
         title=f"The JobManager changed while the job ran: {f'{many} ' if many else ''}a leader was elected at "
-        f"{say.clock(first.at_us)} UTC, {say.duration((first.at_us - first.heard_us) / 1000)} after "
+        f"{fmt.clock(first.at_us)} UTC, {fmt.duration((first.at_us - first.heard_us) / 1000)} after "
         "the last word of the job",
-        why=f"a new JobManager began to lead at {say.clock(last.at_us)} UTC",
+        why=f"a new JobManager began to lead at {fmt.clock(last.at_us)} UTC",
         cause="jobmanager-lost",
         rank=Rank.MECHANISM,
         first_us=first.heard_us,
@@ -305,7 +305,7 @@ def _came_back(job: Job, last: Takeover, done: Checkpoint | None) -> str:
         return "The input does not say whether the job came back."
     if done is None:
         return f"{how} No checkpoint has completed since."
-    since = say.duration(((done.ended_us or 0) - last.at_us) / 1000)
+    since = fmt.duration(((done.ended_us or 0) - last.at_us) / 1000)
     return f"{how} The first checkpoint completed {since} after the election."
 
 

@@ -43,8 +43,7 @@ from typing import Final
 
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.episodes import beginnings
-from flowdiag.analyses.flink.judging import INTERVAL_KEYS, setting, trigger_gaps_ms
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     Checkpoint,
     ClusterFacts,
     Finding,
@@ -61,16 +60,17 @@ from flowdiag.analyses.flink.kit import (
     Subject,
     Vote,
     cite,
+    fmt,
     grade,
     incidents,
     limit,
     measured,
     of_job,
     remedies,
-    say,
     votes_for,
     weigh,
 )
+from flowdiag.analyses.flink.judging import INTERVAL_KEYS, setting, trigger_gaps_ms
 from flowdiag.analyses.flink.pressure import median
 from flowdiag.analyses.flink.silences import heard_until
 
@@ -340,17 +340,17 @@ def _votes(
             else None,
             "registered-again": _registered_again(job, lapses[-1]) if lapses else None,
             "expiry-overdue": "a checkpoint expired after "
-            f"{say.duration(max(_took_ms(c) for c in overdue))}, with a time-out of "
-            f"{say.duration(job.timeout_ms)}"
+            f"{fmt.duration(max(_took_ms(c) for c in overdue))}, with a time-out of "
+            f"{fmt.duration(job.timeout_ms)}"
             if overdue
             else None,
             "triggers-made-up": "nothing was triggered for "
-            f"{say.duration(_pause_ms(longest.before, longest.after))}, then {longest.triggers} "
-            f"checkpoints within an interval of {say.duration(_rate_ms(job))}"
+            f"{fmt.duration(_pause_ms(longest.before, longest.after))}, then {longest.triggers} "
+            f"checkpoints within an interval of {fmt.duration(_rate_ms(job))}"
             if longest is not None
             else None,
             "gap-in-triggers": "nothing was triggered for "
-            f"{say.duration(max(_pause_ms(*pair) for pair in gaps))} ({len(gaps)}×)"
+            f"{fmt.duration(max(_pause_ms(*pair) for pair in gaps))} ({len(gaps)}×)"
             if gaps
             else None,
         },

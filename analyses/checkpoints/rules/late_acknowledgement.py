@@ -38,7 +38,7 @@ from collections import Counter
 from typing import Final
 
 from flowdiag.analyses.checkpoints.culprit import sender_name
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     Action,
     Attempt,
     Finding,
@@ -54,9 +54,9 @@ from flowdiag.analyses.flink.kit import (
     Status,
     cite,
     episodes,
+    fmt,
     measured,
     of_episodes,
-    say,
 )
 
 
@@ -80,9 +80,9 @@ def judge(job: Job, limits: Limits) -> Iterator[Finding]:
         series,
         len(checkpoints),
         fatal=False,
-        title=f"{say.plural(len(late), 'late acknowledgement')} of "
-        f"{say.plural(len(checkpoints), 'checkpoint')} from {say.plural(len(senders), 'subtask')}"
-        + (f" on {say.plural(len(managers), 'TaskManager')}" if managers else ""),
+        title=f"{fmt.plural(len(late), 'late acknowledgement')} of "
+        f"{fmt.plural(len(checkpoints), 'checkpoint')} from {fmt.plural(len(senders), 'subtask')}"
+        + (f" on {fmt.plural(len(managers), 'TaskManager')}" if managers else ""),
         explain=(f"Most often late: {listed}. " if listed else "No record names the senders. ")
         + ("" if matched else f"{_UNMATCHED.format(numbers=_numbers(late))} ")
         + "The late sender is often not the culprit: up to Flink "
@@ -147,7 +147,7 @@ def _numbers(late: list[LateAcknowledgement]) -> str:
     found = sorted({item.checkpoint for item in late})
     more = len(found) - _LISTED
     told = [str(number) for number in found[:_LISTED]] + ([f"{more} more"] if more > 0 else [])
-    return f"{'checkpoint' if len(found) == 1 else 'checkpoints'} {say.listed(told, ' and ')}"
+    return f"{'checkpoint' if len(found) == 1 else 'checkpoints'} {fmt.listed(told, ' and ')}"
 
 
 def _more(late: list[LateAcknowledgement]) -> Iterator[Measurement]:

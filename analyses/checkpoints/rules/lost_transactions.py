@@ -37,8 +37,7 @@ from itertools import pairwise
 from typing import Final
 
 from flowdiag.analyses.flink.crises import said_of
-from flowdiag.analyses.flink.judging import milliseconds, setting
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     Finding,
     Incident,
     Iterator,
@@ -53,17 +52,18 @@ from flowdiag.analyses.flink.kit import (
     Signal,
     Vote,
     exception_text,
+    fmt,
     incidents,
     limit,
     measured,
     of_incidents,
     records_of,
     remedies,
-    say,
     subtask_subject,
     votes_for,
     weigh,
 )
+from flowdiag.analyses.flink.judging import milliseconds, setting
 
 _TRANSACTIONS: Final = frozenset(
     {
@@ -104,7 +104,7 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
     exceeded = gap >= timeout
     critical = bool(sure) or exceeded
     votes = _votes(len(sure), len(hit) - len(sure), gap if exceeded else None)
-    text = say.shorten(exception_text(hit[-1].cause), 120) or "fenced producers"
+    text = fmt.shorten(exception_text(hit[-1].cause), 120) or "fenced producers"
     yield of_incidents(
         job,
         hit,
@@ -114,7 +114,7 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
         if len({i.task for i in hit if i.task}) == 1
         else None,
         title=f"Transactions {'were lost' if critical else 'failed'}: {text}",
-        why=say.plural(len(hit), "transaction record") + _while(gap, timeout),
+        why=fmt.plural(len(hit), "transaction record") + _while(gap, timeout),
         cause="lost-transactions",
         confidence=weigh(votes),
         # What kept the checkpoints from completing is nearer to the root.
@@ -134,7 +134,7 @@ def judge(job: Job, limits: Lost) -> Iterator[Finding]:
             "lost-transactions",
             job,
             proposed={"longer-timeout": 2 * gap if gap > timeout else None},
-            current={"longer-timeout": Present(say.duration(timeout), Origin.OBSERVED)},
+            current={"longer-timeout": Present(fmt.duration(timeout), Origin.OBSERVED)},
         ),
         votes=votes,
     )
@@ -144,12 +144,12 @@ def _while(gap: float, timeout: float) -> str:
     """What is known of the checkpoints meanwhile; nothing where no two moments of them are."""
     if not gap:
         return ""
-    return f"; no checkpoint for up to {say.duration(gap)}, transaction time-out {say.duration(timeout)}"
+    return f"; no checkpoint for up to {fmt.duration(gap)}, transaction time-out {fmt.duration(timeout)}"
 
 
 def _measured_gap(job: Job, gap: float, timeout: float) -> Iterator[Measurement]:
     if gap:
-        over = say.plural(len(job.concluded), "checkpoint")
+        over = fmt.plural(len(job.concluded), "checkpoint")
         yield measured("longest-gap-between-checkpoints", gap, "ms", timeout, over=over)
 
 
@@ -165,12 +165,12 @@ def _is_told(job: Job) -> bool:
 def _votes(sure: int, others: int, gap_ms: float | None) -> tuple[Vote, ...]:
     return votes_for(
         {
-            "commit-given-up": f"{say.plural(sure, 'commit')} given up" if sure else None,
-            "fenced-producer": f"{say.plural(others, 'record')} of fenced producers or invalid "
+            "commit-given-up": f"{fmt.plural(sure, 'commit')} given up" if sure else None,
+            "fenced-producer": f"{fmt.plural(others, 'record')} of fenced producers or invalid "
             "transactions"
             if others
             else None,
-            "gap-exceeds-timeout": f"no checkpoint completed for {say.duration(gap_ms)}"
+            "gap-exceeds-timeout": f"no checkpoint completed for {fmt.duration(gap_ms)}"
             if gap_ms is not None
             else None,
         },

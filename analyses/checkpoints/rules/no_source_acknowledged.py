@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     Checkpoint,
     Finding,
     Inconclusive,
@@ -48,11 +48,11 @@ from flowdiag.analyses.flink.kit import (
     ends,
     episodes,
     explained,
+    fmt,
     limit,
     measured,
     of_episodes,
     remedies,
-    say,
     votes_for,
     weigh,
 )
@@ -120,20 +120,20 @@ def _finding(
             "sources-missing": f"in {len(silent)} of {telling} expired checkpoints no source "
             "acknowledged",
             "sources-not-back-pressured": "sources wait for those downstream "
-            f"{say.percent(pressed)} of the time at most",
+            f"{fmt.percent(pressed)} of the time at most",
         },
         RULE.signals,
     )
-    name = say.shorten(sources[0]) if len(sources) == 1 else f"{len(sources)} sources"
+    name = fmt.shorten(sources[0]) if len(sources) == 1 else f"{len(sources)} sources"
     return of_episodes(
         job,
         [e for e in episodes(job) if e.count(Status.EXPIRED)],
         len(silent),
         subject=_source(job, topology, sources[0]) if len(sources) == 1 else None,
-        title=f"No source acknowledged {say.plural(len(silent), 'checkpoint')}; "
+        title=f"No source acknowledged {fmt.plural(len(silent), 'checkpoint')}; "
         "it is not back pressure",
         why=f"{name}: no acknowledgement in {len(silent)} of {telling} expired checkpoints, "
-        f"back-pressured {say.percent(pressed)} at most",
+        f"back-pressured {fmt.percent(pressed)} at most",
         cause="checkpoint-lock-held",
         confidence=weigh(votes),
         rank=Rank.FIRST_MECHANISM,

@@ -30,7 +30,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.crises import memory_kind, said_of
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     Action,
     Crisis,
     Finding,
@@ -42,12 +42,12 @@ from flowdiag.analyses.flink.kit import (
     Rule,
     Signal,
     exception_text,
+    fmt,
     measured,
     of_crises,
     option,
     outcome_text,
     remedies,
-    say,
     taskmanager_subject,
     votes_for,
     weigh,
@@ -89,7 +89,7 @@ def judge(job: Job, limits: Limits) -> Iterator[Finding]:
 def _finding(job: Job, kind: str, group: list[Crisis], *, known: bool) -> Finding:
     last = group[-1]
     root = last.root.incident
-    where = say.place(root.taskmanager, root.host)
+    where = fmt.place(root.taskmanager, root.host)
     text = exception_text(root.cause)
     what, name, use = _KINDS[kind]
     votes = votes_for(
@@ -106,7 +106,7 @@ def _finding(job: Job, kind: str, group: list[Crisis], *, known: bool) -> Findin
         group,
         subject=taskmanager_subject(job, root.taskmanager, root.host),
         title=f"{what} on {where}{outcome_text(last)}",
-        why=f"{where}: {say.shorten(text, 120)}" if known else None,
+        why=f"{where}: {fmt.shorten(text, 120)}" if known else None,
         cause="out-of-memory",
         confidence=weigh(votes),
         rank=Rank.FATAL,

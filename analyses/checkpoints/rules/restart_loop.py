@@ -28,7 +28,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.crises import LOOP
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     Action,
     Finding,
     Iterator,
@@ -38,12 +38,12 @@ from flowdiag.analyses.flink.kit import (
     Rule,
     State,
     exception_text,
+    fmt,
     grade,
     limit,
     measured,
     name_of,
     of_crises,
-    say,
     shared,
 )
 
@@ -63,7 +63,7 @@ def judge(job: Job, limits: Loop) -> Iterator[Finding]:
         return
     last = loops[-1]
     root = last.root.incident
-    text = say.shorten(exception_text(root.cause), 120)
+    text = fmt.shorten(exception_text(root.cause), 120)
     name = name_of(root) if root.task is not None else "the job"
     span = None
     if last.first_us is not None and last.last_us is not None and last.last_us > last.first_us:
@@ -75,7 +75,7 @@ def judge(job: Job, limits: Loop) -> Iterator[Finding]:
             state=last.state, share=1.0, fatal=last.state is State.ONGOING or last.final
         ),
         title=f"{last.bursts} failures"
-        + (f" within {say.duration(span)}" if span is not None else "")
+        + (f" within {fmt.duration(span)}" if span is not None else "")
         + " without a completed checkpoint"
         + (f"; the first: {name}, {text}" if text else ""),
         rank=Rank.REPETITION,

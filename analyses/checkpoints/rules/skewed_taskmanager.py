@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     Finding,
     Iterator,
     Job,
@@ -46,11 +46,11 @@ from flowdiag.analyses.flink.kit import (
     Status,
     cite,
     episodes,
+    fmt,
     limit,
     measured,
     of_episodes,
     remedies,
-    say,
     taskmanager_subject,
     votes_for,
     weigh,
@@ -81,11 +81,11 @@ def judge(job: Job, limits: Skewed) -> Iterator[Finding]:
 
 def _finding(job: Job, placed: Placement, share: Share, limits: Skewed) -> Finding:
     series = [e for e in episodes(job) if e.count(Status.EXPIRED)]
-    where = say.place(share.taskmanager, share.host)
+    where = fmt.place(share.taskmanager, share.host)
     votes = votes_for(
         {
-            "placement-p-value": f"{share.late} late, {say.number(share.expected or 0)} expected:"
-            f" {say.chance(share.p_value or 0.0)}",
+            "placement-p-value": f"{share.late} late, {fmt.number(share.expected or 0)} expected:"
+            f" {fmt.chance(share.p_value or 0.0)}",
             "all-its-subtasks": f"the late subtasks that stand out all run on {share.taskmanager}",
         },
         RULE.signals,
@@ -95,9 +95,9 @@ def _finding(job: Job, placed: Placement, share: Share, limits: Skewed) -> Findi
         series,
         sum(e.count(Status.EXPIRED) for e in series),
         subject=taskmanager_subject(job, share.taskmanager, share.host),
-        title=f"{share.late} late subtasks on {where}, {say.number(share.expected or 0)} expected",
+        title=f"{share.late} late subtasks on {where}, {fmt.number(share.expected or 0)} expected",
         why=f"{where}: {share.ratio} times the late subtasks its share explains;"
-        f" {say.chance(share.p_value or 0.0)}",
+        f" {fmt.chance(share.p_value or 0.0)}",
         cause="slow-taskmanager",
         confidence=weigh(votes),
         rank=Rank.PLACE,

@@ -41,7 +41,7 @@ from itertools import pairwise
 from typing import Final
 
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     DEFAULT_TIMEOUT_MS,
     WARM_UP,
     Action,
@@ -55,11 +55,11 @@ from flowdiag.analyses.flink.kit import (
     Rule,
     Severity,
     ends,
+    fmt,
     lasted_ms,
     limit,
     measured,
     of_checkpoints,
-    say,
     settled,
     shared,
 )
@@ -165,19 +165,19 @@ def _finding(
         *_known("median-request-in-queue", _middle(c.queue_ms for c in slow), "ms"),
     ]
     against = (
-        f"the interval is {say.duration(interval)} ({job.interval_from})"
+        f"the interval is {fmt.duration(interval)} ({job.interval_from})"
         if interval is not None and interval <= timeout
-        else f"the time-out is {say.duration(timeout)}"
+        else f"the time-out is {fmt.duration(timeout)}"
     )
     return of_checkpoints(
         job,
         slow,
         among=timed,
         ongoing=at_the_end,
-        title=f"{len(slow)} of {say.plural(len(timed), 'completed checkpoint')} took "
-        f"{say.duration(limit_ms)} or longer, up to {say.duration(longest)}; {against}",
-        explain=f"In the median a completed one takes {say.duration(median)}."
-        + (f" The slow ones write {say.size(size)} each." if size is not None else "")
+        title=f"{len(slow)} of {fmt.plural(len(timed), 'completed checkpoint')} took "
+        f"{fmt.duration(limit_ms)} or longer, up to {fmt.duration(longest)}; {against}",
+        explain=f"In the median a completed one takes {fmt.duration(median)}."
+        + (f" The slow ones write {fmt.size(size)} each." if size is not None else "")
         + " They still complete, but leave little room: a moment of back pressure makes them expire.",
         rank=Rank.SYMPTOM,
         measurements=tuple(measurements),

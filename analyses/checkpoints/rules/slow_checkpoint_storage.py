@@ -33,8 +33,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
-from flowdiag.analyses.flink.judging import unaligned
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     Finding,
     Iterator,
     Job,
@@ -48,15 +47,16 @@ from flowdiag.analyses.flink.kit import (
     cite,
     episodes,
     fatal_at_end,
+    fmt,
     grade,
     limit,
     measured,
     of_taskmanager,
     remedies,
-    say,
     votes_for,
     weigh,
 )
+from flowdiag.analyses.flink.judging import unaligned
 from flowdiag.analyses.flink.pressure import median
 
 Rows = list[SubtaskCheckpoint]
@@ -151,7 +151,7 @@ def _finding(
     host = next(
         (a.host for a in job.attempts if manager and a.taskmanager == manager and a.host), None
     )
-    place = say.place(manager, host)
+    place = fmt.place(manager, host)
     ended = (c.id for c in job.checkpoints if c.status is not Status.IN_FLIGHT)
     state = State.ONGOING if max(slow) >= max(ended, default=0) - 1 else State.RECOVERED
     series = episodes(job)
@@ -159,8 +159,8 @@ def _finding(
         c.id in slow for e in series[-1:] for c in e.checkpoints
     )
     if manager is None:
-        title = f"Writing state is slow on all subtasks: {say.duration(middle)} in the median"
-        says = {"slow-everywhere": f"the median asynchronous part took {say.duration(middle)}"}
+        title = f"Writing state is slow on all subtasks: {fmt.duration(middle)} in the median"
+        says = {"slow-everywhere": f"the median asynchronous part took {fmt.duration(middle)}"}
         actions = remedies("slow-checkpoint-storage", job)
     else:
         title = f"Writing state is slow on {place} and nowhere else"

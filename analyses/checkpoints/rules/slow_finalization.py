@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     Checkpoint,
     Finding,
     Iterator,
@@ -39,11 +39,11 @@ from flowdiag.analyses.flink.kit import (
     Rank,
     Rule,
     explained,
+    fmt,
     limit,
     measured,
     of_checkpoints,
     remedies,
-    say,
 )
 
 
@@ -70,8 +70,8 @@ def judge(job: Job, limits: Slow) -> Iterator[Finding]:
         slow,
         among=timed,
         ongoing=slow[-1] in timed[-int(limits.at_the_end) :],
-        title=f"{len(slow)} of {say.plural(len(timed), 'completed checkpoint')} waited up to "
-        f"{say.duration(longest)} for the JobManager to finish them",
+        title=f"{len(slow)} of {fmt.plural(len(timed), 'completed checkpoint')} waited up to "
+        f"{fmt.duration(longest)} for the JobManager to finish them",
         explain=explained("slow-metadata-writes"),
         rank=Rank.SYMPTOM,
         cause="slow-metadata-writes",

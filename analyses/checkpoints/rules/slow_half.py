@@ -39,7 +39,7 @@ from typing import Final, NamedTuple
 
 from flowdiag.analyses.checkpoints.culprit import answers, names_somebody
 from flowdiag.analyses.checkpoints.rules.slow_checkpoint import slow
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     WARM_UP,
     Action,
     Checkpoint,
@@ -59,6 +59,7 @@ from flowdiag.analyses.flink.kit import (
     cite,
     ends,
     episodes,
+    fmt,
     incidents,
     limit,
     measured,
@@ -66,7 +67,6 @@ from flowdiag.analyses.flink.kit import (
     of_episodes,
     records_of,
     remedies,
-    say,
     settled,
     shared,
 )
@@ -177,15 +177,15 @@ def _by_durations(job: Job, sick: list[Checkpoint], limits: SlowHalf) -> Told | 
     size = topology_of(job).parallelism.get(worst.task or "")
     return Told(
         half,
-        f"{say.percent(sums[half] / total)} of the checkpoints' time goes into {_NAMES[half]}",
-        f"Longest in {say.subtask_of(worst.task, worst.subtask_index, size)}: "
-        f"{say.duration(worst.end_to_end_ms)} from trigger to acknowledgement{_parts(worst)}.",
+        f"{fmt.percent(sums[half] / total)} of the checkpoints' time goes into {_NAMES[half]}",
+        f"Longest in {fmt.subtask_of(worst.task, worst.subtask_index, size)}: "
+        f"{fmt.duration(worst.end_to_end_ms)} from trigger to acknowledgement{_parts(worst)}.",
         tuple(
             measured(
                 f"share-of-{name}",
                 round(spent / total, 3),
                 "share",
-                over=f"the last subtask of {say.plural(len(known), 'checkpoint')}",
+                over=f"the last subtask of {fmt.plural(len(known), 'checkpoint')}",
             )
             for name, spent in sums.items()
         ),
@@ -196,11 +196,11 @@ def _by_durations(job: Job, sick: list[Checkpoint], limits: SlowHalf) -> Told | 
 def _parts(row: SubtaskCheckpoint) -> str:
     """How much of it went into the snapshot, as far as that was measured."""
     parts = [
-        f"{say.duration(spent)} in the {name} part"
+        f"{fmt.duration(spent)} in the {name} part"
         for name, spent in (("synchronous", row.sync_ms), ("asynchronous", row.async_ms))
         if spent is not None
     ]
-    return f", of which {say.listed(parts, ' and ')}" if parts else ""
+    return f", of which {fmt.listed(parts, ' and ')}" if parts else ""
 
 
 def _ms(value: int | None) -> int:
@@ -241,7 +241,7 @@ def _by_warnings(job: Job, sick: list[Checkpoint]) -> Told | None:
     longest = max(i.duration_ms or 0 for i in warned)
     return Told(
         "barrier",
-        f"Tasks began a checkpoint up to {say.duration(longest)} after its barriers came",
+        f"Tasks began a checkpoint up to {fmt.duration(longest)} after its barriers came",
         "Their thread was busy with something else all that time: records, timers, or a call that "
         "blocks. The default log does not name the task.",
         evidence=records_of(warned),

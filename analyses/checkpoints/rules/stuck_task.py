@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     Finding,
     Incident,
     Iterator,
@@ -41,6 +41,7 @@ from flowdiag.analyses.flink.kit import (
     Rank,
     Rule,
     Signal,
+    fmt,
     incidents,
     limit,
     measured,
@@ -48,12 +49,11 @@ from flowdiag.analyses.flink.kit import (
     of_incidents,
     records_of,
     remedies,
-    say,
     subtask_subject,
     votes_for,
     weigh,
 )
-from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.model.keys import Ref
 
 
 class Stuck(Limits):
@@ -103,10 +103,10 @@ def _ended_by(group: list[Incident], ends: list[Incident], *, alone: bool) -> In
 def _method(incident: Incident) -> str:
     """The method a task is stuck in: the innermost frame, and the one of user code that called it."""
     lines = [line.strip() for line in (incident.cause or "").splitlines() if line.strip()]
-    innermost = say.shorten(lines[0].removeprefix("at "), 120) if lines else None
+    innermost = fmt.shorten(lines[0].removeprefix("at "), 120) if lines else None
     own = incident.text.get("user_frame")
     if own and innermost and own not in innermost:
-        return f"{innermost}, called by {say.shorten(own, 120)}"
+        return f"{innermost}, called by {fmt.shorten(own, 120)}"
     return innermost or own or "an unknown method"
 
 
@@ -114,7 +114,7 @@ def _finding(job: Job, group: list[Incident], end: Incident | None, limits: Stuc
     last = group[-1]
     name, method = name_of(last), _method(last)
     serious = end is not None or len(group) >= limits.repeats
-    waited = say.duration(end.duration_ms) if end is not None else None
+    waited = fmt.duration(end.duration_ms) if end is not None else None
     votes = votes_for(
         {
             "stuck-stack": f"stuck in {method} ({len(group)}×)",
@@ -150,7 +150,7 @@ def _finding(job: Job, group: list[Incident], end: Incident | None, limits: Stuc
 def _unnamed(job: Job, ends: list[Incident]) -> Finding:
     """TaskManagers that the watchdog ended, where no record says for which task."""
     last = ends[-1]
-    waited = say.duration(last.duration_ms)
+    waited = fmt.duration(last.duration_ms)
     says = f"a task did not end within {waited} of being cancelled"
     votes = votes_for({"watchdog": says}, RULE.signals)
     where = f" {last.taskmanager}" if last.taskmanager else ""

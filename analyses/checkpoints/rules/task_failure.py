@@ -45,8 +45,7 @@ from flowdiag.analyses.causes import CAUSE_OF_CLASS, CAUSES, cause_of_class
 from flowdiag.analyses.checkpoints.storage import refused
 from flowdiag.analyses.derived import once
 from flowdiag.analyses.flink.crises import said_of
-from flowdiag.analyses.flink.judging import without_package
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     Action,
     Attempt,
     Confidence,
@@ -71,6 +70,7 @@ from flowdiag.analyses.flink.kit import (
     episodes,
     exception_text,
     explained,
+    fmt,
     incidents,
     limit,
     measured,
@@ -79,12 +79,12 @@ from flowdiag.analyses.flink.kit import (
     of_episodes,
     of_incidents,
     remedies,
-    say,
     subtask_subject,
     taskmanager_subject,
     votes_for,
     weigh,
 )
+from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.flink.linkage import linkage
 from flowdiag.analyses.flink.said import named_options, numbers_of
 from flowdiag.parsers.exceptions import Classified, named_task, says_why
@@ -291,7 +291,7 @@ def _title(name: str, cause: str | None, bursts: int, text: str, crisis: Crisis)
     tail = "; the job failed for good" if crisis.final else ""
     if what == f"{_JOB} failed":
         what, tail = "The job failed", " for good" if crisis.final else ""
-    detail = f": {say.shorten(without_package(text), 100)}" if text else ""
+    detail = f": {fmt.shorten(without_package(text), 100)}" if text else ""
     return f"{what}{times}{tail}{detail}"
 
 
@@ -323,9 +323,9 @@ def _declined(job: Job, limits: Failed) -> Iterator[Finding]:
         series,
         len(ids),
         subject=subtask_subject(job, first) if alone else _common_subject(job, who.attempts),
-        title=f"{name} cannot take a snapshot: {say.shorten(who.text, 120) or 'no reason in the input'}",
+        title=f"{name} cannot take a snapshot: {fmt.shorten(who.text, 120) or 'no reason in the input'}",
         why=f"{name}: {who.text or who.votes[0].says} "
-        f"({who.times} of {say.plural(len(ids), 'failed checkpoint')})",
+        f"({who.times} of {fmt.plural(len(ids), 'failed checkpoint')})",
         cause="snapshot-exception",
         confidence=weigh(who.votes),
         rank=Rank.ROOT_CAUSE,
@@ -363,7 +363,7 @@ def _told(job: Job, limits: Failed) -> Iterator[Finding]:
             members,
             ongoing=True,
             subject=subtask_subject(job, last),
-            title=f"{name} cannot take a snapshot: {say.shorten(text, 120)}",
+            title=f"{name} cannot take a snapshot: {fmt.shorten(text, 120)}",
             why=f"{name}: {text} ({len(members)} times)",
             cause="snapshot-exception",
             confidence=weigh(votes),

@@ -38,7 +38,7 @@ from collections import ChainMap, Counter
 from typing import Final
 
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.flink.kit import (
+from flowdiag.analyses.flink.helpers import (
     Confidence,
     Crisis,
     Finding,
@@ -54,16 +54,16 @@ from flowdiag.analyses.flink.kit import (
     State,
     Vote,
     cite,
+    fmt,
     measured,
     of_crises,
     outcome_text,
     remedies,
-    say,
     taskmanager_subject,
     votes_for,
     weigh,
 )
-from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.model.keys import Ref
 
 # Tasks fail with this on the TaskManager that goes, when it is told to (an eviction, a drained node).
 _LEAVES: Final = "The TaskExecutor is shutting down"
@@ -167,7 +167,7 @@ def same_host(one: str, other: str) -> bool:
 def _finding(job: Job, lost: Lost, group: list[Crisis]) -> Finding:
     last = group[-1]
     known = lost != (None, None)
-    where = say.place(*lost)
+    where = fmt.place(*lost)
     votes = _votes(lost, last)
     restarts = sum(crisis.bursts for crisis in group)
     slots = sum(len(crisis.of_kind("no-resource")) for crisis in group)
@@ -223,11 +223,11 @@ def _votes(lost: Lost, crisis: Crisis) -> tuple[Vote, ...]:
             "heartbeat": _told(mine, "heartbeat", "its heartbeat timed out"),
             "worker-ended": _told(mine, "worker-ended", "its container or pod ended"),
             "shut-down": _told(mine, "shut-down", "it was told to shut down"),
-            "named-peer": f"{say.plural(peers, 'task')} lost"
+            "named-peer": f"{fmt.plural(peers, 'task')} lost"
             f" {'its' if peers == 1 else 'their'} connection to it"
             if peers
             else None,
-            "other-peers": f"{say.plural(others, 'record names', 'records name')} another one"
+            "other-peers": f"{fmt.plural(others, 'record names', 'records name')} another one"
             if others
             else None,
         },
@@ -247,7 +247,7 @@ def _told(mine: list[Incident], signal: str, says: str) -> str | None:
         return "it was no longer reachable"
     if signal == "heartbeat" and "timed out" in detail:
         return says  # in Flink's words the same, and its id once more
-    return f"{says}: {say.shorten(detail, 120)}" if detail else says
+    return f"{says}: {fmt.shorten(detail, 120)}" if detail else says
 
 
 RULE: Final = Rule(

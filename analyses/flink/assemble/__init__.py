@@ -49,7 +49,7 @@ from flowdiag.analyses.flink.job import (
     SubtaskLoad,
 )
 from flowdiag.analyses.flink.reported_loads import reported_loads
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.model.keys import JobKey
 
 
 @paused()

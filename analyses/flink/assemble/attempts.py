@@ -11,7 +11,7 @@ from typing import Final
 from flowdiag.analyses.flink.assemble.jobs import Jobs
 from flowdiag.analyses.flink.assemble.rows import Row, key_of, ref_of
 from flowdiag.analyses.flink.job import Attempt
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.model.keys import JobKey
 
 _FOREVER_US: Final = 1 << 62
 

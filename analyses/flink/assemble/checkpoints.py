@@ -19,7 +19,7 @@ from flowdiag.analyses.flink.job import (
     LateAcknowledgement,
     Status,
 )
-from flowdiag.analyses.keys import JobKey, Ref
+from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.parsers.flink.failures import reason_kind
 
 # Which end a reason means, where no line of its own says it (catalogue/flink.md 1.5).

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from flowdiag.analyses.flink.assemble.jobs import Jobs
 from flowdiag.analyses.flink.assemble.rows import Row
 from flowdiag.analyses.flink.job import Attempt, Graph, Vertex
-from flowdiag.analyses.keys import JobKey, Ref
+from flowdiag.analyses.model.keys import JobKey, Ref
 from flowdiag.parsers.rows import Event
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.assemble.rows import Row, key_of
 from flowdiag.analyses.flink.clocks.settle import Writer
-from flowdiag.analyses.keys import JobKey, Process
+from flowdiag.analyses.model.keys import JobKey, Process
 from flowdiag.parsers.rows import Event
 
 # Between the record of a job that starts to run and those of its tasks, which come at once.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from flowdiag.analyses.flink.assemble.jobs import Jobs
 from flowdiag.analyses.flink.assemble.rows import Row
 from flowdiag.analyses.flink.job import Attempt, Garbage, SubtaskLoad
-from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.model.keys import Ref
 
 
 def loads_of(rows: Iterable[Row], jobs: Jobs, attempts: Mapping[str, Attempt]) -> list[SubtaskLoad]:

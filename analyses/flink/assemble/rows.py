@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flowdiag.analyses.flink.job import ZERO_JOB
-from flowdiag.analyses.keys import JobKey, Ref
+from flowdiag.analyses.model.keys import JobKey, Ref
 
 Row = Mapping[str, Any]
 

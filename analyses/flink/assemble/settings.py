@@ -11,7 +11,7 @@ from typing import Final
 from flowdiag.analyses.flink.assemble.jobs import Jobs
 from flowdiag.analyses.flink.assemble.rows import Row, ref_of
 from flowdiag.analyses.flink.job import Checkpoint, Setting, Status
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.model.keys import JobKey
 from flowdiag.parsers.rows import Event
 
 # REST keys of /checkpoints/config and the options they are (catalogue/flink.md 6.2).

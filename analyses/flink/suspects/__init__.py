@@ -23,9 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from flowdiag.analyses import say
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.finding import Cited, Confidence, Measurement, Subject, Vote, weigh
 from flowdiag.analyses.flink.job import Attempt, JobFacts, SubtaskLoad, unmangled
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.suspects.case import Case, Suspect
@@ -38,6 +36,8 @@ from flowdiag.analyses.flink.suspects.signals import (
     seconded,
     sits_unseen,
 )
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Cited, Confidence, Measurement, Subject, Vote, weigh
 
 _MEASURED: Final = frozenset(
     {"snapshot-duration", "end-of-back-pressure", "time-per-record", "stuck-stack"}
@@ -372,9 +372,9 @@ def _why(
     if suspect.kind == "subtask":
         subject = subject_of(case, suspect)
         if subject.taskmanager or subject.host:
-            name += f" on {say.place(subject.taskmanager, subject.host)}"
+            name += f" on {fmt.place(subject.taskmanager, subject.host)}"
     if others:
-        name += f", and with it {say.listed((case.name(one) for one in others[:3]), ' and ')}"
+        name += f", and with it {fmt.listed((case.name(one) for one in others[:3]), ' and ')}"
     return f"{name}: {', '.join(_each_once(dict.fromkeys(told[:3])))}"
 
 

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Final
 
-from flowdiag.analyses import say
 from flowdiag.analyses.derived import once
-from flowdiag.analyses.finding import Cited
 from flowdiag.analyses.flink import judging as j
 from flowdiag.analyses.flink.episodes import Episode, incidents
 from flowdiag.analyses.flink.job import (
@@ -31,6 +29,8 @@ from flowdiag.analyses.flink.placement import SubtaskKey, place, whereabouts
 from flowdiag.analyses.flink.pressure import Load, Root, View
 from flowdiag.analyses.flink.suspects.acknowledgements import late_readings, reported_readings
 from flowdiag.analyses.flink.topology import topology_of
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Cited
 
 AT_THE_ABORT_US: Final = 2_000_000
 """An abort reaches a TaskManager within a heartbeat of its RPC, even over clocks that differ a little."""
@@ -145,7 +145,7 @@ class Case:
         if suspect.kind == "taskmanager":
             return suspect.taskmanager
         index = suspect.subtask_index if suspect.kind == "subtask" else None
-        return say.subtask_of(suspect.task, index, self.size(suspect.task) or None)
+        return fmt.subtask_of(suspect.task, index, self.size(suspect.task) or None)
 
     def end_of(self, task: str) -> Root | None:
         """The end of back pressure in a task."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses import say
 from flowdiag.analyses.causes import CAUSES
-from flowdiag.analyses.finding import Action
+from flowdiag.analyses.flink.helpers import remedies
 from flowdiag.analyses.flink.job import JobFacts
-from flowdiag.analyses.flink.kit import remedies
 from flowdiag.analyses.flink.suspects import Conviction
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Action
 
 _HALVES: Final = {
     "barrier": "Its barrier waits (behind data, or for the task); the snapshot itself was not begun.",
@@ -41,7 +41,7 @@ def explanation(found: Conviction) -> str:
 def cures(job: JobFacts, found: Conviction) -> tuple[Action, ...]:
     """What to do about it, in order."""
     subject = found.subject
-    place = say.place(subject.taskmanager, subject.host)
+    place = fmt.place(subject.taskmanager, subject.host)
     if found.cause is None:
         compare = Action(
             text=f"Compare it with its siblings: records in, busy time, state size; then look at {place}",
@@ -56,6 +56,6 @@ def cures(job: JobFacts, found: Conviction) -> tuple[Action, ...]:
         job,
         *names,
         place=place,
-        task=say.shorten(subject.task or "it"),
+        task=fmt.shorten(subject.task or "it"),
         than=f" than its {subject.parallelism}" if subject.parallelism else "",
     )

@@ -12,8 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from flowdiag.analyses import say
-from flowdiag.analyses.finding import Cited, Evidence, Vote
 from flowdiag.analyses.flink.episodes import incidents
 from flowdiag.analyses.flink.job import Incident
 from flowdiag.analyses.flink.placement import Pattern, SubtaskKey
@@ -39,7 +37,9 @@ from flowdiag.analyses.flink.pressure import (
 )
 from flowdiag.analyses.flink.suspects.acknowledgements import Reading, late_messages
 from flowdiag.analyses.flink.suspects.case import Case, Suspect, at_the_abort, sync_share
-from flowdiag.analyses.rule import Signal
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Cited, Evidence, Vote
+from flowdiag.analyses.model.rule import Signal
 
 # The voting table: name, weight, when it speaks. Every rule that asks for suspects publishes it.
 SIGNALS: Final[tuple[Signal, ...]] = (
@@ -327,8 +327,8 @@ def _from_readings(
         signal=signal,
         weight=_WEIGHTS[signal] if strong else 1,
         suspects=suspects,
-        says=f"{text} {verb} in {often} of {say.plural(len(partial), 'checkpoint')} with {source}",
-        about=f"{verb} in {often} of {say.plural(len(partial), 'checkpoint')}",
+        says=f"{text} {verb} in {often} of {fmt.plural(len(partial), 'checkpoint')} with {source}",
+        about=f"{verb} in {often} of {fmt.plural(len(partial), 'checkpoint')}",
         refs=refs,
     )
 
@@ -374,8 +374,8 @@ def _as_a_whole(
         signal=signal,
         weight=_WEIGHTS[signal] if last and early and whole >= 2 else 1,
         suspects=frozenset({suspect}),
-        says=f"{text} {verb} in {say.plural(whole, 'checkpoint')}, and those before it in time",
-        about=f"{verb} in {say.plural(whole, 'checkpoint')}, upstream in time",
+        says=f"{text} {verb} in {fmt.plural(whole, 'checkpoint')}, and those before it in time",
+        about=f"{verb} in {fmt.plural(whole, 'checkpoint')}, upstream in time",
         refs=refs,
     )
 
@@ -432,7 +432,7 @@ def _as_suspects(case: Case, keys: frozenset[SubtaskKey]) -> tuple[frozenset[Sus
         else:
             suspects |= {Suspect(task=task, subtask_index=index) for index in indexes}
     ranked = sorted(suspects)
-    text = say.listed(case.name(suspect) for suspect in ranked[:3])
+    text = fmt.listed(case.name(suspect) for suspect in ranked[:3])
     if len(ranked) > 3:
         text += f" and {len(ranked) - 3} more"
     return frozenset(suspects), text
@@ -447,9 +447,9 @@ def snapshot_duration(case: Case) -> Iterator[Accusation]:
             suspects=frozenset({Suspect.of(key)}),
             says=(
                 f"the {slow.part}hronous part of {case.name(Suspect.of(key))} took up to "
-                f"{say.duration(slow.longest_ms)} ({slow.times}×)"
+                f"{fmt.duration(slow.longest_ms)} ({slow.times}×)"
             ),
-            about=f"its {slow.part}hronous part took {say.duration(slow.longest_ms)}",
+            about=f"its {slow.part}hronous part took {fmt.duration(slow.longest_ms)}",
             refs=slow.refs,
         )
 
@@ -500,12 +500,12 @@ def end_of_back_pressure(case: Case) -> Iterator[Accusation]:
             if root.known * 2 >= root.siblings:
                 suspects |= {Suspect(task=root.task)}
         busiest = chosen[0]
-        share = say.percent(busiest.busy or 0)
+        share = fmt.percent(busiest.busy or 0)
         measure = "busy" if root.measured else "input buffers in use"
         says = f"{text}: {measure} {share} and not back-pressured"
         if root.awaited:
             says += (
-                f", while those before wait up to {say.percent(root.pressed_before)} of the time"
+                f", while those before wait up to {fmt.percent(root.pressed_before)} of the time"
             )
         yield Accusation(
             signal=name,
@@ -538,7 +538,7 @@ def busiest_subtask(case: Case) -> Iterator[Accusation]:
     found = busiest(case.loads, case.topology)
     if found and len(found) <= 3:
         suspects, text = _as_suspects(case, frozenset(load.key for load in found))
-        share = say.percent(found[0].busy or 0)
+        share = fmt.percent(found[0].busy or 0)
         others = max(
             other.busy or 0.0
             for other in case.members(found[0].key.task)
@@ -546,7 +546,7 @@ def busiest_subtask(case: Case) -> Iterator[Accusation]:
         )
         among = "among idle siblings"
         if others > IDLE:
-            among = f"while its siblings are for {say.percent(others)} at most"
+            among = f"while its siblings are for {fmt.percent(others)} at most"
         yield Accusation(
             signal="busiest-subtask",
             weight=_WEIGHTS["busiest-subtask"],
@@ -577,7 +577,7 @@ def time_per_record(case: Case) -> Iterator[Accusation]:
             suspects=frozenset({Suspect(taskmanager=machine.taskmanager)}),
             says=(
                 f"subtasks on {machine.taskmanager} take {machine.ratio:.1f} times as long per "
-                f"record as their siblings, in {say.plural(len(machine.vertices), 'vertex', 'vertices')}"
+                f"record as their siblings, in {fmt.plural(len(machine.vertices), 'vertex', 'vertices')}"
             ),
             about=f"{machine.ratio:.1f} times the siblings' time per record",
             refs=cited_work(
@@ -598,13 +598,13 @@ def same_taskmanager(case: Case) -> Iterator[Accusation]:
         if spot is None or (case.machine is not None and case.machine.taskmanager == spot):
             continue
         other = _lags_too(case, root.task, spot)
-        tasks = "" if other is None else f", and those of {say.shorten(other)} lag there as well"
+        tasks = "" if other is None else f", and those of {fmt.shorten(other)} lag there as well"
         yield Accusation(
             signal="same-taskmanager",
             weight=_WEIGHTS["same-taskmanager"],
             suspects=frozenset({Suspect(taskmanager=spot)}),
-            says=f"the slow subtasks of {say.shorten(root.task)} are all that {spot} runs of it{tasks}",
-            about=f"all its subtasks of {say.shorten(root.task, 40)} are slow",
+            says=f"the slow subtasks of {fmt.shorten(root.task)} are all that {spot} runs of it{tasks}",
+            about=f"all its subtasks of {fmt.shorten(root.task, 40)} are slow",
             refs=cited_work(root.subtasks),
         )
 
@@ -647,9 +647,9 @@ def placement_signal(case: Case) -> Iterator[Accusation]:
         share = next(s for s in placed.shares if s.taskmanager == placed.taskmanager)
         number = f"{share.late} of them"
         if share.expected:
-            number += f", where its share would be {say.number(share.expected)}"
+            number += f", where its share would be {fmt.number(share.expected)}"
         if share.p_value is not None:
-            number += f"; {say.chance(share.p_value)}"
+            number += f"; {fmt.chance(share.p_value)}"
         sure = share.p_value is not None and share.p_value <= _SURE
         yield Accusation(
             signal="placement",
@@ -713,7 +713,7 @@ def _first_source(
     case: Case, key: SubtaskKey, what: str, told: int, refs: Sequence[Cited]
 ) -> Accusation:
     name = case.name(Suspect.of(key))
-    counted = f"{what} of {say.plural(told, 'checkpoint')}"
+    counted = f"{what} of {fmt.plural(told, 'checkpoint')}"
     return Accusation(
         signal="first-source",
         weight=_WEIGHTS["first-source"],
@@ -774,8 +774,8 @@ def abort_notifications(case: Case) -> Iterator[Accusation]:
         weight=_WEIGHTS["abort-notifications"],
         suspects=frozenset({Suspect(taskmanager=manager)}),
         says=f"one task on {manager}, and no other, saw the barrier after the abort of "
-        f"{say.plural(len(lone), 'checkpoint')}",
-        about=f"the barrier came after the abort of {say.plural(len(lone), 'checkpoint')}",
+        f"{fmt.plural(len(lone), 'checkpoint')}",
+        about=f"the barrier came after the abort of {fmt.plural(len(lone), 'checkpoint')}",
         refs=tuple(incident.ref for incident in lone if incident.ref is not None),
     )
 
@@ -797,7 +797,7 @@ def stuck_stack(case: Case) -> Iterator[Accusation]:
             weight=_WEIGHTS["stuck-stack"],
             suspects=frozenset({Suspect.of(key)}),
             says=f"{case.name(Suspect.of(key))} did not react to cancelling, stuck in {method}",
-            about=f"stuck in {say.shorten(method, 60)}",
+            about=f"stuck in {fmt.shorten(method, 60)}",
             refs=(incident.ref,) if incident.ref is not None else (),
         )
 
@@ -848,7 +848,7 @@ def _second(signal: str, suspect: Suspect, load: Load | None, says: str, about: 
 def _of_its_snapshots(case: Case, suspect: Suspect, key: SubtaskKey) -> Iterator[Accusation]:
     share = sync_share(case.job, key)
     if share is not None and share >= SNAPSHOT_SHARE:
-        says = f"{say.percent(share)} of its time went into synchronous snapshots"
+        says = f"{fmt.percent(share)} of its time went into synchronous snapshots"
         yield _second("snapshots", suspect, None, says, says)
 
 
@@ -866,7 +866,7 @@ def _of_several(case: Case, suspect: Suspect, worst: Load) -> Iterator[Accusatio
 def _full_input(suspect: Suspect, load: Load) -> Iterator[Accusation]:
     used, peak = load.buffers, load.buffers_peak
     if used is not None and (used >= FULL or (used >= HALF_FULL and (peak or 0.0) >= FULL)):
-        says = f"{say.percent(used)} of its input buffers in use on average"
+        says = f"{fmt.percent(used)} of its input buffers in use on average"
         yield _second("saturated-input", suspect, load, says, says)
 
 
@@ -890,7 +890,7 @@ def _of_the_load(case: Case, suspect: Suspect, load: Load) -> Iterator[Accusatio
             "input-queue",
             suspect,
             load,
-            f"{say.plural(round(load.queue or 0), 'buffer waits', 'buffers wait')} before {name},"
+            f"{fmt.plural(round(load.queue or 0), 'buffer waits', 'buffers wait')} before {name},"
             f" {queue:.1f} times as many as before "
             "its siblings",
             f"{queue:.1f} times the queue of its siblings",
@@ -939,11 +939,11 @@ def caveats(case: Case, suspect: Suspect, pro: Collection[str]) -> list[Vote]:
     if fewest == 0:
         found.append(("totals-only", "REST answers and archives count since the start"))
     elif fewest < ENOUGH_SAMPLES:
-        found.append(("few-samples", f"{say.plural(fewest, 'sample')} only"))
+        found.append(("few-samples", f"{fmt.plural(fewest, 'sample')} only"))
     if case.topology.known_from in (None, "metrics"):
         found.append(("no-graph", "the order of the tasks is not known"))
     if case.expired and (unseen := case.unseen):
         found.append(
-            ("unseen-taskmanagers", f"no metrics of {say.listed(sorted(unseen)[:_FIRST])}")
+            ("unseen-taskmanagers", f"no metrics of {fmt.listed(sorted(unseen)[:_FIRST])}")
         )
     return [Vote(signal=name, says=says, weight=_WEIGHTS[name]) for name, says in found]

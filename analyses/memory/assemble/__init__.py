@@ -8,7 +8,6 @@ from typing import Any
 
 from flowdiag.analyses.conditions import backend_of
 from flowdiag.analyses.flink.job import ClusterFacts, JobFacts
-from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.assemble.buffers import buffers_of
 from flowdiag.analyses.memory.assemble.collectors import with_usages
@@ -16,6 +15,7 @@ from flowdiag.analyses.memory.assemble.configured import described, with_options
 from flowdiag.analyses.memory.assemble.logged import logged
 from flowdiag.analyses.memory.assemble.managers import with_limits, with_rest, with_specs
 from flowdiag.analyses.memory.facts import ConfigFile, Kill, MemoryFacts, MemoryProcess, Usage
+from flowdiag.analyses.model.keys import Ref
 
 Row = Mapping[str, Any]
 

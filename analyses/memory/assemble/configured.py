@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from flowdiag.analyses.flink.options import version_of
-from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.facts import ConfigFile, MemoryProcess
 from flowdiag.analyses.memory.options import ENVIRONMENT, TOTALS, derive
+from flowdiag.analyses.model.keys import Ref
 
 
 def with_options(

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from flowdiag.analyses.keys import Process, Ref
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.facts import MemoryProcess
+from flowdiag.analyses.model.keys import Process, Ref
 from flowdiag.parsers.rows import Event
 
 Row = Mapping[str, Any]

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from flowdiag.analyses.flink.job import ClusterFacts
-from flowdiag.analyses.keys import Ref
 from flowdiag.analyses.memory import model as m
 from flowdiag.analyses.memory.assemble.logged import complete
 from flowdiag.analyses.memory.facts import MemoryProcess
+from flowdiag.analyses.model.keys import Ref
 
 Row = Mapping[str, Any]
 

@@ -16,7 +16,7 @@ from flowdiag.analyses.memory.rules import (
     unused_managed_memory,
     waiting_pods,
 )
-from flowdiag.analyses.rule import Rule
+from flowdiag.analyses.model.rule import Rule
 
 RULES: Final[tuple[Rule, ...]] = (
     # MM1xx: the configuration

@@ -35,7 +35,7 @@ from typing import (
 )
 
 from flowdiag.analyses.memory.advice import more_heap, setting_of
-from flowdiag.analyses.memory.kit import (
+from flowdiag.analyses.memory.helpers import (
     Action,
     Confidence,
     Finding,
@@ -47,12 +47,12 @@ from flowdiag.analyses.memory.kit import (
     Rule,
     Usage,
     cite,
+    fmt,
     limit,
     measured,
     model,
     of_process,
     process_text,
-    say,
 )
 
 
@@ -90,23 +90,23 @@ def _finding(
     most = limits.full
     full = left >= most
     worker = process.role == "taskmanager"
-    before, now, maximum = map(say.size, (usage.floors[0], usage.floors[-1], usage.heap_max or 0))
+    before, now, maximum = map(fmt.size, (usage.floors[0], usage.floors[-1], usage.heap_max or 0))
     pauses = ""
     if usage.full_pauses:
         pauses = (
-            f"; {say.plural(usage.full_pauses, 'full collection')}, "
-            f"{say.duration(usage.full_pause_ms)} in all"
+            f"; {fmt.plural(usage.full_pauses, 'full collection')}, "
+            f"{fmt.duration(usage.full_pause_ms)} in all"
         )
     share = _stood_still(facts, process, usage)
     stalls = share is not None and share >= limits.stalls
     if stalls and share is not None:
-        pauses += f", {say.percent(share)} of its time"
+        pauses += f", {fmt.percent(share)} of its time"
     found = of_process(
         process,
-        title=f"The heap of {process_text(process)} is {say.percent(left)} full after collections{pauses}"
+        title=f"The heap of {process_text(process)} is {fmt.percent(left)} full after collections{pauses}"
         if full
         else f"The heap of {process_text(process)} fills up: {before} to {now} of {maximum}",
-        why=f"{say.percent(share)} of its time goes into full collections, {now} of {maximum} stay in use"
+        why=f"{fmt.percent(share)} of its time goes into full collections, {now} of {maximum} stay in use"
         if stalls and share is not None
         else f"{now} of {maximum} stay in use",
         cause="garbage-collection" if stalls else "out-of-memory",

@@ -41,7 +41,7 @@ from flowdiag.analyses.memory.advice import (
     more_overhead,
     setting_of,
 )
-from flowdiag.analyses.memory.kit import (
+from flowdiag.analyses.memory.helpers import (
     Action,
     Evidence,
     Finding,
@@ -58,11 +58,11 @@ from flowdiag.analyses.memory.kit import (
     Sequence,
     Severity,
     cite,
+    fmt,
     limit,
     measured,
     model,
     of_place,
-    say,
 )
 
 _POOL: Final = {
@@ -155,15 +155,15 @@ def _finding(
     )
     proposal = _proposal(facts, process, kind, limits)
     host = incidents[0].host if incidents else None
-    where = say.place(place, host) if place or host else "a TaskManager"
+    where = fmt.place(place, host) if place or host else "a TaskManager"
     lasting = job is None or job_failed(job)
     return of_place(
         job,
         place,
         host,
         severity=Severity.CRITICAL if lasting else Severity.WARNING,
-        title=f"{_POOL[kind]} on {where}: {say.shorten(said, 80)}",
-        why=f"{where}: {say.shorten(said, 120)}",
+        title=f"{_POOL[kind]} on {where}: {fmt.shorten(said, 80)}",
+        why=f"{where}: {fmt.shorten(said, 120)}",
         cause="out-of-memory",
         rank=Rank.FATAL,
         option=next(iter(proposal.options), None) if proposal else None,

@@ -29,7 +29,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.memory.advice import tried
-from flowdiag.analyses.memory.kit import (
+from flowdiag.analyses.memory.helpers import (
     Action,
     ConfigFile,
     Finding,
@@ -43,8 +43,8 @@ from flowdiag.analyses.memory.kit import (
     accepted,
     advised,
     cite,
+    fmt,
     of_process,
-    say,
     version_of,
 )
 
@@ -114,11 +114,11 @@ def _skipped(file: ConfigFile) -> Iterator[Finding]:
     if not skipped:
         return
     first = skipped[0]
-    lines = say.plural(len(skipped), "line")
+    lines = fmt.plural(len(skipped), "line")
     yield of_process(
         None,
-        title=f"Flink skips {lines} of {say.shorten(file.name, 50)}, "
-        f"first line {first.line}: {say.shorten(first.text, 50)}",
+        title=f"Flink skips {lines} of {fmt.shorten(file.name, 50)}, "
+        f"first line {first.line}: {fmt.shorten(first.text, 50)}",
         cause="wrong-memory-options",
         rank=Rank.MECHANISM,
         explain="A pair needs a colon with a blank behind it, and a value; a tab is no blank.",

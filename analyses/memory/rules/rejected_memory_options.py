@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.memory.kit import (
+from flowdiag.analyses.memory.helpers import (
     Action,
     ConfigFile,
     Finding,
@@ -47,11 +47,11 @@ from flowdiag.analyses.memory.kit import (
     accepted,
     advised,
     cite,
+    fmt,
     measured,
     model,
     of_process,
     process_text,
-    say,
     version_of,
 )
 from flowdiag.analyses.memory.options import derive
@@ -87,8 +87,8 @@ def _unreadable(file: ConfigFile, error: str) -> Finding:
     return of_process(
         None,
         severity=Severity.CRITICAL,
-        title=f"Flink cannot read {say.shorten(file.name, 60)}: {say.shorten(error, 90)}",
-        why=f"the file is no valid configuration: {say.shorten(error, 120)}",
+        title=f"Flink cannot read {fmt.shorten(file.name, 60)}: {fmt.shorten(error, 90)}",
+        why=f"the file is no valid configuration: {fmt.shorten(error, 120)}",
         cause="wrong-memory-options",
         rank=Rank.ROOT_CAUSE,
         explain="Since 1.19 config.yaml is YAML 1.2: keys must not stand twice and tabs must not indent. "
@@ -104,8 +104,8 @@ def _refused(process: MemoryProcess, errors: tuple[str, ...]) -> Finding:
     return of_process(
         process,
         severity=Severity.CRITICAL,
-        title=f"{process_text(process)} cannot start: {say.shorten(said, 110)}",
-        why=say.shorten(errors[-1], 160),
+        title=f"{process_text(process)} cannot start: {fmt.shorten(said, 110)}",
+        why=fmt.shorten(errors[-1], 160),
         cause="wrong-memory-options",
         rank=Rank.ROOT_CAUSE,
         option=_option_in(said),

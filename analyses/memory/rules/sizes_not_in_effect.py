@@ -29,7 +29,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.memory.advice import tried
-from flowdiag.analyses.memory.kit import (
+from flowdiag.analyses.memory.helpers import (
     Finding,
     Iterator,
     Limits,
@@ -39,12 +39,12 @@ from flowdiag.analyses.memory.kit import (
     Rule,
     advised,
     cite,
+    fmt,
     limit,
     measured,
     model,
     of_process,
     process_text,
-    say,
     version_of,
 )
 
@@ -78,7 +78,7 @@ def _differs(process: MemoryProcess, allowed: int) -> Iterator[Finding]:
     if not different:
         return
     name, (wanted, size) = max(different.items(), key=lambda item: abs(item[1][0] - item[1][1]))
-    runs, made = say.size(size), say.size(wanted)
+    runs, made = fmt.size(size), fmt.size(wanted)
     yield of_process(
         process,
         title=f"{process_text(process)} runs with {name} {runs}, its options make {made}",
@@ -110,9 +110,9 @@ def _container(facts: MemoryFacts, most: int | None, pod: str | None) -> Iterato
     fits = tried(process, {model.PROCESS: model.as_option(most)}) is not None
     yield of_process(
         process,
-        title=f"{process_text(process)} is configured for {say.size(total)}, "
-        f"its container may use {say.size(most)}",
-        why=f"the container's limit is {say.size(total - most)} below the process size",
+        title=f"{process_text(process)} is configured for {fmt.size(total)}, "
+        f"its container may use {fmt.size(most)}",
+        why=f"the container's limit is {fmt.size(total - most)} below the process size",
         cause="wrong-memory-options",
         rank=Rank.ROOT_CAUSE,
         option=model.PROCESS,

@@ -28,7 +28,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.options import option
 from flowdiag.analyses.memory.advice import enough_network, network_keys, setting_of
-from flowdiag.analyses.memory.kit import (
+from flowdiag.analyses.memory.helpers import (
     Action,
     Finding,
     Incident,
@@ -41,11 +41,11 @@ from flowdiag.analyses.memory.kit import (
     Severity,
     changes,
     cite,
+    fmt,
     limit,
     measured,
     model,
     of_place,
-    say,
     version_of,
     write,
 )
@@ -86,7 +86,7 @@ def _finding(facts: MemoryFacts, job: JobFacts, warned: list[Incident], serious:
         otherwise="taskmanager",
         severity=Severity.WARNING if usage >= serious else Severity.INFO,
         title=f"Network pools would use {usage} % of the network memory on "
-        f"{say.place(worst.taskmanager, worst.host)}",
+        f"{fmt.place(worst.taskmanager, worst.host)}",
         option=key,
         rank=Rank.SYMPTOM,
         first_us=warned[0].time_us,

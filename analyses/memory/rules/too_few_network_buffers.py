@@ -38,7 +38,7 @@ from typing import Final
 from flowdiag.analyses.flink.crises import said_of
 from flowdiag.analyses.flink.said import numbers_of
 from flowdiag.analyses.memory.advice import current, enough_buffers, network_keys
-from flowdiag.analyses.memory.kit import (
+from flowdiag.analyses.memory.helpers import (
     Action,
     BufferNeeds,
     Finding,
@@ -56,10 +56,10 @@ from flowdiag.analyses.memory.kit import (
     State,
     advised,
     cite,
+    fmt,
     measured,
     model,
     of_place,
-    say,
     votes_for,
     weigh,
 )
@@ -98,7 +98,7 @@ def _finding(facts: MemoryFacts, errors: _Errors, short: list[BufferNeeds]) -> F
     said = _said(errors)
     votes = votes_for(
         {
-            "error": say.shorten(said[0] if said else "the error", 90) if errors else None,
+            "error": fmt.shorten(said[0] if said else "the error", 90) if errors else None,
             "arithmetic": f"{worst.required} required on {worst.taskmanager}, {worst.segments} exist"
             if short and worst is not None
             else None,
@@ -181,8 +181,8 @@ def _title(worst: BufferNeeds | None, errors: _Errors, short: list[BufferNeeds])
 
 def _why(worst: BufferNeeds | None, errors: _Errors, short: list[BufferNeeds]) -> str:
     if worst is not None and short:
-        return f"{worst.missing} segments of {say.size(worst.segment_bytes)} are missing"
-    return say.shorten(errors[-1][1].cause or "", 140) if errors else "the pools do not fit"
+        return f"{worst.missing} segments of {fmt.size(worst.segment_bytes)} are missing"
+    return fmt.shorten(errors[-1][1].cause or "", 140) if errors else "the pools do not fit"
 
 
 def _measured(worst: BufferNeeds | None) -> Iterator[Measurement]:
@@ -245,8 +245,8 @@ def _cost(process: MemoryProcess, memory: model.TaskManagerMemory | None) -> str
         return None
     now = current(process)
     keeps = now is not None and memory.process <= now.process
-    size = "stays as large" if keeps else f"takes {say.size(memory.process)}"
-    return f"the heap becomes {say.size(memory.heap)}, the process {size}"
+    size = "stays as large" if keeps else f"takes {fmt.size(memory.process)}"
+    return f"the heap becomes {fmt.size(memory.heap)}, the process {size}"
 
 
 RULE: Final = Rule(

@@ -32,7 +32,7 @@ from flowdiag.analyses.memory.advice import (
     current,
     tried,
 )
-from flowdiag.analyses.memory.kit import (
+from flowdiag.analyses.memory.helpers import (
     Finding,
     Iterator,
     Limits,
@@ -42,11 +42,11 @@ from flowdiag.analyses.memory.kit import (
     Rule,
     advised,
     cite,
+    fmt,
     limit,
     measured,
     model,
     of_process,
-    say,
 )
 
 _SWITCH: Final = "state.backend.rocksdb.memory.managed"
@@ -93,7 +93,7 @@ def _finding(process: MemoryProcess, managed: int | None, slots: int, *, off: bo
         process,
         title="RocksDB is not bound by managed memory"
         if off
-        else f"RocksDB has {say.size(managed)} of managed memory for {say.plural(slots, 'slot')}",
+        else f"RocksDB has {fmt.size(managed)} of managed memory for {fmt.plural(slots, 'slot')}",
         cause="unmanaged-rocksdb",
         rank=Rank.MECHANISM,
         option=_SWITCH if off else model.MANAGED_FRACTION,

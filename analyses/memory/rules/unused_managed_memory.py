@@ -28,7 +28,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.memory.advice import current, tried
-from flowdiag.analyses.memory.kit import (
+from flowdiag.analyses.memory.helpers import (
     Finding,
     Iterator,
     Limits,
@@ -38,11 +38,11 @@ from flowdiag.analyses.memory.kit import (
     Severity,
     advised,
     cite,
+    fmt,
     limit,
     measured,
     model,
     of_process,
-    say,
 )
 
 
@@ -72,7 +72,7 @@ def judge(facts: MemoryFacts, limits: Unused) -> Iterator[Finding]:
     yield of_process(
         process if len(idle) == 1 else None,
         severity=Severity.INFO,
-        title=f"{say.size(memory.managed)} of managed memory per TaskManager lie idle: "
+        title=f"{fmt.size(memory.managed)} of managed memory per TaskManager lie idle: "
         "the state is on the heap",
         cause="unused-memory",
         rank=Rank.CONSEQUENCE,
@@ -83,7 +83,7 @@ def judge(facts: MemoryFacts, limits: Unused) -> Iterator[Finding]:
                 "managed-memory",
                 memory.managed,
                 "bytes",
-                over=say.plural(len(idle), "TaskManager"),
+                over=fmt.plural(len(idle), "TaskManager"),
             ),
         ),
         evidence=cite([(process.refs.get(f"observed:{model.MANAGED}"), None)]),
@@ -95,7 +95,7 @@ def judge(facts: MemoryFacts, limits: Unused) -> Iterator[Finding]:
                 current=process.configured.get(option),
                 proposed=proposed if after else None,
                 version=process.version,
-                gain=f"; the heap grows to {say.size(after.heap)}" if after else "",
+                gain=f"; the heap grows to {fmt.size(after.heap)}" if after else "",
             ),
         ),
     )

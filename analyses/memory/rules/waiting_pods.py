@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.memory.kit import (
+from flowdiag.analyses.memory.helpers import (
     Evidence,
     Finding,
     Iterator,
@@ -38,9 +38,9 @@ from flowdiag.analyses.memory.kit import (
     Rank,
     Rule,
     advised,
+    fmt,
     measured,
     of_place,
-    say,
 )
 
 _IMAGE: Final = "an image that cannot be pulled"
@@ -73,7 +73,7 @@ def _finding(words: str, pods: list[list[Kill]]) -> Finding:
     first = pods[0][0]
     cause, remedy = _cause(first.reason)
     where = first.pod or "a pod"
-    more = f" and {say.plural(len(pods) - 1, 'more pod')}" if len(pods) > 1 else ""
+    more = f" and {fmt.plural(len(pods) - 1, 'more pod')}" if len(pods) > 1 else ""
     has = "have" if more else "has"
     alone = not more and "taskmanager" in where
     kills = [kill for each in pods for kill in each]
@@ -81,8 +81,8 @@ def _finding(words: str, pods: list[list[Kill]]) -> Finding:
         None,
         first.pod if alone else None,
         None,
-        title=f"{where}{more} {has} {words}: {say.shorten(_message(first), 100)}",
-        why=f"{where}{more}: {say.shorten(_message(first), 120)}",
+        title=f"{where}{more} {has} {words}: {fmt.shorten(_message(first), 100)}",
+        why=f"{where}{more}: {fmt.shorten(_message(first), 120)}",
         cause=cause,
         rank=Rank.REPORTED_CAUSE,
         count=len(kills),

@@ -10,7 +10,7 @@ from flowdiag.analyses.flink.job import ClusterFacts, Garbage, JobFacts
 from flowdiag.analyses.flink.options import version_of
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.topology import Topology
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.queues.assemble.capacities import capacities_of, said_version, version_by
 from flowdiag.analyses.queues.assemble.owners import Owners, Places, Row, Tasks, with_graph
 from flowdiag.analyses.queues.assemble.samples import machine_of, ref_of, samples_of, starts_of

@@ -10,7 +10,7 @@ from typing import Any
 
 from flowdiag.analyses.flink.job import Graph, JobFacts, Vertex, unmangled
 from flowdiag.analyses.flink.topology import Topology
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.model.keys import JobKey
 
 Row = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from flowdiag.analyses.flink.job import JobFacts
 from flowdiag.analyses.flink.placement import SubtaskKey
-from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.queues.assemble.owners import Places, Row, Tasks
 from flowdiag.analyses.queues.facts import Gauge, Machine, Sample
 from flowdiag.analyses.queues.measure import COUNTERS, GAUGES, MACHINE_GAUGES, OPERATOR_GAUGES

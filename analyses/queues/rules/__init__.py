@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.queues.rules import (
     back_pressure,
     data_skew,
@@ -20,7 +21,6 @@ from flowdiag.analyses.queues.rules import (
     uneven_placement,
     watermark_lag,
 )
-from flowdiag.analyses.rule import Rule
 
 RULES: Final[tuple[Rule, ...]] = (
     # BP1xx: what happens, and where it starts

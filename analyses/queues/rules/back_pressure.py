@@ -35,7 +35,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.placement import SubtaskKey
 from flowdiag.analyses.flink.pressure import KNOWN_SIBLINGS, PRESSED, Load, unseen_end
-from flowdiag.analyses.queues.kit import (
+from flowdiag.analyses.queues.helpers import (
     WAITING,
     Finding,
     Inconclusive,
@@ -49,6 +49,7 @@ from flowdiag.analyses.queues.kit import (
     awaits_barrier,
     ends,
     find_spells,
+    fmt,
     limit,
     linked,
     loads_in,
@@ -59,7 +60,6 @@ from flowdiag.analyses.queues.kit import (
     pressed_windows,
     records_of,
     sampled,
-    say,
     serious,
     strongest,
     waiting_tasks,
@@ -106,7 +106,7 @@ def judge(job: JobQueues, limits: Pressed) -> Iterator[Finding | Inconclusive]:
 
 def _too_few(job: JobQueues, windows: list[int]) -> Inconclusive:
     """Too few samples to say that nobody is slow; who is suspected is said."""
-    number = say.plural(most_samples(job), "sample")
+    number = fmt.plural(most_samples(job), "sample")
     roots = [root for window in windows for root in ends(job, loads_in(job, [window]))]
     suspects = _suspects(job, [load for root in roots for load in root.subtasks])
     if suspects is not None:
@@ -191,7 +191,7 @@ def _without_end(
 
 def _held_back(job: JobQueues, holding: tuple[SubtaskKey, ...]) -> Inconclusive:
     """Sources that wait since the barriers of others do not come: no back pressure."""
-    names = say.listed((name_of(job, key) for key in holding[:3]), " and ")
+    names = fmt.listed((name_of(job, key) for key in holding[:3]), " and ")
     return Inconclusive(
         reason=f"sources wait while nobody downstream works: the barriers of {names} do not come, and what "
         "was sent behind the others' is not read",
@@ -217,7 +217,7 @@ def _unclear(job: JobQueues, windows: list[int], *, few: bool) -> Inconclusive |
     unseen = unseen_end(loads_in(job, windows), job.topology)
     if unseen is not None:
         return Inconclusive(
-            reason=f"tasks wait for {say.shorten(unseen)}, and the metrics of some of its subtasks are missing",
+            reason=f"tasks wait for {fmt.shorten(unseen)}, and the metrics of some of its subtasks are missing",
             remedy="add the logs or metrics of every TaskManager",
             job=job.job.key,
         )
@@ -229,15 +229,15 @@ def _finding(
 ) -> Finding:
     waiting = waiting_tasks(job)
     most = max((share for _, share in waiting), default=0.0)
-    names = say.listed(say.shorten(name, 40) for name, _ in waiting[:4])
-    tasks = say.plural(len(waiting), "task waits", "tasks wait")
+    names = fmt.listed(fmt.shorten(name, 40) for name, _ in waiting[:4])
+    tasks = fmt.plural(len(waiting), "task waits", "tasks wait")
     wait = {name for name, _ in waiting}
     reports = {key: each for key, each in job.samples.items() if key.task in wait and each}
     return of_job(
         job,
         severity=Severity.WARNING,
         state=state,
-        title=f"{tasks} up to {say.percent(min(most, 1.0))} of the time for those downstream: {names}",
+        title=f"{tasks} up to {fmt.percent(min(most, 1.0))} of the time for those downstream: {names}",
         rank=Rank.CONSEQUENCE,
         first_us=first,
         last_us=last,
@@ -248,7 +248,7 @@ def _finding(
                 round(min(share, 1.0), 4),
                 "share",
                 PRESSED,
-                over=f"of the time, the subtask of {say.shorten(name)} that waits most",
+                over=f"of the time, the subtask of {fmt.shorten(name)} that waits most",
             )
             for name, share in waiting[:6]
         ),

@@ -27,7 +27,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.queues.data import gc_share
-from flowdiag.analyses.queues.kit import (
+from flowdiag.analyses.queues.helpers import (
     GC_TIME,
     Confidence,
     Finding,
@@ -38,6 +38,7 @@ from flowdiag.analyses.queues.kit import (
     Rank,
     Rule,
     Severity,
+    fmt,
     joined,
     limit,
     measured,
@@ -45,7 +46,6 @@ from flowdiag.analyses.queues.kit import (
     place_of,
     records_of,
     remedies,
-    say,
     tasks_wait,
 )
 
@@ -74,8 +74,8 @@ def _finding(job: JobQueues, name: str, share: float, limits: Collecting) -> Fin
         job,
         name,
         severity=Severity.WARNING if serious else Severity.INFO,
-        title=f"{place} spends {say.percent(share)} of its time collecting garbage",
-        why=f"{place}: {say.percent(share)} of its time went into garbage collection",
+        title=f"{place} spends {fmt.percent(share)} of its time collecting garbage",
+        why=f"{place}: {fmt.percent(share)} of its time went into garbage collection",
         cause="garbage-collection",
         confidence=Confidence.MEDIUM,
         rank=Rank.BOTTLENECK_SIGN,

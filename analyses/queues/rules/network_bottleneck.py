@@ -30,7 +30,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.pressure import BUSY, FULL, PRESSED
-from flowdiag.analyses.queues.kit import (
+from flowdiag.analyses.queues.helpers import (
     Finding,
     Iterator,
     JobQueues,
@@ -44,6 +44,7 @@ from flowdiag.analyses.queues.kit import (
     awaits_barrier,
     by_task,
     cite,
+    fmt,
     joined,
     limit,
     linked,
@@ -55,7 +56,6 @@ from flowdiag.analyses.queues.kit import (
     pressed_windows,
     remedies,
     samples_in,
-    say,
     serious,
     votes_for,
     weigh,
@@ -131,11 +131,11 @@ def _finding(
     alone = next(iter(places)) if len(places) == 1 and len(senders) > 1 else None
     most = max(min(load.pressed or 0.0, 1.0) for load in senders)
     fullest = max(_usage(job, load, windows, "in_pool")[0] for load in receivers)
-    waits, takes = say.shorten(before), say.shorten(name)
-    subtasks = say.plural(len(senders), "subtask")
+    waits, takes = fmt.shorten(before), fmt.shorten(name)
+    subtasks = fmt.plural(len(senders), "subtask")
     votes = votes_for(
         {
-            "outputs-full": f"{subtasks} of {waits} wait up to {say.percent(most)}",
+            "outputs-full": f"{subtasks} of {waits} wait up to {fmt.percent(most)}",
             "inputs-empty": f"all {len(receivers)} subtasks of {takes} have free buffers",
             "one-taskmanager": f"those that wait are all on {alone}" if alone else None,
         },

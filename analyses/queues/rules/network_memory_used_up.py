@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from flowdiag.analyses.queues.kit import (
+from flowdiag.analyses.queues.helpers import (
     Confidence,
     Finding,
     Iterator,
@@ -40,6 +40,7 @@ from flowdiag.analyses.queues.kit import (
     Rule,
     Sequence,
     Severity,
+    fmt,
     joined,
     limit,
     loads_in,
@@ -48,7 +49,6 @@ from flowdiag.analyses.queues.kit import (
     of_job,
     records_of,
     remedies,
-    say,
     serious,
 )
 
@@ -125,11 +125,11 @@ def _finding(job: JobQueues, tight: list[_Tight], limits: UsedUp) -> Finding:
     unexplained = (waits or any(t.exhausted for t in tight)) and not serious(job)
     worst = tight[0]
     said = (
-        f"{say.percent(worst.requested)} of it is asked for"
+        f"{fmt.percent(worst.requested)} of it is asked for"
         if worst.requested is not None and worst.requested > limits.requested
         else "at times no buffer is free"
     )
-    taskmanagers = say.plural(len(tight), "TaskManager")
+    taskmanagers = fmt.plural(len(tight), "TaskManager")
     last = [report for t in tight for report in job.machines[t.name][-1:]]
     return of_job(
         job,

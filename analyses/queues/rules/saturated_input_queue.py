@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.queues.kit import (
+from flowdiag.analyses.queues.helpers import (
     Confidence,
     Finding,
     Iterator,
@@ -44,11 +44,11 @@ from flowdiag.analyses.queues.kit import (
     Severity,
     State,
     cite,
+    fmt,
     limit,
     measured,
     name_of,
     of_subtask,
-    say,
     serious,
 )
 from flowdiag.analyses.queues.saturation import OLD_POOL, Full, full_inputs
@@ -77,14 +77,14 @@ def _finding(job: JobQueues, full: list[Full], share: float) -> Finding:
     old = job.version is not None and job.version < OLD_POOL
     more = len(full) - 1
     inputs = "The inputs" if more else "The input"
-    full_ones = f"and of {say.plural(more, 'other subtask')} are full up to" if more else "is full"
+    full_ones = f"and of {fmt.plural(more, 'other subtask')} are full up to" if more else "is full"
     return of_subtask(
         job,
         first.key,
         first.taskmanager,
         severity=Severity.WARNING if spells and not old else Severity.INFO,
         state=spells[0].state if spells else State.ONGOING,
-        title=f"{inputs} of {name_of(job, first.key)} {full_ones} {say.percent(first.share)} of the time",
+        title=f"{inputs} of {name_of(job, first.key)} {full_ones} {fmt.percent(first.share)} of the time",
         confidence=Confidence.LOW if old else Confidence.MEDIUM,
         rank=Rank.SYMPTOM,
         first_us=spells[0].first_us if spells else None,

@@ -30,8 +30,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.buffers import Settings
 from flowdiag.analyses.queues.facts import options_of
-from flowdiag.analyses.queues.judging import evidence
-from flowdiag.analyses.queues.kit import (
+from flowdiag.analyses.queues.helpers import (
     Action,
     Confidence,
     Finding,
@@ -45,6 +44,7 @@ from flowdiag.analyses.queues.kit import (
     who,
     write,
 )
+from flowdiag.analyses.queues.judging import evidence
 
 _SWITCH: Final = "taskmanager.network.credit-model"
 

@@ -34,13 +34,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses import say
-from flowdiag.analyses.finding import Finding, Inconclusive
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.model.finding import Finding, Inconclusive
+from flowdiag.analyses.model.rule import Limits, Rule
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.judging import finding, of_the_whole
 from flowdiag.analyses.queues.root import find_spells
-from flowdiag.analyses.rule import Limits, Rule
 
 
 def judge(job: JobQueues, limits: Limits) -> Iterator[Finding | Inconclusive]:
@@ -48,7 +48,7 @@ def judge(job: JobQueues, limits: Limits) -> Iterator[Finding | Inconclusive]:
     for spell in find_spells(job):
         if not of_the_whole(spell):
             continue
-        title = f"{say.shorten(spell.task)} is too slow for its input"
+        title = f"{fmt.shorten(spell.task)} is too slow for its input"
         if spell.cause == "slow-sync-snapshot":
             title += ": its synchronous snapshots take up much of the time"
         yield finding(job, spell, title)

@@ -33,11 +33,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from flowdiag.analyses.finding import Finding, Inconclusive
 from flowdiag.analyses.flink.suspects.signals import SIGNALS
+from flowdiag.analyses.model.finding import Finding, Inconclusive
+from flowdiag.analyses.model.rule import Limits, Rule
 from flowdiag.analyses.queues.facts import JobQueues
 from flowdiag.analyses.queues.judging import finding, of_the_whole, spells_of, who
-from flowdiag.analyses.rule import Limits, Rule
 
 
 def judge(job: JobQueues, limits: Limits) -> Iterator[Finding | Inconclusive]:

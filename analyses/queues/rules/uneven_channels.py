@@ -29,7 +29,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.pressure import FULL
-from flowdiag.analyses.queues.kit import (
+from flowdiag.analyses.queues.helpers import (
     Confidence,
     Evidence,
     Finding,

@@ -28,7 +28,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.pressure import IDLE, records_ratio
-from flowdiag.analyses.queues.kit import (
+from flowdiag.analyses.queues.helpers import (
     Action,
     Finding,
     Iterator,

@@ -29,7 +29,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.options import at_least
 from flowdiag.analyses.flink.pressure import WORKING
-from flowdiag.analyses.queues.kit import (
+from flowdiag.analyses.queues.helpers import (
     Action,
     Confidence,
     Finding,
@@ -39,6 +39,7 @@ from flowdiag.analyses.queues.kit import (
     Rank,
     Rule,
     Severity,
+    fmt,
     joined,
     limit,
     loads_in,
@@ -47,7 +48,6 @@ from flowdiag.analyses.queues.kit import (
     of_taskmanager,
     place_of,
     records_of,
-    say,
     tasks_wait,
     write,
 )
@@ -105,7 +105,7 @@ def _finding(
         severity=Severity.WARNING if tasks_wait(job) else Severity.INFO,
         title=f"{place} runs {working[0]} working subtasks, the others {working[1]:.1f} on average",
         why=f"{place}: {working[0]} working subtasks against {working[1]:.1f}, processor load "
-        f"{say.percent(cpu[0])} against {say.percent(cpu[1])}",
+        f"{fmt.percent(cpu[0])} against {fmt.percent(cpu[1])}",
         cause="slow-taskmanager",
         confidence=Confidence.MEDIUM,
         rank=Rank.MECHANISM,

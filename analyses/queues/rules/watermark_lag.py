@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
-from flowdiag.analyses.queues.kit import (
+from flowdiag.analyses.queues.helpers import (
     Action,
     Confidence,
     Finding,
@@ -37,13 +37,13 @@ from flowdiag.analyses.queues.kit import (
     Rank,
     Rule,
     SubtaskKey,
+    fmt,
     limit,
     measured,
     median,
     name_of,
     of_subtask,
     records_of,
-    say,
 )
 
 _END_OF_INPUT: Final = 9e15  # watermarks from here on say nothing about lag
@@ -90,7 +90,7 @@ def _steady_lags(job: JobQueues, task: str, enough: float) -> dict[SubtaskKey, f
 
 def _finding(job: JobQueues, key: SubtaskKey, lag_ms: float, most_s: float) -> Finding:
     each = job.samples[key]
-    behind = say.duration(lag_ms)
+    behind = fmt.duration(lag_ms)
     return of_subtask(
         job,
         key,

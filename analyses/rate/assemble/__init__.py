@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.rate.assemble.batches import batches_of, interval_of, outputs_of
 from flowdiag.analyses.rate.assemble.queries import queries_of
 from flowdiag.analyses.rate.assemble.rows import JSON, Row, field_of, records_of, stage_of, what_of

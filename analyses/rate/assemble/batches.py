@@ -12,7 +12,7 @@ from statistics import median
 
 import msgspec
 
-from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.rate.assemble.rows import JSON, Row, field_of
 from flowdiag.analyses.rate.facts import Batch, Output, StageLoad, StreamInput, Work
 from flowdiag.parsers.rows import Event

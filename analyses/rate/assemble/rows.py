@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.rate.facts import Record, StageLoad
 
 Row = Mapping[str, Any]

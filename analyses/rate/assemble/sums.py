@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.rate.assemble.rows import Row, field_of, ref_of, what_of
 from flowdiag.analyses.rate.facts import Blocks, Executor, Memory, Operation, Partition
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from flowdiag.analyses.keys import JobKey
+from flowdiag.analyses.model.keys import JobKey
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.facts import ApplicationFacts, QueryFacts, RateFacts
 from flowdiag.analyses.rate.present.batches import dstream_state

@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 from statistics import median
 from typing import Final
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.facts import ApplicationFacts, Batch, Record
 from flowdiag.analyses.rate.limits import limit_of
@@ -241,7 +241,7 @@ def _word(
     ):
         return (
             Stability.FAILING,
-            f"{len(failed)} of {say.plural(len(done), 'batch', 'batches')} failed",
+            f"{len(failed)} of {fmt.plural(len(done), 'batch', 'batches')} failed",
         )
     if overloaded(state):
         return Stability.OVERLOADED, _growing(state)
@@ -256,18 +256,18 @@ def _word(
     if climbs(state):
         return (
             Stability.INCONCLUSIVE,
-            f"processing takes {say.percent(state.use or 0.0)} of the interval, and the delay is short so far",
+            f"processing takes {fmt.percent(state.use or 0.0)} of the interval, and the delay is short so far",
         )
     if state.caps:
         return Stability.THROTTLED, capped(state.caps[0])
     if state.use is not None and state.use >= NARROW:
         return (
             Stability.BORDERLINE,
-            f"processing takes {say.percent(state.use)} of the interval",
+            f"processing takes {fmt.percent(state.use)} of the interval",
         )
     if waits(state):
         return Stability.BORDERLINE, f"batches wait {state.delay_intervals:.1f} intervals"
-    use = say.percent(state.use) if state.use is not None else "an unknown part"
+    use = fmt.percent(state.use) if state.use is not None else "an unknown part"
     because = f"processing takes {use} of the interval"
     if not counted and (limit := _limit_set(app)):
         told = f"{because}, {limit}, and no input counts the records that come in"
@@ -366,7 +366,7 @@ def _growing(state: StreamState) -> str:
     interval = state.interval_ms or 1
     intervals = (state.delay_ms or 0) / interval
     use = (
-        f", processing takes {say.percent(state.use)} of the interval"
+        f", processing takes {fmt.percent(state.use)} of the interval"
         if state.use is not None
         else ""
     )

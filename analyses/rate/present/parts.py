@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TypeVar
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate import replay as pid
 from flowdiag.analyses.rate.facts import Batch, QueryFacts, Record, Trigger
 from flowdiag.analyses.rate.present.state import Cap, StreamState
@@ -59,7 +59,7 @@ def capped(cap: Cap) -> str:
     }[cap.kind]
     # Of files the option says how many; how many rows they hold is the files' matter.
     rate = f" ({cap.per_s:.0f} records/s)" if cap.kind != "files" else ""
-    return f"{say.percent(cap.share)} of the latest batches are filled up to {of}{rate}"
+    return f"{fmt.percent(cap.share)} of the latest batches are filled up to {of}{rate}"
 
 
 def ended(query: QueryFacts) -> tuple[Record, ...]:
@@ -74,6 +74,6 @@ def ended(query: QueryFacts) -> tuple[Record, ...]:
 def too_few(count: int, one: str, several: str, *, behind: bool) -> str:
     """That so many tell nothing; `behind`: as many as there are since the last hole."""
     told = (
-        f"{say.plural(count, one, several)}{' since the last hole in the input' if behind else ''}"
+        f"{fmt.plural(count, one, several)}{' since the last hole in the input' if behind else ''}"
     )
     return f"{told} {'is' if count == 1 else 'are'} too few"

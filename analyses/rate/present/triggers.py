@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import gcd
 from statistics import median
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.rate.facts import QueryFacts, Trigger
 from flowdiag.analyses.rate.present.parts import called, capped, ended, parted, too_few
 from flowdiag.analyses.rate.present.state import (
@@ -87,7 +87,7 @@ def query_state(query: QueryFacts) -> StreamState:
             stability=Stability.FAILING,
             because="it ended with an exception"
             if failed == len(query.runs) == 1
-            else f"{failed} of {say.plural(len(query.runs), 'run')} ended with an exception",
+            else f"{failed} of {fmt.plural(len(query.runs), 'run')} ended with an exception",
             interval_ms=interval,
             processing_ms=median(durations) if durations else None,
             failed=failed,
@@ -183,7 +183,7 @@ def _query_word(
             f"every trigger lasts {middle / 1000:.0f} s whatever it reads, as in real-time mode",
         )
     if because is not None and _starts(state, late):
-        because = f"its first triggers take {say.percent(state.use or 0.0)} of the interval and do not become"
+        because = f"its first triggers take {fmt.percent(state.use or 0.0)} of the interval and do not become"
         return Stability.INCONCLUSIVE, f"{because} longer, as those of a start"
     if because is not None:
         return Stability.OVERLOADED, because
@@ -192,7 +192,7 @@ def _query_word(
     if state.caps:
         return Stability.THROTTLED, capped(state.caps[0])
     if state.use is not None and state.use >= NARROW:
-        return Stability.BORDERLINE, f"triggers take {say.percent(state.use)} of {_what(state)}"
+        return Stability.BORDERLINE, f"triggers take {fmt.percent(state.use)} of {_what(state)}"
     # A source without a limit is read to its end each time: that nothing is left then tells nothing.
     unknown = state.interval_ms is None and not any(t.backlog for t in query.triggers)
     if unknown and breathless(late) and not drained(query):
@@ -201,7 +201,7 @@ def _query_word(
         )
         because += "without a pause, and no input tells the trigger interval"
         return Stability.INCONCLUSIVE, because
-    part = f"{say.percent(state.use)} of {_what(state)}" if state.use is not None else "their time"
+    part = f"{fmt.percent(state.use)} of {_what(state)}" if state.use is not None else "their time"
     return Stability.STABLE, f"triggers take {part}"
 
 
@@ -280,7 +280,7 @@ def falling_behind(
         over = sum((t.duration_ms or 0) > interval for t in late) / max(1, len(late))
         if middle > interval and over > overrun and not state.rests:
             what = "and take longer each time" if grows else "and do not recover"
-            told = f"{say.percent(over)} of the triggers take longer than the interval"
+            told = f"{fmt.percent(over)} of the triggers take longer than the interval"
             return f"{told} (median {middle / interval:.1f} intervals) {what}"
     elif grows and state.waiting is not None and state.waiting.rise > middle:
         return "each trigger takes longer and brings more rows"

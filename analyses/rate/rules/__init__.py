@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.rate.rules import (
     abandoned_batches,
     capped_query,
@@ -42,7 +43,6 @@ from flowdiag.analyses.rate.rules import (
     unlimited_first_batch,
     unstable_gains,
 )
-from flowdiag.analyses.rule import Rule
 
 RULES: Final[tuple[Rule, ...]] = (
     # RT1xx: what happens

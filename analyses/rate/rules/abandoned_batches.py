@@ -26,7 +26,7 @@ Logs of two runs in one file that tell no application id; the input is then take
 
 from __future__ import annotations
 
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Action,
     Assessed,
     Finding,
@@ -37,10 +37,10 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Severity,
     State,
+    fmt,
     measured,
     of_batches,
     present,
-    say,
 )
 
 
@@ -55,7 +55,7 @@ def judge(assessed: Assessed, limits: Limits) -> Iterator[Finding | Inconclusive
         left,
         severity=Severity.INFO,
         state=State.RECOVERED,
-        title=f"{say.plural(len(left), 'batch', 'batches')} of {len(app.batches)} "
+        title=f"{fmt.plural(len(left), 'batch', 'batches')} of {len(app.batches)} "
         f"{'have' if len(left) > 1 else 'has'} no end in the input, and later ones do",
         explain="Listener events were lost, which may be all there is to it."
         if app.lost

@@ -27,8 +27,7 @@ off.
 
 from __future__ import annotations
 
-from flowdiag.analyses.rate.judging import option_subject, query_subject
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Action,
     Assessed,
     Finding,
@@ -41,15 +40,16 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Stability,
     StreamState,
+    fmt,
     late_triggers,
     limit,
     measured,
     of_triggers,
     present,
     rounded,
-    say,
     write,
 )
+from flowdiag.analyses.rate.judging import option_subject, query_subject
 
 
 class Capped(Limits):
@@ -94,7 +94,7 @@ def _finding(
 ) -> Finding:
     app, option = assessed.app, _option(query, cap.kind)
     late = late_triggers(query.triggers)
-    use = say.percent(state.use) if state.use is not None else "an unknown part"
+    use = fmt.percent(state.use) if state.use is not None else "an unknown part"
     current, more = None, None
     if cap.kind == "files":
         current = str(query.file_limit)
@@ -106,7 +106,7 @@ def _finding(
         query,
         late,
         subject=option_subject(app, option) if option else query_subject(app, query),
-        title=f"{say.percent(cap.share)} of the triggers of {query.called} take all that {told} "
+        title=f"{fmt.percent(cap.share)} of the triggers of {query.called} take all that {told} "
         f"permits, in {use} of the interval",
         explain="More is there than the limit lets through, and the triggers have time left.",
         why=f"{told} lets through less than comes in",

@@ -29,7 +29,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.rate.advice import what_if
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Action,
     Assessed,
     Finding,
@@ -40,6 +40,7 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Stability,
     StreamState,
+    fmt,
     late_window,
     limit,
     measured,
@@ -48,7 +49,6 @@ from flowdiag.analyses.rate.kit import (
     present,
     records_of,
     rounded,
-    say,
     setting,
     write,
 )
@@ -82,11 +82,11 @@ def judge(assessed: Assessed, limits: Capped) -> Iterator[Finding | Inconclusive
 def _finding(assessed: Assessed, state: StreamState, cap: present.Cap, limits: Capped) -> Finding:
     app, option = assessed.app, _OPTIONS[cap.kind]
     late = late_window(app.completed)
-    use = say.percent(state.use) if state.use is not None else "an unknown part"
+    use = fmt.percent(state.use) if state.use is not None else "an unknown part"
     return of_option(
         assessed,
         option,
-        title=f"{say.percent(cap.share)} of the latest batches are filled up to {option} = {cap.per_s:g}, while "
+        title=f"{fmt.percent(cap.share)} of the latest batches are filled up to {option} = {cap.per_s:g}, while "
         f"processing takes {use} of the interval",
         why=f"{option} = {cap.per_s:g} lets through less than comes in",
         cause="max-rate",

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Finding,
     Inconclusive,
@@ -38,6 +38,7 @@ from flowdiag.analyses.rate.kit import (
     Rank,
     Replay,
     Rule,
+    fmt,
     late_window,
     limit,
     measured,
@@ -45,7 +46,6 @@ from flowdiag.analyses.rate.kit import (
     present,
     records_of,
     remedies,
-    say,
 )
 
 OPTION: Final = "spark.streaming.concurrentJobs"
@@ -101,7 +101,7 @@ def _finding(assessed: Assessed, missed: int, counted: int, limits: Overtaken) -
                 round(missed / counted, 3),
                 "share",
                 limits.share,
-                over=f"{say.plural(counted, 'batch', 'batches')} with records",
+                over=f"{fmt.plural(counted, 'batch', 'batches')} with records",
             ),
         ),
         evidence=records_of(late_window(assessed.app.completed)),

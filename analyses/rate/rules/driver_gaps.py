@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Finding,
     Flow,
@@ -41,12 +41,12 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Unit,
     flows_of,
+    fmt,
     limit,
     measured,
     of_flow,
     present,
     remedies,
-    say,
     short_of_time,
 )
 
@@ -88,9 +88,9 @@ def _finding(flow: Flow, told: list[Unit], over: int, limits: Gaps) -> Finding:
     return of_flow(
         flow,
         told,
-        title=f"In {over} of {flow.counted(len(told))} no job runs for {say.duration(gap)}, "
-        f"{say.percent(share)} of the time",
-        why=f"no job runs for {say.duration(gap)} of each batch",
+        title=f"In {over} of {flow.counted(len(told))} no job runs for {fmt.duration(gap)}, "
+        f"{fmt.percent(share)} of the time",
+        why=f"no job runs for {fmt.duration(gap)} of each batch",
         cause="driver-gaps",
         rank=Rank.EXPLANATION,
         count=over,

@@ -35,7 +35,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.model.rule import Signal
+from flowdiag.analyses.rate.helpers import (
     ApplicationFacts,
     Assessed,
     Batch,
@@ -51,16 +52,15 @@ from flowdiag.analyses.rate.kit import (
     Trigger,
     Vote,
     cite,
+    fmt,
     limit,
     measured,
     of_application,
     present,
     records_of,
     remedies,
-    say,
     weigh,
 )
-from flowdiag.analyses.rule import Signal
 
 DISASSOCIATED: Final = "driver-disassociated"
 _SIGNALS: Final = (
@@ -103,14 +103,14 @@ def _votes(assessed: Assessed, limits: Killed) -> tuple[Vote, ...]:
         "cut-off": "its event log breaks off in the middle of a record"
         if app.damaged and logged
         else None,
-        "others-go-on": f"other inputs go on for {say.duration(beyond / 1000)} without it"
+        "others-go-on": f"other inputs go on for {fmt.duration(beyond / 1000)} without it"
         if last is not None and beyond >= limits.beyond * 1000
         else None,
         "started-again": f"{later.application or later.name} was started under its name"
-        f" {say.duration(((later.started_us or 0) - (last or 0)) / 1000)} later"
+        f" {fmt.duration(((later.started_us or 0) - (last or 0)) / 1000)} later"
         if later is not None and logged
         else None,
-        "driver-lost": f"{say.plural(len(lost), 'executor')} lost the driver" if lost else None,
+        "driver-lost": f"{fmt.plural(len(lost), 'executor')} lost the driver" if lost else None,
     }
     return tuple(
         Vote(signal=signal.name, says=says, weight=signal.weight)
@@ -152,7 +152,7 @@ def _finding(assessed: Assessed, votes: tuple[Vote, ...]) -> Finding:
         severity = Severity.WARNING if again else Severity.CRITICAL
         title = "The driver was killed" + (", and the application started again" if again else "")
     lost = [one for one in app.incidents if one.template == DISASSOCIATED]
-    flight = f"{say.plural(len(flying), 'batch', 'batches')} had not ended" if flying else None
+    flight = f"{fmt.plural(len(flying), 'batch', 'batches')} had not ended" if flying else None
     return of_application(
         assessed,
         severity=severity,

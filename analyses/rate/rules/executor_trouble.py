@@ -36,8 +36,7 @@ import re
 from typing import Final
 
 from flowdiag.analyses.rate.facts import Executor
-from flowdiag.analyses.rate.judging import receiver_subject
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     ApplicationFacts,
     Assessed,
     Confidence,
@@ -52,12 +51,13 @@ from flowdiag.analyses.rate.kit import (
     Subject,
     cite,
     explained,
+    fmt,
     limit,
     measured,
     of_application,
     remedies,
-    say,
 )
+from flowdiag.analyses.rate.judging import receiver_subject
 from flowdiag.analyses.rate.present import stop_us
 from flowdiag.analyses.rate.troubles import BLOCK, Trouble, troubles
 
@@ -167,12 +167,12 @@ def _blocks(
     subject, how = None, "and no executor was lost: they were dropped from memory"
     if taken:
         subject = _subject(assessed, taken[-1])
-        reason = say.shorten(taken[-1].reason or "", 80)
+        reason = fmt.shorten(taken[-1].reason or "", 80)
         how = f"after executor {taken[-1].executor} was taken away ({reason})"
     elif len(streams) == 1:
         subject = receiver_subject(app, int(streams.pop()))
     many = len(names) or len(blocks)
-    gone = say.plural(many, "block of receivers is gone", "blocks of receivers are gone")
+    gone = fmt.plural(many, "block of receivers is gone", "blocks of receivers are gone")
     return of_application(
         assessed,
         subject=subject,
@@ -206,7 +206,7 @@ def _gone(assessed: Assessed, lost: list[Executor], gone: list[Trouble], limits:
     # The log's clock has seconds only.
     blocks = [one for one in gone if one.time_us is None or one.time_us >= first - 1_000_000]
     recent = (app.last_us or 0) - (last.removed_us or 0) < limits.quiet * 1000
-    reason = say.shorten((last.reason or "").splitlines()[0] if last.reason else "", 160)
+    reason = fmt.shorten((last.reason or "").splitlines()[0] if last.reason else "", 160)
     memory = "memory" in reason.lower() or "oomkilled" in reason.lower()
     killed = not memory and _KILLED.search(reason) is not None
     were, them = ("executors were", "them") if len(lost) > 1 else ("executor was", "it")

@@ -39,7 +39,7 @@ from typing import Any
 
 from flowdiag.analyses.causes import CAUSE_OF_CLASS
 from flowdiag.analyses.rate.facts import Output
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Batch,
     Confidence,
@@ -55,6 +55,7 @@ from flowdiag.analyses.rate.kit import (
     Subject,
     cite,
     explained,
+    fmt,
     grade,
     limit,
     measured,
@@ -63,7 +64,6 @@ from flowdiag.analyses.rate.kit import (
     present,
     records_of,
     remedies,
-    say,
     without_package,
 )
 from flowdiag.analyses.rate.said import (
@@ -120,7 +120,7 @@ def _finding(assessed: Assessed, failed: tuple[Batch, ...], limits: Failing) -> 
     fatal = (
         state is State.ONGOING and len(failed) > 1 and (share >= limits.failed_share or at_the_end)
     )
-    error = say.shorten(_most_told(map(error_of, reasons)), 200)
+    error = fmt.shorten(_most_told(map(error_of, reasons)), 200)
     faster = (
         "A failed batch ends early, so that the rate estimator takes the job for faster than it is."
     )
@@ -130,10 +130,10 @@ def _finding(assessed: Assessed, failed: tuple[Batch, ...], limits: Failing) -> 
         subject=_subject(assessed, outputs),
         severity=Severity.CRITICAL if fatal else grade(state=state, share=share),
         state=state,
-        title=f"{len(failed)} of {say.plural(len(done), 'batch', 'batches')} failed: {error}",
+        title=f"{len(failed)} of {fmt.plural(len(done), 'batch', 'batches')} failed: {error}",
         explain="The records of these batches were not written."
         + (f" {faster}" if assessed.estimators else ""),
-        why=f"fails in {len(failed)} of {say.plural(len(done), 'batch', 'batches')}: {error}",
+        why=f"fails in {len(failed)} of {fmt.plural(len(done), 'batch', 'batches')}: {error}",
         cause="failing-batches",
         rank=rank_of(reasons),
         measurements=(
@@ -151,7 +151,7 @@ def _told(assessed: Assessed, records: list[Record]) -> Finding:
         assessed,
         records,
         "a batch failed",
-        say.shorten(error_of(records[-1].cause), 200),
+        fmt.shorten(error_of(records[-1].cause), 200),
         severity=Severity.CRITICAL,
     )
 
@@ -168,8 +168,8 @@ def _of_tasks(assessed: Assessed, records: list[Record]) -> Finding:
     return _by_exception(
         assessed,
         records,
-        f"{say.plural(tasks, 'task')} failed{', and the job was given up' if given_up else ''}",
-        say.shorten(_most_told(error_of(one.cause) for one in records), 200),
+        f"{fmt.plural(tasks, 'task')} failed{', and the job was given up' if given_up else ''}",
+        fmt.shorten(_most_told(error_of(one.cause) for one in records), 200),
         what_followed,
         severity=Severity.CRITICAL if given_up else Severity.WARNING,
         confidence=Confidence.HIGH if given_up else Confidence.MEDIUM,
@@ -191,7 +191,7 @@ def _by_exception(
     explanation = explained(cause) or "What was to be processed then is not written."
     return of_application(
         assessed,
-        title=f"{say.capital(failed)}: {without_package(error)}",
+        title=f"{fmt.capital(failed)}: {without_package(error)}",
         explain=" ".join(filter(None, (explained_by(found), explanation, what_followed))),
         why=f"{failed}: {error}",
         cause=cause,

@@ -30,7 +30,7 @@ Tests that end queries by an exception on purpose.
 from __future__ import annotations
 
 from flowdiag.analyses.causes import CAUSE_OF_CLASS
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Finding,
     Inconclusive,
@@ -42,12 +42,12 @@ from flowdiag.analyses.rate.kit import (
     Severity,
     State,
     explained,
+    fmt,
     limit,
     measured,
     of_query,
     present,
     records_of,
-    say,
     without_package,
 )
 from flowdiag.analyses.rate.said import (
@@ -92,7 +92,7 @@ def _finding(
     pasted = all(record.fields.get("origin") == "paste" for record in ended)
     after = _after(query, {record.fields.get("run_id") for record in ended}, last)
     recovered = after >= limits.worked
-    error = say.shorten(error_of(ended[-1].cause), 200)
+    error = fmt.shorten(error_of(ended[-1].cause), 200)
     shown = without_package(error)
     runs = len(query.runs)
     return of_query(
@@ -102,7 +102,7 @@ def _finding(
         state=State.RECOVERED if recovered else State.ONGOING,
         title=f"{_who(query)} ended with an exception: {shown}"
         if pasted or len(ended) == runs == 1
-        else f"{len(ended)} of {say.plural(runs, 'run')} of {query.called} "
+        else f"{len(ended)} of {fmt.plural(runs, 'run')} of {query.called} "
         f"ended with an exception: {shown}",
         explain=" ".join(
             filter(
@@ -127,7 +127,7 @@ def _finding(
         last_us=last or None,
         count=len(ended),
         measurements=(
-            measured("failed-runs", len(ended), "runs", over=say.plural(runs, "run")),
+            measured("failed-runs", len(ended), "runs", over=fmt.plural(runs, "run")),
             *numbers_of(found),
         ),
         evidence=records_of(ended),
@@ -167,7 +167,7 @@ def _explain(
     if pasted:
         return explained(cause) or "No input says whether it was started again."
     if after:
-        return f"It was started again; {say.plural(after, 'trigger')} since then may be too few."
+        return f"It was started again; {fmt.plural(after, 'trigger')} since then may be too few."
     if again:
         return "It was started again as a new run; the input has no trigger of that."
     more = "It was started again and failed again. " if times > 1 else ""

@@ -36,8 +36,7 @@ from statistics import median
 from typing import Final
 
 from flowdiag.analyses.rate.cores import cores_of, free_cores
-from flowdiag.analyses.rate.judging import held_by_unit
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Action,
     ApplicationFacts,
     Assessed,
@@ -51,15 +50,16 @@ from flowdiag.analyses.rate.kit import (
     Unit,
     explained,
     flows_of,
+    fmt,
     limit,
     measured,
     milliseconds,
     of_flow,
     present,
     remedies,
-    say,
     short_of_time,
 )
+from flowdiag.analyses.rate.judging import held_by_unit
 
 BLOCK_INTERVAL: Final = "spark.streaming.blockInterval"
 SHORTEST_MS: Final = 50  # blocks of less cost more to schedule than they bring
@@ -101,13 +101,13 @@ def _leaves_cores(unit: Unit, cores: int, limits: Few) -> bool:
 def _finding(flow: Flow, few: list[Unit], count: int, cores: int, limits: Few) -> Finding:
     stages = [unit.stage for unit in few if unit.stage is not None]
     tasks = median(stage.tasks for stage in stages)
-    longest = say.duration(median(stage.longest_ms for stage in stages))
+    longest = fmt.duration(median(stage.longest_ms for stage in stages))
     told = f"{tasks:.0f} task{'s' if tasks > 1 else ''}"
     alone = tasks <= limits.few * cores and _to_spread(few, cores)
     return of_flow(
         flow,
         few,
-        title=f"{len(few)} of {flow.counted(count)} run in {told} of {longest} while {say.plural(cores, 'core is', 'cores are')} "
+        title=f"{len(few)} of {flow.counted(count)} run in {told} of {longest} while {fmt.plural(cores, 'core is', 'cores are')} "
         "free for them",
         explain=explained("few-tasks"),
         why=f"its longest stage has {told} for {cores} cores",

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from flowdiag.analyses.rate import judging
 from flowdiag.analyses.rate.advice import what_if
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     BATCH_INTERVAL,
     Assessed,
     Finding,
@@ -42,6 +42,7 @@ from flowdiag.analyses.rate.kit import (
     Stability,
     StreamState,
     explained,
+    fmt,
     limit,
     longer_interval,
     measured,
@@ -49,7 +50,6 @@ from flowdiag.analyses.rate.kit import (
     present,
     records_of,
     remedies,
-    say,
 )
 
 
@@ -86,11 +86,11 @@ def _finding(assessed: Assessed, state: StreamState, cost: float, limits: Fixed)
     longer = max(2 * cost, 1.5 * interval)
     return of_application(
         assessed,
-        title=f"A batch takes {say.duration(cost)} whatever it holds; the interval is "
-        f"{say.duration(interval)}",
+        title=f"A batch takes {fmt.duration(cost)} whatever it holds; the interval is "
+        f"{fmt.duration(interval)}",
         explain=explained("fixed-cost")
         + (" Back pressure went down to its floor in vain." if in_vain else ""),
-        why=f"each of its batches costs {say.duration(cost)} by itself",
+        why=f"each of its batches costs {fmt.duration(cost)} by itself",
         cause="fixed-cost",
         rank=Rank.ROOT_CAUSE,
         count=len(app.completed),

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Finding,
     Inconclusive,
@@ -38,13 +38,13 @@ from flowdiag.analyses.rate.kit import (
     Limits,
     Rank,
     Rule,
+    fmt,
     late_window,
     limit,
     measured,
     of_batches,
     present,
     remedies,
-    say,
 )
 from flowdiag.analyses.rate.stability import trend
 
@@ -72,9 +72,9 @@ def judge(assessed: Assessed, limits: Lag) -> Iterator[Finding | Inconclusive]:
     yield of_batches(
         assessed,
         late,
-        title=f"Batches are submitted {say.duration(middle)} after their time, of an interval of "
-        f"{say.duration(app.interval_ms)}",
-        why=f"its driver needs {say.duration(middle)} to make a batch",
+        title=f"Batches are submitted {fmt.duration(middle)} after their time, of an interval of "
+        f"{fmt.duration(app.interval_ms)}",
+        why=f"its driver needs {fmt.duration(middle)} to make a batch",
         cause="generation-lag",
         rank=Rank.MECHANISM,
         measurements=(measured("median-lag", middle, "ms", least),),

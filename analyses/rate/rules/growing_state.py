@@ -29,7 +29,7 @@ growth slows down.
 
 from __future__ import annotations
 
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Finding,
     Inconclusive,
@@ -40,12 +40,12 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Sequence,
     Trigger,
+    fmt,
     late_triggers,
     limit,
     measured,
     of_triggers,
     remedies,
-    say,
 )
 from flowdiag.analyses.rate.stability import Trend, trend
 
@@ -93,7 +93,7 @@ def _finding(
 ) -> Finding:
     last = late[-1].state_rows or 0
     growth = slope.rise / max(1.0, last - slope.rise)
-    span = say.duration((late[-1].time_us - late[0].time_us) / 1000)
+    span = fmt.duration((late[-1].time_us - late[0].time_us) / 1000)
     watermark = any((t.watermark_us or 0) > 0 for t in late)
     why_not = (
         "The query has a watermark, but nothing in its state ever becomes older."
@@ -104,10 +104,10 @@ def _finding(
         assessed,
         query,
         late,
-        title=f"The state of {query.called} grew to {say.plural(last, 'row')}, by {say.percent(growth)} within "
+        title=f"The state of {query.called} grew to {fmt.plural(last, 'row')}, by {fmt.percent(growth)} within "
         f"{span}, and no row left it",
-        explain=f"At this pace it doubles in {say.duration(last / slope.slope * 1000)}. {why_not}",
-        why=f"its state grows by {say.rate(slope.slope, 'rows')} and nothing leaves it",
+        explain=f"At this pace it doubles in {fmt.duration(last / slope.slope * 1000)}. {why_not}",
+        why=f"its state grows by {fmt.rate(slope.slope, 'rows')} and nothing leaves it",
         cause="growing-state",
         rank=Rank.ROOT_CAUSE,
         measurements=(
@@ -117,7 +117,7 @@ def _finding(
                 round(growth, 3),
                 "share",
                 limits.rise,
-                over=say.plural(len(late), "trigger"),
+                over=fmt.plural(len(late), "trigger"),
             ),
             measured("state-memory", sum(one.get("bytes") or 0 for one in late[-1].state), "bytes"),
         ),

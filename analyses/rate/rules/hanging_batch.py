@@ -28,7 +28,7 @@ driver that stood still: they do not count.
 
 from __future__ import annotations
 
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Finding,
     Inconclusive,
@@ -37,12 +37,12 @@ from flowdiag.analyses.rate.kit import (
     Rank,
     Rule,
     Severity,
+    fmt,
     limit,
     measured,
     of_batches,
     present,
     remedies,
-    say,
 )
 
 
@@ -71,9 +71,9 @@ def judge(assessed: Assessed, limits: Hanging) -> Iterator[Finding | Inconclusiv
         assessed,
         [oldest],
         severity=Severity.CRITICAL,
-        title=f"A batch has been processed for {say.duration(since)} without an end; the longest "
-        f"before it took {say.duration(usual)}",
-        why=f"one batch has not ended for {say.duration(since)}",
+        title=f"A batch has been processed for {fmt.duration(since)} without an end; the longest "
+        f"before it took {fmt.duration(usual)}",
+        why=f"one batch has not ended for {fmt.duration(since)}",
         cause="hanging-batch",
         rank=Rank.ROOT_CAUSE,
         last_us=app.last_us,

@@ -26,7 +26,7 @@ Replays of old data; sources that are late on purpose.
 
 from __future__ import annotations
 
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Finding,
     Inconclusive,
@@ -35,12 +35,12 @@ from flowdiag.analyses.rate.kit import (
     Rank,
     Rule,
     State,
+    fmt,
     grade,
     limit,
     measured,
     of_triggers,
     remedies,
-    say,
 )
 
 
@@ -68,10 +68,10 @@ def judge(assessed: Assessed, limits: Dropped) -> Iterator[Finding | Inconclusiv
             dropped,
             severity=grade(state=state, share=share),
             state=state,
-            title=f"{say.capital(query.called)} dropped {say.thousands(lost)} of {say.plural(rows, 'row')} "
-            f"({say.share(share)}) that "
+            title=f"{fmt.capital(query.called)} dropped {fmt.thousands(lost)} of {fmt.plural(rows, 'row')} "
+            f"({fmt.share(share)}) that "
             "came later than the watermark allows",
-            why=f"dropped {say.thousands(lost)} of {say.plural(rows, 'row')} as too late",
+            why=f"dropped {fmt.thousands(lost)} of {fmt.plural(rows, 'row')} as too late",
             cause="late-rows",
             rank=Rank.ROOT_CAUSE,
             measurements=(

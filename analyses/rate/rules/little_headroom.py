@@ -27,7 +27,7 @@ Jobs that are sized so on purpose, with back pressure as a guard.
 
 from __future__ import annotations
 
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Action,
     Assessed,
     Finding,
@@ -39,12 +39,12 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Stability,
     flows_of,
+    fmt,
     limit,
     measured,
     of_flow,
     present,
     rounded,
-    say,
 )
 
 
@@ -78,7 +78,7 @@ def _finding(flow: Flow, limits: Tight) -> Finding:
             verify="processing time below four fifths of the interval",
         )
     else:
-        who = say.capital(query.called)
+        who = fmt.capital(query.called)
         explain = "Triggers are in time, but the next burst has nowhere to go."
         action = Action(
             text="More cores and partitions, or a longer trigger interval",

@@ -32,8 +32,7 @@ from __future__ import annotations
 from statistics import median
 
 from flowdiag.analyses.rate.cores import cores_of
-from flowdiag.analyses.rate.judging import held_by_unit
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Confidence,
     Finding,
@@ -44,14 +43,15 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Unit,
     flows_of,
+    fmt,
     limit,
     measured,
     of_flow,
     present,
     remedies,
-    say,
     short_of_time,
 )
+from flowdiag.analyses.rate.judging import held_by_unit
 
 
 class Many(Limits):
@@ -93,8 +93,8 @@ def _finding(flow: Flow, many: list[Unit], count: int, cores: int, limits: Many)
     stages = [unit.stage for unit in many if unit.stage is not None]
     tasks = round(median(stage.tasks for stage in stages))
     held = round(median(held_by_unit(unit.record) or 0 for unit in many))
-    took = say.duration(median(unit.lasted_ms for unit in many))
-    told = f"{say.plural(tasks, 'task')} for {say.plural(held, 'record')}"
+    took = fmt.duration(median(unit.lasted_ms for unit in many))
+    told = f"{fmt.plural(tasks, 'task')} for {fmt.plural(held, 'record')}"
     return of_flow(
         flow,
         many,
@@ -110,7 +110,7 @@ def _finding(flow: Flow, many: list[Unit], count: int, cores: int, limits: Many)
                 tasks,
                 "tasks",
                 round(limits.more * cores, 1),
-                over=f"median of the longest stage; {say.plural(cores, 'core')}",
+                over=f"median of the longest stage; {fmt.plural(cores, 'core')}",
             ),
             measured("records", held, "records", over=f"median of {flow.counted(len(many))}"),
         ),

@@ -30,7 +30,7 @@ Executors that came later, where the input does not tell of them.
 from __future__ import annotations
 
 from flowdiag.analyses.rate.cores import cores_of
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     ApplicationFacts,
     Assessed,
     Batch,
@@ -44,13 +44,13 @@ from flowdiag.analyses.rate.kit import (
     Severity,
     State,
     explained,
+    fmt,
     limit,
     measured,
     of_application,
     present,
     records_of,
     remedies,
-    say,
 )
 
 
@@ -94,7 +94,7 @@ def _ran(app: ApplicationFacts) -> list[Batch]:
 
 def _held(assessed: Assessed, holding: list[Record], waiting: Sequence[Batch]) -> Finding:
     cores = cores_of(assessed.app) or 0
-    receivers, there = say.plural(len(holding), "receiver"), say.plural(cores, "core")
+    receivers, there = fmt.plural(len(holding), "receiver"), fmt.plural(cores, "core")
     takes = "takes" if len(holding) == 1 else "take"
     told: list[Record | Batch] = [*holding, *waiting]
     return of_application(
@@ -127,7 +127,7 @@ def _refused(assessed: Assessed, refused: list[Record]) -> Finding:
     ]
     over = any(end > last for end in ends)
     known = [one for one in app.executors if one.removed_us is None]
-    there = f"{say.plural(len(known), 'executor')} with {say.plural(cores_of(app) or 0, 'core')}"
+    there = f"{fmt.plural(len(known), 'executor')} with {fmt.plural(cores_of(app) or 0, 'core')}"
     told = f"; {there} {'are' if len(known) > 1 else 'is'} there" if known else ""
     over_quota = [record for record in app.incidents if record.template == "pods-over-quota"]
     told += _forbidden(over_quota)
@@ -135,7 +135,7 @@ def _refused(assessed: Assessed, refused: list[Record]) -> Finding:
         assessed,
         severity=Severity.INFO if over else Severity.CRITICAL,
         state=State.RECOVERED if over else State.ONGOING,
-        title=f"{say.plural(len(refused), 'time')} no executor took a job"
+        title=f"{fmt.plural(len(refused), 'time')} no executor took a job"
         + (", until one did" if over else f"{told}{_wanted(app)}"),
         why=f"no executor takes its jobs{told}{_wanted(app)}",
         explain="The cluster had nothing to give yet." if over else explained("no-core-left"),

@@ -43,8 +43,7 @@ from typing import Any
 
 from flowdiag.analyses.rate.advice import what_if
 from flowdiag.analyses.rate.cores import free_cores
-from flowdiag.analyses.rate.judging import time_to
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     BATCH_INTERVAL,
     Action,
     Assessed,
@@ -60,6 +59,7 @@ from flowdiag.analyses.rate.kit import (
     Stability,
     State,
     StreamState,
+    fmt,
     late_window,
     limit,
     longer_interval,
@@ -70,10 +70,10 @@ from flowdiag.analyses.rate.kit import (
     rate_text,
     records_of,
     remedies,
-    say,
     slowest,
     sure_of,
 )
+from flowdiag.analyses.rate.judging import time_to
 
 
 class Late(Limits):
@@ -148,16 +148,16 @@ def _over(assessed: Assessed, state: StreamState, series: list[Batch]) -> Findin
     """It was overloaded, and has drained what had piled up."""
     lasted = series[-1].time_ms - series[0].time_ms + (series[-1].waited_ms or 0)
     longest = max((b.processing_ms or 0 for b in series), default=0)
-    interval = say.duration(state.interval_ms)
+    interval = fmt.duration(state.interval_ms)
     return _of_series(
         assessed,
         state,
         series,
         severity=Severity.WARNING,
-        title=f"Batches were up to {_worst(state, series):.1f} intervals late for {say.duration(lasted)}, "
+        title=f"Batches were up to {_worst(state, series):.1f} intervals late for {fmt.duration(lasted)}, "
         "and caught up",
         explain="For a while more came in than was processed; what had piled up is drained.",
-        why=f"needed up to {say.duration(longest)} for what came in within {interval}",
+        why=f"needed up to {fmt.duration(longest)} for what came in within {interval}",
         cause="overloaded",
         actions=remedies("overloaded", assessed.app, "cores", now=""),
     )
@@ -202,7 +202,7 @@ def _of_series(assessed: Assessed, state: StreamState, series: list[Batch], **sa
                 "worst-delay",
                 round(_worst(state, series), 1),
                 "intervals",
-                over=f"of {say.duration(state.interval_ms)}",
+                over=f"of {fmt.duration(state.interval_ms)}",
             ),
             measured("late-batches", len(series), "batches"),
         ),
@@ -215,10 +215,10 @@ def _of_series(assessed: Assessed, state: StreamState, series: list[Batch], **sa
 def _finding(assessed: Assessed, state: StreamState, limits: Late) -> Finding:
     app, slope = assessed.app, state.waiting
     late = state.delay_intervals or 0.0
-    queued = f", {say.plural(state.queued, 'batch', 'batches')} waiting" if state.queued else ""
+    queued = f", {fmt.plural(state.queued, 'batch', 'batches')} waiting" if state.queued else ""
     tail = [b for b in app.batches if state.turned_ms is None or b.time_ms >= state.turned_ms]
     further = "fall back further" if slope is not None and slope.rises else "do not catch up"
-    took, interval = say.duration(state.processing_ms), say.duration(state.interval_ms)
+    took, interval = fmt.duration(state.processing_ms), fmt.duration(state.interval_ms)
     return of_application(
         assessed,
         severity=Severity.CRITICAL if late >= limits.failing else Severity.WARNING,
@@ -285,13 +285,13 @@ def _actions(assessed: Assessed, state: StreamState) -> Iterator[Action]:
             state.interval_ms,
             # No shorter than what RT202 proposes for a job of which this is the cause.
             max(2 * state.interval_ms, 2 * line.base),
-            f"A batch costs {say.duration(line.base)} by itself: make the interval longer",
+            f"A batch costs {fmt.duration(line.base)} by itself: make the interval longer",
             verify="processing time over interval",
         )
     cores = free_cores(app)
     tasks = [b.stage.tasks for b in late_window(app.completed) if b.stage is not None]
     now = (
-        f"; now {say.plural(max(tasks), 'task')} for {say.plural(cores, 'free core')}"
+        f"; now {fmt.plural(max(tasks), 'task')} for {fmt.plural(cores, 'free core')}"
         if cores and tasks
         else ""
     )

@@ -41,7 +41,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.rate.cores import cores_of
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     TRIGGER_INTERVAL,
     Action,
     Assessed,
@@ -58,6 +58,7 @@ from flowdiag.analyses.rate.kit import (
     Stability,
     StreamState,
     Trigger,
+    fmt,
     late_triggers,
     limit,
     longer_interval,
@@ -67,7 +68,6 @@ from flowdiag.analyses.rate.kit import (
     rate_text,
     records_of,
     remedies,
-    say,
     sure_of,
 )
 
@@ -154,13 +154,13 @@ def _finding(
         what = _PARTS.get(eaten[0], (eaten[0], None))[0]
         if eaten[0] == "addBatch" and _outside_jobs(late):
             what = "what the sink does while no job runs"
-        explain = f"{say.percent(eaten[1])} of the time goes to {what} ({eaten[0]})."
+        explain = f"{fmt.percent(eaten[1])} of the time goes to {what} ({eaten[0]})."
     return of_triggers(
         assessed,
         query,
         late,
         severity=Severity.CRITICAL if fatal else Severity.WARNING,
-        title=f"{say.capital(query.called)} cannot keep up: {because}",
+        title=f"{fmt.capital(query.called)} cannot keep up: {because}",
         explain=explain,
         why=because,
         cause="overloaded",
@@ -189,7 +189,7 @@ def _measurements(state: StreamState, late: Sequence[Trigger]) -> Iterator[Measu
         state.processing_ms,
         "ms",
         state.interval_ms,
-        over=f"median of {say.plural(len(late), 'trigger')}",
+        over=f"median of {fmt.plural(len(late), 'trigger')}",
     )
     if state.headroom_per_s is not None:
         yield measured(
@@ -216,7 +216,7 @@ def _actions(
     tasks = [t.stage.tasks for t in late if t.stage is not None]
     cores = cores_of(app)
     now = (
-        f"; now {say.plural(max(tasks), 'task')} for {say.plural(cores, 'core')}"
+        f"; now {fmt.plural(max(tasks), 'task')} for {fmt.plural(cores, 'core')}"
         if tasks and cores
         else ""
     )
@@ -226,7 +226,7 @@ def _actions(
             TRIGGER_INTERVAL,
             state.interval_ms,
             2 * line.base,
-            f"A trigger costs {say.duration(line.base)} by itself: make the interval longer",
+            f"A trigger costs {fmt.duration(line.base)} by itself: make the interval longer",
             verify="triggerExecution against the trigger interval",
         )
 

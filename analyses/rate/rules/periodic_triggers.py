@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Action,
     ApplicationFacts,
     Assessed,
@@ -44,11 +44,11 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Severity,
     Stability,
+    fmt,
     limit,
     measured,
     of_triggers,
     present,
-    say,
 )
 
 _SINK: Final = "spark.sql.streaming.fileSink.log.compactInterval"
@@ -105,7 +105,7 @@ def _finding(
         [t for t in query.triggers if t.batch in found.batches],
         severity=Severity.INFO,
         title=f"Every {found.every}th batch of {query.called} takes "
-        f"{say.duration(found.long_ms)} instead of {say.duration(found.usual_ms)}: {why}",
+        f"{fmt.duration(found.long_ms)} instead of {fmt.duration(found.usual_ms)}: {why}",
         explain="No overload: the batches behind them are as short as the others.",
         cause=None,
         rank=Rank.CONSEQUENCE,

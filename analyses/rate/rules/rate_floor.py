@@ -33,8 +33,7 @@ from __future__ import annotations
 from statistics import median
 
 from flowdiag.analyses.rate.advice import what_if
-from flowdiag.analyses.rate.judging import fixed_cost, floor_share
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Confidence,
     Finding,
@@ -57,6 +56,7 @@ from flowdiag.analyses.rate.kit import (
     remedies,
     rounded,
 )
+from flowdiag.analyses.rate.judging import fixed_cost, floor_share
 
 
 class Floor(Limits):

@@ -28,8 +28,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from flowdiag.analyses.rate.judging import receiver_name
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Finding,
     Inconclusive,
@@ -39,14 +38,15 @@ from flowdiag.analyses.rate.kit import (
     Record,
     Rule,
     State,
+    fmt,
     grade,
     limit,
     measured,
     of_stream,
     records_of,
     remedies,
-    say,
 )
+from flowdiag.analyses.rate.judging import receiver_name
 
 
 class Restarts(Limits):
@@ -113,7 +113,7 @@ def _finding(
     number = int(stream) if stream.isdecimal() else None
     name = receiver_name(app, number) or f"The receiver of stream {stream}"
     causes = [record.cause for record in records if record.cause and record.what != "started"]
-    cause = f": {say.shorten(causes[-1].splitlines()[0], 160)}" if causes else ""
+    cause = f": {fmt.shorten(causes[-1].splitlines()[0], 160)}" if causes else ""
     told = [record for record in records if record.what != "error"]
     since = told if told[0].what == "stopped" else told[1:]
     ended = app.last_us
@@ -136,7 +136,7 @@ def _finding(
                 "restarts",
                 restarts,
                 "restarts",
-                over=say.plural(len(app.completed), "batch", "batches"),
+                over=fmt.plural(len(app.completed), "batch", "batches"),
             ),
         ),
         evidence=records_of(since),

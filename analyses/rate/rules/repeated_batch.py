@@ -26,7 +26,7 @@ A query that is deployed several times within one long batch.
 
 from __future__ import annotations
 
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Finding,
     Inconclusive,
@@ -38,12 +38,12 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     State,
     Trigger,
+    fmt,
     limit,
     measured,
     of_query,
     records_of,
     remedies,
-    say,
 )
 
 
@@ -83,7 +83,7 @@ def _finding(assessed: Assessed, query: QueryFacts, batch: int, limits: Repeated
         rank=Rank.EXPLANATION,
         count=runs,
         measurements=(
-            measured("tries", runs, "runs", limits.tries, over=say.plural(len(query.runs), "run")),
+            measured("tries", runs, "runs", limits.tries, over=fmt.plural(len(query.runs), "run")),
         ),
         evidence=records_of(sorted(told, key=lambda one: one.time_us or 0)),
         actions=remedies("failing-batches", assessed.app, "look"),

@@ -31,8 +31,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flowdiag.analyses.rate.judging import partition_subject
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Action,
     Assessed,
     Evidence,
@@ -44,6 +43,7 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Stability,
     cite,
+    fmt,
     late_triggers,
     late_window,
     limit,
@@ -53,10 +53,10 @@ from flowdiag.analyses.rate.kit import (
     present,
     records_of,
     remedies,
-    say,
     short_of_time,
     write,
 )
+from flowdiag.analyses.rate.judging import partition_subject
 from flowdiag.analyses.rate.partitions import (
     Least,
     Uneven,
@@ -120,9 +120,9 @@ def _finding(
 ) -> Finding:
     share = found.count / max(1.0, found.count + found.others * (found.partitions - 1))
     what = (
-        f"has {say.percent(share)} of the backlog"
+        f"has {fmt.percent(share)} of the backlog"
         if query
-        else f"brings {say.percent(share)} of the records"
+        else f"brings {fmt.percent(share)} of the records"
     )
     units = "triggers" if query else "batches"
     return of_application(

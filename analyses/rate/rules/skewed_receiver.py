@@ -28,8 +28,7 @@ Streams that differ by nature; they matter only where the application is held ba
 
 from __future__ import annotations
 
-from flowdiag.analyses.rate.judging import receiver_name
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Batch,
     Finding,
@@ -39,6 +38,7 @@ from flowdiag.analyses.rate.kit import (
     Rank,
     Rule,
     Sequence,
+    fmt,
     late_window,
     limit,
     limited,
@@ -46,8 +46,8 @@ from flowdiag.analyses.rate.kit import (
     of_stream,
     records_of,
     remedies,
-    say,
 )
+from flowdiag.analyses.rate.judging import receiver_name
 
 
 class Skew(Limits):
@@ -96,9 +96,9 @@ def _finding(
     return of_stream(
         assessed,
         biggest,
-        title=f"{name} brings {say.percent(most / total)} of the {unit}, {most / mean:.1f} times as many as the "
+        title=f"{name} brings {fmt.percent(most / total)} of the {unit}, {most / mean:.1f} times as many as the "
         "others",
-        why=f"brings {say.percent(most / total)} of the {unit} of {len(totals)} streams",
+        why=f"brings {fmt.percent(most / total)} of the {unit} of {len(totals)} streams",
         cause="skewed-receiver",
         rank=Rank.ROOT_CAUSE,
         count=max(1, len(late)),
@@ -107,8 +107,8 @@ def _finding(
                 unit,
                 most,
                 unit,
-                over=f"{say.thousands(total)} of {len(totals)} streams in"
-                f" {say.plural(len(late), 'batch', 'batches')}",
+                over=f"{fmt.thousands(total)} of {len(totals)} streams in"
+                f" {fmt.plural(len(late), 'batch', 'batches')}",
             ),
             measured(
                 "ratio",

@@ -31,7 +31,7 @@ from __future__ import annotations
 from statistics import median
 
 from flowdiag.analyses.rate.cores import cores_of
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Action,
     ApplicationFacts,
     Assessed,
@@ -45,13 +45,13 @@ from flowdiag.analyses.rate.kit import (
     Sequence,
     Trigger,
     explained,
+    fmt,
     late_triggers,
     limit,
     measured,
     of_triggers,
     present,
     remedies,
-    say,
     short_of_time,
 )
 
@@ -111,10 +111,10 @@ def _finding(
         assessed,
         query,
         late,
-        title=f"{say.capital(query.called)} spends {say.duration(took)} of each trigger on {what}, "
-        f"{say.percent(share)} of its time",
+        title=f"{fmt.capital(query.called)} spends {fmt.duration(took)} of each trigger on {what}, "
+        f"{fmt.percent(share)} of its time",
         explain=explained("slow-state-commits"),
-        why=f"spends {say.percent(share)} of its triggers on {what}",
+        why=f"spends {fmt.percent(share)} of its triggers on {what}",
         cause="slow-state-commits" if kind == "state" else "slow-metadata-writes",
         rank=Rank.MECHANISM,
         measurements=(
@@ -124,7 +124,7 @@ def _finding(
                 round(share, 3),
                 "share",
                 limits.share,
-                over=f"median of {say.plural(len(late), 'trigger')}",
+                over=f"median of {fmt.plural(len(late), 'trigger')}",
             ),
         ),
         actions=_actions(assessed.app, late[-1], kind),

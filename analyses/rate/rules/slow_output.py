@@ -26,7 +26,7 @@ With several output operations, the first may compute what the others find cache
 from __future__ import annotations
 
 from flowdiag.analyses.rate.facts import Operation
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Finding,
     Inconclusive,
@@ -36,6 +36,7 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Sequence,
     Subject,
+    fmt,
     late_window,
     limit,
     measured,
@@ -43,7 +44,6 @@ from flowdiag.analyses.rate.kit import (
     present,
     records_of,
     remedies,
-    say,
     short_of_time,
     slowest,
 )
@@ -85,9 +85,9 @@ def _finding(
             output_operation=slow.output,
             task=slow.name,
         ),
-        title=f"Output operation {slow.output}{name} takes {say.duration(mean)} per batch, "
-        f"{say.percent(share)} of the time of all {len(told)}",
-        why=f"takes {say.percent(share)} of the time of {len(told)} output operations",
+        title=f"Output operation {slow.output}{name} takes {fmt.duration(mean)} per batch, "
+        f"{fmt.percent(share)} of the time of all {len(told)}",
+        why=f"takes {fmt.percent(share)} of the time of {len(told)} output operations",
         cause="slow-output",
         rank=Rank.EXPLANATION,
         count=slow.batches,
@@ -97,7 +97,7 @@ def _finding(
                 round(share, 3),
                 "share",
                 limits.share,
-                over=say.plural(slow.batches, "batch", "batches"),
+                over=fmt.plural(slow.batches, "batch", "batches"),
             ),
             measured("per-batch", round(mean), "ms"),
         ),

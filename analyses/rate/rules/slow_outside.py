@@ -36,8 +36,7 @@ from collections import Counter
 from statistics import median
 from typing import Final
 
-from flowdiag.analyses.rate.judging import partition_subject
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Action,
     ApplicationFacts,
     Assessed,
@@ -53,13 +52,14 @@ from flowdiag.analyses.rate.kit import (
     State,
     cite,
     explained,
+    fmt,
     grade,
     limit,
     measured,
     of_application,
     remedies,
-    say,
 )
+from flowdiag.analyses.rate.judging import partition_subject
 from flowdiag.analyses.rate.limits import RETENTION_MS
 from flowdiag.analyses.rate.troubles import GONE, POLL, Trouble, trouble_in, troubles
 
@@ -114,7 +114,7 @@ def _polls(assessed: Assessed, polls: list[Trouble], limits: Outside) -> Finding
         limits,
         cause="slow-kafka",
         partition=partition,
-        title=f"{say.plural(len(polls), 'poll')} of Kafka timed out{told}",
+        title=f"{fmt.plural(len(polls), 'poll')} of Kafka timed out{told}",
         action=remedies("slow-kafka", assessed.app)[0],
     )
 
@@ -124,7 +124,7 @@ def _gone(assessed: Assessed, gone: list[Trouble], limits: Outside) -> Finding:
     late = assessed.state.delay_ms if assessed.state is not None else None
     explain, proposed = explained("offsets-out-of-range"), None
     if late is not None and late > 60_000:
-        explain += f" Batches were {say.duration(late)} late: the delay beat the retention."
+        explain += f" Batches were {fmt.duration(late)} late: the delay beat the retention."
         proposed = max(float(RETENTION_MS), 2 * late)
     return _finding(
         assessed,
@@ -165,15 +165,15 @@ def _slow_writes(assessed: Assessed, limits: Outside) -> Iterator[Finding]:
             writes,
             limits,
             cause="slow-metadata-writes",
-            title=f"The driver's checkpoints take {say.duration(median(took))} to write, of an "
-            f"interval of {say.duration(app.interval_ms)}",
+            title=f"The driver's checkpoints take {fmt.duration(median(took))} to write, of an "
+            f"interval of {fmt.duration(app.interval_ms)}",
             explain="",
             more=measured(
                 "median-write",
                 round(median(took)),
                 "ms",
                 round(least),
-                over=say.plural(len(took), "checkpoint"),
+                over=fmt.plural(len(took), "checkpoint"),
             ),
             action=Action(
                 text="Checkpoint less often (DStream.checkpoint), or to faster storage",
@@ -195,7 +195,7 @@ def _failed_writes(assessed: Assessed, limits: Outside) -> Iterator[Finding]:
                 failed,
                 limits,
                 cause="slow-metadata-writes",
-                title=f"{say.plural(len(failed), one, several)} could not be written",
+                title=f"{fmt.plural(len(failed), one, several)} could not be written",
                 explain=next((r.cause for r in failed if r.cause), ""),
                 action=Action(text="See the error of the storage", verify="no record of that kind"),
             )
@@ -227,7 +227,7 @@ def _finding(
     recent = (app.last_us or 0) - last < limits.quiet * 1000 and len(told) > 1
     state = State.ONGOING if recent or fatal else State.RECOVERED
     units = len(app.batches) + sum(len(query.triggers) for query in app.queries)
-    count = measured("records", len(told), "records", over=say.plural(units, "batch", "batches"))
+    count = measured("records", len(told), "records", over=fmt.plural(units, "batch", "batches"))
     return of_application(
         assessed,
         subject=partition_subject(app, partition) if partition else None,

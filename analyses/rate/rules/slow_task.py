@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections import Counter
 from statistics import median
 
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Confidence,
     Finding,
@@ -48,12 +48,12 @@ from flowdiag.analyses.rate.kit import (
     Subject,
     Unit,
     flows_of,
+    fmt,
     limit,
     measured,
     of_flow,
     remedies,
     rounded,
-    say,
 )
 
 
@@ -106,7 +106,7 @@ def _finding(flow: Flow, slow: list[Unit], population: int, limits: Slow) -> Fin
     share = median(s.slowest_records / s.records for s in stages if s.records) if known else None
     ratio = median(s.longest_ms / max(s.others_ms or 1.0, 1.0) for s in stages)
     longest = median(s.longest_ms for s in stages)
-    told = f", with {say.percent(share)} of the records" if share is not None and skew else ""
+    told = f", with {fmt.percent(share)} of the records" if share is not None and skew else ""
     of = f" of {flow.query.called}" if flow.query else ""
     said = {"explain": _skew_explained(bool(known))} if skew else {}
     return of_flow(
@@ -115,7 +115,7 @@ def _finding(flow: Flow, slow: list[Unit], population: int, limits: Slow) -> Fin
         subject=_task(flow, stages[-1], same),
         title=f"In {len(slow)} of {flow.counted(population)}{of} one task takes {ratio:.1f} times as "
         f"long as the others{told}",
-        why=f"one task takes {say.duration(longest)}, {ratio:.1f} times as long as its siblings{told}",
+        why=f"one task takes {fmt.duration(longest)}, {ratio:.1f} times as long as its siblings{told}",
         confidence=Confidence.HIGH if known else Confidence.LOW,
         cause="data-skew" if skew else "stragglers",
         rank=Rank.ROOT_CAUSE if known else Rank.MECHANISM,
@@ -136,7 +136,7 @@ def _measurements(
     return (
         measured("ratio", round(ratio, 2), "ratio", limits.ratio, over=against),
         measured("slowest-task", longest, "ms"),
-        measured("record-share", rounded(share), "share", over=say.plural(tasks, "task")),
+        measured("record-share", rounded(share), "share", over=fmt.plural(tasks, "task")),
     )
 
 

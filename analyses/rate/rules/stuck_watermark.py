@@ -28,7 +28,7 @@ Rows of one and the same time, as in a replay of one hour.
 
 from __future__ import annotations
 
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Finding,
     Inconclusive,
@@ -39,12 +39,12 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Sequence,
     Trigger,
+    fmt,
     late_triggers,
     limit,
     measured,
     of_triggers,
     remedies,
-    say,
 )
 from flowdiag.analyses.rate.stability import Trend, trend
 
@@ -81,7 +81,7 @@ def _still(
         assessed,
         query,
         late,
-        title=f"The watermark of {query.called} has not moved for {say.plural(len(late), 'trigger')} "
+        title=f"The watermark of {query.called} has not moved for {fmt.plural(len(late), 'trigger')} "
         f"({span:.0f} s)",
         why=f"its watermark stands still for {span:.0f} s",
         cause="stuck-watermark",
@@ -116,14 +116,14 @@ def _behind(
         assessed,
         query,
         late,
-        title=f"The watermark of {query.called} is {say.duration(last)} behind the "
-        f"newest event, {say.duration(slope.rise)} more than {len(late)} triggers before",
+        title=f"The watermark of {query.called} is {fmt.duration(last)} behind the "
+        f"newest event, {fmt.duration(slope.rise)} more than {len(late)} triggers before",
         why=f"its watermark falls behind by {slope.slope / 1000:.2f} s per s",
         cause="lagging-watermark",
         rank=Rank.MECHANISM,
         measurements=(
             measured(
-                "growth", round(slope.rise), "ms", limits.lag, over=say.plural(len(late), "trigger")
+                "growth", round(slope.rise), "ms", limits.lag, over=fmt.plural(len(late), "trigger")
             ),
             measured("behind", round(last), "ms"),
         ),

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Finding,
     Flow,
@@ -45,12 +45,12 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     StageLoad,
     flows_of,
+    fmt,
     limit,
     measured,
     of_flow,
     present,
     remedies,
-    say,
     short_of_time,
 )
 
@@ -117,7 +117,7 @@ def judge(assessed: Assessed, limits: Overhead) -> Iterator[Finding | Inconclusi
 
 def _finding(flow: Flow, kind: _Kind, values: list[float], over: int, limits: Overhead) -> Finding:
     usual = median(values)
-    words = kind.words.format(say.size(usual) if kind.unit == "bytes" else say.percent(usual))
+    words = kind.words.format(fmt.size(usual) if kind.unit == "bytes" else fmt.percent(usual))
     return of_flow(
         flow,
         [unit for unit in flow.units if unit.stage is not None],

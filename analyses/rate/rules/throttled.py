@@ -30,8 +30,7 @@ from __future__ import annotations
 
 from flowdiag.analyses.rate.advice import poor, predict, what_if
 from flowdiag.analyses.rate.cores import free_cores
-from flowdiag.analyses.rate.holding import term
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     BATCH_INTERVAL,
     Action,
     Assessed,
@@ -44,6 +43,7 @@ from flowdiag.analyses.rate.kit import (
     Stability,
     StreamState,
     explained,
+    fmt,
     late_window,
     limit,
     longer_interval,
@@ -55,8 +55,8 @@ from flowdiag.analyses.rate.kit import (
     records_of,
     remedies,
     rounded,
-    say,
 )
+from flowdiag.analyses.rate.holding import term
 
 
 class Throttled(Limits):
@@ -92,7 +92,7 @@ def _finding(
     held, words = term(mine, several=len(reached) > 1)
     return of_application(
         assessed,
-        title=f"Back pressure lets in {rate_text(rate)}, and {say.percent(caps[0].share)} of the latest batches "
+        title=f"Back pressure lets in {rate_text(rate)}, and {fmt.percent(caps[0].share)} of the latest batches "
         "are filled up to that",
         explain=explained("throttled", held=words),
         why=f"takes no more than {rate_text(state.records_per_s)} of what the source has",
@@ -135,7 +135,7 @@ def _actions(assessed: Assessed, state: StreamState, held: str) -> Iterator[Acti
             )
     yield from _longer(assessed, state)
     cores = free_cores(app)
-    now = f"; now {say.plural(cores, 'core is', 'cores are')} free for batches" if cores else ""
+    now = f"; now {fmt.plural(cores, 'core is', 'cores are')} free for batches" if cores else ""
     reason = poor(line, state.interval_ms)
     more = (
         f". No setting is recommended by the model: {reason}"
@@ -162,7 +162,7 @@ def _longer(assessed: Assessed, state: StreamState) -> Iterator[Action]:
             BATCH_INTERVAL,
             interval,
             longer,
-            f"A batch costs {say.duration(line.base)} by itself: make the interval longer. "
+            f"A batch costs {fmt.duration(line.base)} by itself: make the interval longer. "
             f"{found.text}",
             verify="records per second of the batches",
         )

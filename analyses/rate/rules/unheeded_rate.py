@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     ApplicationFacts,
     Assessed,
     Batch,

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Finding,
     Inconclusive,
@@ -41,6 +41,7 @@ from flowdiag.analyses.rate.kit import (
     Rule,
     Severity,
     State,
+    fmt,
     limit,
     measured,
     of_option,
@@ -48,7 +49,6 @@ from flowdiag.analyses.rate.kit import (
     present,
     records_of,
     remedies,
-    say,
 )
 from flowdiag.analyses.rate.model import kafka_ranges
 
@@ -83,9 +83,9 @@ def judge(assessed: Assessed, limits: First) -> Iterator[Finding | Inconclusive]
         option,
         severity=Severity.WARNING if lasting else Severity.INFO,
         state=State.ONGOING if lasting else State.RECOVERED,
-        title=f"The first batch took {say.plural(first.records or 0, 'record')} and {say.duration(took)}; later ones "
+        title=f"The first batch took {fmt.plural(first.records or 0, 'record')} and {fmt.duration(took)}; later ones "
         f"hold {later:.0f}",
-        why=f"{option} is not set, so that the first batch took {say.plural(first.records or 0, 'record')}",
+        why=f"{option} is not set, so that the first batch took {fmt.plural(first.records or 0, 'record')}",
         cause="unlimited-first-batch",
         rank=Rank.ROOT_CAUSE,
         first_us=first.time_ms * 1000,

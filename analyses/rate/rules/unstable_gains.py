@@ -32,7 +32,7 @@ from itertools import pairwise
 from statistics import median
 
 from flowdiag.analyses.rate.advice import what_if
-from flowdiag.analyses.rate.kit import (
+from flowdiag.analyses.rate.helpers import (
     Assessed,
     Finding,
     Inconclusive,
@@ -42,13 +42,13 @@ from flowdiag.analyses.rate.kit import (
     Replay,
     Rule,
     StreamState,
+    fmt,
     limit,
     measured,
     of_option,
     pid,
     records_of,
     remedies,
-    say,
 )
 from flowdiag.analyses.rate.stability import quantile
 
@@ -121,8 +121,8 @@ def _finding(
         assessed,
         option,
         title=f"The rate swings between {low:.0f} and {high:.0f} records/s and turns at "
-        f"{say.percent(found[1])} of the updates; {gain} is {value:g}",
-        why=f"{option} = {value:g} makes the rate swing by {say.percent(found[0])} of its median",
+        f"{fmt.percent(found[1])} of the updates; {gain} is {value:g}",
+        why=f"{option} = {value:g} makes the rate swing by {fmt.percent(found[0])} of its median",
         cause="unstable-gains",
         rank=Rank.ROOT_CAUSE,
         count=len(estimator.updates),

@@ -8,7 +8,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.crises import kind_of
 from flowdiag.analyses.flink.job import ClusterFacts
-from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.startup.assemble.cluster import (
     cluster_steps,
     manager_restarts,

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from flowdiag.analyses.keys import Process
+from flowdiag.analyses.model.keys import Process
 from flowdiag.analyses.startup.assemble.steps import over_workers
 from flowdiag.analyses.startup.assemble.timeline import Row, ref_of
 from flowdiag.analyses.startup.facts import Step, Trouble, Worker

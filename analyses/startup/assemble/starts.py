@@ -14,7 +14,7 @@ from typing import Any, Final
 from flowdiag.analyses.flink.crises import RANKS, kind_of
 from flowdiag.analyses.flink.job import ClusterFacts, Incident, JobFacts, Status
 from flowdiag.analyses.flink.silences import told_until
-from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.model.keys import Ref
 from flowdiag.analyses.startup.assemble.steps import Begun, steps_of
 from flowdiag.analyses.startup.assemble.timeline import Row, Timeline, ref_of
 from flowdiag.analyses.startup.facts import (

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flowdiag.analyses.keys import Ref
+from flowdiag.analyses.model.keys import Ref
 
 Row = Mapping[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses.rule import Rule
+from flowdiag.analyses.model.rule import Rule
 from flowdiag.analyses.startup.rules import (
     class_loading_failed,
     crowded_taskmanager,

@@ -29,7 +29,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.flink.linkage import linkage
-from flowdiag.analyses.startup.kit import (
+from flowdiag.analyses.startup.helpers import (
     UNKNOWN_JOB,
     Finding,
     Iterator,
@@ -41,12 +41,12 @@ from flowdiag.analyses.startup.kit import (
     StartupFacts,
     cite,
     failure_text,
+    fmt,
     joined,
     measured,
     of_start,
     ran_after,
     remedies,
-    say,
 )
 
 _WORDS: Final = {
@@ -70,7 +70,7 @@ def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding]:
     for hit in _hits(facts):
         groups.setdefault((hit.kind, hit.what), []).append(hit)
     for (kind, what), hits in groups.items():
-        yield _finding(facts, kind, _WORDS[kind].format(say.shorten(what, 90)), hits)
+        yield _finding(facts, kind, _WORDS[kind].format(fmt.shorten(what, 90)), hits)
 
 
 def _hits(facts: StartupFacts) -> Iterator[_Hit]:

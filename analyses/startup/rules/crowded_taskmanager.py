@@ -28,7 +28,7 @@ from collections import Counter
 from typing import Final
 
 from flowdiag.analyses.flink.options import at_least
-from flowdiag.analyses.startup.kit import (
+from flowdiag.analyses.startup.helpers import (
     Action,
     Finding,
     Iterator,

@@ -29,7 +29,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.options import version_of
-from flowdiag.analyses.startup.kit import (
+from flowdiag.analyses.startup.helpers import (
     UNKNOWN_JOB,
     Action,
     Finding,
@@ -41,11 +41,11 @@ from flowdiag.analyses.startup.kit import (
     StartupFacts,
     Subject,
     Trouble,
+    fmt,
     measured,
     of_troubles,
     oversized,
     remedies,
-    say,
     write,
 )
 
@@ -80,7 +80,7 @@ def judge(facts: StartupFacts, limits: Limits) -> Iterator[Finding]:
             Action(
                 text="Raise the frame size, the same on all processes and on clients",
                 option=option,
-                current=Present(say.size(most)) if most is not None else None,
+                current=Present(fmt.size(most)) if most is not None else None,
                 proposed=write(option, proposed) if proposed is not None else None,
                 measure=None if proposed is not None else "the size of the largest message",
                 restart_needed=True,
@@ -95,8 +95,8 @@ def _told(worst: Trouble, most: int | None) -> str:
     told = f"An RPC message{f' ({what})' if what else ''} is larger than allowed"
     if worst.size is None:
         return told
-    told += f": {say.size(worst.size)}"
-    return told if most is None else f"{told}, the limit is {say.size(most)}"
+    told += f": {fmt.size(worst.size)}"
+    return told if most is None else f"{told}, the limit is {fmt.size(most)}"
 
 
 def _option(facts: StartupFacts, troubles: tuple[Trouble, ...]) -> str:

@@ -33,10 +33,10 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.causes import CAUSE_OF_FAILURE
-from flowdiag.analyses.finding import Inconclusive
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.flink.silences import told_until
-from flowdiag.analyses.startup.kit import (
+from flowdiag.analyses.model.finding import Inconclusive
+from flowdiag.analyses.startup.helpers import (
     STEP_WORDS,
     Action,
     Finding,
@@ -48,11 +48,11 @@ from flowdiag.analyses.startup.kit import (
     Rule,
     Start,
     cite,
+    fmt,
     job_subject,
     limit,
     measured,
     of_start,
-    say,
 )
 
 
@@ -156,7 +156,7 @@ def _finding(job: JobStarting, last: Start, waited: int) -> Finding:
             subtask_index=step.subtask_index if step else None,
         ),
         title=f"The job is not RUNNING: {words} holds it{repeated}"
-        + (f", for {say.duration(waited)}" if waited else ""),
+        + (f", for {fmt.duration(waited)}" if waited else ""),
         why=_why(last),
         cause=CAUSE_OF_FAILURE.get(last.trigger or ""),
         rank=Rank.CONSEQUENCE,
@@ -184,7 +184,7 @@ def _why(last: Start) -> str | None:
     """What the start followed, which is all that is known of why it does not run."""
     if last.trigger is None:
         return None
-    said = say.shorten(without_package((last.cause or "").split("\n", 1)[0]), 100)
+    said = fmt.shorten(without_package((last.cause or "").split("\n", 1)[0]), 100)
     return "the run before it failed" + (f": {said}" if said else "")
 
 

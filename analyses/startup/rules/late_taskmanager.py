@@ -29,7 +29,7 @@ import statistics
 from typing import Final
 
 from flowdiag.analyses.flink.silences import heard_until
-from flowdiag.analyses.startup.kit import (
+from flowdiag.analyses.startup.helpers import (
     Finding,
     Iterator,
     JobStarting,
@@ -40,11 +40,11 @@ from flowdiag.analyses.startup.kit import (
     Subject,
     Worker,
     cite,
+    fmt,
     limit,
     measured,
     of_start,
     remedies,
-    say,
 )
 
 
@@ -85,8 +85,8 @@ def _late_ms(came: list[Worker]) -> float:
 
 
 def _finding(job: JobStarting, worker: Worker, late: float, begun: int) -> Finding:
-    after = say.duration(late)
-    place = say.place(worker.name, worker.host)
+    after = fmt.duration(late)
+    place = fmt.place(worker.name, worker.host)
     return of_start(
         job,
         ongoing=False,

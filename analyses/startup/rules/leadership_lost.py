@@ -32,7 +32,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from flowdiag.analyses.startup.failures import leadership_signs
-from flowdiag.analyses.startup.kit import (
+from flowdiag.analyses.startup.helpers import (
     UNKNOWN_JOB,
     Finding,
     Incident,
@@ -42,11 +42,11 @@ from flowdiag.analyses.startup.kit import (
     Rule,
     StartupFacts,
     cite,
+    fmt,
     incidents_of,
     limit,
     of_cluster,
     remedies,
-    say,
 )
 
 
@@ -82,7 +82,7 @@ def _revoked(revoked: list[Incident]) -> Finding:
     return of_cluster(
         None,
         ongoing=False,
-        title=f"Leadership was lost {say.plural(len(revoked), 'time')}",
+        title=f"Leadership was lost {fmt.plural(len(revoked), 'time')}",
         why=f"{revoked[0].text.get('component', 'a component')} lost its leadership",
         cause="leadership-lost",
         rank=Rank.ROOT_CAUSE,
@@ -106,7 +106,7 @@ def _failed(
         (i.time_us or 0) > last and (i.kind == "job-running" or i.text.get("template") in _GRANTED)
         for i in incidents_of(facts)
     )
-    says = say.shorten(" ".join((signs[0].cause or "").split()).rstrip("."), 120)
+    says = fmt.shorten(" ".join((signs[0].cause or "").split()).rstrip("."), 120)
     names = {i.job: i.text.get("job_name") or (i.job.job_id if i.job else "") for i in suspended}
     what = ""
     if suspended:
@@ -114,7 +114,7 @@ def _failed(
         what = (
             f"; job {only} was suspended"
             if only
-            else f"; {say.plural(len(names), 'job')} suspended"
+            else f"; {fmt.plural(len(names), 'job')} suspended"
         )
     return of_cluster(
         facts,

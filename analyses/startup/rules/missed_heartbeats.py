@@ -34,7 +34,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from flowdiag.analyses.startup.kit import (
+from flowdiag.analyses.startup.helpers import (
     UNKNOWN_JOB,
     Cited,
     Finding,
@@ -52,13 +52,13 @@ from flowdiag.analyses.startup.kit import (
     Vote,
     cite,
     explained,
+    fmt,
     limit,
     measured,
     of_troubles,
     of_worker,
     ran_after,
     remedies,
-    say,
     weigh,
 )
 from flowdiag.analyses.startup.losses import (
@@ -127,9 +127,9 @@ def _restarted(facts: StartupFacts, again: Sequence[Trouble], missed: Sequence[T
     gone = [p.last_us for p in facts.processes if p.role == "jobmanager" and p.last_us is not None]
     silent = max((us for us in gone if us < first), default=None)
     since = (
-        "" if silent is None else f", {say.duration((first - silent) / 1000)} after its last word"
+        "" if silent is None else f", {fmt.duration((first - silent) / 1000)} after its last word"
     )
-    times = f"{say.plural(len(again), 'time')}, " if len(again) > 1 else ""
+    times = f"{fmt.plural(len(again), 'time')}, " if len(again) > 1 else ""
     ids = {job.job.key.job_id for job in facts.jobs if (job.job.last_us or 0) > last}
     anew = bool(cut) and ids.isdisjoint(job.job.key.job_id for job in cut)
     return of_troubles(
@@ -137,8 +137,8 @@ def _restarted(facts: StartupFacts, again: Sequence[Trouble], missed: Sequence[T
         [*again, *missed],
         ongoing=not (facts.running or ran_after(facts, last)),
         severity=Severity.WARNING if cut or missed else Severity.INFO,
-        title=f"The JobManager was started again {times}at {say.clock(first)} UTC{since}",
-        why=f"its process began anew at {say.clock(first)} UTC",
+        title=f"The JobManager was started again {times}at {fmt.clock(first)} UTC{since}",
+        why=f"its process began anew at {fmt.clock(first)} UTC",
         cause="jobmanager-lost",
         rank=Rank.MECHANISM,
         first_us=silent if silent is not None else first,
@@ -176,7 +176,7 @@ def _of_worker(
         host,
         ongoing=not (facts.running or ran_after(facts, last)),
         severity=Severity.WARNING,
-        title=f"{say.place(name, host)} {did}: {_WHY[why].words}",
+        title=f"{fmt.place(name, host)} {did}: {_WHY[why].words}",
         why=f"{name} {did}; {votes[0].says}" if votes else f"{name} {did}",
         cause=_WHY[why].cause,
         confidence=weigh(votes),
@@ -191,7 +191,7 @@ def _of_worker(
         evidence_total=len(cite([*lost, *beside])),
         ranked=True,
         actions=remedies(
-            _WHY[why].cause, UNKNOWN_JOB, *_WHY[why].remedies, place=say.place(name, host)
+            _WHY[why].cause, UNKNOWN_JOB, *_WHY[why].remedies, place=fmt.place(name, host)
         ),
         votes=votes,
     )
@@ -224,18 +224,18 @@ def _reasons(
     near = limits.near * 1_000_000
     worker = next((w for w in facts.workers if w.name == name), None)
     if worker is not None and worker.ended_us is not None and abs(worker.ended_us - at) < near:
-        says = say.shorten(worker.diagnostics or "its container ended", 80)
+        says = fmt.shorten(worker.diagnostics or "its container ended", 80)
         vote = Vote(signal="container-ended", says=says, weight=3)
         yield _Reason("gone", vote, worker.ref, worker.ended_us)
     broken = broken_connection(facts, name, host, at - near, at + _AFTER_US)
     if broken is not None:
-        says = say.shorten(broken.cause or "a connection broke", 80)
+        says = fmt.shorten(broken.cause or "a connection broke", 80)
         vote = Vote(signal="connections-broke", says=says, weight=2)
         yield _Reason("gone", vote, broken.ref, broken.time_us)
     own = noticed_us(facts, name, at - near, at + limits.notice * 1_000_000)
     late = (own - at) / 1_000_000 if own is not None else None
     if late is not None and late >= limits.behind:
-        says = f"its own log has the time-out {say.duration(late * 1000)} later"
+        says = f"its own log has the time-out {fmt.duration(late * 1000)} later"
         yield _Reason("stood-still", Vote(signal="noticed-late", says=says, weight=3))
     elif late is not None and abs(late) < limits.behind:
         says = "both sides noticed it at once"
@@ -243,7 +243,7 @@ def _reasons(
     for minute in facts.collecting:
         if minute.taskmanager == name and minute.first_us - near <= at <= minute.last_us + near:
             share = minute.gc_ms / minute.span_ms
-            says = f"{say.percent(share)} of a minute went into garbage collection"
+            says = f"{fmt.percent(share)} of a minute went into garbage collection"
             vote = Vote(signal="collected-garbage", says=says, weight=3)
             yield _Reason("garbage", vote, minute.ref, minute.first_us)
             break
@@ -255,7 +255,7 @@ def _of_master(facts: StartupFacts, troubles: list[Trouble]) -> Finding:
     everybody = len(names) >= max(2, registered)
     times = [us for trouble in troubles for us in trouble.times]
     who = troubles[0].values.get("master", "JobManager")
-    lost = say.plural(len(names), "TaskManager")
+    lost = fmt.plural(len(names), "TaskManager")
     one = Subject(kind="taskmanager", taskmanager=names[0], host=troubles[0].host)
     cause, remedy = ("jobmanager-lost", "pause") if everybody else ("network", "host")
     return of_troubles(

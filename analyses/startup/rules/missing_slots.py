@@ -32,7 +32,7 @@ from typing import Final
 
 from flowdiag.analyses.flink.crises import crises
 from flowdiag.analyses.flink.judging import setting
-from flowdiag.analyses.startup.kit import (
+from flowdiag.analyses.startup.helpers import (
     Finding,
     Incident,
     Iterator,
@@ -42,10 +42,10 @@ from flowdiag.analyses.startup.kit import (
     Rule,
     Start,
     cite,
+    fmt,
     measured,
     of_start,
     remedies,
-    say,
 )
 from flowdiag.parsers.flink.failures import failure_kind
 
@@ -94,7 +94,7 @@ def _finding(job: JobStarting, short: list[Start], refusals: list[Incident]) -> 
         job,
         ongoing=short[-1] is next((s for s in reversed(job.starts) if s.tasks), None),
         title=f"Not enough slots: {numbers}"
-        + (f", {say.plural(taskmanagers, 'TaskManager')} registered" if taskmanagers else ""),
+        + (f", {fmt.plural(taskmanagers, 'TaskManager')} registered" if taskmanagers else ""),
         why=f"slots: {numbers}",
         cause="not-enough-slots",
         rank=Rank.REPETITION if lost else Rank.ROOT_CAUSE,

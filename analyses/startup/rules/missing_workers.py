@@ -31,7 +31,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.silences import heard_until
-from flowdiag.analyses.startup.kit import (
+from flowdiag.analyses.startup.helpers import (
     UNKNOWN_JOB,
     Cited,
     Finding,
@@ -44,13 +44,13 @@ from flowdiag.analyses.startup.kit import (
     Worker,
     cite,
     explained,
+    fmt,
     incidents_of,
     limit,
     measured,
     of_cluster,
     of_worker,
     remedies,
-    say,
 )
 from flowdiag.parsers.flink.failures import failure_kind
 
@@ -111,10 +111,10 @@ def _open(facts: StartupFacts, wanted: int, waited: float, *, running: bool) -> 
         facts,
         ongoing=not running,
         state=State.ONGOING,  # the requests are open, whether or not the job runs without them
-        title=f"{say.plural(wanted, 'worker')} {what} for {say.duration(waited)}"
-        + (f": {say.shorten(refused, 90)}" if refused else ""),
+        title=f"{fmt.plural(wanted, 'worker')} {what} for {fmt.duration(waited)}"
+        + (f": {fmt.shorten(refused, 90)}" if refused else ""),
         why=refused
-        or f"{say.plural(wanted, 'request')} to {where} {'is' if wanted == 1 else 'are'} open, {what}",
+        or f"{fmt.plural(wanted, 'request')} to {where} {'is' if wanted == 1 else 'are'} open, {what}",
         cause="no-container",
         rank=Rank.FATAL,
         first_us=facts.first_request_us,
@@ -153,13 +153,13 @@ def _refusal(facts: StartupFacts) -> tuple[str | None, Cited]:
 
 def _dead(facts: StartupFacts, dead: list[Worker], when: str, *, running: bool) -> Finding:
     last = dead[-1]
-    said = say.shorten(last.diagnostics or "no diagnostics", 120)
+    said = fmt.shorten(last.diagnostics or "no diagnostics", 120)
     return of_worker(
         facts,
         last.name,
         last.host,
         ongoing=not running,
-        title=f"{say.plural(len(dead), 'worker')} ended{when}: {said}",
+        title=f"{fmt.plural(len(dead), 'worker')} ended{when}: {said}",
         why=said if last.name in said else f"{last.name}: {said}",
         cause="worker-failed",
         rank=Rank.ROOT_CAUSE,

@@ -29,7 +29,7 @@ import re
 from collections import defaultdict
 from typing import Final
 
-from flowdiag.analyses.startup.kit import (
+from flowdiag.analyses.startup.helpers import (
     UNKNOWN_JOB,
     Finding,
     Iterator,
@@ -40,10 +40,10 @@ from flowdiag.analyses.startup.kit import (
     Subject,
     Trouble,
     explained,
+    fmt,
     measured,
     of_troubles,
     remedies,
-    say,
 )
 
 _BAD: Final = ("operator-event-warning", "operator-status-error")
@@ -101,8 +101,8 @@ def _finding(resource: str, told: list[Trouble], bad: list[Trouble]) -> Finding:
         bad,
         ongoing=not recovered,
         subject=job if resource else None,
-        title=f"{resource or 'a deployment'}: {reason}: {say.shorten(said, 100)}",
-        why=f"{reason}: {say.shorten(said, 120)}",
+        title=f"{resource or 'a deployment'}: {reason}: {fmt.shorten(said, 100)}",
+        why=f"{reason}: {fmt.shorten(said, 120)}",
         cause="out-of-memory" if remedy == "memory" else "deployment-failed",
         rank=Rank.REPORTED_CAUSE,
         explain=explained("deployment-failed"),

@@ -31,7 +31,7 @@ from collections import Counter
 from typing import Final
 
 from flowdiag.analyses.flink.options import version_of
-from flowdiag.analyses.startup.kit import (
+from flowdiag.analyses.startup.helpers import (
     UNKNOWN_JOB,
     Action,
     Finding,
@@ -44,12 +44,12 @@ from flowdiag.analyses.startup.kit import (
     StartupFacts,
     Subject,
     Trouble,
+    fmt,
     limit,
     measured,
     of_troubles,
     oversized,
     remedies,
-    say,
     shown,
     write,
 )
@@ -114,7 +114,7 @@ def _quarantined(facts: StartupFacts, troubles: list[Trouble]) -> Finding:
 def _timed_out(facts: StartupFacts, troubles: list[Trouble], most: float) -> Finding:
     peer, from_peer = _peer(troubles)
     count = sum(trouble.count for trouble in troubles)
-    title = f"{say.plural(count, 'call')} got no answer in time"
+    title = f"{fmt.plural(count, 'call')} got no answer in time"
     if peer is not None:
         title += f", {from_peer} of them from {peer}"
     versions = [v for p in facts.processes if (v := version_of(p.version)) is not None]

@@ -31,7 +31,7 @@ import statistics
 from typing import Final, NamedTuple
 
 from flowdiag.analyses.flink.silences import told_until
-from flowdiag.analyses.startup.kit import (
+from flowdiag.analyses.startup.helpers import (
     Finding,
     Iterator,
     JobStarting,
@@ -46,12 +46,12 @@ from flowdiag.analyses.startup.kit import (
     TaskTimes,
     Vote,
     cite,
+    fmt,
     job_subject,
     limit,
     measured,
     of_start,
     remedies,
-    say,
     votes_for,
     weigh,
 )
@@ -86,7 +86,7 @@ class _Slowest(NamedTuple):
 
     @property
     def who(self) -> str:
-        return say.subtask_of(self.task.task, self.task.subtask_index, self.task.parallelism)
+        return fmt.subtask_of(self.task.task, self.task.subtask_index, self.task.parallelism)
 
     def is_far_above(self, others: list[int], ratio: float) -> bool:
         return self.took >= ratio * max(statistics.median(others) if others else 0.0, 1.0)
@@ -145,9 +145,9 @@ def _read_ms(start: Start, task: TaskTimes) -> int | None:
 def _votes(
     worst: _Slowest, slow: list[_Slowest], read: str | None, ratio: float
 ) -> tuple[Vote, ...]:
-    took = say.duration(worst.took)
+    took = fmt.duration(worst.took)
     median, siblings = (
-        say.duration(statistics.median(each) if each else 0.0)
+        fmt.duration(statistics.median(each) if each else 0.0)
         for each in (worst.others, worst.siblings)
     )
     same = (worst.task.task, worst.task.subtask_index)
@@ -176,11 +176,11 @@ def _finding(job: JobStarting, slow: list[_Slowest], limits: Slow) -> Finding:
     restoring = start.restored if read is None else read >= took * limits.reading
     lines = None
     if restoring and read is not None:
-        lines = f"state was read for {say.duration(read)} on {task.taskmanager}"
+        lines = f"state was read for {fmt.duration(read)} on {task.taskmanager}"
     votes = _votes(worst, slow, lines, limits.ratio)
     cause = "slow-restore" if restoring else "slow-open"
     what = "to restore its state and open" if restoring else "in open()"
-    long = say.duration(took)
+    long = fmt.duration(took)
     as_slow = sum(t >= took / 2 for t in (*others, took)) / (len(others) + 1)
     return of_start(
         job,
@@ -191,7 +191,7 @@ def _finding(job: JobStarting, slow: list[_Slowest], limits: Slow) -> Finding:
         if alone
         else f"Tasks take up to {long} {what.replace('its', 'their')}",
         why=f"{worst.who}: {long} from INITIALIZING to RUNNING"
-        + (f", the others {say.duration(median)}" if others else ""),
+        + (f", the others {fmt.duration(median)}" if others else ""),
         cause=cause,
         confidence=weigh(votes),
         rank=Rank.SLOW_CAUSE,

@@ -30,7 +30,7 @@ from __future__ import annotations
 from typing import Final
 
 from flowdiag.analyses.flink.silences import heard_until, told_until
-from flowdiag.analyses.startup.kit import (
+from flowdiag.analyses.startup.helpers import (
     STEP_WORDS,
     UNKNOWN_JOB,
     Finding,
@@ -43,12 +43,12 @@ from flowdiag.analyses.startup.kit import (
     StartupFacts,
     Step,
     cite,
+    fmt,
     job_subject,
     limit,
     measured,
     of_start,
     remedies,
-    say,
 )
 
 _JUDGED: Final = ("submission", "resource-manager", "deployment")
@@ -111,7 +111,7 @@ def _finding(job: JobStarts | None, step: Step, longest: float) -> Finding:
             subtask_index=step.subtask_index,
             taskmanager=step.taskmanager,
         ),
-        title=f"{words[:1].upper()}{words[1:]} takes {say.duration(_took(step))}",
+        title=f"{words[:1].upper()}{words[1:]} takes {fmt.duration(_took(step))}",
         cause="slow-start",
         rank=Rank.MECHANISM,
         first_us=step.started_us,

@@ -32,7 +32,7 @@ from typing import Any, Final
 
 from flowdiag.analyses.causes import CAUSE_OF_FAILURE, CAUSES, CHECKED_BY
 from flowdiag.analyses.flink.crises import Crisis, crises
-from flowdiag.analyses.startup.kit import (
+from flowdiag.analyses.startup.helpers import (
     Action,
     Finding,
     Incident,
@@ -44,11 +44,11 @@ from flowdiag.analyses.startup.kit import (
     Rule,
     State,
     cite,
+    fmt,
     job_subject,
     limit,
     measured,
     of_start,
-    say,
 )
 
 # In a failure for buffers or slots the task that failed is arbitrary: nobody is accused.
@@ -86,14 +86,14 @@ def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
     cause = CAUSE_OF_FAILURE.get(crisis.root.kind, "task-failure")
     said = root.cause or root.text.get("exception") or root.text.get("text") or crisis.root.kind
     first_line = said.split("\n", 1)[0]
-    strategy = say.shorten(job.restart_strategy, 120) if job.restart_strategy else None
+    strategy = fmt.shorten(job.restart_strategy, 120) if job.restart_strategy else None
     return of_start(
         job,
         ongoing=crisis.state is State.ONGOING,
         subject=job_subject(job) if arbitrary else job_subject(job, **_accused(root)),
-        title=f"{restarts} restarts in vain; the first failure: {say.shorten(first_line, 90)}"
+        title=f"{restarts} restarts in vain; the first failure: {fmt.shorten(first_line, 90)}"
         + ("; it failed for good" if crisis.final else ""),
-        why=_why(cause, first_line) if arbitrary else f"{_place(root)}: {say.shorten(said, 110)}",
+        why=_why(cause, first_line) if arbitrary else f"{_place(root)}: {fmt.shorten(said, 110)}",
         cause=cause,
         rank=Rank.REPETITION
         if bereaved
@@ -115,7 +115,7 @@ def _finding(job: JobStarts, crisis: Crisis, restarts: int) -> Finding:
 def _why(cause: str, said: str) -> str:
     """What an exception says of nobody in particular; a bare name of a class says too little."""
     meaning = CAUSES[cause].meaning if cause in CAUSES and " " not in said else None
-    return say.shorten(f"{meaning}: {said}" if meaning else said, 120)
+    return fmt.shorten(f"{meaning}: {said}" if meaning else said, 120)
 
 
 def _mend(cause: str) -> Action:
@@ -143,9 +143,9 @@ def _accused(root: Incident) -> dict[str, Any]:
 
 def _place(root: Incident) -> str:
     if root.task:
-        return say.subtask_of(root.task, root.subtask_index, root.parallelism)
+        return fmt.subtask_of(root.task, root.subtask_index, root.parallelism)
     if root.taskmanager or root.host:
-        return say.place(root.taskmanager, root.host)
+        return fmt.place(root.taskmanager, root.host)
     return "the job"
 
 

@@ -37,7 +37,7 @@ from flowdiag.analyses.flink.job import Incident, JobFacts
 from flowdiag.analyses.flink.judging import without_package
 from flowdiag.analyses.flink.said import named_options, numbers_of
 from flowdiag.analyses.startup.failures import KEEPS, keeps_from_running
-from flowdiag.analyses.startup.kit import (
+from flowdiag.analyses.startup.helpers import (
     UNKNOWN_JOB,
     Finding,
     Iterator,
@@ -48,12 +48,12 @@ from flowdiag.analyses.startup.kit import (
     StartupFacts,
     Trouble,
     cite,
+    fmt,
     measured,
     of_start,
     of_troubles,
     ran_after,
     remedies,
-    say,
 )
 
 _UNKNOWN: Final = "no reason is logged"
@@ -126,8 +126,8 @@ def _of_job(facts: StartupFacts, job: JobStarts) -> Finding:
     return of_start(
         job,
         ongoing=not ran_after(facts, job.ended_us),
-        title=f"{say.shorten(name, 40)} was refused: {say.shorten(said, 100)}",
-        why=say.shorten(said, 160),
+        title=f"{fmt.shorten(name, 40)} was refused: {fmt.shorten(said, 100)}",
+        why=fmt.shorten(said, 160),
         cause="submission-failed",
         rank=Rank.ROOT_CAUSE,
         first_us=job.ended_us,
@@ -146,7 +146,7 @@ def _of_exceptions(job: JobStarts) -> Iterator[Finding]:
             by_class.setdefault(name, []).append(incident)
     for name, incidents in by_class.items():
         cause, names = cause_of_class(name, "submission-failed")
-        text = say.shorten(incidents[-1].cause or "no reason is given", 200)
+        text = fmt.shorten(incidents[-1].cause or "no reason is given", 200)
         known = remedies(cause, _dated_by(job.job, text), *names)
         yield of_start(
             job,
@@ -181,8 +181,8 @@ def _of_troubles(facts: StartupFacts, troubles: list[Trouble]) -> Finding:
         None,
         troubles,
         ongoing=not ran_after(facts, max(t.last_us or 0 for t in troubles)),
-        title=f"{what}: {say.shorten(said, 110)}{hint}",
-        why=say.shorten(said, 160),
+        title=f"{what}: {fmt.shorten(said, 110)}{hint}",
+        why=fmt.shorten(said, 160),
         cause="submission-failed",
         rank=Rank.ROOT_CAUSE,
         last_us=None,

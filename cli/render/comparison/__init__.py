@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from flowdiag.cli.settings import Format
+from flowdiag.cli.options.settings import Format
 
 if TYPE_CHECKING:
     from flowdiag.analyses.comparison.wire import Comparison

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flowdiag.analyses import finding as f
 from flowdiag.analyses.comparison.wire import Change, Comparison, FindingChange
+from flowdiag.analyses.model import finding as f
 from flowdiag.cli.render.comparison import said
 from flowdiag.cli.render.github import command
 from flowdiag.cli.render.page import Page

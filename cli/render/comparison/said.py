@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from flowdiag.analyses import say
 from flowdiag.analyses.comparison.wire import (
     Change,
     Comparison,
@@ -16,7 +15,8 @@ from flowdiag.analyses.comparison.wire import (
     Side,
     Trend,
 )
-from flowdiag.cli import words
+from flowdiag.analyses.model import fmt
+from flowdiag.cli.text import words
 
 _COUNTED: Final = (
     Change.NEW,
@@ -143,7 +143,7 @@ def side(one: Side) -> str:
     """What one side is: where it is from, of when, and what it came to."""
     told = [one.source]
     if one.jobs:
-        told.append(say.listed([say.shorten(job, 40) for job in one.jobs[:3]]))
+        told.append(fmt.listed([fmt.shorten(job, 40) for job in one.jobs[:3]]))
     if one.first and one.last:
         first, last = _minute(one.first), _minute(one.last)
         same_day = first[:10] == last[:10]

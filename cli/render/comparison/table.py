@@ -9,8 +9,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from flowdiag.analyses.comparison.wire import Change, Comparison, FindingChange, Measure, Trend
-from flowdiag.cli import words
-from flowdiag.cli.grid import (
+from flowdiag.cli.render.comparison import said
+from flowdiag.cli.render.page import Page
+from flowdiag.cli.text import words
+from flowdiag.cli.text.grid import (
     VERDICT_STYLES,
     Column,
     aligned,
@@ -23,8 +25,6 @@ from flowdiag.cli.grid import (
     under,
     whole,
 )
-from flowdiag.cli.render.comparison import said
-from flowdiag.cli.render.page import Page
 from flowdiag.cli.views.findings import severity
 
 _STYLES: Final = {

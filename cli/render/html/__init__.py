@@ -21,12 +21,12 @@ from markupsafe import Markup
 
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Report
-from flowdiag.cli import words
-from flowdiag.cli.embedded import fitted, script_of
+from flowdiag.cli.output.embedded import fitted, script_of
 from flowdiag.cli.render.html.context import Context, Section
 from flowdiag.cli.render.html.figures import Easel
 from flowdiag.cli.render.html.sections import SECTIONS
 from flowdiag.cli.render.page import Page
+from flowdiag.cli.text import words
 
 EMBEDDED: Final = 600_000  # bytes of the report in the page
 CHARTS: Final = 500_000  # bytes of all charts

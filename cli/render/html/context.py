@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.wire import Finding, Report, Story
-from flowdiag.cli import words
 from flowdiag.cli.render.html.figures import Easel, Figure, Table
 from flowdiag.cli.render.page import Page
+from flowdiag.cli.text import words
 from flowdiag.cli.views.overview import Patient, alike, names
 
 T = TypeVar("T")
@@ -114,7 +114,7 @@ def triage(
         return None, ranked
     patients = [told(item) for item in ranked]
     rows = [
-        (say.thousands(len(some)), some[0].verdict, some[0].cause or "-", names(some, _NAMES))
+        (fmt.thousands(len(some)), some[0].verdict, some[0].cause or "-", names(some, _NAMES))
         for some in alike(patients)
     ]
     return Table(heads=(">how many", "verdict", "cause", "which"), rows=rows), ranked[:IN_FULL]

@@ -9,10 +9,10 @@ from typing import Final, TypeVar
 
 from markupsafe import Markup
 
+from flowdiag.analyses.model.fmt import abbreviate
 from flowdiag.analyses.report.faults import Faults
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Where
-from flowdiag.analyses.say import abbreviate
 from flowdiag.cli.render.html.converter import NoConverterError, SlowError
 from flowdiag.cli.render.html.drawing import Spec, draw
 

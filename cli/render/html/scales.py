@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from flowdiag.cli.render.html.drawing import Spec
-from flowdiag.cli.words import Clock
+from flowdiag.cli.text.words import Clock
 
 _LENGTHS: Final = ((3_600_000, "hours"), (60_000, "minutes"), (1_000, "seconds"), (1, "ms"))
 _SIZES: Final = (

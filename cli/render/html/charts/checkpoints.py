@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import Checkpoint, CheckpointEpisode, CheckpointJob
-from flowdiag.cli import words
 from flowdiag.cli.render.html.drawing import FIT, Spec
 from flowdiag.cli.render.html.figures import WIDE, Easel, Figure, Key, table, worst_of
 from flowdiag.cli.render.html.scales import time_axis, unit_of_lengths, wall_ms
+from flowdiag.cli.text import words
 
 HOW: Final = (
     "Each bar is a checkpoint: it stands where the checkpoint was triggered, and is as high as it took long. "
@@ -62,8 +62,8 @@ def checkpoints(job: CheckpointJob, clock: words.Clock, easel: Easel) -> Figure 
             (
                 f"{one.id}" + (f" (run {one.run})" if job.runs > 1 else ""),
                 clock.show(one.triggered_at),
-                "-" if one.duration_ms is None else say.duration(one.duration_ms),
-                "-" if one.bytes is None else say.size(one.bytes),
+                "-" if one.duration_ms is None else fmt.duration(one.duration_ms),
+                "-" if one.bytes is None else fmt.size(one.bytes),
                 words.STATUS_WORDS.get(one.status, one.status),
                 one.reason or "",
             )
@@ -88,7 +88,7 @@ def _badness(one: Checkpoint) -> float:
 
 
 def _row(one: Checkpoint, clock: words.Clock) -> dict[str, Any]:
-    took = "" if one.duration_ms is None else f" after {say.duration(one.duration_ms)}"
+    took = "" if one.duration_ms is None else f" after {fmt.duration(one.duration_ms)}"
     ended = words.STATUS_WORDS.get(one.status, one.status)
     return {
         "x": wall_ms(one.triggered_at, clock),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.queues.wire import QueueVertex
 from flowdiag.analyses.report.redact import printable
 from flowdiag.cli.render.html.drawing import Spec
@@ -152,14 +152,14 @@ def _room(box: float) -> int:
 
 def _facts(vertex: QueueVertex) -> list[str]:
     full = _fullest(vertex)
-    facts = [f"busy {say.share(vertex.busy, whole=True)}"] if vertex.busy is not None else []
+    facts = [f"busy {fmt.share(vertex.busy, whole=True)}"] if vertex.busy is not None else []
     if vertex.back_pressured is not None:
-        facts.append(f"waits {say.share(vertex.back_pressured, whole=True)}")
+        facts.append(f"waits {fmt.share(vertex.back_pressured, whole=True)}")
     if full is not None:
-        facts.append(f"queue {say.share(min(full, 1.0), whole=True)}")
+        facts.append(f"queue {fmt.share(min(full, 1.0), whole=True)}")
     guilty = sorted(one.subtask_index for one in vertex.subtasks if one.culprit)
     if guilty:
-        those = say.subtask(guilty[0], vertex.parallelism)
+        those = fmt.subtask(guilty[0], vertex.parallelism)
         facts.append(f"culprit {those}" + (f" +{len(guilty) - 1}" if len(guilty) > 1 else ""))
     return facts or ["not measured"]
 
@@ -179,7 +179,7 @@ def _box(
         "x2": x + box,
         "y2": y + tall,
         "left": x + 7,
-        "name": say.abbreviate(name, max(7, _room(box) - len(parallelism) - 1)) + parallelism,
+        "name": fmt.abbreviate(name, max(7, _room(box) - len(parallelism) - 1)) + parallelism,
         **{f"line{n}": line for n, line in enumerate(lines)},
         **{f"y_{n}": y + _LINE * (n + 1) for n in range(_LINES + 1)},
         "queue_x": x + 1 + (box - 2) * min(_fullest(vertex) or 0.0, 1.0),
@@ -202,7 +202,7 @@ def _lines(facts: Sequence[str], room: int) -> list[str]:
             lines[-1] = longer
         else:
             lines.append(fact)
-    return [say.shorten(line, room) for line in lines]
+    return [fmt.shorten(line, room) for line in lines]
 
 
 def _fullest(vertex: QueueVertex) -> float | None:

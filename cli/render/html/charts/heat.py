@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.queues.wire import QueueVertex
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.report.wire import CheckpointJob
@@ -97,7 +97,7 @@ def busy(vertices: Sequence[QueueVertex], easel: Easel) -> Figure | None:
             vertex.parallelism,
             one.taskmanager,
             one.busy,
-            say.share(one.busy, whole=True),
+            fmt.share(one.busy, whole=True),
             one.culprit,
         )
         for vertex in vertices
@@ -170,7 +170,7 @@ def _machines(cells: Sequence[_Cell]) -> list[str]:
 
 
 def _subtask(cell: _Cell) -> str:
-    return say.subtask(cell.subtask_index, cell.parallelism)
+    return fmt.subtask(cell.subtask_index, cell.parallelism)
 
 
 def _row(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from flowdiag.analyses import say
 from flowdiag.analyses.memory.wire import MemoryProcess
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
-from flowdiag.cli.pools import Pool, configured, pools_of, with_sums
 from flowdiag.cli.render.html.drawing import FIT, Spec
 from flowdiag.cli.render.html.figures import WIDE, Easel, Figure, Key, table
 from flowdiag.cli.render.html.scales import unit_of_sizes
+from flowdiag.cli.text.pools import Pool, configured, pools_of, with_sums
 
 HOW: Final = (
     "Each row is a pool of the process, with a dot for each pool of Flink's that it lies within; its bar stands where the pool lies within the "
@@ -59,8 +59,8 @@ def memory(group: Sequence[MemoryProcess], easel: Easel) -> Figure | None:
             (
                 "  " * pool.depth + pool.label,
                 options[pool.name] or "-",
-                say.size(derived[pool.name]) if pool.name in derived else "-",
-                say.size(observed[pool.name]) if pool.name in observed else "-",
+                fmt.size(derived[pool.name]) if pool.name in derived else "-",
+                fmt.size(observed[pool.name]) if pool.name in observed else "-",
             )
             for pool in pools
         ),
@@ -72,7 +72,7 @@ def memory(group: Sequence[MemoryProcess], easel: Easel) -> Figure | None:
     def spec(width: int) -> Spec:
         return _spec(rows, order, kinds, unit, width)
 
-    whole = say.size(shown[pools[0].name])
+    whole = fmt.size(shown[pools[0].name])
     label = f"{title}: {whole} in {len(pools)} pools"
     return easel.figure(title, label, spec, how=HOW, legend=legend, numbers=numbers)
 
@@ -82,7 +82,7 @@ def title_of(group: Sequence[MemoryProcess]) -> str:
     process = group[0]
     what = {"jobmanager": "JobManager", "taskmanager": "TaskManager"}.get(process.role, "process")
     facts = [
-        f"Memory of {say.plural(len(group), what)}" if len(group) > 1 else f"Memory of a {what}"
+        f"Memory of {fmt.plural(len(group), what)}" if len(group) > 1 else f"Memory of a {what}"
     ]
     if len(group) == 1 and (process.taskmanager or process.host):
         facts.append(process.taskmanager or process.host or "")
@@ -125,17 +125,17 @@ def _rows(
                 "of": of,
                 "x": begin / size,
                 "x2": (begin + length) / size,
-                "text": say.size(length),
+                "text": fmt.size(length),
                 "whole": _said(length, options.get(pool.name)),
-                "told": f"{pool.label}, {of}: {say.size(length)}",
+                "told": f"{pool.label}, {of}: {fmt.size(length)}",
             }
         )
     return rows
 
 
 def _said(length: int, option: str | None) -> str:
-    set_to = printable(say.shorten(option, _OPTION)) if option else ""
-    return f"{say.size(length)}, set: {set_to}" if set_to else say.size(length)
+    set_to = printable(fmt.shorten(option, _OPTION)) if option else ""
+    return f"{fmt.size(length)}, set: {set_to}" if set_to else fmt.size(length)
 
 
 def _spec(

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.wire import RateApplication, RateQuery, iso
-from flowdiag.cli import words
 from flowdiag.cli.render.html.drawing import FIT, Spec
 from flowdiag.cli.render.html.figures import WIDE, Easel, Figure, Key, worst_of
 from flowdiag.cli.render.html.scales import time_axis, unit_of_lengths, wall_ms
+from flowdiag.cli.text import words
 
 HOW_TIMES: Final = (
     "Each bar is a batch or a trigger, as high as it took long. The dashed line is the interval: what stands above it for "
@@ -144,10 +144,10 @@ def _times(
     legend += [Key(colour="bad", means="failed")] if any(p.failed for p in shown) else []
     legend += [Key(colour="dots", means="waited before it")] if waits else []
     if interval_ms:
-        legend.append(Key(colour="dash", means=f"interval, {say.duration(interval_ms)}"))
+        legend.append(Key(colour="dash", means=f"interval, {fmt.duration(interval_ms)}"))
     notes = [f"a bar is the worst of {each}"] if each > 1 else []
     notes += [f"{missing} more are not in the report"] if missing > 0 else []
-    longest = say.duration(max(point.took_ms or 0 for point in known))
+    longest = fmt.duration(max(point.took_ms or 0 for point in known))
     label = f"{title}. {len(known)} shown, the longest took {longest}"
     label += f", {over} took longer than the interval" if interval_ms else ""
 
@@ -163,9 +163,9 @@ def _times(
 
 
 def _row(point: _Point, size: int, clock: words.Clock) -> dict[str, Any]:
-    waited = "" if point.waited_ms is None else f", waited {say.duration(point.waited_ms)}"
-    records = "" if point.records is None else f", {say.thousands(point.records)} records"
-    took = say.duration(point.took_ms)
+    waited = "" if point.waited_ms is None else f", waited {fmt.duration(point.waited_ms)}"
+    records = "" if point.records is None else f", {fmt.thousands(point.records)} records"
+    took = fmt.duration(point.took_ms)
     return {
         "x": wall_ms(point.at, clock),
         "y": (point.took_ms or 0) / size,
@@ -251,7 +251,7 @@ def _rates(
     legend += [Key(colour="dots", means=limited)] if lines else []
     notes = [f"a point is the highest of {max(each, per)}"] if max(each, per) > 1 else []
     highest = max([row["y"] for row in rows] + [row["y"] for row in lines])
-    label = f"{title}. The highest value is {say.number(round(highest, 1))}"
+    label = f"{title}. The highest value is {fmt.number(round(highest, 1))}"
 
     def spec(width: int) -> Spec:
         return _rates_spec(rows, lines, time_axis("x", clock, width, span), width)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.redact import printable
 from flowdiag.analyses.startup.wire import StartStep
 from flowdiag.cli.render.html.drawing import FIT, Spec
@@ -58,8 +58,8 @@ def waterfall(
                 step.step,
                 _lasted(step),
                 "-" if step.tasks is None else str(step.tasks),
-                "-" if step.p50_ms is None else say.duration(step.p50_ms),
-                "-" if step.p95_ms is None else say.duration(step.p95_ms),
+                "-" if step.p50_ms is None else fmt.duration(step.p50_ms),
+                "-" if step.p95_ms is None else fmt.duration(step.p95_ms),
                 _who(step),
             )
             for step in steps
@@ -83,7 +83,7 @@ def _ms(instant: str | None) -> float | None:
 
 
 def _lasted(step: StartStep) -> str:
-    lasted = "?" if step.duration_ms is None else say.duration(step.duration_ms)
+    lasted = "?" if step.duration_ms is None else fmt.duration(step.duration_ms)
     return f"{lasted}{'+' if step.ended_at is None else ''}"
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.wire import CheckpointEpisode, CheckpointJob
-from flowdiag.cli import words
 from flowdiag.cli.render.html.charts import checkpoints, heat
 from flowdiag.cli.render.html.context import Context, Part, Section, figures, triage
 from flowdiag.cli.render.html.figures import Table, table
+from flowdiag.cli.text import words
 from flowdiag.cli.views.checkpoints import patient
 
 _EPISODES = 8
@@ -22,7 +22,7 @@ def section(context: Context) -> Section | None:
     overview, shown = triage(jobs, patient, context.page)
     return Section(
         title="Checkpoints",
-        count=say.plural(len(jobs), "job"),
+        count=fmt.plural(len(jobs), "job"),
         shown={"overview": overview, "parts": [_part(job, context) for job in shown]},
     )
 
@@ -38,7 +38,7 @@ def _part(job: CheckpointJob, context: Context) -> Part:
         lines=[
             f"Checkpoints {words.counts(job)}",
             *episodes,
-            *([f"and {say.plural(hidden, 'episode')} more"] if hidden else []),
+            *([f"and {fmt.plural(hidden, 'episode')} more"] if hidden else []),
         ],
         figures=figures(
             checkpoints.checkpoints(job, context.clock, context.easel),
@@ -69,12 +69,12 @@ def _late(job: CheckpointJob) -> Table | None:
         ("TaskManager", ">subtasks", ">late", ">expected", ">ratio", ">by chance"),
         (
             (
-                say.place(row.taskmanager, row.host),
+                fmt.place(row.taskmanager, row.host),
                 str(row.subtasks),
                 str(row.late),
                 "-" if row.expected is None else f"{row.expected:.1f}",
                 "-" if row.ratio is None else words.quantity(row.ratio, "ratio"),
-                "-" if row.p_value is None else say.share(row.p_value),
+                "-" if row.p_value is None else fmt.share(row.p_value),
             )
             for row in rows
         ),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.wire import Finding
-from flowdiag.cli import words
 from flowdiag.cli.render.html.context import Context, Section, anchor_of
 from flowdiag.cli.render.html.figures import Table
+from flowdiag.cli.text import words
 
 _IN_FULL: Final = 80
 _JOB: Final = 60
@@ -52,7 +52,7 @@ def _told(number: int, finding: Finding, context: Context) -> _Told:
     return _Told(
         finding=finding,
         anchor=anchor_of(number),
-        job=say.abbreviate(job, _JOB),
+        job=fmt.abbreviate(job, _JOB),
         facts=[
             words.who(finding.subject, most=200),
             finding.state,

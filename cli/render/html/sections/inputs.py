@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.wire import Input
-from flowdiag.cli import words
 from flowdiag.cli.render.html.context import Context, Section
 from flowdiag.cli.render.html.figures import table
+from flowdiag.cli.text import words
 
 _SHOWN: Final = 200
 
@@ -19,7 +19,7 @@ def section(context: Context) -> Section | None:
     if not report.inputs and not report.warnings and not report.errors:
         return None
     unread = [one for one in report.inputs if one.kind == "not-read" or one.error]
-    count = say.plural(len(report.inputs), "input")
+    count = fmt.plural(len(report.inputs), "input")
     count += f", {len(unread)} not read or cut short" if unread else ""
     # What was not read comes first: whoever looks here looks for it.
     ranked = unread + [one for one in report.inputs if not (one.kind == "not-read" or one.error)]
@@ -28,8 +28,8 @@ def section(context: Context) -> Section | None:
             context.paths.show(one.source),
             f"{one.kind}, {one.role}" if one.role not in ("", "unknown") else one.kind,
             one.version or "-",
-            say.size(one.bytes),
-            say.thousands(one.recognised),
+            fmt.size(one.bytes),
+            fmt.thousands(one.recognised),
             context.clock.show(one.first),
             context.clock.show(one.last),
             _remark(one),
@@ -55,9 +55,9 @@ def section(context: Context) -> Section | None:
 def _remark(one: Input) -> str:
     remarks = [one.error or one.reason or ""]
     if one.not_understood:
-        remarks.append(f"{say.thousands(one.not_understood)} lines not understood")
+        remarks.append(f"{fmt.thousands(one.not_understood)} lines not understood")
     if one.zone:
         remarks.append(one.zone)
     if one.clock_offset_ms:
-        remarks.append(f"clock off by {say.duration(one.clock_offset_ms)}")
+        remarks.append(f"clock off by {fmt.duration(one.clock_offset_ms)}")
     return "; ".join(filter(None, remarks))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from flowdiag.analyses import say
 from flowdiag.analyses.memory.wire import MemoryBuffers, MemoryProcess
-from flowdiag.cli.pools import alike, sizes_of
+from flowdiag.analyses.model import fmt
 from flowdiag.cli.render.html.charts.memory import memory, title_of
 from flowdiag.cli.render.html.context import Context, Part, Section, figures
 from flowdiag.cli.render.html.figures import Table, table
+from flowdiag.cli.text.pools import alike, sizes_of
 
 _PICTURES: Final = 3
 _REMARKS: Final = 6
@@ -37,7 +37,7 @@ def section(context: Context) -> Section | None:
     hidden = len(groups) - _PICTURES
     return Section(
         title="Memory",
-        count=say.plural(len(data.processes or ()), "process", "processes"),
+        count=fmt.plural(len(data.processes or ()), "process", "processes"),
         shown={
             "overview": None,
             "parts": [_part(group, context) for group in groups[:_PICTURES]],
@@ -52,10 +52,10 @@ def _part(group: Sequence[MemoryProcess], context: Context) -> Part:
     lines = list(process.error)
     if process.segments is not None:
         lines.append(
-            f"{process.segments} network buffers of {say.size(process.segment_bytes or 0)}"
+            f"{process.segments} network buffers of {fmt.size(process.segment_bytes or 0)}"
         )
     if process.usage is not None and process.usage.floors_bytes:
-        floors = ", ".join(say.size(floor) for floor in process.usage.floors_bytes)
+        floors = ", ".join(fmt.size(floor) for floor in process.usage.floors_bytes)
         lines.append(f"Heap left after collections, over time: {floors}")
     return Part(
         title=title_of(group).removeprefix("Memory of "),
@@ -74,12 +74,12 @@ def _buffers(buffers: Sequence[MemoryBuffers]) -> Table:
         ("TaskManager", ">exist", ">required", ">desired", ">missing", ">smallest that is enough"),
         (
             (
-                say.place(one.taskmanager, one.host),
+                fmt.place(one.taskmanager, one.host),
                 "-" if one.segments is None else str(one.segments),
                 str(one.required),
                 str(one.desired),
                 str(one.missing) if one.missing else "-",
-                say.size(one.smallest_bytes),
+                fmt.size(one.smallest_bytes),
             )
             for one in sorted(buffers, key=lambda one: -one.missing)
         ),

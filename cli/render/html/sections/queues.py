@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.queues.wire import QueueTaskManager, QueueVertex, QueueWhatIf
 from flowdiag.cli.render.html.charts import graph, heat
 from flowdiag.cli.render.html.context import Context, Part, Section, figures, triage
@@ -34,7 +34,7 @@ def section(context: Context) -> Section | None:
     overview, shown = triage(list(jobs.values()), patient, context.page)
     return Section(
         title="Back pressure and queues",
-        count=say.plural(len(jobs), "job"),
+        count=fmt.plural(len(jobs), "job"),
         shown={"overview": overview, "parts": [_part(job, context) for job in shown]},
     )
 
@@ -44,7 +44,7 @@ def _part(vertices: Sequence[QueueVertex], context: Context) -> Part:
     data = context.report.data
     roots = [vertex.name for vertex in vertices if vertex.role == "root"]
     lines = [
-        f"Back pressure begins at {say.listed(roots)}" if roots else "No root of back pressure"
+        f"Back pressure begins at {fmt.listed(roots)}" if roots else "No root of back pressure"
     ]
     if first.graph_from not in (None, "plan", "rest", "archive"):
         lines.append(f"The order of the tasks is known from {first.graph_from}")
@@ -74,7 +74,7 @@ def _calm(vertices: Sequence[QueueVertex]) -> str:
 
 
 def _share(value: float | None) -> str:
-    return "-" if value is None else say.percent(value)
+    return "-" if value is None else fmt.percent(value)
 
 
 def _tasks(vertices: Sequence[QueueVertex]) -> Table:
@@ -118,7 +118,7 @@ def _machines(machines: Sequence[QueueTaskManager]) -> Table:
         ("TaskManager", ">subtasks", ">busy", ">garbage collection", ">heap", ">CPU", ""),
         (
             (
-                say.place(one.taskmanager, one.host),
+                fmt.place(one.taskmanager, one.host),
                 str(one.subtasks),
                 _share(one.busy),
                 _share(one.gc_share),
@@ -139,15 +139,15 @@ def _forecasts(what_if: QueueWhatIf) -> Table:
             (
                 one.change,
                 one.task,
-                "-" if one.records_per_s is None else say.number(round(one.records_per_s, 1)),
+                "-" if one.records_per_s is None else fmt.number(round(one.records_per_s, 1)),
                 "-" if one.queue is None else f"{one.queue:.1f}",
                 one.problem
                 or (
-                    f"at least {say.duration(one.at_least_ms)}"
+                    f"at least {fmt.duration(one.at_least_ms)}"
                     if one.checkpoint_ms is None and one.at_least_ms is not None
                     else "-"
                     if one.checkpoint_ms is None
-                    else say.duration(one.checkpoint_ms)
+                    else fmt.duration(one.checkpoint_ms)
                 ),
             )
             for one in what_if.forecasts

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.report.wire import Keeping, RateApplication, RateQuery
-from flowdiag.cli import words
 from flowdiag.cli.render.html.charts import series
 from flowdiag.cli.render.html.context import Context, Part, Section, triage
 from flowdiag.cli.render.html.figures import Figure, Table, table
+from flowdiag.cli.text import words
 from flowdiag.cli.views.rate import patient
 
 _QUERIES: Final = 4
@@ -24,7 +24,7 @@ def section(context: Context) -> Section | None:
     overview, shown = triage(apps, patient, context.page)
     return Section(
         title="Rates and delays",
-        count=say.plural(len(apps), "application"),
+        count=fmt.plural(len(apps), "application"),
         shown={"overview": overview, "parts": [_part(app, context) for app in shown]},
     )
 
@@ -58,15 +58,15 @@ def _part(app: RateApplication, context: Context) -> Part:
 
 def _name(query: RateQuery) -> str:
     name = query.name or query.id or "without a name"
-    runs = f" in {say.plural(len(query.runs), 'run')}" if len(query.runs) > 1 else ""
-    return f"Query {name}: {say.plural(len(query.triggers), 'trigger')}{runs}"
+    runs = f" in {fmt.plural(len(query.runs), 'run')}" if len(query.runs) > 1 else ""
+    return f"Query {name}: {fmt.plural(len(query.triggers), 'trigger')}{runs}"
 
 
 def _said(keeping: Keeping) -> str:
     """How it keeps up, and the rate at which it would."""
-    said = f"{say.capital(keeping.stability)}: {keeping.because}"
+    said = f"{fmt.capital(keeping.stability)}: {keeping.because}"
     if keeping.sustainable_per_s is not None and keeping.records_per_s is not None:
-        said += f"; {say.number(round(keeping.sustainable_per_s, 1))} records/s would fit"
+        said += f"; {fmt.number(round(keeping.sustainable_per_s, 1))} records/s would fit"
     return said
 
 
@@ -78,12 +78,12 @@ def _slow(app: RateApplication) -> Table | None:
         (
             (
                 str(part.stage),
-                say.subtask(part.index, part.tasks),
-                say.duration(part.longest_ms),
-                "-" if part.others_ms is None else say.duration(part.others_ms),
-                say.thousands(part.records),
-                "-" if part.others_records is None else say.number(part.others_records),
-                say.place(part.executor, part.host) if part.executor or part.host else "-",
+                fmt.subtask(part.index, part.tasks),
+                fmt.duration(part.longest_ms),
+                "-" if part.others_ms is None else fmt.duration(part.others_ms),
+                fmt.thousands(part.records),
+                "-" if part.others_records is None else fmt.number(part.others_records),
+                fmt.place(part.executor, part.host) if part.executor or part.host else "-",
             )
             for part in app.slow_parts
         ),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from flowdiag.cli import words
 from flowdiag.cli.render.html.context import Context, Section
 from flowdiag.cli.render.html.figures import Table
+from flowdiag.cli.text import words
 
 
 def section(context: Context) -> Section | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from flowdiag.analyses import say
+from flowdiag.analyses.model import fmt
 from flowdiag.analyses.startup.wire import StartAttempt, StartWorker
-from flowdiag.cli import words
 from flowdiag.cli.render.html.charts.startup import waterfall
 from flowdiag.cli.render.html.context import Context, Part, Section, figures, triage
 from flowdiag.cli.render.html.figures import Table, table
+from flowdiag.cli.text import words
 from flowdiag.cli.views.overview import Patient, judgements
 
 _STARTS: Final = 3
@@ -41,7 +41,7 @@ def section(context: Context) -> Section | None:
     tables = [("TaskManagers that never registered", _workers(workers, context))] if workers else []
     return Section(
         title="Start-up",
-        count=say.plural(len(data.attempts or ()), "start") if jobs else "",
+        count=fmt.plural(len(data.attempts or ()), "start") if jobs else "",
         shown={"overview": overview, "parts": [*cluster, *parts], "tables": tables},
     )
 
@@ -57,8 +57,8 @@ def _cluster(context: Context, *, alone: bool) -> list[Part]:
 def _job(attempts: Sequence[StartAttempt], context: Context) -> Part:
     first = attempts[0]
     restarts = sum(attempt.kind == "restart" for attempt in attempts)
-    counted = say.plural(len(attempts), "start")
-    counted += f", {say.plural(restarts, 'restart')}" if restarts else ""
+    counted = fmt.plural(len(attempts), "start")
+    counted += f", {fmt.plural(restarts, 'restart')}" if restarts else ""
     shown = list(attempts) if len(attempts) <= _STARTS else [first, *attempts[1 - _STARTS :]]
     lines = [counted, *(_said(attempt) for attempt in shown)]
     hidden = len(attempts) - len(shown)
@@ -86,7 +86,7 @@ def _telling(attempts: Sequence[StartAttempt]) -> list[StartAttempt]:
 def _said(attempt: StartAttempt) -> str:
     said = f"{attempt.number + 1}. {attempt.kind}: "
     if attempt.running_after_ms is not None:
-        said += f"RUNNING after {say.duration(attempt.running_after_ms)}"
+        said += f"RUNNING after {fmt.duration(attempt.running_after_ms)}"
     else:
         said += f"held in {attempt.held or 'an unknown step'}"
     if attempt.required_slots and attempt.acquired_slots is not None:
@@ -94,7 +94,7 @@ def _said(attempt: StartAttempt) -> str:
     said += f", after {attempt.trigger}" if attempt.trigger else ""
     if attempt.cause:
         cause = words.brief(attempt.cause.split("\n", 1)[0])
-        said += f": {say.shorten(cause, _CAUSE)}"
+        said += f": {fmt.shorten(cause, _CAUSE)}"
     return said
 
 
@@ -104,7 +104,7 @@ def _workers(workers: Sequence[StartWorker], context: Context) -> Table:
         ("TaskManager", "requested", "ended", "why"),
         (
             (
-                say.place(one.taskmanager, one.host),
+                fmt.place(one.taskmanager, one.host),
                 show(one.requested_at, date=False),
                 show(one.ended_at, date=False),
                 one.diagnostics or "-",

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from flowdiag.analyses.report.wire import Finding, Story
-from flowdiag.cli import words
 from flowdiag.cli.render.html.context import Context, Section
+from flowdiag.cli.text import words
 
 _SHOWN: Final = 30
 _CONSEQUENCES: Final = 20

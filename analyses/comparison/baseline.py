@@ -1,0 +1,420 @@
+"""Known findings: what a team has seen, says why it stays, and until when nobody wants to hear of it.
+
+A baseline is a TOML file of entries
+
+    [[known]]
+    fingerprint = "1f0c5a…"     # of the finding in a report
+    reason = "OPS-1234: the bigger machines come in January"
+    until = 2027-01-31          # the last day on which it is muted
+    code = "CP101"              # these three for people, and to tell whether it was looked for at all
+    job = "orders"
+    title = "9 of 15 checkpoints expired"
+    severity = "warning"        # muted up to here: what is worse is heard
+    state = "recovered"         # muted while it is over: what lasts is heard
+
+What is muted stays in the report, and in its verdict, which tells the truth; the exit code is of the others.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, Final, Self
+
+import msgspec
+
+from flowdiag.analyses.model import finding as f
+from flowdiag.analyses.model import fmt
+from flowdiag.analyses.report.redact import printable
+from flowdiag.analyses.report.scope import unassessed
+from flowdiag.analyses.report.wire import Baseline, Finding, Known, Muting, Report
+from flowdiag.parsers.errors import FlowdiagError, nearest
+
+_TABLE: Final = "known"
+_KEYS: Final = ("fingerprint", "reason", "until", "code", "job", "title", "severity", "state")
+_NEEDED: Final = ("fingerprint", "reason", "until")
+_FINGERPRINT: Final = re.compile(r"[0-9a-f]{8,64}")
+_HEAD: Final = re.compile(r"\s*\[\[\s*[\"']?known[\"']?\s*\]\]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One known finding.
+
+    Args:
+        fingerprint, reason, until: which, why, and the last day of its being muted.
+        severity, state: up to which it is muted.
+        code, job, title: of the finding, for people, and to tell whether it was looked for.
+        line: of the file, from 1.
+    """
+
+    fingerprint: str
+    reason: str
+    until: date
+    severity: f.Severity = f.Severity.CRITICAL
+    state: f.State = f.State.ONGOING
+    code: str | None = None
+    job: str | None = None
+    title: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownFindings:
+    """A baseline as it was read.
+
+    Args:
+        source: the file.
+        entries: in its order.
+    """
+
+    source: str
+    entries: tuple[Entry, ...]
+
+    @classmethod
+    def read(cls, path: str) -> Self:
+        """Read a file.
+
+        Raises:
+            FlowdiagError: it cannot be read, or something in it is wrong: with its line.
+        """
+        text = text_of(path)
+        return cls(source=path, entries=entries_of(text, path))
+
+
+def text_of(path: str) -> str:
+    """The text of a baseline.
+
+    Raises:
+        FlowdiagError: it cannot be read.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise FlowdiagError(f"'{path}' is no text in UTF-8") from None
+    except OSError as error:
+        raise FlowdiagError(
+            f"cannot read the baseline '{path}': {error.strerror or error}",
+            hint=f"flowdiag baseline REPORT -o {path} writes one",
+        ) from None
+
+
+def entries_of(text: str, path: str) -> tuple[Entry, ...]:
+    """The entries of a baseline.
+
+    Raises:
+        FlowdiagError: it is no TOML, or an entry is wrong: with the line.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        what, _, place = str(error).rstrip(")").partition(" (at ")
+        line = re.search(r"line (\d+)", place)
+        number = line[1] if line else text.rstrip("\n").count("\n") + 1
+        said = f"{what[:1].lower()}{what[1:]}"
+        raise FlowdiagError(f"'{path}', line {number}: not valid TOML: {said}") from None
+    wrong = _Wrong(path, text)
+    for key in document:
+        if key != _TABLE:
+            raise wrong(f"unknown key '{key}'", None, key, hint=nearest(key, [_TABLE]))
+    tables = document.get(_TABLE, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise wrong("'known' is no list of tables", None, _TABLE, hint="write [[known]]")
+    found: dict[str, Entry] = {}
+    for number, table in enumerate(tables):
+        entry = _entry(table, number, wrong)
+        if entry.fingerprint in found:
+            before = found[entry.fingerprint].line
+            raise wrong(
+                f"'{entry.fingerprint}' stands in line {before}, too", number, "fingerprint"
+            )
+        found[entry.fingerprint] = entry
+    return tuple(found.values())
+
+
+class _Wrong:
+    """Errors with the line that they are about."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self._path, self._lines = path, text.split("\n")
+        self._heads = [n for n, line in enumerate(self._lines, 1) if _HEAD.match(line)]
+
+    def line(self, number: int | None, key: str | None = None) -> int | None:
+        """Where a key stands in an entry, or the entry; tomllib itself does not tell."""
+        first = last = None
+        if number is not None:
+            if number >= len(self._heads):
+                return None
+            first = self._heads[number]
+            last = self._heads[number + 1] - 1 if number + 1 < len(self._heads) else None
+        begin = re.compile(rf"\s*\[*\s*[\"']?{re.escape(key)}[\"']?\s*(?:=|\.|\])") if key else None
+        for n in range(first or 1, (last or len(self._lines)) + 1):
+            if begin is not None and begin.match(self._lines[n - 1]):
+                return n
+        return first
+
+    def __call__(
+        self, message: str, number: int | None, key: str | None, hint: str | None = None
+    ) -> FlowdiagError:
+        line = self.line(number, key)
+        place = f"'{self._path}'" + (f", line {line}" if line is not None else "")
+        return FlowdiagError(f"{place}: {message}", hint=hint)
+
+
+def _entry(table: Mapping[str, Any], number: int, wrong: _Wrong) -> Entry:
+    for key in table:
+        if key not in _KEYS:
+            raise wrong(f"unknown key '{key}'", number, key, hint=nearest(key, _KEYS))
+    for key in _NEEDED:
+        if key not in table:
+            raise wrong(f"an entry without '{key}'", number, None)
+    for key, value in table.items():
+        if key != "until" and not isinstance(value, str):
+            raise wrong(f"'{key}' is no text", number, key, hint="write it between quotes")
+    if not _FINGERPRINT.fullmatch(table["fingerprint"]):
+        raise wrong(
+            f"'{table['fingerprint']}' is no fingerprint",
+            number,
+            "fingerprint",
+            hint="copy it from a report: jq '.findings[].fingerprint'",
+        )
+    if not table["reason"].strip():
+        raise wrong("the reason is empty", number, "reason", hint="say why it stays as it is")
+    words: dict[str, Any] = {}
+    for key, kind in (("severity", f.Severity), ("state", f.State)):
+        if key in table:
+            try:
+                words[key] = kind(table[key])
+            except ValueError:
+                raise wrong(
+                    f"'{table[key]}' is no {key}", number, key, hint=f"write {', '.join(kind)}"
+                ) from None
+    return Entry(
+        fingerprint=table["fingerprint"],
+        reason=table["reason"],
+        until=_day(table["until"], number, wrong),
+        code=table.get("code"),
+        job=table.get("job"),
+        title=table.get("title"),
+        line=wrong.line(number),
+        **words,
+    )
+
+
+def _day(value: object, number: int, wrong: _Wrong) -> date:
+    """The last day on which an entry holds."""
+    if isinstance(value, datetime):
+        return value.date()
+    if isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise wrong(f"'{value}' is no day", number, "until", hint="write 2027-01-31") from None
+
+
+# --- muting ---------------------------------------------------------------------------------------
+
+
+def with_baseline(
+    report: Report, known: KnownFindings, today: date, *, private: bool = False
+) -> Report:
+    """The report with what the baseline says of its findings: `summary.baseline`.
+
+    Nothing else changes: not the findings, and not the verdict.
+
+    Args:
+        report: after judging, complete.
+        known: the baseline.
+        today: which days are past.
+        private: the report has other names: those of the file are not shown.
+    """
+    entries = known.entries
+    if private:
+        entries = tuple(replace(entry, job=None, title=None) for entry in entries)
+    told = [_known(entry, report, today) for entry in entries]
+    baseline = Baseline(source=known.source, on=today.isoformat(), known=told)
+    return msgspec.structs.replace(
+        report, summary=msgspec.structs.replace(report.summary, baseline=baseline)
+    )
+
+
+def _known(entry: Entry, report: Report, today: date) -> Known:
+    """What became of an entry."""
+    seen = [one for one in report.findings if one.fingerprint == entry.fingerprint]
+    status, says = _status(entry, seen, today)
+    if status is Muting.GONE and entry.code is not None:
+        unseen = unassessed(report, entry.code, entry.job)
+        if unseen is not None:
+            status, says = Muting.NOT_ASSESSED, f"whether it is still there is not known: {unseen}"
+    return Known(
+        fingerprint=entry.fingerprint,
+        code=seen[0].code if seen else entry.code,
+        title=seen[0].title if seen else entry.title,
+        reason=entry.reason,
+        until=entry.until.isoformat(),
+        status=status,
+        says=says,
+        findings=len(seen),
+    )
+
+
+def _status(entry: Entry, seen: Sequence[Finding], today: date) -> tuple[Muting, str]:
+    if not seen:
+        return Muting.GONE, "no longer seen: remove it"
+    if today > entry.until:
+        return Muting.EXPIRED, f"muted until {entry.until}, which is past: it counts again"
+    worst = _worst(seen)
+    if worst.weight > entry.severity.weight:
+        return Muting.WORSE, f"it is {worst} now, was {entry.severity}: it counts again"
+    lasts = any(one.state is f.State.ONGOING for one in seen)
+    if lasts and entry.state is f.State.RECOVERED:
+        return Muting.WORSE, "it lasts now, and was over: it counts again"
+    return Muting.MUTED, f"muted until {entry.until}"
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A baseline as it is to be written, and what happened to its entries: their fingerprints."""
+
+    text: str
+    added: tuple[str, ...]
+    accepted: tuple[str, ...]  # were known, and are muted again as they are now
+    unseen: tuple[str, ...]
+
+
+def updated(
+    text: str,
+    path: str,
+    reports: Sequence[Report],
+    *,
+    least: f.Severity,
+    reason: str | None,
+    until: date | None,
+    today: date,
+) -> Written:
+    """A baseline with the findings of some reports; what stands in it stays, comments and reasons among it.
+
+    Args:
+        text: of the file as it is; empty: there is none.
+        path: of the file, for errors.
+        reports: whose findings are known from now on.
+        least: severity below which none is added.
+        reason, until: of what is added; `until` also of what is past.
+        today: which days are past.
+
+    Raises:
+        FlowdiagError: the file is wrong, or something is to be muted without a reason or a day.
+    """
+    import tomlkit
+
+    entries = {entry.fingerprint: entry for entry in entries_of(text, path)}
+    seen: dict[str, list[Finding]] = {}
+    for report in reports:
+        for one in report.findings:
+            seen.setdefault(one.fingerprint, []).append(one)
+    new = [
+        fingerprint
+        for fingerprint, some in seen.items()
+        if fingerprint not in entries and _worst(some).weight >= least.weight
+    ]
+    past = [one for one in seen if one in entries and today > entries[one].until]
+    _require(reason is not None or not new, until is not None or not (new or past), new, past)
+    document = _document(text)
+    tables: Any = document[_TABLE]
+    accepted = [
+        str(table["fingerprint"])
+        for table in tables
+        if _accepts(table, entries[table["fingerprint"]], seen, until, today)
+    ]
+    for fingerprint in new:
+        table = tomlkit.table() if isinstance(tables, tomlkit.items.AoT) else tomlkit.inline_table()
+        table.update(_values(seen[fingerprint], reason, until))
+        tables.append(table)
+    return Written(
+        text=tomlkit.dumps(document),
+        added=tuple(new),
+        accepted=tuple(accepted),
+        unseen=tuple(
+            fingerprint
+            for fingerprint, entry in entries.items()
+            if fingerprint not in seen and _looked_for(entry, reports)
+        ),
+    )
+
+
+def _require(reasoned: bool, ends: bool, new: Sequence[str], past: Sequence[str]) -> None:
+    """Nothing is muted without a reason, nor for ever."""
+    if not (reasoned and ends):
+        raise FlowdiagError(
+            "what is muted needs a reason and a day on which it ends:"
+            f" {fmt.plural(len(new) + len(past), 'finding')}",
+            hint="--reason 'OPS-1234: …' --until 2027-01-31",
+        )
+
+
+def _document(text: str) -> Any:
+    """The TOML of a baseline with a list of known findings, empty where there is no file yet."""
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    if not text.strip():
+        document.add(tomlkit.comment("Known findings of flowdiag: muted, each until its day."))
+    if _TABLE not in document:
+        document.append(_TABLE, tomlkit.aot())
+    return document
+
+
+def _accepts(
+    table: MutableMapping[str, Any],
+    entry: Entry,
+    seen: Mapping[str, Sequence[Finding]],
+    until: date | None,
+    today: date,
+) -> bool:
+    """Mute again what got worse or whose day is past; whether anything had to change."""
+    some = seen.get(entry.fingerprint)
+    if not some:
+        return False
+    worst, lasts = _worst(some), any(one.state is f.State.ONGOING for one in some)
+    changed = False
+    if worst.weight > entry.severity.weight:
+        table["severity"], changed = worst.value, True
+    if lasts and entry.state is f.State.RECOVERED:
+        table["state"], changed = f.State.ONGOING.value, True
+    if today > entry.until and until is not None:
+        table["until"], changed = until, True
+    return changed
+
+
+def _values(some: Sequence[Finding], reason: str | None, until: date | None) -> dict[str, Any]:
+    """An entry for findings of the same fingerprint, muted as they are."""
+    one = max(some, key=lambda each: each.severity.weight)
+    lasts = any(each.state is f.State.ONGOING for each in some)
+    values = {
+        "fingerprint": one.fingerprint,
+        "reason": reason,
+        "until": until,
+        "code": one.code,
+        "job": one.subject.job_name,
+        "title": printable(one.title),
+        "severity": one.severity.value,
+        "state": (f.State.ONGOING if lasts else f.State.RECOVERED).value,
+    }
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _worst(some: Sequence[Finding]) -> f.Severity:
+    return max((one.severity for one in some), key=lambda severity: severity.weight)
+
+
+def _looked_for(entry: Entry, reports: Sequence[Report]) -> bool:
+    """Whether any report looked for an entry, so that it is known not to be there."""
+    return any(entry.code and unassessed(each, entry.code, entry.job) is None for each in reports)

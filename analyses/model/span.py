@@ -1,0 +1,198 @@
+"""What of the input is judged: a span of time and some of the jobs.
+
+A selection restricts judgement, never joins: an attempt that was deployed before `--since` still
+has its name. Relative moments count back from the end of the input, not from the present, so that
+an old log gives the same answer on every day.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from flowdiag.analyses.model.keys import Process
+from flowdiag.parsers.errors import FlowdiagError
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_RELATIVE = re.compile(r"-?((?:\d+(?:\.\d+)?[smhdw])+)\Z")
+_PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A point in time as the user gave it; exactly one field is set.
+
+    Args:
+        utc_us: an instant.
+        local_us: a wall clock without zone, in microseconds since 1970-01-01T00:00 of that clock.
+        before_end_us: so long before the last record of the input.
+    """
+
+    utc_us: int | None = None
+    local_us: int | None = None
+    before_end_us: int | None = None
+
+
+def parse_moment(text: str) -> Moment:
+    """Read `--since` and `--until`.
+
+    Accepted are ISO-8601 (`2026-01-31`, `2026-01-31 18:43`, `2026-01-31T18:43:04.5Z`, `…+08:00`) and
+    lengths (`90s`, `30m`, `2h`, `1d12h`) back from the end of the input.
+
+    Raises:
+        FlowdiagError: it is neither.
+
+    >>> parse_moment("1h30m").before_end_us == 5400 * 1_000_000
+    True
+    >>> parse_moment("2018-11-29T18:43:44+08:00").utc_us
+    1543488224000000
+    """
+    text = text.strip()
+    relative = _RELATIVE.match(text)
+    if relative:
+        seconds = sum(
+            float(number) * _UNITS[unit] for number, unit in _PART.findall(relative.group(1))
+        )
+        return Moment(before_end_us=round(seconds * 1_000_000))
+    try:
+        moment = datetime.fromisoformat(text.replace(",", "."))
+    except ValueError:
+        raise FlowdiagError(
+            f"'{text}' is no time",
+            hint="write 2026-01-31T18:43:04, with or without Z or +08:00, or a length before the"
+            " end of the input: 30m, 2h, 1d",
+        ) from None
+    microseconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - _EPOCH) // timedelta(
+        microseconds=1
+    )
+    if moment.tzinfo is None:
+        return Moment(local_us=microseconds)
+    return Moment(utc_us=microseconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """`--since`, `--until` and `--job` as given."""
+
+    since: Moment | None = None
+    until: Moment | None = None
+    job: str | None = None
+
+    def wants(self, job_id: str | None, name: str | None) -> bool:
+        """Whether a job is selected: by a prefix of its id, or by its name or a glob of it, in any case.
+
+        >>> Selection(job="OR*").wants("ab12", "Orders"), Selection(job="ab").wants("ab12", None)
+        (True, True)
+        """
+        if self.job is None:
+            return True
+        wanted = self.job.casefold()
+        if job_id and wanted and job_id.casefold().startswith(wanted):
+            return True
+        called = None if name is None else name.casefold()
+        return called is not None and (called == wanted or fnmatch.fnmatchcase(called, wanted))
+
+    def require(self, jobs: Iterable[tuple[str | None, str | None]]) -> None:
+        """Complain when none of the jobs (id, name) is selected.
+
+        Raises:
+            FlowdiagError: `--job` names none of them.
+        """
+        known = list(dict.fromkeys(jobs))
+        if self.job is None or not known or any(self.wants(*job) for job in known):
+            return
+        listed = ", ".join(f"{name or 'unnamed'} ({job_id or 'no id'})" for job_id, name in known)
+        raise FlowdiagError(f"no job matches '{self.job}'", hint=f"the input holds: {listed[:300]}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """The time that is judged, in microseconds since the epoch; both ends belong to it.
+
+    Of a selection there is one span, whatever the topic: a wall clock without a zone is read in the zone
+    of `--tz`, else in the one that the report prints, and lengths count back from the input's end.
+    """
+
+    low_us: int
+    high_us: int
+
+    @classmethod
+    def of(cls, selection: Selection, *, end_us: int, zone: timezone | ZoneInfo) -> Span | None:
+        """The span of a selection; None where all of the input is judged.
+
+        Args:
+            selection: as given.
+            end_us: when the input ends.
+            zone: of wall clocks without one.
+        """
+        if selection.since is None and selection.until is None:
+            return None
+        return cls(
+            low_us=_FIRST_US if selection.since is None else instant(selection.since, end_us, zone),
+            high_us=_LAST_US if selection.until is None else instant(selection.until, end_us, zone),
+        )
+
+    def has(self, time_us: int | None) -> bool:
+        """Whether an instant lies in the span; what has no time is never left out."""
+        return time_us is None or self.low_us <= time_us <= self.high_us
+
+    def meets(self, first_us: int | None, last_us: int | None) -> bool:
+        """Whether something lies in the span at least in part; an unknown end is open."""
+        return (first_us is None or first_us <= self.high_us) and (
+            last_us is None or last_us >= self.low_us
+        )
+
+    def last(self, time_us: int | None) -> int | None:
+        """The instant, or the end of the span where that is earlier."""
+        return None if time_us is None else min(time_us, self.high_us)
+
+    def first(self, time_us: int | None) -> int | None:
+        """The instant, or the begin of the span where that is later."""
+        return None if time_us is None else max(time_us, self.low_us)
+
+
+_FIRST_US: Final = -(1 << 62)
+_LAST_US: Final = 1 << 62
+
+
+def instant(moment: Moment, end_us: int, zone: timezone | ZoneInfo) -> int:
+    """The instant that a user means.
+
+    Args:
+        moment: as given.
+        end_us: when the input ends.
+        zone: of wall clocks without one.
+
+    >>> noon = parse_moment("2026-01-31T12:00")
+    >>> (instant(noon, 0, UTC) - instant(noon, 0, timezone(timedelta(hours=8)))) // 3_600_000_000
+    8
+    """
+    if moment.utc_us is not None:
+        return moment.utc_us
+    if moment.local_us is not None:
+        local = _EPOCH + timedelta(microseconds=moment.local_us)
+        return (local.replace(tzinfo=zone) - _EPOCH) // timedelta(microseconds=1)
+    return end_us - (moment.before_end_us or 0)
+
+
+def zone_of(processes: Iterable[Process], tz: str | None) -> timezone | ZoneInfo:
+    """The zone of wall clocks: `--tz`, else the one that the report prints.
+
+    That is the zone of the JobManager's log, else of the first input that has one, else UTC.
+
+    Args:
+        processes: who wrote the inputs, in their order.
+        tz: name of a zone.
+    """
+    if tz is not None:
+        return ZoneInfo(tz)
+    dated = [p for p in processes if p.zone_offset_ms is not None]
+    managers = [p for p in dated if p.role in ("jobmanager", "mixed")]
+    offset_ms = next((p.zone_offset_ms or 0 for p in managers + dated), 0)
+    return timezone(timedelta(milliseconds=offset_ms))

@@ -1,0 +1,173 @@
+"""Pages about rules, for the terminal and for docs/rules.md: the same text in both."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
+
+from flowdiag.analyses.causes import CAUSES
+from flowdiag.analyses.model.choice import nearest_rule
+from flowdiag.analyses.model.rule import HEADINGS, Rule, sections
+from flowdiag.analyses.topics import ENGINES, all_rules, brought_by, own_rules_of, rules_of
+from flowdiag.cli.output.console import say, wants_colour, write_report
+from flowdiag.cli.text.words import quantity
+from flowdiag.parsers.errors import FlowdiagError
+
+_FILLED: Final = re.compile(r"\{\w+\}")
+_BOLD: Final = ("\x1b[1m", "\x1b[0m")
+
+
+def warn_of_plugins() -> None:
+    """Say on stderr which plug-ins cannot be used."""
+    from flowdiag.parsers import plugins
+
+    all_rules()
+    if plugins.messages():  # what checks them is not light
+        from flowdiag.parsers.catalogue import plugins_left_out
+
+        plugins_left_out()
+    for text in plugins.left_out():
+        say("warning", text)
+
+
+def find_rule(wanted: str) -> Rule:
+    """A rule by its code or its name.
+
+    Raises:
+        FlowdiagError: there is none.
+    """
+    known = {key.lower(): rule for rule in all_rules() for key in (rule.code, rule.name)}
+    if wanted.lower() in known:
+        return known[wanted.lower()]
+    near = nearest_rule(wanted, all_rules())
+    hint = f"did you mean {near.code} ({near.name})?" if near else None
+    raise FlowdiagError(f"there is no rule '{wanted}'", hint=hint or "flowdiag rules lists all")
+
+
+def list_of_rules() -> str:
+    """One line per rule: code, name, what it finds."""
+    width = max((len(rule.name) for rule in all_rules()), default=0)
+    return "".join(f"{rule.code}  {rule.name:<{width}}  {rule.title}\n" for rule in all_rules())
+
+
+def rules_as_json() -> str:
+    """Every rule with all that `explain` says of it, as a JSON list."""
+    rules = [_as_json(name, rule) for name in ENGINES for rule in rules_of(name)]
+    return json.dumps(rules, indent=2, ensure_ascii=False) + "\n"
+
+
+def _as_json(command: str, rule: Rule) -> dict[str, Any]:
+    parts = sections(rule.page)
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "title": rule.title,
+        "command": command,
+        "core": rule.core,
+        "causes": list(rule.causes),
+        "plugin": brought_by(rule),
+        "thresholds": [
+            {"name": t.name, "value": t.value, "unit": t.unit, "why": t.why}
+            for t in rule.thresholds
+        ],
+        "votes": [{"signal": s.name, "weight": s.weight, "why": s.why} for s in rule.signals],
+        "page": {_field(title): parts[title] for title in HEADINGS if parts.get(title)},
+    }
+
+
+def _field(heading: str) -> str:
+    """A heading as a key of JSON.
+
+    >>> _field("How it decides")
+    'how_it_decides'
+    """
+    return heading.lower().replace(" ", "_")
+
+
+def rule_page(rule: Rule) -> str:
+    """Everything about a rule: its page, its numbers, its voting table."""
+    return "\n".join(_lines(rule, heading="{}", item="  {}")) + "\n"
+
+
+def rules_document() -> str:
+    """docs/rules.md: of flowdiag's own rules."""
+    rules = [rule for name in ENGINES for rule in own_rules_of(name)]
+    lines = [
+        "# The rules",
+        "",
+        "Generated from the rules themselves; `flowdiag explain CODE` shows the same.",
+        "",
+        "| code | name | what it finds | core |",
+        "|---|---|---|---|",
+        *(
+            f"| [{rule.code}](#{rule.code.lower()}-{rule.name}) | {rule.name} | {rule.title}"
+            f" | {'yes' if rule.core else ''} |"
+            for rule in rules
+        ),
+        "",
+        "A core rule that cannot tell makes the verdict inconclusive.",
+        "",
+    ]
+    lines += ["## Causes", "", "The words of `summary.cause`; new ones may be added.", ""]
+    lines += ["| cause | meaning |", "|---|---|"]
+    lines += [f"| `{word}` | {cause.meaning} |" for word, cause in CAUSES.items()]
+    lines += [""]
+    for rule in rules:
+        lines += [f"## {rule.code} {rule.name}", ""]
+        lines += [*_lines(rule, heading="### {}", item="- {}", title=False), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def show(text: str, output: str | None = None) -> None:
+    """Write a page to a file, or to stdout, there with its headings in bold on a terminal.
+
+    Raises:
+        FlowdiagError: the file cannot be written.
+    """
+    if output in (None, "-") and wants_colour(sys.stdout):
+        bold = {*HEADINGS, "Thresholds", "Votes", "Causes", text.split("\n", 1)[0]}
+        text = "".join(
+            f"{_BOLD[0]}{line.rstrip()}{_BOLD[1]}\n" if line.rstrip() in bold else line
+            for line in text.splitlines(keepends=True)
+        )
+    write_report(text, output)
+
+
+def _lines(rule: Rule, *, heading: str, item: str, title: bool = True) -> Iterator[str]:
+    parts = sections(rule.page)
+    if title:
+        yield from (f"{rule.code} {rule.name}", "")
+    yield from (parts.get("") or rule.title, "")
+    for name in HEADINGS:
+        if parts.get(name):
+            yield from (heading.format(name), "", parts[name], "")
+    if rule.thresholds:
+        yield from (heading.format("Thresholds"), "")
+        for threshold in rule.thresholds:
+            value = quantity(threshold.value, threshold.unit)
+            yield item.format(f"{threshold.name} = {value}: {threshold.why}")
+        yield ""
+    if rule.signals:
+        yield from (heading.format("Votes"), "")
+        for signal in rule.signals:
+            yield item.format(f"{signal.weight:+d} {signal.name}: {signal.why}")
+        yield ""
+    if rule.causes:
+        yield from (heading.format("Causes"), "")
+        for word in rule.causes:
+            yield from (item.format(line) for line in _cause(word))
+        yield ""
+
+
+def _cause(word: str) -> Iterator[str]:
+    """A cause that a rule convicts of, and what to do about it; what a rule fills in is left open."""
+    if word not in CAUSES:  # of a plug-in
+        yield word
+        return
+    cause = CAUSES[word]
+    yield f"{word}: {cause.meaning}"
+    for remedy in (cause.remedies or {}).values():
+        yield f"{word}, to do: {_FILLED.sub('…', remedy.text)}"

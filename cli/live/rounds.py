@@ -1,0 +1,395 @@
+"""`flowdiag diagnose` over live servers: once (`diagnose_live`), or again and again (`--every`).
+
+A round collects, diagnoses everything that the rounds of the last while have collected, and prints what changed. One
+Spark session serves all of them; what a round leaves behind is removed before the next one begins.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from flowdiag.analyses.inputs import find, with_owners
+from flowdiag.cli import diagnosing
+from flowdiag.cli.exit_codes import ExitCode, exit_code
+from flowdiag.cli.options.settings import Format, Settings
+from flowdiag.cli.output.console import Progress, check_output, say, write_out, write_report
+from flowdiag.cli.spark.early import spark_for
+from flowdiag.parsers.errors import FlowdiagError, InputError
+
+if TYPE_CHECKING:
+    from flowdiag.analyses.report.changes import Round
+    from flowdiag.analyses.report.wire import Report
+    from flowdiag.cli.live.servers import Servers
+    from flowdiag.cli.spark.starter import SparkStarter
+    from flowdiag.parsers.live.client import Access
+    from flowdiag.parsers.sources.discover import Discovery
+
+ROUNDS: Final = 3
+"""That are diagnosed together, unless `--since` says how far back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a command line wants of live servers, and how often.
+
+    Attributes:
+        paths: as given, all of them.
+        urls: those that are servers.
+        doubtful: those that may be servers, or files behind a URL.
+        others: the rest.
+        access: what opens the doors.
+        for_s: how long a round collects.
+        keep: the user's own folder for what was answered.
+        every_s: from the begin of a round to that of the next; None: there is only one.
+        times: so many rounds; None: until somebody ends it.
+        words: of the command that runs on changes.
+    """
+
+    paths: Sequence[str]
+    urls: Sequence[str]
+    doubtful: Sequence[str]
+    others: Sequence[str]
+    access: Access
+    for_s: float
+    keep: str | None = None
+    every_s: float | None = None
+    times: int | None = None
+    words: Sequence[str] = ()
+
+    def __call__(
+        self, name: str, settings: Settings, asked: Mapping[str, Any], spark: SparkStarter | None
+    ) -> int:
+        """Do it: `diagnosing.Run`."""
+        with self._servers(asked) as servers:
+            inputs = _Inputs(plan=self, servers=servers, strict=settings.strict_inputs)
+            if self.every_s is None:
+                return diagnosing.run(name, self.paths, settings, asked, spark, inputs)
+            return _Watching(
+                plan=self, name=name, settings=settings, asked=asked, spark=spark, inputs=inputs
+            ).run()
+
+    @contextmanager
+    def _servers(self, asked: Mapping[str, Any]) -> Iterator[Servers]:
+        from flowdiag.analyses.report.version import tool_version
+        from flowdiag.cli.live.servers import Servers, Wishes
+        from flowdiag.parsers.cleanup import temporary_folder
+
+        selection = asked["selection"]
+        wishes = Wishes(
+            access=self.access, for_s=self.for_s, selection=selection, tool=tool_version()
+        )
+        back_us = selection.since.before_end_us if selection.since else None
+        every_s = self.every_s or 0
+        span_s = back_us / 1e6 if back_us is not None else (ROUNDS - 1) * every_s
+        with ExitStack() as stack:
+            root = (
+                Path(self.keep)
+                if self.keep is not None
+                else stack.enter_context(temporary_folder("flowdiag-live-"))
+            )
+            yield Servers(
+                [*self.urls, *self.doubtful],
+                wishes,
+                root,
+                kept=self.keep is not None,
+                span_s=span_s,
+            )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Inputs:
+    """What there is to be read in a round: what servers answered, and what lies at the other paths."""
+
+    plan: Plan
+    servers: Servers
+    strict: bool
+
+    def __call__(self, progress: Callable[[str], None]) -> tuple[Discovery, frozenset[str]]:
+        """`diagnosing.Inputs`."""
+        found = self.servers.collect(progress, self.plan.doubtful)
+        others = [*self.plan.others, *found.paths]
+        # What rounds before this one collected tells nothing of now.
+        if found.errors and (self.strict or not (found.fresh or others)):
+            first = found.errors[0]
+            more = f" (and {len(found.errors) - 1} more)" if len(found.errors) > 1 else ""
+            raise InputError(first.message + more, hint=first.hint)
+        from flowdiag.cli.live.servers import refused
+
+        progress("looking at the inputs")
+        discovery = find([*others, *found.files], strict=self.strict)
+        told = [*map(refused, found.errors), *found.warnings]
+        return with_owners(
+            replace(
+                discovery,
+                sources=tuple(
+                    replace(source, name=found.name_of(source.name)) for source in discovery.sources
+                ),
+                warnings=(*told, *discovery.warnings),
+            )
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Watching:
+    """Rounds until the end."""
+
+    plan: Plan
+    name: str
+    settings: Settings
+    asked: Mapping[str, Any]
+    spark: SparkStarter | None
+    inputs: _Inputs
+    before: Report | None = None
+    told: set[str] = field(default_factory=set)  # warnings of the round before
+    muting: Callable[[Report], Report] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """The baseline is read before anything is asked: it may be wrong."""
+        self.muting = diagnosing.muting_of(self.settings)
+
+    def run(self) -> int:
+        """Go on; the exit code is that of the last round.
+
+        Raises:
+            FlowdiagError: the first round had nothing to read, or something is wrong that stays wrong.
+        """
+        check_output(self.settings.output)
+        plan, number, code = self.plan, 0, ExitCode.CLEAR
+        assert plan.every_s is not None
+        with ExitStack() as stack:
+            if self.spark is not None:
+                stack.enter_context(self.spark)
+            while True:
+                number += 1
+                begun = time.monotonic()
+                code = self._round(number, stack)
+                if number == plan.times:
+                    return code
+                self._tidy()
+                with self._progress() as progress:
+                    progress(f"round {number} done; the next one begins every {plan.every_s:g} s")
+                    pause(begun + plan.every_s - time.monotonic())
+
+    def _round(self, number: int, stack: ExitStack) -> ExitCode:
+        settings = self.settings
+        try:
+            with diagnosing.logged(debug=settings.debug), self._progress() as progress:
+                report = diagnosing.diagnosed(
+                    self.name,
+                    self.plan.paths,
+                    settings,
+                    self.asked,
+                    lambda: self._running(stack),
+                    progress,
+                    [],
+                    self.inputs,
+                )
+                report = self.muting(diagnosing.asked_again(report))
+        except InputError as trouble:
+            if self.before is None:
+                raise
+            self._tell_trouble(number, trouble)
+            return ExitCode.USAGE
+        self._tell(number, report)
+        return exit_code(report, settings)
+
+    def _running(self, stack: ExitStack) -> SparkStarter:
+        """Spark, which all rounds share."""
+        if self.spark is None:
+            self.spark = stack.enter_context(spark_for(self.settings, self.plan.paths))
+        return self.spark
+
+    def _tell(self, number: int, report: Report) -> None:
+        """Say what changed, let the command run, keep the report for the next round."""
+        from flowdiag.analyses.report.changes import changes
+        from flowdiag.cli.output.writing import render_report, shown_of, tell
+
+        settings, before = self.settings, self.before
+        shown = shown_of(report, settings)
+        if not settings.quiet:
+            self.told = tell(report, self.told)
+        changed = changes(before, shown)
+        verdict = before.summary.verdict if before is not None else None
+        this = self._made(number, report, exit_code(report, settings), changed)
+        if settings.output not in (None, "-"):
+            write_report(render_report(shown, settings), settings.output)
+            self._write_changes(this)
+        elif settings.format is Format.JSON:
+            from flowdiag.analyses.report.changes import encoded
+
+            write_out(encoded(this))
+        elif before is None:
+            write_out(render_report(shown, settings))
+        else:
+            self._write_changes(this)
+        if changed and self.plan.words:
+            from flowdiag.cli.live import hook
+
+            hook.run(self.plan.words, shown, changed, number=number, before=verdict)
+        self.before = shown
+
+    def _tell_trouble(self, number: int, trouble: InputError) -> None:
+        """A round in which nobody answered: the next one may be better."""
+        from flowdiag.analyses.report.changes import encoded
+        from flowdiag.analyses.report.wire import Note
+
+        say("warning", f"round {number}: {trouble.message}; trying on", trouble.hint)
+        if self.settings.format is Format.JSON and self.settings.output in (None, "-"):
+            note = Note(message=trouble.message, hint=trouble.hint)
+            write_out(encoded(self._made(number, None, ExitCode.USAGE, [], [note])))
+
+    def _made(
+        self, number: int, report: Report | None, code: int, changed: Any, errors: Any = ()
+    ) -> Round:
+        from flowdiag.analyses.report.changes import Round
+        from flowdiag.analyses.report.wire import iso
+
+        now = iso(time.time_ns() // 1000)
+        assert now is not None
+        return Round(
+            round=number,
+            time=now,
+            verdict=report.summary.verdict if report is not None else None,
+            verdict_before=self.before.summary.verdict if self.before is not None else None,
+            exit_code=int(code),
+            changes=changed,
+            errors=list(errors),
+            report=report,
+        )
+
+    def _write_changes(self, this: Round) -> None:
+        from flowdiag.cli.options.settings import When
+        from flowdiag.cli.output.writing import page_here
+        from flowdiag.cli.views.changes import changes_text
+
+        settings = self.settings
+        color = When.NEVER if settings.no_color else settings.color
+        page = replace(page_here(color), zone=settings.show_tz)
+        write_out(changes_text(this, page))
+
+    def _progress(self) -> Progress:
+        return Progress(quiet=self.settings.quiet)
+
+    def _tidy(self) -> None:
+        """Remove what this round left in memory and on the disk."""
+        from flowdiag.parsers.sources.containers import remove_copies
+
+        remove_copies()
+        if self.spark is not None and self.spark.is_ready:
+            self.spark.forget_rows()
+
+
+def pause(seconds: float) -> None:
+    """Wait for the next round; where this one took too long it begins at once."""
+    time.sleep(max(0.0, seconds))
+
+
+def plan_of(
+    paths: Sequence[str],
+    given: Mapping[str, Any],
+    settings: Settings,
+) -> Plan | None:
+    """What the options of `flowdiag diagnose` mean for these inputs; None: they are paths alone.
+
+    Args:
+        paths: as given.
+        given: the values of the command line.
+        settings: of all layers.
+
+    Raises:
+        FlowdiagError: options that do not fit each other or the inputs.
+    """
+    from flowdiag.cli.options.routing import live_among
+
+    urls, doubtful, others = live_among(paths)
+    live = bool(urls or doubtful)
+    _check_fit(given, live=live)
+    if not live and given["every"] is None:
+        return None
+    from flowdiag.cli.live.access import access_of, seconds
+
+    every_s = None if given["every"] is None else seconds(given["every"], "--every", least_s=10)
+    for_s = seconds(given["duration"], "--for") if given["duration"] else LASTS_S
+    if every_s is not None:
+        if given["duration"] and for_s > every_s:
+            raise FlowdiagError(
+                f"--for {given['duration']} is longer than --every {given['every']}",
+                hint="a round must have ended when the next one begins",
+            )
+        for_s = min(for_s, every_s)
+        _check_rounds(paths, given, settings)
+    words: Sequence[str] = ()
+    if given["command"] is not None:
+        from flowdiag.cli.live.hook import parsed
+
+        words = parsed(given["command"])
+    if given["keep"] is not None:
+        _check_folder(Path(given["keep"]))
+    return Plan(
+        paths=tuple(paths),
+        urls=urls,
+        doubtful=doubtful,
+        others=others,
+        access=access_of(given),
+        for_s=for_s,
+        keep=given["keep"],
+        every_s=every_s,
+        times=given["times"],
+        words=words,
+    )
+
+
+LASTS_S: Final = 60.0
+"""So long a round collects by default.
+
+A JobManager has new metrics every ten seconds, and what is said of queues rests on five samples; the first
+is often missing, since nobody asked for metrics before.
+"""
+
+
+def _check_fit(given: Mapping[str, Any], *, live: bool) -> None:
+    for name, option in (("duration", "--for"), ("keep", "--keep")):
+        if given[name] is not None and not live:
+            raise FlowdiagError(
+                f"{option} is for live servers, and no input is one",
+                hint="give a URL: flowdiag diagnose http://jobmanager:8081",
+            )
+    for name, option in (("times", "--times"), ("command", "--exec")):
+        if given[name] is not None and given["every"] is None:
+            raise FlowdiagError(f"{option} needs --every", hint="write --every 5m")
+
+
+def _check_rounds(paths: Sequence[str], given: Mapping[str, Any], settings: Settings) -> None:
+    from flowdiag.analyses.model.span import parse_moment
+
+    if "-" in paths:
+        raise FlowdiagError("standard input can be read once only", hint="leave out --every")
+    if given["since"] and parse_moment(given["since"]).before_end_us is None:
+        raise FlowdiagError(
+            f"--since {given['since']}: with --every it must be a length of time",
+            hint="write --since 1h: each round looks back so far",
+        )
+    if settings.format not in (Format.TABLE, Format.JSON) and settings.output in (None, "-"):
+        raise FlowdiagError(
+            f"--every cannot print {settings.format} again and again",
+            hint="write the last round's report to a file with --output, or use --format json",
+        )
+
+
+def _check_folder(folder: Path) -> None:
+    """Find out before the work whether the folder can be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".flowdiag"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise FlowdiagError(
+            f"--keep: cannot write to '{folder}': {error.strerror or error}",
+            hint="name a folder that you may write to",
+        ) from None

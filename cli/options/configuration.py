@@ -1,0 +1,81 @@
+"""`--show-config`: every setting with where it comes from, as a `flowdiag.toml` that says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from flowdiag.cli.options.settings import FILE, NOT_IN_FILE, Effective, Format, Given, Origin
+
+_WHERE: Final = 34  # column of the comments, where there is room
+
+
+def shown(found: Effective) -> str:
+    """The settings for people, or as JSON where that is the format."""
+    if found.settings.format is Format.JSON:
+        document = msgspec.json.encode(_document(found))
+        return msgspec.json.format(document, indent=2).decode() + "\n"
+    return "".join(f"{line}\n" for line in _lines(found))
+
+
+def _values(found: Effective) -> dict[str, Any]:
+    values: dict[str, Any] = msgspec.to_builtins(found.settings)
+    return {key: value for key, value in values.items() if key != "thresholds"}
+
+
+def _lines(found: Effective) -> Iterator[str]:
+    if found.file is None:
+        yield f"# no {FILE} in the working directory, and none given"
+    else:
+        yield f"# with {found.file}"
+    for key, value in _values(found).items():
+        given = found.given.get(key)
+        where = "default" if given is None else given.where
+        if value is None:
+            yield f"{f'# {key}: not set':<{_WHERE}}# {where}"
+            continue
+        # What belongs to one run has no place in a file.
+        text = f"{'# ' if key in NOT_IN_FILE else ''}{key} = {_toml(value)}"
+        yield f"{text:<{_WHERE}}# {where}"
+    thresholds = found.given.get("thresholds")
+    for rule, limits in found.settings.thresholds.items():
+        yield from ("", f"[thresholds.{_key(rule)}]")
+        for name, limit in limits.items():
+            text = f"{_key(name)} = {limit:g}"
+            yield f"{text:<{_WHERE}}# {thresholds.where if thresholds else 'default'}"
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML writes it; of the kinds that settings have.
+
+    >>> _toml(True), _toml("a\\"b"), _toml(["CP1"]), _toml(5)
+    ('true', '"a\\\\"b"', '["CP1"]', '5')
+    """
+    return msgspec.json.encode(value).decode()
+
+
+def _key(name: str) -> str:
+    return name if name.replace("-", "").replace("_", "").isalnum() else _toml(name)
+
+
+def _document(found: Effective) -> dict[str, Any]:
+    settings = {key: _told(value, found.given.get(key)) for key, value in _values(found).items()}
+    thresholds = found.given.get("thresholds")
+    return {
+        "file": found.file,
+        "settings": settings,
+        "thresholds": {
+            rule: {name: _told(limit, thresholds) for name, limit in limits.items()}
+            for rule, limits in found.settings.thresholds.items()
+        },
+    }
+
+
+def _told(value: Any, given: Given | None) -> dict[str, Any]:
+    return {
+        "value": value,
+        "origin": Origin.DEFAULT if given is None else given.origin,
+        "where": None if given is None else given.where,
+    }

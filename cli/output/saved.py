@@ -1,0 +1,32 @@
+"""Reading a saved report."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from flowdiag.analyses.report.saved import report_in
+from flowdiag.analyses.report.wire import Report
+from flowdiag.cli.output.embedded import is_page, taken_out
+from flowdiag.parsers.errors import FlowdiagError, InputError
+
+
+def read_report(path: str) -> Report:
+    """Read a report from a file or a web page that holds one, or from standard input for `-`.
+
+    Raises:
+        FlowdiagError: there is no such file, or it is not a report that this version knows.
+    """
+    try:
+        document = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read '{path}': {error.strerror or error}") from None
+    if is_page(document):
+        taken = taken_out(document)
+        if taken is None:
+            raise FlowdiagError(
+                f"'{path}' is not a flowdiag report: it is a web page without one, or cut off",
+                hint="make one with --output report.html or --format json --output report.json",
+            )
+        document = taken
+    return report_in(document, path)

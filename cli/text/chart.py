@@ -1,0 +1,82 @@
+"""A column chart of characters, for views over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.text import Text
+
+from flowdiag.cli.text import words
+
+HEIGHT: Final = 6
+_LABEL: Final = 14
+_EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Rows of a column chart, the highest first, each with the label of its upper edge or nothing."""
+
+    rows: tuple[tuple[str, str], ...]
+    per_column: int
+
+
+def chart(
+    values: Sequence[float | None],
+    *,
+    width: int,
+    height: int = HEIGHT,
+    line: float | None = None,
+    unicode: bool = True,
+    unit: str = "ms",
+) -> Chart:
+    """Columns over values in their order; several share one where there are more than fit.
+
+    A column is the largest of its values, since the worst must not disappear. `line` is drawn across
+    where nothing stands.
+
+    >>> chart([1.0, 2.0, 4.0], width=10, height=2, unit="").rows
+    (('4', '  █'), ('', '▄██'))
+    """
+    per = max(1, -(-len(values) // max(1, width)))
+    columns = [
+        max((v for v in values[i : i + per] if v is not None), default=None)
+        for i in range(0, len(values), per)
+    ]
+    top = max([v for v in columns if v is not None] + ([line] if line else []), default=0.0)
+    if top <= 0 or height < 1:
+        return Chart((), per)
+    at = None if line is None else min(height - 1, int(line / top * height))
+    rows = []
+    for row in range(height - 1, -1, -1):
+        cells = "".join(
+            _cell(0.0 if v is None else v / top * height, row, on_line=at == row, unicode=unicode)
+            for v in columns
+        )
+        label = ""
+        if row == height - 1:
+            label = words.quantity(top, unit)
+        elif at == row and line is not None:
+            label = words.quantity(line, unit)
+        rows.append((label, cells.rstrip()))
+    return Chart(tuple(rows), per)
+
+
+def labelled(values: Sequence[float | None], *, width: int, unicode: bool) -> list[Text]:
+    """A chart with the figures left of it, in so many columns; nothing where all is nothing."""
+    drawn = chart(values, width=width - _LABEL, unicode=unicode, unit="")
+    return [Text(f"{label:>9}  {cells}") for label, cells in drawn.rows]
+
+
+def _cell(filled: float, row: int, *, on_line: bool, unicode: bool) -> str:
+    """What of a column that fills so many rows is seen in one of them, the lowest being 0."""
+    eighth = max(0, min(8, round((filled - row) * 8)))
+    if filled and row == 0:
+        eighth = max(1, eighth)
+    if eighth == 0 and on_line:
+        return "─" if unicode else "-"
+    if unicode:
+        return _EIGHTHS[eighth]
+    return "#" if eighth > 4 else "." if eighth else " "

@@ -1,0 +1,180 @@
+"""The life of a job's checkpoints as rows of cells that can be read at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Final
+
+from flowdiag.analyses.model.fmt import duration, plural
+from flowdiag.analyses.report.wire import Checkpoint
+from flowdiag.cli.text.words import STATUS_WORDS, Clock
+
+# Word to glyph, in Unicode and in ASCII. What is sick is a letter, so that it needs no legend and
+# no colour; what is well is small and quiet.
+GLYPHS: Final = {
+    "completed": ("✓", "."),
+    "savepoint": ("S", "S"),
+    "expired": ("E", "E"),
+    "declined": ("D", "D"),
+    "failed": ("F", "F"),
+    "aborted": ("a", "a"),
+    "in_flight": ("…", "~"),
+    "break": ("│", "|"),
+    "other": ("?", "?"),
+}
+BARS: Final = ("▁▂▃▄▅▆▇█", "_.-=+*%#")
+_WORST: Final = ("failed", "expired", "declined", "other", "in_flight", "aborted")
+
+MAX_ROWS: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One or several neighbouring checkpoints: their worst status, their longest duration."""
+
+    kind: str
+    first: Checkpoint | None = None
+    duration_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Cells of one line, and when the first of them began."""
+
+    label: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Rows of cells. `per_cell` checkpoints share a cell; durations are scaled to `longest_ms`."""
+
+    rows: tuple[Row, ...]
+    per_cell: int
+    longest_ms: int | None
+    median_ms: float | None
+
+    def kinds(self) -> list[str]:
+        """The kinds of cell that occur, for the legend."""
+        seen = {cell.kind for row in self.rows for cell in row.cells}
+        return [kind for kind in GLYPHS if kind in seen]
+
+    def bars(self, row: Row, *, unicode: bool) -> str:
+        """The durations of a row as a sparkline, one column per cell; blank where unknown."""
+        steps = BARS[0] if unicode else BARS[1]
+        return "".join(_bar(cell.duration_ms, self.longest_ms, steps) for cell in row.cells)
+
+    def scale(self) -> str:
+        """What the height of the bars means."""
+        if self.longest_ms is None:
+            return ""
+        longest = f"longest {duration(self.longest_ms)}"
+        if self.median_ms is None:
+            return longest
+        return f"median completed {duration(self.median_ms)}, {longest}"
+
+
+def timeline(
+    checkpoints: Sequence[Checkpoint], clock: Clock, width: int, *, rows: int = MAX_ROWS
+) -> Timeline:
+    """Lay out checkpoints, in their order, in so many rows at most that fit into `width`."""
+    days = {clock.show(c.triggered_at)[:10] for c in checkpoints if c.triggered_at}
+    dated = len(days) > 1
+    digits = len(str(max((c.id for c in checkpoints), default=0)))
+    label = len("01-31 18:43" if dated else "18:43:04") + len(" #") + digits + 2
+    columns = max(10, width - label)
+    breaks = sum(a.run != b.run for a, b in pairwise(checkpoints))
+    room = columns * rows
+    # A cell for every restart is only worth its room while restarts are few.
+    show_breaks = breaks <= room // 8
+    per_cell = max(1, -(-len(checkpoints) // (room - breaks if show_breaks else room)))
+    cells = list(_cells(checkpoints, per_cell, show_breaks))
+    durations = [c.duration_ms for c in checkpoints if c.duration_ms is not None]
+    completed = [
+        c.duration_ms
+        for c in checkpoints
+        if c.duration_ms is not None and c.status == "completed" and "savepoint" not in c.type
+    ]
+    return Timeline(
+        rows=tuple(
+            Row(_label(cells[start : start + columns], clock, dated=dated), tuple(part))
+            for start in range(0, len(cells), columns)
+            if (part := cells[start : start + columns])
+        ),
+        per_cell=per_cell,
+        longest_ms=max(durations, default=None),
+        median_ms=median(completed) if completed else None,
+    )
+
+
+def plain(picture: Timeline) -> list[str]:
+    """A timeline as lines of text: cells, durations below them, and what both mean."""
+    left = max((len(row.label) for row in picture.rows), default=0) + 2
+    lines = []
+    for row in picture.rows:
+        lines.append(row.label.ljust(left) + "".join(GLYPHS[cell.kind][0] for cell in row.cells))
+        bars = picture.bars(row, unicode=True)
+        lines += [" " * left + bars] if bars.strip() else []
+    legend = [f"{GLYPHS[kind][0]} {legend_word(kind)}" for kind in picture.kinds()]
+    legend += filter(None, (bucket_note(picture.per_cell), picture.scale()))
+    return [line.rstrip() for line in [*lines, "   ".join(legend)]]
+
+
+def legend_word(kind: str) -> str:
+    """What a glyph means."""
+    return {"break": "new run", "savepoint": "savepoint", "other": "unknown"}.get(
+        kind, STATUS_WORDS.get(kind, kind)
+    )
+
+
+def bucket_note(per_cell: int) -> str:
+    """How to read cells that stand for more than one checkpoint."""
+    return "" if per_cell == 1 else f"one cell is {plural(per_cell, 'checkpoint')}, the worst shown"
+
+
+def _cells(checkpoints: Sequence[Checkpoint], per_cell: int, show_breaks: bool) -> Iterator[Cell]:
+    bucket: list[Checkpoint] = []
+    for checkpoint in checkpoints:
+        new_run = show_breaks and bool(bucket) and bucket[-1].run != checkpoint.run
+        if new_run or len(bucket) == per_cell:
+            yield _cell(bucket)
+            bucket = []
+        if new_run:
+            yield Cell("break")
+        bucket.append(checkpoint)
+    if bucket:
+        yield _cell(bucket)
+
+
+def _cell(bucket: Sequence[Checkpoint]) -> Cell:
+    kinds = {_kind(checkpoint) for checkpoint in bucket}
+    worst = next((kind for kind in _WORST if kind in kinds), None)
+    return Cell(
+        kind=worst or ("savepoint" if kinds == {"savepoint"} else "completed"),
+        first=bucket[0],
+        duration_ms=max((c.duration_ms for c in bucket if c.duration_ms is not None), default=None),
+    )
+
+
+def _kind(checkpoint: Checkpoint) -> str:
+    if checkpoint.status == "completed" and "savepoint" in checkpoint.type:
+        return "savepoint"
+    return checkpoint.status if checkpoint.status in GLYPHS else "other"
+
+
+def _bar(value: int | None, top: int | None, steps: str) -> str:
+    if value is None or top is None:
+        return " "
+    return steps[min(len(steps) - 1, value * len(steps) // (top + 1))]
+
+
+def _label(cells: Sequence[Cell], clock: Clock, *, dated: bool) -> str:
+    first = next((cell.first for cell in cells if cell.first), None)
+    if first is None:
+        return ""
+    shown = clock.show(first.triggered_at)
+    when = "" if first.triggered_at is None else shown[5:16] if dated else shown[11:]
+    return f"{when:>11} #{first.id}" if dated else f"{when:>8} #{first.id}"
